@@ -1,0 +1,245 @@
+"""The command line. It only reads options, calls the engine and prints; libcst and jinja2 are imported where they are used."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from retrofit import __version__
+from retrofit.errors import EngineError, Problem, UserError
+
+if TYPE_CHECKING:
+    from retrofit.plan import Plan
+    from retrofit.rules import Recipe
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+OK, FOUND, QUESTION, OUR_ERROR = 0, 1, 2, 123
+
+
+def _guarded(command: _F) -> _F:
+    """Turn what goes wrong into lines on stderr and an exit code."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            code = command(*args, **kwargs)
+        except UserError as error:
+            for problem in error.problems:
+                click.echo(str(problem), err=True)
+            code = QUESTION
+        except EngineError as error:
+            click.echo(f"retrofit failed its own check, and changed nothing: {error}", err=True)
+            click.echo(
+                "This is a mistake of retrofit. Please report it with the script, or the part that matters.",
+                err=True,
+            )
+            code = OUR_ERROR
+        sys.exit(code or OK)
+
+    return run  # type: ignore[return-value]
+
+
+def _recipe_options(command: _F) -> _F:
+    """Options that say something about the script, for inspect and apply."""
+    for option in reversed(
+        [
+            click.option(
+                "--metric",
+                metavar="EXPR",
+                help="The validation score, as an expression of the epoch loop. [default: found]",
+            ),
+            click.option(
+                "--mode",
+                type=click.Choice(["max", "min"]),
+                help="Is a higher or a lower score better? [default: found]",
+            ),
+            click.option(
+                "--model",
+                metavar="NAME",
+                help="The wrapped model that gets dendrites. [default: the only one]",
+            ),
+            click.option(
+                "--save-name",
+                metavar="NAME",
+                help="Folder of the checkpoints. [default: the script's, or PAI_ and its file name]",
+            ),
+            click.option(
+                "--output-dimensions",
+                metavar="LAYER=DIMS",
+                multiple=True,
+                help="Where a layer's neurons are: 0 there and -1 elsewhere, as in encoder.fc=-1,-1,0; may be repeated. "
+                "[default: found by the initialisation run]",
+            ),
+            click.option(
+                "--rules",
+                type=click.Path(path_type=Path),
+                metavar="DIR",
+                help="A folder of further rules. [default: none]",
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+_SCRIPT = click.argument("script", type=click.Path(path_type=Path), metavar="SCRIPT")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="retrofit")
+def main() -> None:
+    """Rewrite a multi-GPU PyTorch training script so that it trains with PerforatedAI's dendrites.
+
+    Every choice can also stand in [tool.retrofit] of the project's pyproject.toml; the command line wins.
+
+    Exit codes: 0 done, or nothing to do; 1 --check found something to change; 2 a question, an unsupported
+    script or wrong usage; 123 a mistake of retrofit itself. With 1, 2 and 123 no file is touched.
+    """
+
+
+@main.command()
+@_SCRIPT
+@_recipe_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON. [default: text]")
+@_guarded
+def inspect(script: Path, as_json: bool, rules: Path | None, **chosen: Any) -> int:
+    """Show every site that was found in SCRIPT, and every open question.
+
+    Exit code 0 also where questions are open: they are what inspect is for.
+    """
+    from retrofit import report
+
+    plan = _plan(script, rules, chosen, inspecting=True)
+    click.echo(report.survey_json(plan.script, plan) if as_json else report.survey_text(plan.script, plan))
+    return OK
+
+
+@main.command()
+@_SCRIPT
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the diff of everything that would be written, and write nothing. [default: off]",
+)
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if anything would change. [default: off]")
+@click.option(
+    "--nproc-per-node",
+    metavar="N|gpu",
+    help="Processes on one machine. [default: gpu, one on each visible GPU]",
+)
+@click.option(
+    "--gpus", metavar="IDS", help="GPUs to use, such as 0,1, exported as CUDA_VISIBLE_DEVICES. [default: all]"
+)
+@click.option(
+    "--launcher",
+    type=click.Choice(["torchrun", "launch", "python"]),
+    help="What starts the processes; launch is torch.distributed.launch, python is for scripts that spawn their own. "
+    "[default: torchrun, or as the script shows]",
+)
+@_recipe_options
+@click.option(
+    "--inline",
+    is_flag=True,
+    help="Put the helper's functions into SCRIPT itself. [default: pai_distributed.py beside it]",
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Replace a train_distributed.sh or pai_distributed.py that would be kept. [default: off]",
+)
+@_guarded
+def apply(script: Path, dry_run: bool, check: bool, rules: Path | None, force: bool, **chosen: Any) -> int:
+    """Rewrite SCRIPT, and write pai_distributed.py and train_distributed.sh beside it.
+
+    DataParallel scripts get no launcher. All files are written, or none; `retrofit undo` brings the old ones back.
+    """
+    from retrofit import report
+
+    plan = _plan(script, rules, chosen, force=force)
+    shown = {file.path: _shown(file.path) for file in plan.files}
+    for note in plan.notes:
+        click.echo(f"{note}", err=True)
+    if not plan.files:
+        click.echo(f"{script}: nothing to do, it is rewritten already")
+        return OK
+    if dry_run:
+        for file in plan.files:
+            click.echo(report.diff(file, shown[file.path]), nl=False)
+        return FOUND if check else OK
+    if check:
+        for name in shown.values():
+            click.echo(f"would write {name}")
+        return FOUND
+    from retrofit.write import write_files
+
+    write_files(script, plan.files)
+    click.echo(report.summary(plan, shown))
+    return OK
+
+
+@main.command()
+@_SCRIPT
+@click.option("--force", is_flag=True, help="Undo also where a file was changed since. [default: off]")
+@_guarded
+def undo(script: Path, force: bool) -> int:
+    """Bring back SCRIPT, and the files beside it, as they were before the first apply."""
+    from retrofit.write import undo as undo_apply
+
+    for path in undo_apply(script, str(script), force):
+        click.echo(f"{'restored' if path.exists() else 'removed'} {_shown(path)}")
+    return OK
+
+
+@main.command()
+@click.argument("code", required=False, metavar="[CODE]")
+@click.option(
+    "--rules",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A folder of further rules. [default: none]",
+)
+@_guarded
+def rule(code: str | None, rules: Path | None) -> int:
+    """List the rules, or explain the one with CODE: what, why, the code that it writes, its source."""
+    from retrofit import report
+
+    recipe = _recipe(rules)
+    if code is None:
+        click.echo(report.rule_list(recipe))
+        return OK
+    for known in recipe.rules:
+        if code.lower() in (known.code.lower(), known.name):
+            click.echo(report.rule_text(known))
+            return OK
+    raise UserError(Problem(code, 0, 0, "RF013", "is no rule. `retrofit rule` lists them."))
+
+
+def _recipe(rules: Path | None) -> Recipe:
+    from retrofit.rules import load_recipe, rules_folder
+
+    return load_recipe(rules_folder() / "perforatedai", rules)
+
+
+def _plan(
+    script: Path, rules: Path | None, chosen: dict[str, Any], force: bool = False, inspecting: bool = False
+) -> Plan:
+    from retrofit.options import load_options
+    from retrofit.plan import make_plan
+
+    options = load_options(script, chosen)
+    plan = make_plan(script, str(script), _recipe(rules), options, force, survey_only=inspecting)
+    if plan.questions and not inspecting:
+        raise UserError(*plan.questions)
+    return plan
+
+
+def _shown(path: Path) -> str:
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative

@@ -1,0 +1,40 @@
+"""The one way in which retrofit tells its user that it cannot go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that keeps a script from being rewritten.
+
+    Attributes:
+        file: path as the user gave it, or relative to the working folder.
+        line: 1-based line, 0 where the file as a whole is meant.
+        column: 1-based column, 0 where the file as a whole is meant.
+        code: stable code of the rule or check, such as ``PAI102``.
+        message: what was seen and what answers it.
+    """
+
+    file: str
+    line: int
+    column: int
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        return f"{place}: {self.code} {self.message}"
+
+
+class UserError(Exception):
+    """A wrong input or an open question: exit code 2, one line a problem, nothing written."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+class EngineError(Exception):
+    """A mistake of retrofit itself, found by its own proofs: exit code 123, nothing written."""

@@ -1,0 +1,152 @@
+"""What retrofit says: diffs, summaries, the survey as text or JSON, and rules explained."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from retrofit.plan import NewFile, Plan
+from retrofit.rules import Recipe, Rule
+from retrofit.source import split_lines
+from retrofit.survey.sites import Script
+
+
+def diff(file: NewFile, shown: str) -> str:
+    """Return the unified diff of one file, with `/dev/null` for one that is new."""
+    before = "" if file.before is None else _decode(file.before)
+    after = _decode(file.after)
+    lines = difflib.unified_diff(
+        before.splitlines(keepends=True),
+        after.splitlines(keepends=True),
+        "/dev/null" if file.before is None else f"a/{shown}",
+        f"b/{shown}",
+    )
+    return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
+
+
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def changes(file: NewFile) -> tuple[int, int]:
+    """Return how many lines of a file are added and removed."""
+    before = [] if file.before is None else split_lines(_decode(file.before))
+    matcher = difflib.SequenceMatcher(None, before, split_lines(_decode(file.after)), autojunk=False)
+    added = removed = 0
+    for kind, a, b, c, d in matcher.get_opcodes():
+        if kind != "equal":
+            removed += b - a
+            added += d - c
+    return added, removed
+
+
+def summary(plan: Plan, shown: dict[Path, str]) -> str:
+    """Return the lines that an apply ends with."""
+    lines = []
+    for file in plan.files:
+        added, removed = changes(file)
+        verb = "wrote" if file.before is None else "rewrote"
+        size = f"{added} lines" if file.before is None else f"+{added} -{removed} lines"
+        lines.append(f"{verb} {shown[file.path]} ({size})")
+    width = max((len(what) for what, _, _ in plan.decisions), default=0)
+    lines += [f"  {what:<{width}}  {value}  [{source}]" for what, value, source in plan.decisions]
+    if plan.next_steps:
+        lines += ["", plan.next_steps]
+    return "\n".join(lines)
+
+
+def survey_text(script: Script, plan: Plan) -> str:
+    """Return the survey for people: what stands where, then what is open."""
+    rows = [(f"{script.index.source.shown}:{line}", kind, _facts(facts)) for line, kind, facts in _rows(script)]
+    widths = [max((len(row[n]) for row in rows), default=0) for n in (0, 1)]
+    lines = [f"{place:<{widths[0]}}  {kind:<{widths[1]}}  {facts}".rstrip() for place, kind, facts in rows]
+    lines.append("")
+    if plan.questions:
+        lines.append(f"Open questions: {len(plan.questions)}")
+        lines += [f"  {problem}" for problem in plan.questions]
+    else:
+        lines.append("No open question.")
+    if plan.notes:
+        lines.append("Notes:")
+        lines += [f"  {problem}" for problem in plan.notes]
+    return "\n".join(lines)
+
+
+def survey_json(script: Script, plan: Plan) -> str:
+    """Return the survey for machines.
+
+    An object with `file`, `kind`, `sites` (each with kind, line, column, code and facts), `questions` and `notes`
+    (each with line, column, code and message).
+    """
+    sites = []
+    for kind, site in script.sites():
+        if site is script:
+            continue
+        line, column = site.position
+        first_line = site.code.strip().splitlines()[0] if site.code.strip() else ""
+        sites.append({"kind": kind, "line": line, "column": column, "code": first_line, "facts": site.facts})
+    data = {
+        "file": script.index.source.shown,
+        "kind": script.kind,
+        "sites": sites,
+        "questions": [_problem(p) for p in plan.questions],
+        "notes": [_problem(p) for p in plan.notes],
+    }
+    return json.dumps(data, indent=2)
+
+
+def _problem(problem: object) -> dict[str, object]:
+    return {key: value for key, value in vars(problem).items() if key != "file"}
+
+
+def _rows(script: Script) -> Iterator[tuple[int, str, dict[str, object]]]:
+    rows = [(site.line, kind, site.facts) for kind, site in script.sites() if site is not script]
+    yield from sorted(rows, key=lambda row: row[0])
+
+
+def _facts(facts: dict[str, object]) -> str:
+    return ", ".join(
+        f"{name} {_value(value)}" for name, value in facts.items() if value not in (None, "", {}, [], False)
+    )
+
+
+def _value(value: object) -> str:
+    if isinstance(value, dict):
+        return "(" + ", ".join(f"{name}={code}" for name, code in value.items()) + ")"
+    if isinstance(value, list):
+        return "/".join(str(item) for item in value)
+    return str(value)
+
+
+def rule_list(recipe: Recipe) -> str:
+    """Return one line a rule."""
+    width = max(len(rule.name) for rule in recipe.rules)
+    return "\n".join(f"{rule.code}  {rule.name:<{width}}  {rule.title}" for rule in recipe.rules)
+
+
+def rule_text(rule: Rule) -> str:
+    """Explain a rule: what, why, the code that it writes, what it may ask, and where it comes from."""
+    parts = [f"{rule.code} {rule.name}: {rule.title}.", _paragraph(rule.why)]
+    for change in rule.changes:
+        what = change.kind.replace("-{{ site.side }}", " at the place where the model is built")
+        condition = "" if change.when == "true" else f", when {change.when}"
+        parts.append(f"{what}{condition}")
+        if change.template.strip():
+            parts.append("\n".join("    " + line for line in change.template.strip("\n").split("\n")))
+    for title, remarks in (("asks", rule.asks), ("notes", rule.notes)):
+        for remark in remarks:
+            condition = "" if remark.when == "true" else f", when {' '.join(remark.when.split())}"
+            parts.append(f"{title}{condition}:\n    {' '.join(remark.message.split())}")
+    parts.append(f"Source: {rule.source}")
+    return "\n\n".join(parts)
+
+
+def _paragraph(text: str) -> str:
+    import textwrap
+
+    return textwrap.fill(" ".join(text.split()), width=100)

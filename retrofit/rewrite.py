@@ -1,0 +1,309 @@
+"""Apply one file's edits in one pass over its tree."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import takewhile
+
+import libcst as cst
+
+from retrofit.edits import ORIGINAL, Edit
+from retrofit.errors import EngineError, Problem, UserError
+from retrofit.source import split_lines
+from retrofit.survey.index import Index, dotted
+
+#: Where a new argument would make a line longer than about this, it goes on a line of its own.
+_LINE_LENGTH = 95
+_Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
+
+
+def rewrite(index: Index, edits: Sequence[Edit]) -> str:
+    """Return a file's text with all edits applied.
+
+    Args:
+        index: the file.
+        edits: its edits in the order of their rules; those at one place take effect in this order.
+
+    Raises:
+        UserError: a statement to edit shares its line with another.
+        EngineError: two edits want the same place.
+    """
+    placed = [_place_import(index, edit) if edit.kind == "add-import" else edit for edit in edits]
+    _refuse_crowded(index, placed)
+    _refuse_overlaps(index, placed)
+    changed = index.source.module.visit(_Rewriter(index, placed))
+    assert isinstance(changed, cst.Module)
+    return changed.code
+
+
+def _refuse_crowded(index: Index, edits: Sequence[Edit]) -> None:
+    for edit in edits:
+        if isinstance(edit.node, cst.BaseExpression):
+            continue
+        statement = index.statement(edit.node)
+        if statement.crowded:
+            line, column = index.source.position(edit.node)
+            raise UserError(
+                Problem(
+                    index.source.shown,
+                    line,
+                    column,
+                    edit.code,
+                    f"`{index.source.code(edit.node).strip()}` shares its line with other code. "
+                    "Give it a line of its own, then run again.",
+                )
+            )
+
+
+def _refuse_overlaps(index: Index, edits: Sequence[Edit]) -> None:
+    owners: dict[cst.CSTNode, Edit] = {}
+    for edit in edits:
+        if edit.kind in ("replace", "guard", "remove"):
+            other = owners.setdefault(edit.node, edit)
+            if other is not edit:
+                raise EngineError(f"rules {other.code} and {edit.code} change the same code")
+    for edit in edits:
+        for ancestor in index.ancestors(edit.node):
+            owner = owners.get(ancestor)
+            if owner is not None and owner.kind != "guard":
+                raise EngineError(f"rule {owner.code} replaces code that rule {edit.code} changes")
+
+
+def _place_import(index: Index, edit: Edit) -> Edit:
+    """Turn an import into an insertion at the right place of the file's head."""
+    definitions = [
+        s.index
+        for s in index.body
+        if isinstance(s.node, (cst.FunctionDef, cst.ClassDef)) or _is_main_guard(index, s.node)
+    ]
+    end = definitions[0] if definitions else len(index.body)
+    imports = {part.index for s, _ in index.imports for part in s.path[:1]}
+    head = [s for s in index.body[:end] if s.index in imports]
+    name = edit.text.strip().removeprefix("import ")
+    if name in sys.stdlib_module_names and head:
+        own = [s for s in head if _import_root(s.node) != "__future__"]
+        standard = list(takewhile(lambda s: _import_root(s.node) in sys.stdlib_module_names, own))
+        for statement in standard:
+            if _is_plain_import(statement.node) and _import_root(statement.node) > name:
+                return Edit("insert-before", statement.node, edit.text, edit.code)
+        if standard:
+            return Edit("insert-after", standard[-1].node, edit.text, edit.code)
+        if own:
+            return Edit("insert-before", own[0].node, edit.text, edit.code)
+    if head:
+        return Edit("insert-after", head[-1].node, edit.text, edit.code)
+    first = index.body[0]
+    docstring = isinstance(first.node, cst.SimpleStatementLine) and isinstance(first.node.body[0], cst.Expr)
+    return Edit("insert-after" if docstring else "insert-before", first.node, edit.text, edit.code)
+
+
+def _is_main_guard(index: Index, node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.If) and "__name__" in index.source.code(node.test)
+
+
+def _import_root(node: cst.CSTNode) -> str:
+    """Return the top-level package that a statement imports, "" for any other statement."""
+    small = node.body[0] if isinstance(node, cst.SimpleStatementLine) else None
+    if isinstance(small, cst.Import):
+        return (dotted(small.names[0].name) or "").partition(".")[0]
+    if isinstance(small, cst.ImportFrom) and not small.relative:
+        return (dotted(small.module) or "").partition(".")[0]
+    return ""
+
+
+def _is_plain_import(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.SimpleStatementLine) and isinstance(node.body[0], cst.Import)
+
+
+class _Rewriter(cst.CSTTransformer):
+    def __init__(self, index: Index, edits: Sequence[Edit]) -> None:
+        super().__init__()
+        self._index = index
+        self._module = index.source.module
+        self._double_quotes = index.source.text.count('"') > index.source.text.count("'")
+        self._statements: dict[cst.CSTNode, list[Edit]] = defaultdict(list)
+        self._expressions: dict[cst.CSTNode, list[Edit]] = defaultdict(list)
+        self._touched: set[cst.CSTNode] = {self._module}
+        for edit in edits:
+            expression = isinstance(edit.node, cst.BaseExpression)
+            (self._expressions if expression else self._statements)[edit.node].append(edit)
+            self._touched.update((edit.node, *index.ancestors(edit.node)))
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return node in self._touched
+
+    def on_leave(  # type: ignore[override]
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> cst.CSTNode:
+        for edit in self._expressions.get(original_node, ()):
+            if edit.kind == "set-keyword":
+                assert isinstance(updated_node, cst.Call)
+                updated_node = _set_keyword(updated_node, edit.text, self._separator(edit))
+            else:
+                updated_node = cst.parse_expression(edit.text, self._module.config_for_parsing)
+        if isinstance(original_node, (cst.Module, cst.IndentedBlock)):
+            assert isinstance(updated_node, (cst.Module, cst.IndentedBlock))
+            return self._rebuild(original_node, updated_node)
+        return updated_node
+
+    def _separator(self, edit: Edit) -> cst.Comma:
+        """Return the comma before a new argument, with a line break aligned to the parenthesis where the line would get long."""
+        source = self._index.source
+        assert isinstance(edit.node, cst.Call)
+        first, last = source.lines(edit.node)
+        line = split_lines(source.text)[last - 1]
+        ends_line = line.rstrip().endswith(source.code(edit.node))
+        space: cst.BaseParenthesizableWhitespace = cst.SimpleWhitespace(" ")
+        if first == last and ends_line and len(line) + len(edit.text) > _LINE_LENGTH:
+            indent = source.position(self._index.statement(edit.node).node)[1] - 1
+            inside = source.column(source.span(edit.node.func)[1]) - indent
+            space = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(" " * inside))
+        return cst.Comma(whitespace_after=space)
+
+    def _rebuild(
+        self, original: cst.Module | cst.IndentedBlock, updated: cst.Module | cst.IndentedBlock
+    ) -> cst.Module | cst.IndentedBlock:
+        body: list[_Line] = []
+        waiting: list[cst.EmptyLine] = []
+        for old, new in zip(original.body, updated.body, strict=True):
+            edits = self._statements.get(old, [])
+            assert isinstance(new, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+            lead = [*waiting, *new.leading_lines]
+            waiting = []
+            group = self._group(new, edits)
+            if not group:
+                waiting = [*lead, *_comment_lines(new)]
+                continue
+            own = () if group[0] is new else group[0].leading_lines
+            if lead and own and own[0].comment is None:
+                own = own[1:]
+            group[0] = group[0].with_changes(leading_lines=[*lead, *own])
+            body += group
+        if not body:
+            body = [cst.parse_statement("pass", self._module.config_for_parsing)]
+        if waiting and isinstance(updated, cst.IndentedBlock):
+            return updated.with_changes(body=body, footer=[*waiting, *updated.footer])
+        if waiting:
+            return updated.with_changes(body=body, footer=[*waiting, *updated.footer])
+        return updated.with_changes(body=body)
+
+    def _group(self, new: _Line, edits: list[Edit]) -> list[_Line]:
+        """Return the statements that take the place of one."""
+        before: list[_Line] = []
+        after: list[_Line] = []
+        main: list[_Line] = [new]
+        for edit in edits:
+            if edit.kind == "remove":
+                main = []
+                continue
+            statements = self._parse(edit)
+            if edit.kind == "insert-before":
+                before += statements
+            elif edit.kind == "insert-after":
+                after += statements
+            elif edit.kind == "guard":
+                main = [_with_original(statement, new.with_changes(leading_lines=[])) for statement in statements]
+            else:
+                main = _keep_trailing_comment(new, statements)
+        if (before or main[:1] != [new]) and new in main:
+            main[main.index(new)] = new.with_changes(leading_lines=[])
+        return [*before, *main, *after]
+
+    def _parse(self, edit: Edit) -> list[_Line]:
+        """Return an edit's code as statements in the file's own style: indentation, line ends, quotes."""
+        module = self._module
+        unit = module.default_indent
+        lines = edit.text.replace("\r\n", "\n").rstrip("\n").split("\n")
+        if unit != "    ":
+            lines = [re.sub(r"^( {4})+", lambda match: unit * (len(match[0]) // 4), line) for line in lines]
+        snippet = cst.parse_module(
+            module.default_newline.join(lines) + module.default_newline, module.config_for_parsing
+        )
+        if self._double_quotes:
+            snippet = snippet.visit(_DoubleQuotes(self._index.source.code(edit.node)))
+        statements = list(snippet.body)
+        first = statements[0]
+        statements[0] = first.with_changes(leading_lines=[*snippet.header, *first.leading_lines])
+        return statements
+
+
+class _DoubleQuotes(cst.CSTTransformer):
+    """Writes new strings with double quotes, in a file that does; strings of the user's own code stay."""
+
+    def __init__(self, own: str) -> None:
+        super().__init__()
+        self._own = own
+
+    def leave_SimpleString(self, original_node: cst.SimpleString, updated_node: cst.SimpleString) -> cst.SimpleString:
+        text = original_node.value
+        if text.startswith("'") and not re.search(r"[\"\\]", text) and text not in self._own:
+            return updated_node.with_changes(value=f'"{text[1:-1]}"')
+        return updated_node
+
+
+def _comment_lines(removed: _Line) -> list[cst.EmptyLine]:
+    """The comment behind a removed statement, as a line of its own."""
+    if isinstance(removed, cst.SimpleStatementLine) and removed.trailing_whitespace.comment is not None:
+        return [cst.EmptyLine(comment=removed.trailing_whitespace.comment)]
+    return []
+
+
+def _keep_trailing_comment(old: _Line, statements: list[_Line]) -> list[_Line]:
+    if not isinstance(old, cst.SimpleStatementLine) or old.trailing_whitespace.comment is None:
+        return statements
+    last = statements[-1]
+    if isinstance(last, cst.SimpleStatementLine) and last.trailing_whitespace.comment is None:
+        return [*statements[:-1], last.with_changes(trailing_whitespace=old.trailing_whitespace)]
+    line = cst.EmptyLine(comment=old.trailing_whitespace.comment)
+    return [statements[0].with_changes(leading_lines=[line, *statements[0].leading_lines]), *statements[1:]]
+
+
+class _Placeholder(cst.CSTTransformer):
+    def __init__(self, original: _Line) -> None:
+        super().__init__()
+        self._original = original
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.BaseStatement:
+        small = updated_node.body[0]
+        if isinstance(small, cst.Expr) and isinstance(small.value, cst.Name) and small.value.value == ORIGINAL:
+            return self._original.with_changes(leading_lines=updated_node.leading_lines)
+        return updated_node
+
+
+def _with_original(statement: _Line, original: _Line) -> _Line:
+    changed = statement.visit(_Placeholder(original))
+    assert isinstance(changed, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+    return changed
+
+
+def _set_keyword(call: cst.Call, text: str, separator: cst.Comma) -> cst.Call:
+    name, _, code = text.partition("=")
+    value = cst.parse_expression(code)
+    args = list(call.args)
+    for number, arg in enumerate(args):
+        if arg.keyword is not None and arg.keyword.value == name:
+            args[number] = arg.with_changes(value=value)
+            return call.with_changes(args=args)
+    new = cst.Arg(
+        keyword=cst.Name(name),
+        value=value,
+        equal=cst.AssignEqual(whitespace_before=cst.SimpleWhitespace(""), whitespace_after=cst.SimpleWhitespace("")),
+    )
+    if args:
+        last = args[-1]
+        if len(args) > 1 and isinstance(args[-2].comma, cst.Comma) and "\n" in _space(args[-2].comma.whitespace_after):
+            separator = args[-2].comma
+        elif "\n" in _space(call.whitespace_before_args):
+            separator = cst.Comma(whitespace_after=call.whitespace_before_args)
+        new = new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
+        args[-1] = last.with_changes(comma=separator, whitespace_after_arg=cst.SimpleWhitespace(""))
+    return call.with_changes(args=[*args, new])
+
+
+def _space(whitespace: cst.BaseParenthesizableWhitespace) -> str:
+    return cst.Module(body=[]).code_for_node(whitespace)

@@ -1,0 +1,324 @@
+"""Load rules from TOML files, and ask each about each site.
+
+A rule says at which kind of site it works, when, and what it changes (`edits`), asks (`asks`) or remarks (`notes`).
+Conditions are Jinja2 expressions and code is written as Jinja2 templates, both over the sites of the survey.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from retrofit.edits import KINDS, ORIGINAL, Edit, Kind
+from retrofit.errors import Problem, UserError
+from retrofit.survey.sites import Script, Site
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_SITES = frozenset(
+    {
+        "script",
+        "wrapper",
+        "model",
+        "optimizer",
+        "scheduler",
+        "step",
+        "backward",
+        "score",
+        "parser",
+        "framework",
+        "epoch-loop",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One edit that a rule makes.
+
+    Attributes:
+        kind: what to do; a Jinja2 template where it depends on the site.
+        template: the code, as a Jinja2 template; empty for `remove`.
+        when: a further condition for this edit alone.
+        at: the site's anchor that it is about, "" for the statement that holds the site.
+        site: the kind of site that it is made at, whatever the rule's own condition; "" for the rule's own sites.
+    """
+
+    kind: str
+    template: str
+    when: str = "true"
+    at: str = ""
+    site: str = ""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A question that keeps a script from being rewritten, or a note that does not.
+
+    Attributes:
+        when: the condition under which it is raised.
+        message: what was seen and what answers it, as a Jinja2 template.
+    """
+
+    when: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule as its TOML file says it."""
+
+    code: str
+    name: str
+    title: str
+    site: str
+    when: str
+    why: str
+    source: str
+    changes: tuple[Change, ...] = ()
+    asks: tuple[Remark, ...] = ()
+    notes: tuple[Remark, ...] = ()
+
+
+@dataclass(frozen=True)
+class Output:
+    """A file that the recipe puts beside the script.
+
+    Attributes:
+        path: its name.
+        template: the file in the rules folder that it is made from.
+        when: the condition under which it is wanted.
+        executable: whether it may be run.
+        launcher: whether it is the launch script.
+    """
+
+    path: str
+    template: str
+    when: str = "true"
+    executable: bool = False
+    launcher: bool = False
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A folder of rules with what they share.
+
+    Attributes:
+        folder: where it is.
+        rules: in the order of their codes.
+        imports: names that templates print, with the module that each stands for and may be imported under another name.
+        values: further names for templates, as Jinja2 expressions, worked out in order.
+        site_values: the same for names that depend on the site.
+        module_functions: qualified names of functions that return the module they are given.
+        outputs: files put beside the script.
+        next_steps: what to tell the user after an apply, as a Jinja2 template.
+    """
+
+    folder: Path
+    rules: tuple[Rule, ...]
+    imports: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+    site_values: Mapping[str, str] = field(default_factory=dict)
+    module_functions: frozenset[str] = frozenset()
+    outputs: tuple[Output, ...] = ()
+    next_steps: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a recipe says of a script.
+
+    Attributes:
+        edits: the changes, in the order of the rules.
+        questions: what has to be answered first.
+        notes: what the user should know.
+    """
+
+    edits: list[Edit]
+    questions: list[Problem]
+    notes: list[Problem]
+
+
+def rules_folder() -> Path:
+    """Return the folder `rules/`, inside the installed package or beside it in a checkout."""
+    here = Path(__file__).resolve().parent
+    installed = here / "_rules"
+    return installed if installed.is_dir() else here.parent / "rules"
+
+
+def load_recipe(folder: Path, extra: Path | None = None) -> Recipe:
+    """Load a folder of rules.
+
+    Args:
+        folder: holds recipe.toml and one TOML file a rule.
+        extra: a folder of further rules; a rule with a known code takes its place.
+
+    Raises:
+        UserError: a file is no valid TOML or no valid rule.
+    """
+    rules = {rule.code: rule for rule in _load_rules(folder)}
+    if extra is not None:
+        if not extra.is_dir():
+            raise UserError(Problem(str(extra), 0, 0, "RF007", "is no folder of rules. Give --rules a folder."))
+        rules.update({rule.code: rule for rule in _load_rules(extra)})
+    shared = _read_toml(folder / "recipe.toml")
+    return Recipe(
+        folder=folder,
+        rules=tuple(rules[code] for code in sorted(rules)),
+        imports=shared.get("imports", {}),
+        values=shared.get("values", {}),
+        site_values=shared.get("site_values", {}),
+        module_functions=frozenset(shared.get("module_functions", ())),
+        outputs=tuple(Output(**output) for output in shared.get("outputs", ())),
+        next_steps=shared.get("next_steps", ""),
+    )
+
+
+def _load_rules(folder: Path) -> Iterator[Rule]:
+    for path in sorted(folder.glob("*.toml")):
+        if path.name != "recipe.toml":
+            yield _rule(path)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UserError(Problem(str(path), 0, 0, "RF007", f"is no valid TOML file: {error}")) from None
+
+
+def _rule(path: Path) -> Rule:
+    data = _read_toml(path)
+    try:
+        changes = data.pop("edits", [])
+        if "edit" in data:
+            changes = [{"edit": data.pop("edit"), "template": data.pop("template", ""), "at": data.pop("at", "")}]
+        rule = Rule(
+            changes=tuple(Change(kind=change.pop("edit"), **{"template": "", **change}) for change in changes),
+            asks=tuple(Remark(**ask) for ask in data.pop("asks", [])),
+            notes=tuple(Remark(**note) for note in data.pop("notes", [])),
+            **{"when": "true", **data},
+        )
+    except (TypeError, KeyError) as error:
+        raise UserError(Problem(str(path), 0, 0, "RF007", f"is no valid rule: {error}")) from None
+    unknown = [change.kind for change in rule.changes if change.kind not in KINDS and "{{" not in change.kind]
+    unknown += [site for site in (rule.site, *(c.site for c in rule.changes)) if not _known_site(site)]
+    if unknown:
+        raise UserError(Problem(str(path), 0, 0, "RF007", f"names an unknown edit or site: {', '.join(unknown)}"))
+    return rule
+
+
+def _known_site(site: str) -> bool:
+    return site in _SITES or site.startswith("call:") or not site
+
+
+@contextmanager
+def _naming(rule: Rule | None) -> Iterator[None]:
+    """Say which rule holds a mistake in a condition or a template."""
+    from jinja2 import TemplateError
+
+    try:
+        yield
+    except TemplateError as error:
+        name = rule.code if rule else "recipe.toml"
+        raise UserError(
+            Problem(name, 0, 0, "RF007", f"has a mistake in a condition or template: {error.message}")
+        ) from error
+
+
+class Evaluator:
+    """Asks a recipe's rules about a script's sites.
+
+    Args:
+        recipe: the rules.
+        options: what the user chose, for conditions and templates.
+        texts: further texts that templates may print, by name.
+    """
+
+    def __init__(self, recipe: Recipe, options: Mapping[str, object], texts: Mapping[str, str] | None = None) -> None:
+        self._recipe = recipe
+        self._options = options
+        self._texts = texts or {}
+
+    @cached_property
+    def _environment(self) -> Environment:
+        from jinja2 import Environment, StrictUndefined
+
+        environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
+        environment.filters["repr"] = repr
+        return environment
+
+    def context(self, script: Script) -> dict[str, object]:
+        """Return the names that conditions and templates see at every site of a script."""
+        names: dict[str, object] = {
+            "script": script,
+            "options": self._options,
+            "original": ORIGINAL,
+            **self._texts,
+        }
+        for name, module in self._recipe.imports.items():
+            names[name] = script.imported_as(module) or name
+        for name, expression in self._recipe.values.items():
+            names[name] = self.evaluate(expression, names)
+        return names
+
+    def evaluate(self, expression: str, names: Mapping[str, object]) -> object:
+        """Return the value of a Jinja2 expression."""
+        return self._environment.compile_expression(expression, undefined_to_none=False)(**names)
+
+    def render(self, template: str, names: Mapping[str, object]) -> str:
+        """Return the text of a Jinja2 template."""
+        return self._environment.from_string(template).render(**names)
+
+    def outcome(self, script: Script) -> Outcome:
+        """Return everything that the recipe's rules say of a script."""
+        with _naming(None):
+            shared = self.context(script)
+        named = {kind: [site for other, site in script.sites() if other == kind] for kind in _SITES}
+        edits: list[Edit] = []
+        questions: list[Problem] = []
+        notes: list[Problem] = []
+
+        def at(kind: str) -> Iterator[tuple[Site, dict[str, object]]]:
+            calls = script.calls(kind.removeprefix("call:")) if kind.startswith("call:") else []
+            for site in calls or named.get(kind, []):
+                names = {**shared, "site": site}
+                if site is not script:
+                    site.arguments = site.arguments or script.namespace(site)
+                    for name, expression in self._recipe.site_values.items():
+                        names[name] = self.evaluate(expression, names)
+                yield site, names
+
+        for rule in self._recipe.rules:
+            with _naming(rule):
+                own = [(site, names) for site, names in at(rule.site) if self.evaluate(rule.when, names)]
+                for site, names in own:
+                    questions += self._remarks(rule, rule.asks, site, names)
+                    notes += self._remarks(rule, rule.notes, site, names)
+                for change in rule.changes:
+                    for site, names in at(change.site) if change.site else own:
+                        if self.evaluate(change.when, names):
+                            kind = self.render(change.kind, names)
+                            text = self.render(change.template, names)
+                            edits.append(Edit(cast(Kind, kind), site.anchor(change.at), text, rule.code))
+        return Outcome(edits, questions, notes)
+
+    def _remarks(
+        self, rule: Rule, remarks: Iterable[Remark], site: Site, names: Mapping[str, object]
+    ) -> Iterator[Problem]:
+        for remark in remarks:
+            if self.evaluate(remark.when, names):
+                line, column = site.position
+                message = " ".join(self.render(remark.message, names).split())
+                yield Problem(site.index.source.shown, line, column, rule.code, message)

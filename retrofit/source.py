@@ -1,0 +1,202 @@
+"""One source file: its bytes, its LibCST tree, and where each node stands in the text."""
+
+from __future__ import annotations
+
+import bisect
+import codecs
+import re
+import tokenize
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from io import BytesIO
+from pathlib import Path
+
+import libcst as cst
+from libcst._nodes.internal import CodegenState
+
+from retrofit.errors import Problem, UserError
+
+_NEWLINE = re.compile(r"\r\n?|\n")
+
+
+class _PositionState(CodegenState):
+    """Notes at which token each node begins and ends while LibCST writes the module out.
+
+    LibCST's PositionProvider updates a line and column at every token, which costs twice the parse; the token's number is
+    enough to work out any position later. tests/test_source.py holds the result against PositionProvider. An expression's
+    span includes the parentheses around it, so that its text can stand anywhere.
+    """
+
+    def __init__(self, module: cst.Module) -> None:
+        super().__init__(default_indent=module.default_indent, default_newline=module.default_newline)
+        self.spans: dict[cst.CSTNode, tuple[int, int]] = {}
+        self._starts: list[int] = []
+
+    def before_codegen(self, node: cst.CSTNode) -> None:
+        self._starts.append(len(self.tokens))
+
+    def after_codegen(self, node: cst.CSTNode) -> None:
+        start = self._starts.pop()
+        if node not in self.spans or isinstance(node, cst.BaseExpression):
+            self.spans[node] = (start, len(self.tokens))
+
+    @contextmanager
+    def record_syntactic_position(
+        self,
+        node: cst.CSTNode,
+        *,
+        start_node: cst.CSTNode | None = None,
+        end_node: cst.CSTNode | None = None,
+    ) -> Iterator[None]:
+        start = len(self.tokens)
+        yield
+        first = start if start_node is None else self.spans[start_node][0]
+        last = len(self.tokens) if end_node is None else self.spans[end_node][1]
+        self.spans[node] = (first, last)
+
+
+class Source:
+    """A Python file as read from disk.
+
+    Args:
+        path: where the file is.
+        data: its bytes.
+        shown: how messages name the file.
+
+    Raises:
+        UserError: the bytes are no text in the declared encoding, or no Python that LibCST can parse.
+    """
+
+    def __init__(self, path: Path, data: bytes, shown: str) -> None:
+        self.path = path
+        self.data = data
+        self.shown = shown
+        self.bom = data.startswith(codecs.BOM_UTF8)
+        try:
+            self.encoding = tokenize.detect_encoding(BytesIO(data).readline)[0].replace("utf-8-sig", "utf-8")
+            self.text = data.removeprefix(codecs.BOM_UTF8).decode(self.encoding)
+        except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+            raise UserError(
+                Problem(
+                    shown,
+                    1,
+                    1,
+                    "RF003",
+                    f"cannot be decoded: {error}. Save the file as UTF-8 or declare its encoding.",
+                )
+            ) from None
+        try:
+            self.module = cst.parse_module(self.text)
+        except cst.ParserSyntaxError as error:
+            raise UserError(
+                Problem(
+                    shown,
+                    error.raw_line,
+                    error.raw_column + 1,
+                    "RF004",
+                    "is not Python 3 that can be parsed here"
+                    + _python2_hint(self.text, error.raw_line)
+                    + ". Fix the syntax first; nothing was changed.",
+                )
+            ) from None
+        except RecursionError:
+            raise UserError(Problem(shown, 1, 1, "RF004", "is nested too deeply to be parsed.")) from None
+        state = _PositionState(self.module)
+        self.module._codegen(state)
+        written = "".join(state.tokens)
+        if written != self.text:
+            raise UserError(
+                Problem(
+                    shown,
+                    _first_difference(self.text, written),
+                    1,
+                    "RF005",
+                    "holds white space that cannot be kept byte for byte (a form feed, or mixed line ends inside a statement). "
+                    "Remove it and run again.",
+                )
+            )
+        offsets = [0]
+        for token in state.tokens:
+            offsets.append(offsets[-1] + len(token))
+        self._spans = {node: (offsets[first], offsets[last]) for node, (first, last) in state.spans.items()}
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(match.end() for match in _NEWLINE.finditer(self.text))]
+
+    def span(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Return the first and last offset of ``node`` in the text, without its surrounding white space."""
+        return self._spans[node]
+
+    def code(self, node: cst.CSTNode) -> str:
+        """Return the text of ``node`` exactly as it stands in the file."""
+        first, last = self.span(node)
+        return self.text[first:last]
+
+    def position(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Return the 1-based line and column of ``node``."""
+        first = self.span(node)[0]
+        return bisect.bisect_right(self._line_starts, first), self.column(first)
+
+    def column(self, offset: int) -> int:
+        """Return the 1-based column of an offset in the text."""
+        return offset - self._line_starts[bisect.bisect_right(self._line_starts, offset) - 1] + 1
+
+    def lines(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Return the first and last 1-based line of ``node``."""
+        first, last = self.span(node)
+        return bisect.bisect_right(self._line_starts, first), bisect.bisect_right(
+            self._line_starts, max(first, last - 1)
+        )
+
+    def encode(self, text: str) -> bytes:
+        """Return ``text`` as bytes in this file's encoding, with its byte order mark where it has one."""
+        return (codecs.BOM_UTF8 if self.bom else b"") + text.encode(self.encoding)
+
+
+def read_source(path: Path, shown: str) -> Source:
+    """Read and parse one file.
+
+    Raises:
+        UserError: no such file, a directory, unreadable, or not parsable Python.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(Problem(shown, 0, 0, "RF001", "no such file. Give the path of the training script.")) from None
+    except IsADirectoryError:
+        raise UserError(
+            Problem(
+                shown,
+                0,
+                0,
+                "RF002",
+                "is a directory. Give the training script itself, for example train.py in it.",
+            )
+        ) from None
+    except OSError as error:
+        raise UserError(Problem(shown, 0, 0, "RF001", f"cannot be read: {error.strerror}.")) from None
+    if b"\0" in data:
+        raise UserError(Problem(shown, 0, 0, "RF003", "is not a text file."))
+    return Source(path, data, shown)
+
+
+def split_lines(text: str) -> list[str]:
+    """Split text at the line ends that Python knows, unlike `str.splitlines`, which also splits at form feeds."""
+    return _NEWLINE.split(text)
+
+
+def _python2_hint(text: str, line: int) -> str:
+    lines = split_lines(text)
+    shown = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+    if shown.startswith(("print ", "exec ")) or (shown.startswith("except ") and "," in shown):
+        return " (it looks like Python 2)"
+    return ""
+
+
+def _first_difference(left: str, right: str) -> int:
+    for number, (a, b) in enumerate(zip(split_lines(left), split_lines(right)), start=1):
+        if a != b:
+            return number
+    return 1

@@ -1,0 +1,1 @@
+"""Find what a training script is made of."""

@@ -1,0 +1,91 @@
+"""Find argparse parsers, and the names under which the parsed command line is known."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.index import Index, Scope
+from retrofit.survey.sites import Parser
+
+_PARSE_METHODS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
+
+
+def find_parsers(index: Index, flow: Flow) -> list[Parser]:
+    """Return the parsers whose arguments the script reads, each with the statement after which one more can be added."""
+    parsed = {
+        origin
+        for call in index.calls
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _PARSE_METHODS
+        for origin in flow.deep_origins(call.func.value, index.scope_of(call))
+    }
+    found = []
+    for call in index.calls:
+        if Origin(call) not in parsed or index.qualified(call.func).rpartition(".")[2] != "ArgumentParser":
+            continue
+        found.append(_parser(index, flow, call))
+    return found
+
+
+def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
+    made = index.statement(construction)
+    last = made
+    options: set[str] = set()
+    for call in index.calls:
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "add_argument":
+            continue
+        named = [
+            value
+            for arg in call.args
+            if isinstance(arg.value, cst.SimpleString)
+            and arg.keyword is None
+            and isinstance(value := arg.value.evaluated_value, str)
+        ]
+        if Origin(construction) not in flow.deep_origins(call.func.value, index.scope_of(call)):
+            continue
+        options.update(named)
+        here = next((part for part in index.statement(call).path[::-1] if part.siblings is made.siblings), None)
+        if here is not None and here.index > last.index:
+            last = here
+    target = next((b.target for b in index.bindings if b.value is construction), "parser")
+    return Parser(node=last.node, index=index, target=target, options=frozenset(options))
+
+
+class Namespaces:
+    """Knows under which name the parsed command line is in scope."""
+
+    def __init__(self, index: Index, flow: Flow) -> None:
+        self._index = index
+        self._flow = flow
+        self._origins = {
+            Origin(call, item)
+            for call in index.calls
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _PARSE_METHODS
+            for item in ((0,) if call.func.attr.value == "parse_known_args" else (None,))
+        } | self._returned()
+        self._known: dict[Scope, str | None] = {}
+
+    def _returned(self) -> set[Origin]:
+        """Calls of local functions that return what they parse."""
+        found: set[Origin] = set()
+        for node, scope in self._index.returns:
+            value = node.value
+            if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+                parses = value.func.attr.value == "parse_args"
+            else:
+                parses = value is not None and any(
+                    isinstance(origin.node, cst.Call)
+                    and isinstance(origin.node.func, cst.Attribute)
+                    and origin.node.func.attr.value in _PARSE_METHODS
+                    for origin in self._flow.origins(value, scope)
+                )
+            if parses:
+                found.update(Origin(call) for call in self._flow.callers(scope))
+        return found
+
+    def name(self, scope: Scope) -> str | None:
+        """Return the namespace's name in ``scope``, None where it is not in scope."""
+        if scope not in self._known:
+            names = self._flow.names_of(self._origins, scope)
+            self._known[scope] = names[0] if names else None
+        return self._known[scope]

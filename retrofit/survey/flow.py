@@ -1,0 +1,269 @@
+"""Where a value comes from: names followed back through assignments, parameters and module wrappers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from retrofit import torch_api
+from retrofit.survey.index import Index, Scope, Statement, dotted
+
+Variable = tuple[Scope, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One way in which a variable gets its value."""
+
+    value: cst.BaseExpression | None
+    scope: Scope
+    item: int | None = None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """An expression at which a value is made, with the names that it was bound to on the way.
+
+    Attributes:
+        node: the expression, a constructor's call in most cases.
+        item: position in the returned tuple, None where the whole value is meant.
+    """
+
+    node: cst.BaseExpression
+    item: int | None = None
+
+
+class Flow:
+    """Follows values of one file.
+
+    Args:
+        index: the file.
+        module_functions: qualified names of further functions that return their first argument's module.
+    """
+
+    def __init__(self, index: Index, module_functions: frozenset[str] = frozenset()) -> None:
+        self.index = index
+        self._functions = torch_api.MODULE_FUNCTIONS | module_functions
+        self._sources: dict[Variable, list[Source]] = defaultdict(list)
+        self._callers: dict[Scope, list[cst.Call]] = defaultdict(list)
+        for binding in index.bindings:
+            variable = self.variable(binding.target, binding.statement.scope)
+            self._sources[variable].append(Source(binding.value, binding.statement.scope, binding.item))
+        for call in index.calls:
+            self._pass_arguments(call)
+
+    def variable(self, name: str, scope: Scope) -> Variable:
+        """Return the variable that ``name`` means in ``scope``, by Python's scoping rules.
+
+        Dotted names are variables of their own; `self.x` belongs to the class.
+        """
+        first = name.partition(".")[0]
+        if first == "self" and name != first:
+            return (scope.enclosing_class or scope, name)
+        here: Scope | None = scope
+        while here is not None:
+            skipped = here.kind == "class" and here is not scope
+            if first in here.names and first not in here.outer and not skipped:
+                return (here, name)
+            if first in here.outer:
+                here = scope.module if here.parent is None else here.parent
+                continue
+            here = here.parent
+        return (scope.module, name)
+
+    def called(self, call: cst.Call) -> Scope | None:
+        """Return the local function that ``call`` calls, as far as its name tells."""
+        return self._function(call.func, self.index.scope_of(call))
+
+    def _function(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
+        name = dotted(node)
+        if name is None:
+            return None
+        holder: Scope | None
+        if name.startswith("self.") and name.count(".") == 1 and scope.enclosing_class is not None:
+            holder, name = scope.enclosing_class, name.removeprefix("self.")
+        elif "." in name:
+            return None
+        else:
+            holder = self.variable(name, scope)[0]
+        inner = holder.inner.get(name)
+        if inner is not None and inner.kind == "class":
+            return inner.inner.get("__init__")
+        return inner
+
+    def callers(self, function: Scope) -> list[cst.Call]:
+        """Return the calls of a local function, `mp.spawn(function, ...)` among them."""
+        return self._callers[function]
+
+    def _pass_arguments(self, call: cst.Call) -> None:
+        scope = self.index.scope_of(call)
+        function = self.called(call)
+        arguments: list[tuple[str | None, cst.BaseExpression]] = [
+            (arg.keyword.value if arg.keyword else None, arg.value) for arg in call.args if not arg.star
+        ]
+        parameters: list[str] = []
+        if function is not None:
+            method = function.parent is not None and function.parent.kind == "class"
+            parameters = function.parameters[1:] if method else function.parameters
+        elif self.index.qualified(call.func) in (
+            "torch.multiprocessing.spawn",
+            "torch.multiprocessing.start_processes",
+        ):
+            given = {(keyword or number): value for number, (keyword, value) in enumerate(arguments)}
+            target = given.get("fn", given.get(0))
+            passed = given.get("args", given.get(1))
+            function = None if target is None else self._function(target, scope)
+            if function is None or not isinstance(passed, (cst.Tuple, cst.List)):
+                return
+            arguments = [(None, element.value) for element in passed.elements]
+            parameters = function.parameters[1:]
+        if function is None:
+            return
+        self._callers[function].append(call)
+        for number, (keyword, value) in enumerate(arguments):
+            if keyword is None and number < len(parameters):
+                keyword = parameters[number]
+            if keyword in function.parameters:
+                self._sources[(function, keyword)].append(Source(value, scope))
+
+    def module_operand(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """Return the module that ``node`` passes on: `x` for `x.cuda()`, `DDP(x)`, `x.module`; None where it makes one."""
+        if isinstance(node, cst.Attribute) and node.attr.value in ("module", "_orig_mod"):
+            return node.value
+        if not isinstance(node, cst.Call):
+            return None
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value in torch_api.MODULE_METHODS:
+            return node.func.value
+        if self.index.qualified(node.func) in self._functions:
+            return first_argument(node, "module", "model")
+        return None
+
+    def origins(self, node: cst.BaseExpression, scope: Scope) -> list[Origin]:
+        """Return the expressions at which the value of ``node`` is made."""
+        found: dict[Origin, None] = {}
+        for origin in self._trace(node, scope, None, set()):
+            found.setdefault(origin)
+        return list(found)
+
+    def _trace(self, node: cst.BaseExpression, scope: Scope, item: int | None, seen: set[object]) -> Iterator[Origin]:
+        operand = self.module_operand(node)
+        if operand is not None:
+            yield from self._trace(operand, scope, item, seen)
+        elif isinstance(node, cst.IfExp):
+            yield from self._trace(node.body, scope, item, seen)
+            yield from self._trace(node.orelse, scope, item, seen)
+        elif isinstance(node, cst.NamedExpr):
+            yield from self._trace(node.value, scope, item, seen)
+        elif isinstance(node, (cst.Name, cst.Attribute)) and (name := dotted(node)) is not None:
+            variable = self.variable(name, scope)
+            if self._sources.get(variable):
+                yield from self._trace_variable(variable, seen)
+            elif variable not in seen:
+                seen.add(variable)
+                yield Origin(node, item)
+        elif isinstance(node, cst.Call) and (passed_on := self._passed_on(node, item, seen)):
+            yield from passed_on
+        else:
+            yield Origin(node, item)
+
+    def _trace_variable(self, variable: Variable, seen: set[object]) -> Iterator[Origin]:
+        if variable in seen:
+            return
+        seen.add(variable)
+        for source in self._sources.get(variable, ()):
+            if source.value is not None:
+                yield from self._trace(source.value, source.scope, source.item, seen)
+
+    def _passed_on(self, call: cst.Call, item: int | None, seen: set[object]) -> list[Origin]:
+        """Return the origins that a local function only passes on from its caller, such as a helper that wraps a model."""
+        function = self.called(call)
+        if function is None or function.name == "__init__" or function in seen:
+            return []
+        seen.add(function)
+        origins: list[Origin] = []
+        for node, scope in self.index.returns:
+            if scope is not function or node.value is None:
+                continue
+            value: cst.BaseExpression = node.value
+            if item is not None and isinstance(value, cst.Tuple) and item < len(value.elements):
+                value = value.elements[item].value
+            origins += self._trace(value, scope, None, set(seen))
+        seen.discard(function)
+        return [origin for origin in origins if not self._made_in(origin.node, function)]
+
+    def _made_in(self, node: cst.CSTNode, function: Scope) -> bool:
+        return any(ancestor is function.node for ancestor in self.index.ancestors(node))
+
+    def deep_origins(self, node: cst.BaseExpression, scope: Scope) -> set[Origin]:
+        """Return the origins of ``node`` together with those inside the local functions that make them."""
+        found: set[Origin] = set()
+        waiting = self.origins(node, scope)
+        while waiting:
+            origin = waiting.pop()
+            if origin in found:
+                continue
+            found.add(origin)
+            function = self.called(origin.node) if isinstance(origin.node, cst.Call) else None
+            for returned, where in self.index.returns:
+                if where is function and returned.value is not None:
+                    waiting += self.origins(returned.value, where)
+        return found
+
+    def sources(self, variable: Variable) -> list[Source]:
+        """Return every value that ``variable`` is given in this file."""
+        return self._sources.get(variable, [])
+
+    def names_of(self, origins: set[Origin], scope: Scope) -> list[str]:
+        """Return the names visible in ``scope`` whose value may be one of ``origins``, the nearest first."""
+        return [
+            name
+            for name, here in self._visible(scope)
+            if not origins.isdisjoint(self._trace_variable((here, name), set()))
+        ]
+
+    def _visible(self, scope: Scope) -> Iterator[tuple[str, Scope]]:
+        shadowed: set[str] = set()
+        here: Scope | None = scope
+        while here is not None:
+            if here.kind != "class" or here is scope:
+                for name in [*here.parameters, *sorted(here.names - set(here.parameters))]:
+                    if name not in shadowed and name not in here.outer:
+                        shadowed.add(name)
+                        yield name, here
+            here = here.parent
+        holder = scope.enclosing_class
+        if holder is not None:
+            for owner, name in list(self._sources):
+                if owner is holder and name.startswith("self."):
+                    yield name, holder
+
+    def enclosing_loops(self, statement: Statement, seen: frozenset[Scope] = frozenset()) -> Iterator[list[Statement]]:
+        """Yield the loops around ``statement``, innermost first, once for each way of calls that leads there."""
+        loops = [s for s in self._within(statement) if isinstance(s.node, (cst.For, cst.While))]
+        scope = statement.scope
+        callers = [] if scope.kind != "function" or scope in seen else self.callers(scope)
+        if not callers:
+            yield loops
+        for call in callers:
+            for outer in self.enclosing_loops(self.index.statement(call), seen | {scope}):
+                yield [*loops, *outer]
+
+    @staticmethod
+    def _within(statement: Statement) -> Iterator[Statement]:
+        """The statement itself and those around it in the same function."""
+        yield statement
+        for ancestor in statement.ancestors:
+            if isinstance(ancestor.node, (cst.FunctionDef, cst.ClassDef)):
+                return
+            yield ancestor
+
+
+def first_argument(call: cst.Call, *keywords: str) -> cst.BaseExpression | None:
+    """Return a call's first argument, given by position or by one of ``keywords``."""
+    for number, arg in enumerate(call.args):
+        if not arg.star and ((arg.keyword is None and number == 0) or (arg.keyword and arg.keyword.value in keywords)):
+            return arg.value
+    return None

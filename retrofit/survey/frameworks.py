@@ -1,0 +1,51 @@
+"""Recognise libraries that own the training loop or shard the model, which no rewriting of a plain loop covers."""
+
+from __future__ import annotations
+
+from retrofit.survey.index import Index
+from retrofit.survey.sites import Framework
+
+_OWNS_LOOP = (
+    "It owns the training loop. Use a plain PyTorch loop, or the library's own callback for dendrites if it has one."
+)
+_SHARDS = (
+    "It shards parameters over the ranks, but dendrites need the whole model on each. Use DistributedDataParallel."
+)
+
+#: Modules whose import is enough, and calls that are needed to tell: library, names, advice.
+_IMPORTS = (
+    ("PyTorch Lightning", ("lightning", "pytorch_lightning", "lightning_fabric"), _OWNS_LOOP),
+    (
+        "Hugging Face Accelerate",
+        ("accelerate",),
+        "It wraps model and backward pass itself. Use DistributedDataParallel.",
+    ),
+    ("DeepSpeed", ("deepspeed",), _SHARDS),
+    ("Horovod", ("horovod",), "It averages gradients in its own optimizer. Use DistributedDataParallel."),
+)
+_CALLS = (
+    ("Hugging Face Trainer", ("transformers.Trainer", "transformers.Seq2SeqTrainer"), _OWNS_LOOP),
+    (
+        "FSDP",
+        (
+            "torch.distributed.fsdp.",
+            "fairscale.nn.FullyShardedDataParallel",
+            "torch.distributed._composable.fsdp.",
+        ),
+        _SHARDS,
+    ),
+)
+
+
+def find_frameworks(index: Index) -> list[Framework]:
+    """Return the first use of each such library in a file."""
+    found: dict[str, Framework] = {}
+    for name, modules, advice in _IMPORTS:
+        for statement, module in index.imports:
+            if module.partition(".")[0] in modules:
+                found.setdefault(name, Framework(node=statement.node, index=index, name=name, advice=advice))
+    for name, prefixes, advice in _CALLS:
+        for call in index.calls:
+            if index.qualified(call.func).startswith(prefixes):
+                found.setdefault(name, Framework(node=call, index=index, name=name, advice=advice))
+    return list(found.values())

@@ -1,0 +1,353 @@
+"""One walk over a file's tree: statements, scopes, calls, assignments and import aliases, with their parents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from functools import cache
+
+import libcst as cst
+
+from retrofit.source import Source
+
+
+@dataclass(eq=False)
+class Scope:
+    """A module, class or function body in which names live.
+
+    Attributes:
+        kind: "module", "class" or "function".
+        name: as in the source, "" for the module.
+        parameters: a function's parameter names in order, `self` included.
+        names: every name bound in this scope.
+        outer: names declared global or nonlocal.
+    """
+
+    kind: str
+    name: str
+    parent: Scope | None
+    node: cst.CSTNode
+    parameters: list[str] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    outer: set[str] = field(default_factory=set)
+    inner: dict[str, Scope] = field(default_factory=dict)
+
+    @property
+    def module(self) -> Scope:
+        """The module's scope that this one is in."""
+        return self if self.parent is None else self.parent.module
+
+    @property
+    def enclosing_class(self) -> Scope | None:
+        """The class whose method this scope is, or is in."""
+        scope: Scope | None = self
+        while scope is not None and scope.kind != "class":
+            scope = scope.parent
+        return scope
+
+
+@dataclass(eq=False)
+class Statement:
+    """A statement and its place among its siblings.
+
+    Attributes:
+        siblings: the statements of the block it stands in, itself included.
+        parent: the compound statement that holds its block, None at module level.
+        crowded: whether it shares its line with another statement (`if x: a`, `a; b`).
+    """
+
+    node: cst.BaseStatement | cst.BaseSuite
+    scope: Scope
+    parent: Statement | None
+    siblings: list[Statement]
+    index: int
+    crowded: bool = False
+
+    @property
+    def ancestors(self) -> Iterator[Statement]:
+        """The statements around this one, innermost first, the function's or class's own statement last."""
+        parent = self.parent
+        while parent is not None:
+            yield parent
+            parent = parent.parent
+
+    @property
+    def path(self) -> list[Statement]:
+        """The way from module level down to this statement, itself last."""
+        return [*reversed(list(self.ancestors)), self]
+
+    @property
+    def following(self) -> list[Statement]:
+        """The later statements of the same block."""
+        return self.siblings[self.index + 1 :]
+
+    @property
+    def preceding(self) -> list[Statement]:
+        """The earlier statements of the same block, nearest first."""
+        return self.siblings[: self.index][::-1]
+
+
+@dataclass(eq=False)
+class Binding:
+    """A value given to a name: an assignment, a loop target, a `with ... as`.
+
+    Attributes:
+        target: the name, or dotted path such as `self.model`.
+        value: the expression, None where it cannot be told (loop targets).
+        item: position in an unpacked tuple, None for a plain assignment.
+    """
+
+    target: str
+    value: cst.BaseExpression | None
+    item: int | None
+    statement: Statement
+
+
+_SKIPPED = frozenset(
+    {
+        "leading_lines", "lines_after_decorators", "header", "footer", "trailing_whitespace", "comma", "semicolon",
+        "lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace", "dot", "colon", "equal", "operator", "asynchronous",
+        "annotation", "returns", "type_parameters",
+    }
+)  # fmt: skip
+
+
+@cache
+def _child_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind) if f.name not in _SKIPPED and not f.name.startswith("whitespace"))
+
+
+def _child_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    for name in _child_fields(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, cst.CSTNode):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from value
+
+
+def dotted(node: cst.CSTNode | None) -> str | None:
+    """Return `a.b.c` for a name or a chain of attributes, else None."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    if not isinstance(node, cst.Name):
+        return None
+    parts.append(node.value)
+    return ".".join(reversed(parts))
+
+
+def meeting(statements: list[Statement]) -> Statement | None:
+    """Return the statement after which every one of ``statements`` has had its chance to run.
+
+    That is the last of them in their common block, or the compound statement whose branches hold them; None where they are in
+    different functions.
+    """
+    paths = [statement.path for statement in statements]
+    depth = 0
+    while all(len(path) > depth for path in paths) and len({path[depth] for path in paths}) == 1:
+        depth += 1
+    heads = [path[depth] for path in paths if len(path) > depth]
+    if len(heads) == len(paths) and len({id(head.siblings) for head in heads}) == 1:
+        found = max(heads, key=lambda head: head.index)
+    else:
+        found = paths[0][depth - 1]
+    return None if isinstance(found.node, (cst.FunctionDef, cst.ClassDef)) else found
+
+
+class Index:
+    """What one file holds, gathered in one walk."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.scope = Scope("module", "", None, source.module)
+        self.aliases: dict[str, str] = {}
+        self.imports: list[tuple[Statement, str]] = []
+        self.statements: list[Statement] = []
+        self.calls: list[cst.Call] = []
+        self.bindings: list[Binding] = []
+        self.comparisons: list[cst.Comparison] = []
+        self.attributes: list[cst.Attribute] = []
+        self.returns: list[tuple[cst.Return, Scope]] = []
+        self.loops: list[Statement] = []
+        self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        self._statement_of: dict[cst.CSTNode, Statement] = {}
+        self._scope_of: dict[cst.CSTNode, Scope] = {source.module: self.scope}
+        for node in source.module.body:
+            self.parents[node] = source.module
+        self.body = self._block(source.module.body, self.scope, None)
+
+    def statement(self, node: cst.CSTNode) -> Statement:
+        """Return the innermost statement that holds ``node``."""
+        here: cst.CSTNode = node
+        while here not in self._statement_of:
+            here = self.parents[here]
+        return self._statement_of[here]
+
+    def statements_in(self, suite: cst.BaseSuite) -> list[Statement]:
+        """Return the statements of a block."""
+        first = suite if isinstance(suite, cst.SimpleStatementSuite) else suite.body[0]
+        return self._statement_of[first].siblings
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """Yield the nodes around ``node``, innermost first."""
+        here: cst.CSTNode | None = self.parents.get(node)
+        while here is not None:
+            yield here
+            here = self.parents.get(here)
+
+    def scope_of(self, node: cst.CSTNode) -> Scope:
+        """Return the scope that ``node`` is evaluated in."""
+        return self.statement(node).scope
+
+    def function_scope(self, node: cst.CSTNode) -> Scope:
+        """Return the scope that a function or class definition opens."""
+        return self._scope_of[node]
+
+    def qualified(self, node: cst.CSTNode | None) -> str:
+        """Return a name's full path with import aliases resolved, "" where it is no plain name."""
+        name = dotted(node)
+        if name is None:
+            return ""
+        first, _, rest = name.partition(".")
+        full = self.aliases.get(first, first)
+        return f"{full}.{rest}" if rest else full
+
+    def _block(self, body: object, scope: Scope, parent: Statement | None, crowded: bool = False) -> list[Statement]:
+        siblings: list[Statement] = []
+        assert isinstance(body, (list, tuple))
+        for node in body:
+            statement = Statement(node, scope, parent, siblings, len(siblings), crowded)
+            siblings.append(statement)
+            self.statements.append(statement)
+            self._statement_of[node] = statement
+            self._enter(node, statement)
+        return siblings
+
+    def _enter(self, node: cst.CSTNode, statement: Statement) -> None:
+        if isinstance(node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+            statement.crowded = isinstance(node, cst.SimpleStatementSuite) or len(node.body) > 1
+            self._walk_children(node, statement)
+        elif isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+            self._define(node, statement)
+        else:
+            if isinstance(node, (cst.For, cst.While)):
+                self.loops.append(statement)
+            if isinstance(node, cst.For):
+                self._bind(node.target, None, statement)
+            self._walk_children(node, statement)
+
+    def _define(self, node: cst.FunctionDef | cst.ClassDef, statement: Statement) -> None:
+        outer = statement.scope
+        outer.names.add(node.name.value)
+        function = isinstance(node, cst.FunctionDef)
+        scope = Scope("function" if function else "class", node.name.value, outer, node)
+        outer.inner[scope.name] = scope
+        self._scope_of[node] = scope
+        for decorator in node.decorators:
+            self._walk(decorator, node, statement)
+        if isinstance(node, cst.FunctionDef):
+            params = node.params
+            star = [params.star_arg] if isinstance(params.star_arg, cst.Param) else []
+            for param in (*params.posonly_params, *params.params, *star, *params.kwonly_params):
+                scope.parameters.append(param.name.value)
+                if param.default is not None:
+                    self._walk(param.default, node, statement)
+            scope.names.update(scope.parameters)
+        else:
+            for argument in (*node.bases, *node.keywords):
+                self._walk(argument, node, statement)
+        self.parents[node.body] = node
+        self._suite(node.body, scope, statement)
+
+    def _suite(self, suite: cst.BaseSuite, scope: Scope, parent: Statement) -> None:
+        if isinstance(suite, cst.SimpleStatementSuite):
+            self.parents[suite] = parent.node
+            self._block([suite], scope, parent, crowded=True)
+        else:
+            for line in suite.body:
+                self.parents[line] = suite
+            self._block(suite.body, scope, parent)
+
+    def _walk_children(self, node: cst.CSTNode, statement: Statement) -> None:
+        for child in _child_nodes(node):
+            self._walk(child, node, statement)
+
+    def _walk(self, node: cst.CSTNode, parent: cst.CSTNode, statement: Statement) -> None:
+        self.parents[node] = parent
+        if isinstance(node, cst.BaseSuite):
+            self._suite(node, statement.scope, statement)
+            return
+        if isinstance(node, (cst.Name, cst.SimpleString)):
+            return
+        if isinstance(node, cst.Call):
+            self.calls.append(node)
+        elif isinstance(node, cst.Attribute):
+            self.attributes.append(node)
+        elif isinstance(node, cst.Assign):
+            for target in node.targets:
+                self._bind(target.target, node.value, statement)
+        elif isinstance(node, cst.AnnAssign):
+            if node.value is not None:
+                self._bind(node.target, node.value, statement)
+        elif isinstance(node, cst.NamedExpr):
+            self._bind(node.target, node.value, statement)
+        elif isinstance(node, cst.AugAssign):
+            self._bind(node.target, None, statement)
+        elif isinstance(node, cst.AsName):
+            self._bind(node.name, None, statement)
+        elif isinstance(node, (cst.Import, cst.ImportFrom)):
+            self._import(node, statement)
+            return
+        elif isinstance(node, (cst.Global, cst.Nonlocal)):
+            statement.scope.outer.update(item.name.value for item in node.names)
+            return
+        elif isinstance(node, cst.Comparison):
+            self.comparisons.append(node)
+        elif isinstance(node, cst.Return):
+            self.returns.append((node, statement.scope))
+        self._walk_children(node, statement)
+
+    def _bind(self, target: cst.CSTNode, value: cst.BaseExpression | None, statement: Statement) -> None:
+        if isinstance(target, (cst.Tuple, cst.List)):
+            values = value.elements if isinstance(value, (cst.Tuple, cst.List)) else None
+            for number, element in enumerate(target.elements):
+                if values is not None and len(values) == len(target.elements):
+                    self._bind(element.value, values[number].value, statement)
+                else:
+                    self._bind_name(element.value, value, number, statement)
+        else:
+            self._bind_name(target, value, None, statement)
+
+    def _bind_name(
+        self, target: cst.CSTNode, value: cst.BaseExpression | None, item: int | None, statement: Statement
+    ) -> None:
+        name = dotted(target)
+        if name is not None:
+            self.bindings.append(Binding(name, value, item, statement))
+            if "." not in name:
+                statement.scope.names.add(name)
+
+    def _import(self, node: cst.Import | cst.ImportFrom, statement: Statement) -> None:
+        prefix = ""
+        if isinstance(node, cst.ImportFrom):
+            prefix = "." * len(node.relative) + (dotted(node.module) or "") + "."
+        self.imports.append((statement, prefix.rstrip(".") or prefix))
+        if isinstance(node.names, cst.ImportStar):
+            return
+        for alias in node.names:
+            name = dotted(alias.name) or ""
+            if not prefix:
+                self.imports.append((statement, name))
+            bound = alias.asname.name if alias.asname is not None else None
+            if isinstance(bound, cst.Name):
+                self.aliases[bound.value] = prefix + name
+                statement.scope.names.add(bound.value)
+            elif prefix:
+                self.aliases[name] = prefix + name
+                statement.scope.names.add(name)
+            else:
+                first = name.partition(".")[0]
+                self.aliases.setdefault(first, first)
+                statement.scope.names.add(first)

@@ -1,0 +1,329 @@
+"""Find the optimizer and the learning-rate schedulers, and tell whether they can be handed over as they are."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from retrofit import torch_api
+from retrofit.survey.flow import Flow, Origin, first_argument
+from retrofit.survey.index import Index, Scope, dotted, meeting
+from retrofit.survey.sites import EpochLoop, Optimizer, Scheduler, Step
+
+_SCHEDULER_MODULE = "torch.optim.lr_scheduler."
+
+
+def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[list[Scheduler], list[Step]]:
+    """Return the learning-rate schedulers of torch and the calls that step them.
+
+    Args:
+        loops: the epoch loops, to tell steps once an epoch from steps once a batch.
+    """
+    schedulers = []
+    for call in index.calls:
+        name = index.qualified(call.func)
+        kind = name.rpartition(".")[2]
+        if name.startswith(_SCHEDULER_MODULE) or (kind in torch_api.SCHEDULERS and not name.startswith("torch.")):
+            schedulers.append(
+                Scheduler(
+                    node=call,
+                    index=index,
+                    target=_target(index, call),
+                    name=index.source.code(call.func),
+                    kind=kind,
+                    bound=bind(index, call, torch_api.SCHEDULERS.get(kind, ()), skip=1) or [],
+                )
+            )
+    by_origin = {Origin(s.node): s for s in schedulers if isinstance(s.node, cst.BaseExpression)}
+    steps = []
+    for call in index.calls:
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "step":
+            continue
+        stepped = [by_origin[o] for o in flow.origins(call.func.value, index.scope_of(call)) if o in by_origin]
+        if not stepped:
+            continue
+        step = _step(index, flow, call, loops)
+        step.limited = any(s.kind == "OneCycleLR" for s in stepped)
+        steps.append(step)
+        for scheduler in stepped:
+            scheduler.steps.append(step)
+    return schedulers, steps
+
+
+def _step(index: Index, flow: Flow, call: cst.Call, loops: list[EpochLoop]) -> Step:
+    assert isinstance(call.func, cst.Attribute)
+    statement = index.statement(call)
+    around = next(iter(flow.enclosing_loops(statement)))
+    epoch_loops = {loop.statement for loop in loops}
+    per = "epoch" if around and around[0] in epoch_loops else "batch" if around else "epoch"
+    conditional = not (statement.parent is not None and statement.parent in epoch_loops)
+    return Step(
+        node=call,
+        index=index,
+        receiver=index.source.code(call.func.value),
+        argument=index.source.code(call.args[0].value) if call.args else "",
+        per=per,
+        conditional=conditional,
+    )
+
+
+def find_optimizers(
+    index: Index, flow: Flow, model: set[Origin], schedulers: list[Scheduler], loops: list[EpochLoop]
+) -> list[Optimizer]:
+    """Return the optimizers that train the wrapped model, one for each variable that holds one.
+
+    Args:
+        model: where the model is built.
+        schedulers: all schedulers of the script.
+        loops: the epoch loops.
+    """
+    by_target: dict[str, list[cst.Call]] = {}
+    for call in _constructions(index, flow, model):
+        by_target.setdefault(_target(index, call), []).append(call)
+    found = []
+    for target, calls in by_target.items():
+        call = calls[0]
+        name = index.source.code(call.func)
+        kind = index.qualified(call.func).rpartition(".")[2]
+        optimizer = Optimizer(
+            node=call,
+            index=index,
+            target=target,
+            name=name,
+            bound=bind(index, call, torch_api.OPTIMIZERS.get(kind, ())) or [],
+            handed_over=_handed_over(index, flow, calls),
+        )
+        optimizer.keeps = _reason_to_keep(index, flow, optimizer, calls, schedulers, loops)
+        mine = _schedulers_of(flow, calls, schedulers)
+        optimizer.alone = len(calls) == 1 and not mine and _is_plain_assignment(index, call)
+        optimizer.in_loop_scope = bool(loops) and _encloses(optimizer.scope, loops[0].scope)
+        optimizer.parameter_model = _parameter_model(index, call)
+        if optimizer.plain and mine:
+            optimizer.scheduler = mine[0]
+            mine[0].optimizer = optimizer
+            for step in mine[0].steps:
+                step.removed = True
+        anchor = meeting([index.statement(call) for call in calls]) or index.statement(call)
+        optimizer.anchors["made"] = anchor.node
+        found.append(optimizer)
+    return found
+
+
+def _encloses(outer: Scope, inner: Scope | None) -> bool:
+    while inner is not None:
+        if inner is outer:
+            return True
+        inner = inner.parent
+    return False
+
+
+def _parameter_model(index: Index, call: cst.Call) -> str:
+    """Return `model` for `SGD(model.parameters(), ...)`."""
+    for part in (first_argument(call, "params"),):
+        if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and part.func.attr.value == "parameters":
+            name = dotted(part.func.value) or ""
+            return name if name.isidentifier() else ""
+    return ""
+
+
+def _constructions(index: Index, flow: Flow, model: set[Origin]) -> list[cst.Call]:
+    """Return the calls that make an optimizer: torch's own classes, and whatever is stepped and zeroed like one."""
+    known: set[cst.CSTNode] = set()
+    used: dict[str, set[Origin]] = {"step": set(), "zero_grad": set()}
+    for call in index.calls:
+        if not isinstance(call.func, cst.Attribute):
+            continue
+        scope = index.scope_of(call)
+        if call.func.attr.value in used:
+            used[call.func.attr.value].update(flow.origins(call.func.value, scope))
+            operand = first_argument(call)
+            if call.func.attr.value == "step" and operand is not None:
+                used["step"].update(flow.origins(operand, scope))
+    both = (used["step"] & used["zero_grad"]) - model
+    found: list[cst.Call] = []
+    for call in index.calls:
+        name = index.qualified(call.func)
+        kind = name.rpartition(".")[2]
+        torchs = name.startswith("torch.optim.") and not name.startswith(_SCHEDULER_MODULE) and kind[:1].isupper()
+        if (torchs or kind in torch_api.OPTIMIZERS or Origin(call) in both) and call not in known:
+            if kind != "setup_optimizer" and _target(index, call):
+                known.add(call)
+                found.append(call)
+    return [call for call in found if _trains(index, flow, call, model)] or found
+
+
+def _trains(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> bool:
+    """Whether a construction's arguments mention the model."""
+    names = flow.names_of(model, index.scope_of(call))
+    return any(re.search(rf"\b{re.escape(name)}\b", index.source.code(arg)) for arg in call.args for name in names)
+
+
+def _handed_over(index: Index, flow: Flow, calls: list[cst.Call]) -> bool:
+    origins = {Origin(call) for call in calls}
+    for call in index.calls:
+        if index.qualified(call.func).rpartition(".")[2] == "set_optimizer_instance":
+            operand = first_argument(call)
+            if operand is not None and not origins.isdisjoint(flow.origins(operand, index.scope_of(call))):
+                return True
+    return False
+
+
+def _reason_to_keep(
+    index: Index,
+    flow: Flow,
+    optimizer: Optimizer,
+    calls: list[cst.Call],
+    schedulers: list[Scheduler],
+    loops: list[EpochLoop],
+) -> str:
+    call = calls[0]
+    if len(calls) > 1:
+        return f"it is built in {len(calls)} places"
+    kind = index.qualified(call.func).rpartition(".")[2]
+    if kind not in torch_api.OPTIMIZERS or not index.qualified(call.func).startswith("torch.optim"):
+        return f"{optimizer.name} is no optimizer class of torch.optim"
+    if bind(index, call, torch_api.OPTIMIZERS[kind]) is None:
+        return "its arguments cannot be bound to names"
+    if not _is_plain_assignment(index, call):
+        return "it is not assigned by a statement of its own"
+    if not _plain_parameters(index, call):
+        return f"its parameters come from {index.source.code(call.args[0].value)}"
+    by_hand = _rate_set_by_hand(index)
+    if by_hand:
+        return f"line {by_hand} sets the learning rate by hand"
+    mine = _schedulers_of(flow, calls, schedulers)
+    if len(mine) > 1:
+        return f"it has {len(mine)} schedulers"
+    for scheduler in mine:
+        reason = _scheduler_reason(index, optimizer, scheduler, loops)
+        if reason:
+            return reason
+    other = _other_scheduler(index, flow, calls, mine)
+    if other:
+        return f"{other} is no scheduler class of torch"
+    return ""
+
+
+def _scheduler_reason(index: Index, optimizer: Optimizer, scheduler: Scheduler, loops: list[EpochLoop]) -> str:
+    call = scheduler.node
+    assert isinstance(call, cst.Call)
+    if scheduler.kind not in torch_api.SCHEDULERS:
+        return f"its scheduler {scheduler.name} cannot be handed over as a class and values"
+    if not scheduler.target or not _is_plain_assignment(index, call):
+        return f"its scheduler {scheduler.name} is not assigned by a statement of its own"
+    if bind(index, call, torch_api.SCHEDULERS[scheduler.kind], skip=1) is None:
+        return "its scheduler's arguments cannot be bound to names"
+    if not scheduler.steps:
+        return f"its scheduler {scheduler.target} is never stepped here"
+    for step in scheduler.steps:
+        if step.per == "batch":
+            return f"its scheduler is stepped once a batch (line {step.line})"
+        if step.conditional:
+            return f"its scheduler is stepped only under a condition (line {step.line})"
+        if step.argument and scheduler.kind != "ReduceLROnPlateau":
+            return f"its scheduler is stepped with an argument (line {step.line})"
+    if len(scheduler.steps) > 1:
+        return f"its scheduler is stepped in {len(scheduler.steps)} places"
+    made, here = index.statement(optimizer.node), index.statement(call)
+    if made.siblings is not here.siblings:
+        return "it and its scheduler are built in different blocks"
+    between = made.siblings[made.index + 1 : here.index]
+    for statement in between:
+        if re.search(rf"\b{re.escape(optimizer.target)}\b", index.source.code(statement.node)):
+            return f"it is used before its scheduler is built (line {index.source.position(statement.node)[0]})"
+    return ""
+
+
+def _schedulers_of(flow: Flow, calls: list[cst.Call], schedulers: list[Scheduler]) -> list[Scheduler]:
+    origins = {Origin(call) for call in calls}
+    found = []
+    for scheduler in schedulers:
+        assert isinstance(scheduler.node, cst.Call)
+        operand = first_argument(scheduler.node, "optimizer")
+        if operand is not None and not origins.isdisjoint(flow.origins(operand, scheduler.scope)):
+            found.append(scheduler)
+    return found
+
+
+def _other_scheduler(index: Index, flow: Flow, calls: list[cst.Call], mine: list[Scheduler]) -> str:
+    """Return the name of something else made from the optimizer whose `step` is called: a scheduler of the project's own."""
+    origins = {Origin(call) for call in calls}
+    stepped = {
+        origin
+        for call in index.calls
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("step", "step_update")
+        for origin in flow.origins(call.func.value, index.scope_of(call))
+    }
+    known = {scheduler.node for scheduler in mine}
+    for call in index.calls:
+        if Origin(call) not in stepped or call in known:
+            continue
+        for arg in call.args:
+            if not origins.isdisjoint(flow.origins(arg.value, index.scope_of(call))):
+                return index.source.code(call.func)
+    return ""
+
+
+def _rate_set_by_hand(index: Index) -> int:
+    """Return the line at which a parameter group's learning rate is assigned, 0 where none is."""
+    for node, parent in index.parents.items():
+        if not isinstance(parent, (cst.AssignTarget, cst.AugAssign)) or not isinstance(node, cst.Subscript):
+            continue
+        if parent.target is node and re.search(r"""\[\s*["'](lr|learning_rate)["']\s*\]$""", index.source.code(node)):
+            return index.source.position(node)[0]
+    return 0
+
+
+def _is_plain_assignment(index: Index, call: cst.Call) -> bool:
+    assign = index.parents.get(call)
+    statement = index.statement(call)
+    return (
+        isinstance(assign, cst.Assign)
+        and len(assign.targets) == 1
+        and dotted(assign.targets[0].target) is not None
+        and not statement.crowded
+    )
+
+
+def _plain_parameters(index: Index, call: cst.Call) -> bool:
+    """Whether the parameters are given in a way that stays right when the model grows: no helper, no list made before."""
+    params = first_argument(call, "params")
+    if params is None:
+        return False
+    if isinstance(params, cst.Call):
+        if isinstance(params.func, cst.Attribute):
+            return params.func.attr.value == "parameters"
+        return index.qualified(params.func) in ("filter", "list")
+    return isinstance(params, (cst.List, cst.Tuple, cst.GeneratorExp, cst.ListComp)) and "named_parameters" not in (
+        index.source.code(params)
+    )
+
+
+def _target(index: Index, call: cst.Call) -> str:
+    return next((binding.target for binding in index.bindings if binding.value is call), "")
+
+
+def bind(index: Index, call: cst.Call, parameters: tuple[str, ...], skip: int = 0) -> list[tuple[str, str]] | None:
+    """Bind a call's arguments to parameter names.
+
+    Args:
+        parameters: the names that arguments by position take.
+        skip: how many first parameters to leave out.
+
+    Returns:
+        (name, code) pairs in the order of the call, `("**", code)` for an unpacked mapping; None where an argument by
+        position has no known name.
+    """
+    bound = []
+    for number, arg in enumerate(call.args):
+        code = index.source.code(arg.value)
+        if arg.star == "**":
+            bound.append(("**", code))
+        elif arg.star or (arg.keyword is None and number >= len(parameters)):
+            return None
+        else:
+            name = arg.keyword.value if arg.keyword else parameters[number]
+            if name not in parameters[:skip]:
+                bound.append((name, code))
+    return bound

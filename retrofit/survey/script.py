@@ -1,0 +1,120 @@
+"""Put the survey of an entry script together."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import libcst as cst
+
+from retrofit.source import Source
+from retrofit.survey.arguments import Namespaces, find_parsers
+from retrofit.survey.backwards import find_backwards
+from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.frameworks import find_frameworks
+from retrofit.survey.index import Index, Statement
+from retrofit.survey.loops import find_loops
+from retrofit.survey.models import find_models, group_by_model
+from retrofit.survey.optimizers import find_optimizers, find_schedulers
+from retrofit.survey.scores import find_scores
+from retrofit.survey.sites import CallSite, Script, Site
+from retrofit.survey.wrappers import find_wrappers, mark_members
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user, not the script, says about it.
+
+    Attributes:
+        metric: the expression of the validation score, "" to find it.
+        mode: "max" or "min", "" to find it.
+        model: the variable of the model to treat, where several are wrapped.
+        module_functions: qualified names of functions that return their first argument's module.
+    """
+
+    metric: str = ""
+    mode: str = ""
+    model: str = ""
+    module_functions: frozenset[str] = frozenset()
+
+
+def survey(source: Source, choices: Choices = Choices()) -> Script:
+    """Return every site of a script."""
+    index = Index(source)
+    flow = Flow(index, choices.module_functions)
+    script = Script(node=source.module, index=index)
+    script.parsers = find_parsers(index, flow)
+    script.frameworks = find_frameworks(index)
+    script.spawns = [CallSite(node=call, index=index) for call in index.calls if _spawns(index, call)]
+    script.wrappers = find_wrappers(index, flow)
+    groups = group_by_model([w for w in script.wrappers if not w.part], flow)
+    if choices.model:
+        groups = [group for group in groups if choices.model in (group[1][0].module, group[1][0].target)]
+        script.wrappers = [w for _, wrappers in groups for w in wrappers]
+    script.groups = [wrappers for _, wrappers in groups]
+    script.backwards = find_backwards(index, flow)
+    script.loops = find_loops(index, flow, script.backwards)
+    script.schedulers, script.steps = find_schedulers(index, flow, script.loops)
+    script.scores = find_scores(index, flow, script.loops, script.schedulers, choices.metric, choices.mode)
+    origins: set[Origin] = set()
+    _relate_wrappers(script)
+    if groups:
+        origins = groups[0][0]
+        script.models = find_models(origins, groups[0][1], flow)
+        mark_members(groups[0][1], flow, _before_leaving(script))
+    script.optimizers = find_optimizers(index, flow, origins, script.schedulers, script.loops)
+    _name_models(script, flow, origins)
+    namespaces = Namespaces(index, flow)
+    if script.parsers:
+        script.namespace = lambda site: namespaces.name(site.scope)
+    for _, site in script.sites():
+        if site is not script:
+            site.arguments = script.namespace(site)
+    return script
+
+
+def _relate_wrappers(script: Script) -> None:
+    """Note which wrappers share a statement, and which wrap a further model."""
+    seen = set()
+    for wrapper in script.wrappers:
+        wrapper.first = wrapper.statement not in seen
+        seen.add(wrapper.statement)
+    for group in script.groups[1:]:
+        group[0].other_model = True
+
+
+def _spawns(index: Index, call: cst.Call) -> bool:
+    return index.qualified(call.func) in (
+        "torch.multiprocessing.spawn",
+        "torch.multiprocessing.start_processes",
+    )
+
+
+def _before_leaving(script: Script) -> list[Statement]:
+    """Statements that run before the first backward pass is over: those before the epoch loop, and the training functions."""
+    found: list[Statement] = []
+    for loop in script.loops:
+        for part in loop.statement.path:
+            found += part.preceding
+    loops = {loop.statement for loop in script.loops}
+    for backward in script.backwards:
+        inside = [part for part in backward.statement.path if isinstance(part.node, cst.FunctionDef) or part in loops]
+        here = inside[-1] if inside else backward.statement
+        found.append(backward.loop if here in loops and backward.loop is not None else here)
+    return [s for s in found if not isinstance(s.node, cst.ClassDef)]
+
+
+def _name_models(script: Script, flow: Flow, origins: set[Origin]) -> None:
+    """Note the model's name at every site, the wrapped one's where there is a choice."""
+    targets = [wrapper.target for wrapper in script.wrappers if wrapper.target]
+    sites: list[Site] = [*script.backwards, *script.scores, *script.optimizers, *script.loops]
+    for site in sites:
+        names = flow.names_of(origins, site.scope)
+        mentioned = [name for name in names if re.search(rf"\b{re.escape(name)}\b", _function_code(site))]
+        names = mentioned or names
+        preferred = [name for name in names if name in targets]
+        site.model = (preferred or names or [""])[0]
+
+
+def _function_code(site: Site) -> str:
+    return site.index.source.code(site.scope.node) if site.scope.parent else site.index.source.text

@@ -1,0 +1,623 @@
+"""The places in a script that matter, with everything that a rule may ask or a template may print."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from retrofit.survey.index import Index, Scope, Statement, dotted
+
+
+@dataclass(eq=False, kw_only=True)
+class Site:
+    """One place in one file.
+
+    Attributes:
+        node: the expression or statement that the site is about.
+        index: the file that it stands in.
+        arguments: the name under which the parsed command line is in scope here, None where it is not.
+        model: the name under which the wrapped model is in scope here, "" where it is not.
+        anchors: further nodes of the site that an edit may be about, by name.
+        facts: what `retrofit inspect` shows of the site.
+    """
+
+    node: cst.CSTNode
+    index: Index
+    arguments: str | None = None
+    model: str = ""
+    anchors: dict[str, cst.CSTNode] = field(default_factory=dict)
+
+    @property
+    def statement(self) -> Statement:
+        """The statement that holds the site."""
+        return self.index.statement(self.node)
+
+    @property
+    def scope(self) -> Scope:
+        """The scope that the site is evaluated in."""
+        return self.statement.scope
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """1-based line and column."""
+        return self.index.source.position(self.node)
+
+    @property
+    def line(self) -> int:
+        """1-based line."""
+        return self.position[0]
+
+    @property
+    def code(self) -> str:
+        """The site's code as it stands in the file."""
+        return self.index.source.code(self.node)
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What `retrofit inspect` shows besides the place."""
+        return {}
+
+    def anchor(self, name: str | None) -> cst.CSTNode:
+        """Return the node that an edit is about: the named anchor, or the statement that holds the site."""
+        return self.anchors[name] if name else self.statement.node
+
+    def preceded_by(self, name: str) -> bool:
+        """Whether an earlier statement of the same block mentions ``name``."""
+        return any(self._names(statement.node, name) for statement in self.statement.preceding)
+
+    def just_preceded_by(self, name: str) -> bool:
+        """Whether the statement directly before this one mentions ``name``."""
+        return any(self._names(statement.node, name) for statement in self.statement.preceding[:1])
+
+    def just_followed_by(self, name: str) -> bool:
+        """Whether the statement directly after this one mentions ``name``."""
+        return any(self._names(statement.node, name) for statement in self.statement.following[:1])
+
+    def followed_by(self, name: str) -> bool:
+        """Whether a later statement of the same block mentions ``name``."""
+        return any(self._names(statement.node, name) for statement in self.statement.following)
+
+    def inside(self, name: str) -> bool:
+        """Whether the site stands in an `if`, `with` or function whose head mentions ``name``."""
+        for ancestor in self.statement.ancestors:
+            node = ancestor.node
+            heads: list[cst.CSTNode] = []
+            if isinstance(node, cst.If):
+                heads = [node.test]
+            elif isinstance(node, cst.With):
+                heads = list(node.items)
+            elif isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+                heads = [node.name]
+            if any(self._names(head, name) for head in heads):
+                return True
+        return False
+
+    def mentions(self, name: str) -> bool:
+        """Whether the site's own code mentions ``name``."""
+        return self._names(self.node, name)
+
+    def _names(self, node: cst.CSTNode, name: str) -> bool:
+        return re.search(rf"\b{name}\b", self.index.source.code(node)) is not None
+
+
+@dataclass(eq=False, kw_only=True)
+class Wrapper(Site):
+    """A model wrapped for several devices; `node` is the wrapper call.
+
+    Attributes:
+        kind: "ddp" or "dp".
+        target: what the wrapped model is assigned to, "" where it is not assigned plainly.
+        operand: the code of what is wrapped.
+        module: the name of the module in it: `model` for the operand `model.to(device)`, "" where the call builds it.
+        chain: what is called on the wrapper in the same statement, such as `.cuda()`.
+        part: whether only a part of a model is wrapped (`model.features`).
+        moved: where the call builds the model, the moves called on it there, such as `.to(device)`.
+        members: whether the script uses what only the wrapper has before the first backward pass (`.module`, `no_sync`).
+        first: whether it is the first wrapper of its statement.
+        other_model: whether it is the first wrapper of a further model.
+    """
+
+    kind: str
+    target: str
+    operand: str
+    module: str
+    chain: str = ""
+    part: bool = False
+    moved: str = ""
+    members: bool = False
+    first: bool = True
+    other_model: bool = False
+
+    @property
+    def call(self) -> cst.Call:
+        """The wrapper call."""
+        assert isinstance(self.node, cst.Call)
+        return self.node
+
+    def keyword(self, name: str) -> str | None:
+        """Return the code of a keyword argument, None where it is not given."""
+        for arg in self.call.args:
+            if arg.keyword is not None and arg.keyword.value == name:
+                return self.index.source.code(arg.value)
+        return None
+
+    @property
+    def unwrapped(self) -> str:
+        """The code of the model as this statement leaves it, but not wrapped."""
+        return (self.operand if self.module else self.target + self.moved) + self.chain
+
+    @property
+    def changes_unwrapped(self) -> bool:
+        """Whether leaving the statement out leaves more out than the wrapper: another name, a move to a device."""
+        return self.target != self.unwrapped
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {
+            "kind": self.kind,
+            "target": self.target,
+            "operand": self.operand,
+            "keywords": {a.keyword.value: self.index.source.code(a.value) for a in self.call.args if a.keyword},
+            "part": self.part,
+        }
+
+
+@dataclass(eq=False, kw_only=True)
+class Model(Site):
+    """Where the model that is wrapped gets built; `node` is the statement after which it is there.
+
+    Attributes:
+        target: the variable that holds it.
+        built: the building expression without the moves, "" where the statement is not a single plain assignment.
+        moved: the moves called on it in the same statement, such as `.to(device)`.
+        in_wrapper: whether it is built inside the wrapper call, so that `node` is the wrapper's statement.
+    """
+
+    target: str
+    built: str = ""
+    moved: str = ""
+    in_wrapper: bool = False
+
+    @property
+    def side(self) -> str:
+        """Where new statements about the model go: "after" the statement, or "before" the wrapper's."""
+        return "before" if self.in_wrapper else "after"
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"target": self.target, "moved": self.moved}
+
+
+@dataclass(eq=False, kw_only=True)
+class Step(Site):
+    """A call of a scheduler's `step`; `node` is the call.
+
+    Attributes:
+        receiver: the scheduler's name here.
+        argument: the code of what it is given, "" where nothing.
+        per: "epoch" or "batch".
+        conditional: whether it runs only under some condition inside the loop.
+        limited: whether the scheduler may be stepped only a fixed number of times (OneCycleLR).
+        removed: whether the step goes away because the scheduler is handed over.
+    """
+
+    receiver: str
+    argument: str
+    per: str
+    conditional: bool
+    limited: bool = False
+    removed: bool = False
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"receiver": self.receiver, "argument": self.argument, "per": self.per}
+
+
+@dataclass(eq=False, kw_only=True)
+class Scheduler(Site):
+    """The construction of a learning-rate scheduler; `node` is the call.
+
+    Attributes:
+        target: the variable.
+        name: the class as the script writes it.
+        kind: the class's own name.
+        bound: its arguments after the optimizer, as (parameter, code).
+        steps: where it is stepped.
+        optimizer: the optimizer with which it is handed over, None where it is not.
+    """
+
+    optimizer: Optimizer | None = None
+    target: str
+    name: str
+    kind: str
+    bound: list[tuple[str, str]]
+    steps: list[Step] = field(default_factory=list)
+
+    def as_dict(self, prefix: str, mode: str = "") -> str:
+        """Return the arguments after the optimizer as a dict literal.
+
+        Args:
+            prefix: what stands before the literal on its line.
+            mode: the direction of the score; ReduceLROnPlateau gets it where the script leaves out its own.
+        """
+        extra = [("mode", repr(mode))] if mode == "max" and self.kind == "ReduceLROnPlateau" else []
+        given = {name for name, _ in self.bound}
+        return dict_literal(self, self.bound, prefix, [pair for pair in extra if pair[0] not in given])
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"class": self.name, "target": self.target, "stepped": [step.per for step in self.steps]}
+
+
+@dataclass(eq=False, kw_only=True)
+class Optimizer(Site):
+    """The construction of the optimizer; `node` is its call, or the statement that holds several constructions.
+
+    Attributes:
+        target: the variable.
+        name: the class as the script writes it.
+        bound: its arguments as (parameter, code), `params` first.
+        scheduler: the scheduler that belongs to it and can be handed over with it.
+        keeps: why the script's own construction is kept, "" where the class and its arguments can be handed over.
+        handed_over: whether the script gives it to the tracker already.
+        parameter_model: the name of the model whose parameters it takes, "" where that is no plain name.
+        alone: whether one plain statement builds it, and nothing else is made from it.
+        in_loop_scope: whether it is built in the same function as the epoch loop, or in one around it.
+    """
+
+    target: str
+    name: str
+    bound: list[tuple[str, str]]
+    scheduler: Scheduler | None = None
+    keeps: str = ""
+    handed_over: bool = False
+    parameter_model: str = ""
+    alone: bool = False
+    in_loop_scope: bool = False
+
+    def as_dict(self, prefix: str) -> str:
+        """Return the arguments as a dict literal; ``prefix`` is what stands before it on its line."""
+        return dict_literal(self, self.bound, prefix)
+
+    @property
+    def plain(self) -> bool:
+        """Whether class and arguments can be handed over."""
+        return not self.keeps
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {
+            "class": self.name,
+            "target": self.target,
+            "arguments": dict(self.bound),
+            "scheduler": self.scheduler.name if self.scheduler else None,
+            "kept as it is because": self.keeps or None,
+        }
+
+
+@dataclass(eq=False, kw_only=True)
+class Backward(Site):
+    """A backward pass; `node` is the call, `loop` the batch loop around it."""
+
+    loop: Statement | None
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"call": self.code}
+
+
+@dataclass(eq=False, kw_only=True)
+class EpochLoop(Site):
+    """The loop over epochs; `node` is the loop's statement, the anchor "range" its limited iterable.
+
+    Attributes:
+        target: the loop variable's code, "" for a while loop.
+        count: the arguments of an `itertools.count` that counts the same numbers without end.
+        bar: the name of the progress bar function to keep, for `trange`.
+        limited: whether the loop ends after a number of epochs.
+        leftovers: (line, code) of the statements after the loop that no longer run when training leaves inside it.
+        breaks: lines at which the loop is left early.
+    """
+
+    target: str
+    count: str
+    limited: bool
+    bar: str = ""
+    leftovers: list[tuple[int, str]] = field(default_factory=list)
+    breaks: list[int] = field(default_factory=list)
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"variable": self.target, "limited": self.limited}
+
+
+@dataclass(eq=False, kw_only=True)
+class Score(Site):
+    """The validation score; `node` is the expression that holds it, the anchor "report" the statement after which all ranks can hand it over.
+
+    Attributes:
+        expression: the score's code at that place.
+        direction: "max", "min", or "" where nothing tells.
+        evidence: where expression and direction come from.
+        ranks: "all", or "first" where only rank 0 validates.
+    """
+
+    expression: str
+    direction: str
+    evidence: str
+    ranks: str = "all"
+
+    @property
+    def plain_name(self) -> bool:
+        """Whether the expression is a single name."""
+        return self.expression.isidentifier()
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {
+            "expression": self.expression,
+            "direction": self.direction,
+            "from": self.evidence,
+            "ranks": self.ranks,
+        }
+
+
+@dataclass(eq=False, kw_only=True)
+class Parser(Site):
+    """An argparse parser; `node` is the statement after which arguments can be added.
+
+    Attributes:
+        target: the parser's variable.
+        options: the option strings that it has.
+    """
+
+    target: str
+    options: frozenset[str]
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"parser": self.target, "options": len(self.options)}
+
+
+@dataclass(eq=False, kw_only=True)
+class Framework(Site):
+    """A use of a library that owns the training loop or shards the model.
+
+    Attributes:
+        name: the library.
+        advice: what its user can do.
+    """
+
+    name: str
+    advice: str
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"name": self.name}
+
+
+@dataclass(eq=False, kw_only=True)
+class CallSite(Site):
+    """Any call, for rules that ask for one by name; its anchors are "call" and "function"."""
+
+    @property
+    def qualified(self) -> str:
+        """The called function's full path, import aliases resolved."""
+        assert isinstance(self.node, cst.Call)
+        return self.index.qualified(self.node.func)
+
+    @property
+    def target(self) -> str:
+        """The name to which the call's value is assigned, "" where it is not assigned plainly."""
+        return next((b.target for b in self.index.bindings if b.value is self.node and b.item is None), "")
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it runs only under a condition other than being the main program."""
+        return any(
+            isinstance(s.node, cst.If) and not self._names(s.node.test, "__name__") for s in self.statement.ancestors
+        )
+
+    def argument(self, name: str, position: int | None = None) -> str | None:
+        """Return the code of an argument by keyword or position, None where it is not given."""
+        node = self.argument_node(name, position)
+        return None if node is None else self.index.source.code(node)
+
+    def argument_node(self, name: str, position: int | None = None) -> cst.BaseExpression | None:
+        """Return an argument's expression by keyword or position, None where it is not given."""
+        assert isinstance(self.node, cst.Call)
+        for number, arg in enumerate(self.node.args):
+            if arg.keyword.value == name if arg.keyword else number == position and not arg.star:
+                return arg.value
+        return None
+
+    def literal(self, name: str, position: int | None = None) -> str | None:
+        """Return a string argument's value, None where it is not given or no plain string."""
+        node = self.argument_node(name, position)
+        value = node.evaluated_value if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)) else None
+        return value if isinstance(value, str) else None
+
+
+@dataclass(eq=False, kw_only=True)
+class Script(Site):
+    """The whole entry script; `node` is its module.
+
+    Attributes:
+        groups: the whole-model wrappers, grouped by the model that they wrap.
+        namespace: tells the name of the parsed command line at a site, None where it is not in scope.
+        kind: "ddp" where any wrapper is DistributedDataParallel, else "dp", "" without a wrapper.
+    """
+
+    wrappers: list[Wrapper] = field(default_factory=list)
+    models: list[Model] = field(default_factory=list)
+    optimizers: list[Optimizer] = field(default_factory=list)
+    schedulers: list[Scheduler] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    backwards: list[Backward] = field(default_factory=list)
+    loops: list[EpochLoop] = field(default_factory=list)
+    scores: list[Score] = field(default_factory=list)
+    parsers: list[Parser] = field(default_factory=list)
+    frameworks: list[Framework] = field(default_factory=list)
+    spawns: list[CallSite] = field(default_factory=list)
+    groups: list[list[Wrapper]] = field(default_factory=list)
+    namespace: Callable[[Site], str | None] = lambda site: None
+
+    @property
+    def statement(self) -> Statement:
+        raise LookupError("the script as a whole is no statement")
+
+    @property
+    def position(self) -> tuple[int, int]:
+        return (1, 1)
+
+    @property
+    def file_name(self) -> str:
+        """The entry script's file name."""
+        return self.index.source.path.name
+
+    @property
+    def quoted_name(self) -> str:
+        """The file name as a shell takes it."""
+        return shlex.quote(self.file_name)
+
+    @property
+    def stem(self) -> str:
+        """The file name without its ending, in letters, digits, `_`, `.` and `-` only."""
+        return re.sub(r"[^A-Za-z0-9_.-]+", "_", self.index.source.path.stem)
+
+    @property
+    def kind(self) -> str:
+        kinds = {wrapper.kind for wrapper in self.wrappers}
+        return "ddp" if "ddp" in kinds else "dp" if kinds else ""
+
+    @property
+    def parser(self) -> Parser | None:
+        """The main parser: the one with the most options."""
+        return max(self.parsers, key=lambda parser: len(parser.options), default=None)
+
+    @property
+    def score(self) -> Score | None:
+        """The score, where there is just one."""
+        return self.scores[0] if len(self.scores) == 1 else None
+
+    @property
+    def score_mode(self) -> str:
+        """The score's direction, "" where there is no clear one."""
+        return self.score.direction if self.score else ""
+
+    @property
+    def optimizer(self) -> Optimizer | None:
+        """The optimizer, where there is just one."""
+        return self.optimizers[0] if len(self.optimizers) == 1 else None
+
+    @property
+    def loop(self) -> EpochLoop | None:
+        """The epoch loop, where there is just one."""
+        return self.loops[0] if len(self.loops) == 1 else None
+
+    def anchor(self, name: str | None) -> cst.CSTNode:
+        if name == "parser" and self.parser is not None:
+            return self.parser.node
+        return self.node
+
+    def calls(self, name: str) -> list[CallSite]:
+        """Return the calls of a function by its own name, whatever it is imported as."""
+        found = []
+        for call in self.index.calls:
+            own = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func) or ""
+            if own == name or self.index.qualified(call.func).rpartition(".")[2] == name:
+                anchors: dict[str, cst.CSTNode] = {"call": call, "function": call.func}
+                found.append(CallSite(node=call, index=self.index, anchors=anchors))
+        return found
+
+    def literal(self, function: str, name: str, position: int | None = None) -> str:
+        """Return the first plain string that ``function`` is called with, "" where there is none."""
+        return next((text for call in self.calls(function) if (text := call.literal(name, position))), "")
+
+    def argument(self, function: str, name: str) -> str:
+        """Return the code of an argument that ``function`` is called with, "" where there is none."""
+        return next((code for call in self.calls(function) if (code := call.argument(name))), "")
+
+    def defines(self, name: str) -> bool:
+        """Whether the script defines a function or class ``name`` at module level."""
+        return name in self.index.scope.inner
+
+    def imported_as(self, module: str) -> str | None:
+        """Return the name under which ``module`` is imported, None where it is not."""
+        for name, qualified in self.index.aliases.items():
+            if qualified == module:
+                return name
+        return None
+
+    def sites(self) -> Iterator[tuple[str, Site]]:
+        """Yield every site with the word by which rules name its kind."""
+        yield "script", self
+        for kind in (
+            "wrapper",
+            "model",
+            "optimizer",
+            "scheduler",
+            "step",
+            "backward",
+            "score",
+            "parser",
+            "framework",
+        ):
+            for site in getattr(self, kind + "s"):
+                yield kind, site
+        for loop in self.loops:
+            yield "epoch-loop", loop
+
+
+def dict_literal(site: Site, bound: list[tuple[str, str]], prefix: str, extra: list[tuple[str, str]] = []) -> str:
+    """Return a call's arguments as a dict literal with their lines and comments kept.
+
+    Args:
+        site: its `node` is the call.
+        bound: (name, code) of the arguments to keep, in order; they are the last ones of the call.
+        prefix: what stands before the literal on its line; continued lines that were aligned with the call's parenthesis
+            are aligned with the brace.
+        extra: pairs to add at the end.
+    """
+    source = site.index.source
+    call = site.node
+    assert isinstance(call, cst.Call)
+    kept = list(call.args)[len(call.args) - len(bound) :] if bound else []
+    kept = [arg for arg in call.args if arg in kept] if kept else []
+    pieces: list[str] = []
+    end = source.span(call)[1] - 1
+    start = source.span(call.func)[1] + 1
+    here = start if kept and kept[0] is call.args[0] else (source.span(kept[0])[0] if kept else end)
+    for arg, (name, _) in zip(kept, bound, strict=True):
+        pieces.append(source.text[here : source.span(arg)[0]])
+        pieces.append("**" if name == "**" else f"{name!r}: ")
+        here, value_end = source.span(arg.value)
+        pieces.append(source.text[here:value_end])
+        here = value_end
+    tail = source.text[here:end] if kept else ""
+    text = "".join(pieces)
+    for name, code in extra:
+        text += f"{', ' if text else ''}{name!r}: {code}"
+    return "{" + _realign(text + tail, site, prefix, start) + "}"
+
+
+def _realign(text: str, site: Site, prefix: str, start: int) -> str:
+    """Move continued lines with their statement: aligned ones with the brace, hanging ones with the statement's first column."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    if len(lines) == 1 or '"""' in text or "'''" in text:
+        return text
+    source = site.index.source
+    indent = source.position(site.statement.node)[1] - 1
+    shift = -indent
+    if lines[0].strip():
+        shift = len(prefix) - (source.column(start) - 2)
+    return "\n".join(
+        [
+            lines[0],
+            *(" " * max(0, len(line) - len(line.lstrip()) + shift) + line.lstrip() for line in lines[1:]),
+        ]
+    )

@@ -1,0 +1,128 @@
+"""Find where models are wrapped for several devices."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from retrofit import torch_api
+from retrofit.survey.flow import Flow, first_argument
+from retrofit.survey.index import Index, Statement, dotted
+from retrofit.survey.sites import Wrapper
+
+_WRAPPER_MEMBERS = frozenset({"no_sync", "require_backward_grad_sync"})
+
+
+def wrapper_kind(index: Index, call: cst.Call) -> str:
+    """Return "ddp" or "dp" for a wrapper call, "" for any other."""
+    name = index.qualified(call.func)
+    if name in torch_api.DDP_NAMES:
+        return "ddp"
+    if name in torch_api.DATA_PARALLEL_NAMES:
+        return "dp"
+    return ""
+
+
+def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
+    """Return every DistributedDataParallel and DataParallel call of a file."""
+    found = []
+    for call in index.calls:
+        kind = wrapper_kind(index, call)
+        operand = first_argument(call, "module") if kind else None
+        if operand is None:
+            continue
+        whole, chain = _chain(index, call)
+        target = _target(index, whole)
+        module = _module_name(flow, operand)
+        found.append(
+            Wrapper(
+                node=call,
+                index=index,
+                kind=kind,
+                target=target,
+                operand=index.source.code(operand),
+                module=module,
+                chain=chain,
+                part=_is_part(flow, operand, call),
+                moved="" if module else split_moves(index, operand)[1],
+                anchors={"operand": operand, "call": call},
+            )
+        )
+    return found
+
+
+def _chain(index: Index, call: cst.Call) -> tuple[cst.BaseExpression, str]:
+    """Follow `.cuda()` and the like called on the wrapper; return the whole expression and the code of what follows."""
+    whole: cst.BaseExpression = call
+    while True:
+        attribute = index.parents.get(whole)
+        outer = index.parents.get(attribute) if isinstance(attribute, cst.Attribute) else None
+        if not (isinstance(attribute, cst.Attribute) and isinstance(outer, cst.Call) and outer.func is attribute):
+            break
+        if attribute.attr.value not in torch_api.MODULE_METHODS:
+            break
+        whole = outer
+    return whole, index.source.code(whole)[len(index.source.code(call)) :]
+
+
+def split_moves(index: Index, value: cst.BaseExpression) -> tuple[str, str]:
+    """Split the code of `Net().to(device)` into what builds and what moves."""
+    here = value
+    while (
+        isinstance(here, cst.Call)
+        and isinstance(here.func, cst.Attribute)
+        and here.func.attr.value in torch_api.MOVING_METHODS
+    ):
+        here = here.func.value
+    built = index.source.code(here)
+    return built, index.source.code(value)[len(built) :]
+
+
+def _target(index: Index, value: cst.BaseExpression) -> str:
+    assign = index.parents.get(value)
+    while isinstance(assign, cst.IfExp):
+        assign = index.parents.get(assign)
+    if isinstance(assign, cst.Assign) and len(assign.targets) == 1:
+        return dotted(assign.targets[0].target) or ""
+    return ""
+
+
+def _module_name(flow: Flow, operand: cst.BaseExpression) -> str:
+    here: cst.BaseExpression | None = operand
+    while here is not None:
+        name = dotted(here)
+        if name is not None:
+            return name
+        here = flow.module_operand(here)
+    return ""
+
+
+def _is_part(flow: Flow, operand: cst.BaseExpression, call: cst.Call) -> bool:
+    """Whether only a part of a model is wrapped, such as `model.features`."""
+    if not isinstance(operand, cst.Attribute) or operand.attr.value == "module":
+        return False
+    name = dotted(operand) or ""
+    base = dotted(operand.value) or ""
+    if base == "self":
+        return False
+    scope = flow.index.scope_of(call)
+    return bool(flow.sources(flow.variable(base, scope))) and not name.startswith("args.")
+
+
+def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: list[Statement]) -> None:
+    """Note which wrappers are used, before training leaves initialisation, in a way that a bare model does not support.
+
+    Args:
+        before_leaving: statements, whole functions or loops, that run in the initialisation run as well.
+    """
+    index = flow.index
+    for wrapper in wrappers:
+        origins = set(flow.origins(wrapper.call, wrapper.scope))
+        for attribute in index.attributes:
+            name = attribute.attr.value
+            if name not in _WRAPPER_MEMBERS and name != "module":
+                continue
+            if origins.isdisjoint(flow.origins(attribute.value, index.scope_of(attribute))):
+                continue
+            statement = index.statement(attribute)
+            if name in _WRAPPER_MEMBERS or any(part in before_leaving for part in statement.path):
+                wrapper.members = True
