@@ -1,4 +1,4 @@
-"""The command line. It only reads options, calls the engine and prints; libcst and jinja2 are imported where they are used."""
+"""The command line: it reads options, calls the engine and prints. Slow imports stand where they are used."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _recipe_options(command: _F) -> _F:
                 "--output-dimensions",
                 metavar="LAYER=DIMS",
                 multiple=True,
-                help="Where a layer's neurons are: 0 there and -1 elsewhere, as in encoder.fc=-1,-1,0; may be repeated. "
+                help="Where a layer's neurons are: 0 there, -1 elsewhere, as in encoder.fc=-1,-1,0; may be repeated. "
                 "[default: found by the initialisation run]",
             ),
             click.option(

@@ -1,21 +1,16 @@
-"""The user's choices: from the command line, else from `[tool.retrofit]` of the project's pyproject.toml, else the defaults."""
+"""The user's choices: the command line's, else those of `[tool.retrofit]` in pyproject.toml, else the defaults."""
 
 from __future__ import annotations
 
 import difflib
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from retrofit.errors import Problem, UserError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from retrofit.toml import read_toml
 
 
 @dataclass(frozen=True)
@@ -108,10 +103,7 @@ def _project_table(script: Path) -> tuple[Path | None, dict[str, Any]]:
             break
     else:
         return None, {}
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UserError(Problem(str(path), 0, 0, "RF006", f"is no valid TOML: {error}")) from None
+    data = read_toml(path, "RF006")
     table = data.get("tool", {}).get("retrofit", {})
     found: dict[str, Any] = {}
     for key, value in table.items():
@@ -142,7 +134,8 @@ def _dimensions(entry: str) -> tuple[str, list[int]]:
                 0,
                 0,
                 "RF006",
-                f"{entry!r} is not LAYER=NUMBERS with 0 where the layer's neurons are and -1 elsewhere, such as encoder.fc=-1,-1,0.",
+                f"{entry!r} is not LAYER=NUMBERS with 0 where the layer's neurons are and -1 elsewhere, "
+                "such as encoder.fc=-1,-1,0.",
             )
         )
     return layer, [int(number) for number in numbers.split(",")]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from retrofit.edits import Edit
 from retrofit.errors import EngineError, Problem, UserError
+from retrofit.inline import inlining
 from retrofit.launch import Launch, is_ours, launch_script
 from retrofit.options import Options
 from retrofit.proof import prove
@@ -76,10 +77,9 @@ def make_plan(
         EngineError: the rewriting failed its proofs.
     """
     source = read_source(path, shown)
-    choices = Choices(options.metric, options.mode, options.model, recipe.module_functions)
+    choices = Choices(options.metric, options.mode, options.model, recipe.module_functions, recipe.provided)
     script = survey(source, choices)
-    helper_source = _inline_source(recipe) if options.inline else ""
-    evaluator = Evaluator(recipe, options.for_rules(), {"helper_source": helper_source})
+    evaluator = Evaluator(recipe, options.for_rules(), inlining(recipe, script.index) if options.inline else {})
     outcome = evaluator.outcome(script)
     questions = sorted(set(outcome.questions), key=lambda problem: (problem.line, problem.column, problem.code))
     if questions or survey_only:
@@ -215,12 +215,3 @@ def _decisions(script: Script, options: Options, save_name: str) -> list[tuple[s
             )
         )
     return found
-
-
-def _inline_source(recipe: Recipe) -> str:
-    """Return the helper module's imports and definitions without its docstring."""
-    import libcst as cst
-
-    output = next(output for output in recipe.outputs if output.path.endswith(".py"))
-    module = cst.parse_module((recipe.folder / output.template).read_text(encoding="utf-8"))
-    return module.with_changes(body=module.body[1:], header=[]).code.strip("\n")

@@ -11,7 +11,10 @@ from retrofit.survey.index import Index
 
 
 def prove(index: Index, edits: Sequence[Edit], text: str) -> None:
-    """Check that a rewriting is sound: it compiles, and every line outside the edited statements is still there, in order.
+    """Check that a rewriting is sound.
+
+    It must compile, and hold every line outside the edited statements, in order. Blank lines before a removed
+    statement may go.
 
     Args:
         index: the file before.
@@ -38,12 +41,15 @@ def _compiles(text: str, name: str) -> bool:
 
 
 def _untouched_lines(index: Index, edits: Sequence[Edit]) -> list[str]:
+    lines = split_lines(index.source.text)
     touched: set[int] = set()
     for edit in edits:
         if edit.kind in ("replace", "guard", "remove", "set-keyword"):
             first, last = index.source.lines(edit.node)
             touched.update(range(first, last + 1))
-    lines = split_lines(index.source.text)
+            while edit.kind == "remove" and first > 1 and not lines[first - 2].strip():
+                first -= 1
+                touched.add(first)
     return [line for number, line in enumerate(lines, start=1) if number not in touched]
 
 

@@ -150,7 +150,7 @@ class _Rewriter(cst.CSTTransformer):
         return updated_node
 
     def _separator(self, edit: Edit) -> cst.Comma:
-        """Return the comma before a new argument, with a line break aligned to the parenthesis where the line would get long."""
+        """Return the comma before a new argument, with a line break where the line would get long."""
         source = self._index.source
         assert isinstance(edit.node, cst.Call)
         first, last = source.lines(edit.node)
@@ -171,6 +171,8 @@ class _Rewriter(cst.CSTTransformer):
         for old, new in zip(original.body, updated.body, strict=True):
             edits = self._statements.get(old, [])
             assert isinstance(new, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+            if not any(line.comment for line in waiting) and (not body or _begins_with_blank(new)):
+                waiting = []
             lead = [*waiting, *new.leading_lines]
             waiting = []
             group = self._group(new, edits)
@@ -184,9 +186,7 @@ class _Rewriter(cst.CSTTransformer):
             body += group
         if not body:
             body = [cst.parse_statement("pass", self._module.config_for_parsing)]
-        if waiting and isinstance(updated, cst.IndentedBlock):
-            return updated.with_changes(body=body, footer=[*waiting, *updated.footer])
-        if waiting:
+        if any(line.comment for line in waiting):
             return updated.with_changes(body=body, footer=[*waiting, *updated.footer])
         return updated.with_changes(body=body)
 
@@ -224,10 +224,9 @@ class _Rewriter(cst.CSTTransformer):
         )
         if self._double_quotes:
             snippet = snippet.visit(_DoubleQuotes(self._index.source.code(edit.node)))
-        statements = list(snippet.body)
-        first = statements[0]
-        statements[0] = first.with_changes(leading_lines=[*snippet.header, *first.leading_lines])
-        return statements
+        first, *rest = snippet.body
+        first = first.with_changes(leading_lines=[*snippet.header, *first.leading_lines])
+        return [_without_indented_blanks(statement) for statement in (first, *rest)]
 
 
 class _DoubleQuotes(cst.CSTTransformer):
@@ -237,11 +236,25 @@ class _DoubleQuotes(cst.CSTTransformer):
         super().__init__()
         self._own = own
 
-    def leave_SimpleString(self, original_node: cst.SimpleString, updated_node: cst.SimpleString) -> cst.SimpleString:
+    def visit_FormattedString(self, node: cst.FormattedString) -> bool:  # noqa: N802
+        return False  # quotes inside it must differ from its own
+
+    def leave_SimpleString(  # noqa: N802
+        self, original_node: cst.SimpleString, updated_node: cst.SimpleString
+    ) -> cst.SimpleString:
         text = original_node.value
         if text.startswith("'") and not re.search(r"[\"\\]", text) and text not in self._own:
             return updated_node.with_changes(value=f'"{text[1:-1]}"')
         return updated_node
+
+
+def _without_indented_blanks(statement: _Line) -> _Line:
+    lines = [line if line.comment else line.with_changes(indent=False) for line in statement.leading_lines]
+    return statement.with_changes(leading_lines=lines)
+
+
+def _begins_with_blank(statement: _Line) -> bool:
+    return bool(statement.leading_lines) and statement.leading_lines[0].comment is None
 
 
 def _comment_lines(removed: _Line) -> list[cst.EmptyLine]:
@@ -266,7 +279,7 @@ class _Placeholder(cst.CSTTransformer):
         super().__init__()
         self._original = original
 
-    def leave_SimpleStatementLine(
+    def leave_SimpleStatementLine(  # noqa: N802
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.BaseStatement:
         small = updated_node.body[0]

@@ -6,25 +6,22 @@ Conditions are Jinja2 expressions and code is written as Jinja2 templates, both 
 
 from __future__ import annotations
 
-import sys
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from retrofit.edits import KINDS, ORIGINAL, Edit, Kind
 from retrofit.errors import Problem, UserError
 from retrofit.survey.sites import Script, Site
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from retrofit.toml import read_toml
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Environment, Template
+    from jinja2.environment import TemplateExpression
 
 _SITES = frozenset(
     {
@@ -117,7 +114,7 @@ class Recipe:
     Attributes:
         folder: where it is.
         rules: in the order of their codes.
-        imports: names that templates print, with the module that each stands for and may be imported under another name.
+        imports: names that templates print, with the module each stands for, which may be imported as another name.
         values: further names for templates, as Jinja2 expressions, worked out in order.
         site_values: the same for names that depend on the site.
         module_functions: qualified names of functions that return the module they are given.
@@ -133,6 +130,17 @@ class Recipe:
     module_functions: frozenset[str] = frozenset()
     outputs: tuple[Output, ...] = ()
     next_steps: str = ""
+
+    @property
+    def helper_source(self) -> str:
+        """The text of the helper module, "" where the recipe has none."""
+        names = [output.template for output in self.outputs if output.path.endswith(".py")]
+        return (self.folder / names[0]).read_text(encoding="utf-8") if names else ""
+
+    @property
+    def provided(self) -> frozenset[str]:
+        """The names of the functions in the helper module."""
+        return frozenset(re.findall(r"^def (\w+)", self.helper_source, re.MULTILINE))
 
 
 @dataclass(frozen=True)
@@ -172,7 +180,7 @@ def load_recipe(folder: Path, extra: Path | None = None) -> Recipe:
         if not extra.is_dir():
             raise UserError(Problem(str(extra), 0, 0, "RF007", "is no folder of rules. Give --rules a folder."))
         rules.update({rule.code: rule for rule in _load_rules(extra)})
-    shared = _read_toml(folder / "recipe.toml")
+    shared = read_toml(folder / "recipe.toml", "RF007")
     return Recipe(
         folder=folder,
         rules=tuple(rules[code] for code in sorted(rules)),
@@ -191,15 +199,8 @@ def _load_rules(folder: Path) -> Iterator[Rule]:
             yield _rule(path)
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UserError(Problem(str(path), 0, 0, "RF007", f"is no valid TOML file: {error}")) from None
-
-
 def _rule(path: Path) -> Rule:
-    data = _read_toml(path)
+    data = read_toml(path, "RF007")
     try:
         changes = data.pop("edits", [])
         if "edit" in data:
@@ -250,6 +251,8 @@ class Evaluator:
         self._recipe = recipe
         self._options = options
         self._texts = texts or {}
+        self._expressions: dict[str, TemplateExpression] = {}
+        self._templates: dict[str, Template] = {}
 
     @cached_property
     def _environment(self) -> Environment:
@@ -275,11 +278,17 @@ class Evaluator:
 
     def evaluate(self, expression: str, names: Mapping[str, object]) -> object:
         """Return the value of a Jinja2 expression."""
-        return self._environment.compile_expression(expression, undefined_to_none=False)(**names)
+        if expression not in self._expressions:
+            self._expressions[expression] = self._environment.compile_expression(expression, undefined_to_none=False)
+        return self._expressions[expression](**names)
 
     def render(self, template: str, names: Mapping[str, object]) -> str:
         """Return the text of a Jinja2 template."""
-        return self._environment.from_string(template).render(**names)
+        if "{" not in template:
+            return template
+        if template not in self._templates:
+            self._templates[template] = self._environment.from_string(template)
+        return self._templates[template].render(**names)
 
     def outcome(self, script: Script) -> Outcome:
         """Return everything that the recipe's rules say of a script."""

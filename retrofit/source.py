@@ -23,9 +23,9 @@ _NEWLINE = re.compile(r"\r\n?|\n")
 class _PositionState(CodegenState):
     """Notes at which token each node begins and ends while LibCST writes the module out.
 
-    LibCST's PositionProvider updates a line and column at every token, which costs twice the parse; the token's number is
-    enough to work out any position later. tests/test_source.py holds the result against PositionProvider. An expression's
-    span includes the parentheses around it, so that its text can stand anywhere.
+    LibCST's PositionProvider updates a line and column at every token, which costs twice the parse; the token's number
+    is enough to work out any position later. tests/test_source.py holds the result against PositionProvider. An
+    expression's span includes the parentheses around it, so that its text can stand anywhere.
     """
 
     def __init__(self, module: cst.Module) -> None:
@@ -112,7 +112,7 @@ class Source:
                     _first_difference(self.text, written),
                     1,
                     "RF005",
-                    "holds white space that cannot be kept byte for byte (a form feed, or mixed line ends inside a statement). "
+                    "holds white space that cannot be kept byte for byte (a form feed, or mixed line ends). "
                     "Remove it and run again.",
                 )
             )
@@ -196,7 +196,7 @@ def _python2_hint(text: str, line: int) -> str:
 
 
 def _first_difference(left: str, right: str) -> int:
-    for number, (a, b) in enumerate(zip(split_lines(left), split_lines(right)), start=1):
+    for number, (a, b) in enumerate(zip(split_lines(left), split_lines(right), strict=False), start=1):
         if a != b:
             return number
     return 1

@@ -12,7 +12,7 @@ _PARSE_METHODS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_
 
 
 def find_parsers(index: Index, flow: Flow) -> list[Parser]:
-    """Return the parsers whose arguments the script reads, each with the statement after which one more can be added."""
+    """Return the parsers that the script reads, each with the statement after which an argument can be added."""
     parsed = {
         origin
         for call in index.calls

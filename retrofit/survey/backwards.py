@@ -12,8 +12,8 @@ from retrofit.survey.sites import Backward
 def find_backwards(index: Index, flow: Flow) -> list[Backward]:
     """Return the statements that call `.backward()` on a loss inside a loop.
 
-    A `backward` inside a class that defines its own differentiation (`torch.autograd.Function`) is none, nor is one of a
-    module function such as `torch.autograd.backward`.
+    A `backward` inside a class that defines its own differentiation (`torch.autograd.Function`) is none, nor is a
+    function such as `torch.autograd.backward`.
     """
     found = []
     for call in index.calls:

@@ -130,7 +130,7 @@ class Flow:
                 self._sources[(function, keyword)].append(Source(value, scope))
 
     def module_operand(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
-        """Return the module that ``node`` passes on: `x` for `x.cuda()`, `DDP(x)`, `x.module`; None where it makes one."""
+        """Return the module that ``node`` passes on: `x` for `x.cuda()`, `DDP(x)`, `x.module`; else None."""
         if isinstance(node, cst.Attribute) and node.attr.value in ("module", "_orig_mod"):
             return node.value
         if not isinstance(node, cst.Call):
@@ -178,7 +178,7 @@ class Flow:
                 yield from self._trace(source.value, source.scope, source.item, seen)
 
     def _passed_on(self, call: cst.Call, item: int | None, seen: set[object]) -> list[Origin]:
-        """Return the origins that a local function only passes on from its caller, such as a helper that wraps a model."""
+        """Return the origins that a local function passes on from its caller, such as a helper that wraps a model."""
         function = self.called(call)
         if function is None or function.name == "__init__" or function in seen:
             return []

@@ -141,8 +141,8 @@ def dotted(node: cst.CSTNode | None) -> str | None:
 def meeting(statements: list[Statement]) -> Statement | None:
     """Return the statement after which every one of ``statements`` has had its chance to run.
 
-    That is the last of them in their common block, or the compound statement whose branches hold them; None where they are in
-    different functions.
+    That is the last of them in their common block, or the compound statement whose branches hold them; None where they
+    are in different functions.
     """
     paths = [statement.path for statement in statements]
     depth = 0
@@ -157,10 +157,17 @@ def meeting(statements: list[Statement]) -> Statement | None:
 
 
 class Index:
-    """What one file holds, gathered in one walk."""
+    """What one file holds, gathered in one walk.
 
-    def __init__(self, source: Source) -> None:
+    Args:
+        source: the file.
+        provided: names of functions that a recipe provides; where they stand in the file, their bodies are passed over.
+    """
+
+    def __init__(self, source: Source, provided: frozenset[str] = frozenset()) -> None:
         self.source = source
+        defined = {node.name.value for node in source.module.body if isinstance(node, cst.FunctionDef)}
+        self._passed_over = provided if 2 * len(provided & defined) > len(provided) else frozenset()
         self.scope = Scope("module", "", None, source.module)
         self.aliases: dict[str, str] = {}
         self.imports: list[tuple[Statement, str]] = []
@@ -177,6 +184,12 @@ class Index:
         for node in source.module.body:
             self.parents[node] = source.module
         self.body = self._block(source.module.body, self.scope, None)
+
+    @property
+    def bound_names(self) -> set[str]:
+        """Every name that is assigned, or is a parameter, anywhere in the file."""
+        names = {binding.target for binding in self.bindings}
+        return names.union(*(scope.parameters for scope in self._scope_of.values()))
 
     def statement(self, node: cst.CSTNode) -> Statement:
         """Return the innermost statement that holds ``node``."""
@@ -259,6 +272,8 @@ class Index:
             for argument in (*node.bases, *node.keywords):
                 self._walk(argument, node, statement)
         self.parents[node.body] = node
+        if outer.parent is None and scope.name in self._passed_over:
+            return
         self._suite(node.body, scope, statement)
 
     def _suite(self, suite: cst.BaseSuite, scope: Scope, parent: Statement) -> None:

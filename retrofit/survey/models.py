@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Statement, dotted, meeting
+from retrofit.survey.index import Index, Statement, dotted, meeting
 from retrofit.survey.sites import Model, Wrapper
 from retrofit.survey.wrappers import split_moves
 
@@ -45,9 +47,10 @@ def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> li
     models = []
     for statement in statements:
         target = _assigned(statement, origins, flow) or wrappers[0].module
-        model = Model(node=statement.node, index=index, target=target)
+        finished = _finished(index, statement, target, wrappers)
+        model = Model(node=finished.node, index=index, target=target)
         value = _plain_value(statement)
-        if value is not None:
+        if value is not None and finished is statement:
             built, moved = split_moves(index, value)
             if moved:
                 model.built, model.moved = built, moved
@@ -69,12 +72,37 @@ def _built_in_wrapper(wrapper: Wrapper, flow: Flow) -> Model:
     )
 
 
+def _finished(index: Index, built: Statement, target: str, wrappers: list[Wrapper]) -> Statement:
+    """Return the last statement of the building: a head that is replaced, pretrained weights, layers that are frozen.
+
+    Those know the layers by the names that they have before dendrites. A checkpoint to resume from is none of them: it
+    was written by a training with dendrites.
+    """
+    used = {wrapper.statement for wrapper in wrappers}
+    used.update(index.statement(c) for c in index.calls if index.qualified(c.func).startswith("torch.optim."))
+    used.update(b.statement for b in index.bindings if dotted(b.value) == target)
+    finished = built
+    name = re.escape(target)
+    changes = re.compile(
+        rf"\b{name}\.[\w.]+(\[[^\]]*\])?\s*=[^=]|\b{name}\.(load_state_dict|apply|requires_grad_|set_\w+)\("
+        rf"|\bsetattr\({name}\b|\b{name}\b(.|\n)*\.requires_grad\s*="
+    )
+    for statement in built.following:
+        if any(statement in user.path for user in used):
+            break
+        code = index.source.code(statement.node)
+        if changes.search(code) and not re.search(r"resume|checkpoint\b|ckpt|start_epoch", code):
+            finished = statement
+    return finished
+
+
 def _assigned(statement: Statement, origins: set[Origin], flow: Flow) -> str:
     """Return the name to which one of ``origins`` is assigned in ``statement``."""
     for binding in flow.index.bindings:
-        if statement in binding.statement.path and binding.value is not None:
-            if not origins.isdisjoint(flow.origins(binding.value, binding.statement.scope)):
-                return binding.target
+        if binding.value is None or statement not in binding.statement.path:
+            continue
+        if not origins.isdisjoint(flow.origins(binding.value, binding.statement.scope)):
+            return binding.target
     return ""
 
 

@@ -129,7 +129,6 @@ def _parameter_model(index: Index, call: cst.Call) -> str:
 
 def _constructions(index: Index, flow: Flow, model: set[Origin]) -> list[cst.Call]:
     """Return the calls that make an optimizer: torch's own classes, and whatever is stepped and zeroed like one."""
-    known: set[cst.CSTNode] = set()
     used: dict[str, set[Origin]] = {"step": set(), "zero_grad": set()}
     for call in index.calls:
         if not isinstance(call.func, cst.Attribute):
@@ -146,10 +145,9 @@ def _constructions(index: Index, flow: Flow, model: set[Origin]) -> list[cst.Cal
         name = index.qualified(call.func)
         kind = name.rpartition(".")[2]
         torchs = name.startswith("torch.optim.") and not name.startswith(_SCHEDULER_MODULE) and kind[:1].isupper()
-        if (torchs or kind in torch_api.OPTIMIZERS or Origin(call) in both) and call not in known:
-            if kind != "setup_optimizer" and _target(index, call):
-                known.add(call)
-                found.append(call)
+        made = torchs or kind in torch_api.OPTIMIZERS or Origin(call) in both
+        if made and call not in found and kind != "setup_optimizer" and _target(index, call):
+            found.append(call)
     return [call for call in found if _trains(index, flow, call, model)] or found
 
 
@@ -247,7 +245,7 @@ def _schedulers_of(flow: Flow, calls: list[cst.Call], schedulers: list[Scheduler
 
 
 def _other_scheduler(index: Index, flow: Flow, calls: list[cst.Call], mine: list[Scheduler]) -> str:
-    """Return the name of something else made from the optimizer whose `step` is called: a scheduler of the project's own."""
+    """Return the name of anything else made from the optimizer and stepped: a scheduler of the project's own."""
     origins = {Origin(call) for call in calls}
     stepped = {
         origin
@@ -287,7 +285,7 @@ def _is_plain_assignment(index: Index, call: cst.Call) -> bool:
 
 
 def _plain_parameters(index: Index, call: cst.Call) -> bool:
-    """Whether the parameters are given in a way that stays right when the model grows: no helper, no list made before."""
+    """Whether the parameters come straight from the model, not from a helper or a list made before."""
     params = first_argument(call, "params")
     if params is None:
         return False

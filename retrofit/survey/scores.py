@@ -202,8 +202,9 @@ def _looks_like_validation(index: Index, function: cst.CSTNode) -> bool:
 def _target_node(index: Index, statement: Statement, target: str) -> cst.BaseExpression:
     for node, parent in index.parents.items():
         if isinstance(node, cst.Name) and node.value == target and isinstance(parent, (cst.AssignTarget, cst.Element)):
-            if index.statement(node) is statement:
-                return node
+            if index.statement(node) is not statement:
+                continue
+            return node
     raise LookupError(target)
 
 
@@ -257,7 +258,7 @@ def _way_in(index: Index, loop: EpochLoop, made: Statement) -> tuple[Statement, 
     """Go from the loop's body towards the place where the score is made, as far as every rank goes.
 
     Returns:
-        a statement of the block in which all ranks can hand the score over, and the rank check around the score's making.
+        a statement of the block in which all ranks can hand the score over, and the rank check around its making.
     """
     path = made.path
     inner = path[path.index(loop.statement) + 1 :]

@@ -30,17 +30,19 @@ class Choices:
         mode: "max" or "min", "" to find it.
         model: the variable of the model to treat, where several are wrapped.
         module_functions: qualified names of functions that return their first argument's module.
+        provided: names of functions that a recipe may have put into the script.
     """
 
     metric: str = ""
     mode: str = ""
     model: str = ""
     module_functions: frozenset[str] = frozenset()
+    provided: frozenset[str] = frozenset()
 
 
 def survey(source: Source, choices: Choices = Choices()) -> Script:
     """Return every site of a script."""
-    index = Index(source)
+    index = Index(source, choices.provided)
     flow = Flow(index, choices.module_functions)
     script = Script(node=source.module, index=index)
     script.parsers = find_parsers(index, flow)
@@ -91,7 +93,7 @@ def _spawns(index: Index, call: cst.Call) -> bool:
 
 
 def _before_leaving(script: Script) -> list[Statement]:
-    """Statements that run before the first backward pass is over: those before the epoch loop, and the training functions."""
+    """Statements that run before the first backward pass is over: before the epoch loop, and in training itself."""
     found: list[Statement] = []
     for loop in script.loops:
         for part in loop.statement.path:

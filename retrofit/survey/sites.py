@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -116,7 +116,7 @@ class Wrapper(Site):
         chain: what is called on the wrapper in the same statement, such as `.cuda()`.
         part: whether only a part of a model is wrapped (`model.features`).
         moved: where the call builds the model, the moves called on it there, such as `.to(device)`.
-        members: whether the script uses what only the wrapper has before the first backward pass (`.module`, `no_sync`).
+        members: whether what only the wrapper has (`.module`, `no_sync`) is used before the first backward pass.
         first: whether it is the first wrapper of its statement.
         other_model: whether it is the first wrapper of a further model.
     """
@@ -337,7 +337,10 @@ class EpochLoop(Site):
 
 @dataclass(eq=False, kw_only=True)
 class Score(Site):
-    """The validation score; `node` is the expression that holds it, the anchor "report" the statement after which all ranks can hand it over.
+    """The validation score; `node` is the expression that holds it.
+
+    The anchor "report" is the statement after which all ranks can hand it over, the anchor "guard" a rank check around
+    the place where it is made.
 
     Attributes:
         expression: the score's code at that place.
@@ -573,14 +576,14 @@ class Script(Site):
             yield "epoch-loop", loop
 
 
-def dict_literal(site: Site, bound: list[tuple[str, str]], prefix: str, extra: list[tuple[str, str]] = []) -> str:
+def dict_literal(site: Site, bound: list[tuple[str, str]], prefix: str, extra: Sequence[tuple[str, str]] = ()) -> str:
     """Return a call's arguments as a dict literal with their lines and comments kept.
 
     Args:
         site: its `node` is the call.
         bound: (name, code) of the arguments to keep, in order; they are the last ones of the call.
-        prefix: what stands before the literal on its line; continued lines that were aligned with the call's parenthesis
-            are aligned with the brace.
+        prefix: what stands before the literal on its line; continued lines that were aligned with the call's
+            parenthesis are aligned with the brace.
         extra: pairs to add at the end.
     """
     source = site.index.source
@@ -606,7 +609,7 @@ def dict_literal(site: Site, bound: list[tuple[str, str]], prefix: str, extra: l
 
 
 def _realign(text: str, site: Site, prefix: str, start: int) -> str:
-    """Move continued lines with their statement: aligned ones with the brace, hanging ones with the statement's first column."""
+    """Move continued lines with their statement: aligned ones with the brace, others with its first column."""
     lines = text.replace("\r\n", "\n").split("\n")
     if len(lines) == 1 or '"""' in text or "'''" in text:
         return text

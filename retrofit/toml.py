@@ -1,0 +1,30 @@
+"""Read TOML files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from retrofit.errors import Problem, UserError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def read_toml(path: Path, code: str) -> dict[str, Any]:
+    """Return a TOML file's content.
+
+    Args:
+        path: the file.
+        code: the code of the problem where it cannot be read.
+
+    Raises:
+        UserError: it cannot be read, or is no valid TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UserError(Problem(str(path), 0, 0, code, f"is no valid TOML file: {error}")) from None

@@ -1,0 +1,110 @@
+"""What the unit tests share: a script's text in, its survey, its rewriting or its whole plan out."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from textwrap import dedent, indent
+
+import libcst as cst
+import pytest
+
+from retrofit.edits import Edit, Kind
+from retrofit.options import Options
+from retrofit.plan import Plan, make_plan
+from retrofit.rewrite import rewrite
+from retrofit.rules import Recipe, load_recipe, rules_folder
+from retrofit.source import Source
+from retrofit.survey.index import Index
+from retrofit.survey.script import Choices, survey
+from retrofit.survey.sites import Script
+
+RECIPE_FOLDER = rules_folder() / "perforatedai"
+
+#: A whole script; tests replace the words in capitals.
+SCRIPT = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+model = Net()
+model = DDP(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+BEFORE
+for epoch in range(10):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+EPOCH
+AFTER
+"""
+
+
+def code(text: str) -> str:
+    """Return a script written inside a test: without its indentation and its first line end."""
+    return dedent(text).lstrip("\n")
+
+
+def script(epoch: str = "pass", before: str = "", after: str = "") -> str:
+    """Return `SCRIPT` with statements at the end of the epoch loop, before it and after it."""
+    text = SCRIPT.replace("BEFORE", code(before).rstrip()).replace("AFTER", code(after).rstrip())
+    return text.replace("EPOCH", indent(code(epoch).rstrip(), "    ")).lstrip("\n")
+
+
+def source_of(text: str | bytes, name: str = "train.py") -> Source:
+    """Return a script's source as if read from the working folder."""
+    return Source(Path(name), text if isinstance(text, bytes) else text.encode(), name)
+
+
+@cache
+def recipe() -> Recipe:
+    """Return the shipped recipe."""
+    return load_recipe(RECIPE_FOLDER)
+
+
+def survey_of(text: str, metric: str = "", mode: str = "", model: str = "") -> Script:
+    """Return the survey of a script, as an apply sees it."""
+    return survey(source_of(code(text)), Choices(metric, mode, model, recipe().module_functions))
+
+
+def plan_of(folder: Path, text: str | bytes, options: Options = Options()) -> Plan:
+    """Return the plan of an apply on a script in ``folder``."""
+    path = folder / "train.py"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return make_plan(path, "train.py", recipe(), options)
+
+
+def rewritten(plan: Plan) -> str:
+    """Return the entry script's new text."""
+    return next(file.after for file in plan.files if file.path.name == "train.py").decode()
+
+
+def index_of(text: str | bytes) -> Index:
+    """Return the index of a file's text."""
+    return Index(source_of(text))
+
+
+def edited(text: str | bytes, *changes: tuple[str, str, str]) -> str:
+    """Return a text with edits applied, each given as (kind, the code of the node that it is about, new code)."""
+    index = index_of(text)
+    return rewrite(index, edits_of(index, *changes))
+
+
+def edits_of(index: Index, *changes: tuple[Kind | str, str, str]) -> list[Edit]:
+    """Return edits given as (kind, the code of the node that it is about, new code); the outermost such node counts."""
+    return [
+        Edit(kind, index.source.module if not at else _node(index, at), new, f"TST{number:03}")  # type: ignore[arg-type]
+        for number, (kind, at, new) in enumerate(changes, start=1)
+    ]
+
+
+def _node(index: Index, at: str) -> cst.CSTNode:
+    nodes: list[cst.CSTNode] = [statement.node for statement in index.statements]
+    nodes += [node for node in index.parents if isinstance(node, cst.BaseExpression)]
+    return next(node for node in nodes if index.source.code(node).strip() == at)
+
+
+def bug(reason: str) -> pytest.MarkDecorator:
+    """Mark a test that fails because of a known mistake in the code."""
+    return pytest.mark.xfail(strict=True, reason=reason)

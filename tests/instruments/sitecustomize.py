@@ -1,0 +1,23 @@
+"""Loaded by every Python process of a training under test: after each optimizer step it notes a digest of the parameters.
+
+The files `digest-RUN-RANK` in $TEST_DIGESTS then say whether the ranks of a run ended with equal parameters.
+"""
+
+import os
+import sys
+
+if "TEST_DIGESTS" in os.environ and "RANK" in os.environ and "torch.distributed.run" not in sys.argv[0]:
+    import hashlib
+    import pathlib
+
+    import torch
+
+    def _note(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        digest = hashlib.sha256()
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                digest.update(parameter.detach().cpu().numpy().tobytes())
+        run, rank = os.environ.get("TORCHELASTIC_RUN_ID", "0"), os.environ["RANK"]
+        pathlib.Path(os.environ["TEST_DIGESTS"], f"digest-{run}-{rank}").write_text(digest.hexdigest())
+
+    torch.optim.optimizer.register_optimizer_step_post_hook(_note)

@@ -1,0 +1,468 @@
+"""Choices: each option, each key of `[tool.retrofit]`, which of them wins, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import pytest
+
+from retrofit.options import Options, load_options
+from tests.conftest import SCRIPT, Folder, swapped
+
+LAUNCHER = "train_distributed.sh"
+TWO_SCORES = swapped(
+    SCRIPT,
+    ("acc = validate", "val_loss, val_acc = validate"),
+    ("        if acc > best_acc:\n            best_acc = acc\n", ""),
+)
+TWO_MODELS = swapped(
+    SCRIPT,
+    (
+        "    model = DistributedDataParallel(model)\n",
+        "    model = DistributedDataParallel(model)\n    teacher = nn.Linear(4, 2)\n"
+        "    teacher = DistributedDataParallel(teacher)\n",
+    ),
+)
+How = Literal["option", "key"]
+
+
+def choose(folder: Folder, how: How, name: str, value: str, *more: str) -> tuple[str, ...]:
+    """Return the arguments that make a choice, on the command line or by pyproject.toml."""
+    if how == "option":
+        return (f"--{name}", value, *more)
+    folder.write("pyproject.toml", f"[tool.retrofit]\n{name} = {value if value.isdigit() else repr(value)}\n")
+    return more
+
+
+# ---- what each choice does, on the command line and as a key
+
+HOW = pytest.mark.parametrize("how", ["option", "key"])
+
+
+@HOW
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        ("nproc-per-node", "4", "NUM_GPUS=${NUM_GPUS:-4}"),
+        ("nproc-per-node", "gpu", "NUM_GPUS=${NUM_GPUS:-gpu}"),
+        ("gpus", "0,1", 'export CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES-0,1}"'),
+        ("gpus", "0", 'export CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES-0}"'),
+        ("launcher", "torchrun", "LAUNCHER=${LAUNCHER:-torchrun}"),
+        ("launcher", "launch", "LAUNCHER=${LAUNCHER:-launch}"),
+        ("launcher", "python", "LAUNCHER=${LAUNCHER:-python}"),
+        ("save-name", "my_run-1.2", "SAVE_NAME=my_run-1.2"),
+    ],
+)
+def test_a_launch_choice_stands_in_the_launcher(folder: Folder, how: How, name: str, value: str, line: str) -> None:
+    folder.write("train.py", SCRIPT)
+    assert folder.run("apply", "train.py", *choose(folder, how, name, value)).code == 0
+    assert line in folder.text(LAUNCHER).splitlines()
+
+
+@HOW
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("save-name", "mine", r"save_name\([\"']mine[\"']\), maximizing_score=True"),
+        ("mode", "min", r"maximizing_score=False"),
+        ("mode", "max", r"maximizing_score=True"),
+        ("metric", "acc", r"report_validation_score\(acc, model"),
+        ("metric", "hits['acc']", r"report_validation_score\(hits\[.acc.\], model"),
+        ("metric", "1 - acc", r"report_validation_score\(1 - acc, model"),
+    ],
+)
+def test_a_choice_about_the_script_stands_in_the_script(
+    folder: Folder, how: How, name: str, value: str, code: str
+) -> None:
+    folder.write("train.py", swapped(SCRIPT, ("        acc = ", "        hits = {'acc': 0.5}\n        acc = ")))
+    assert folder.run("apply", "train.py", *choose(folder, how, name, value)).code == 0
+    assert re.search(code, folder.text("train.py"))
+
+
+def test_the_default_save_name_is_made_of_the_scripts_name(folder: Folder) -> None:
+    folder.write("my net.py", SCRIPT)
+    folder.run("apply", "my net.py")
+    assert re.search(r"save_name\([\"']PAI_my_net[\"']\)", folder.text("my net.py"))
+    assert "SAVE_NAME=PAI_my_net" in folder.text(LAUNCHER).splitlines()
+
+
+@HOW
+def test_metric_decides_between_several_scores_and_brings_its_direction(folder: Folder, how: How) -> None:
+    folder.write("train.py", TWO_SCORES)
+    assert folder.run("apply", "train.py").code == 2
+    assert folder.run("apply", "train.py", *choose(folder, how, "metric", "val_loss")).code == 0
+    text = folder.text("train.py")
+    assert "report_validation_score(val_loss, model" in text
+    assert "maximizing_score=False" in text
+
+
+@HOW
+def test_model_decides_between_several_wrapped_models(folder: Folder, how: How) -> None:
+    folder.write("train.py", TWO_MODELS)
+    assert folder.run("apply", "train.py").code == 2
+    assert folder.run("apply", "train.py", *choose(folder, how, "model", "model")).code == 0
+    text = folder.text("train.py")
+    assert text.count("perforate_model(") == 1
+    assert "    teacher = DistributedDataParallel(teacher)\n" in text
+
+
+@pytest.mark.parametrize("how", ["options", "key"])
+def test_output_dimensions_of_several_layers_go_into_one_dict(folder: Folder, how: str) -> None:
+    folder.write("train.py", SCRIPT)
+    arguments = ["--output-dimensions", "0=-1,0", "--output-dimensions", "encoder.fc=-1,-1,0"]
+    if how == "key":
+        folder.write("pyproject.toml", '[tool.retrofit]\noutput-dimensions = ["0=-1,0", "encoder.fc=-1,-1,0"]\n')
+        arguments = []
+    assert folder.run("apply", "train.py", *arguments).code == 0
+    found = re.search(r"load_latest_switch\(.*output_dimensions=(\{.*\})\)", folder.text("train.py"))
+    assert found is not None
+    assert found[1].replace('"', "'") == "{'0': [-1, 0], 'encoder.fc': [-1, -1, 0]}"
+
+
+@pytest.mark.xfail(strict=True, reason="white space is left out for one of the two checks only")
+@pytest.mark.parametrize("entry", ["fc=-1, 0", "fc = -1,0"])
+def test_white_space_in_output_dimensions_does_no_harm(folder: Folder, entry: str) -> None:
+    options = load_options(folder.path / "train.py", {"output_dimensions": (entry,)})
+    assert options.for_rules()["output_dimensions"] in ("{'fc': [0, -1]}", "{'fc': [-1, 0]}")
+
+
+def test_options_combine(folder: Folder) -> None:
+    folder.write("train.py", TWO_SCORES)
+    options = ["--nproc-per-node", "2", "--gpus", "1,0", "--save-name", "x", "--metric", "val_acc", "--mode", "max"]
+    assert folder.run("apply", "train.py", *options).code == 0
+    launcher = folder.text(LAUNCHER).splitlines()
+    assert {"NUM_GPUS=${NUM_GPUS:-2}", "SAVE_NAME=x"} <= set(launcher)
+    assert "nothing to do" in folder.run("apply", "train.py", *options).out
+
+
+@pytest.mark.parametrize("choice", [("--nproc-per-node", "3"), ("--gpus", "2,3"), ("--launcher", "launch")])
+def test_a_launch_choice_made_later_changes_the_launcher_alone(folder: Folder, choice: tuple[str, str]) -> None:
+    folder.write("train.py", SCRIPT)
+    folder.run("apply", "train.py")
+    script = folder.text("train.py")
+    answer = folder.run("apply", "train.py", *choice)
+    assert answer.code == 0
+    assert "rewrote train_distributed.sh" in answer.out
+    assert choice[1] in folder.text(LAUNCHER)
+    assert folder.text("train.py") == script
+    assert folder.mode(LAUNCHER) & 0o100
+    assert "nothing to do" in folder.run("apply", "train.py", *choice).out
+
+
+@pytest.mark.xfail(strict=True, reason="the choice is ignored without a word: `nothing to do`")
+@pytest.mark.parametrize(
+    "choice", [("--mode", "min"), ("--metric", "1 - acc"), ("--output-dimensions", "0=0,-1")], ids=" ".join
+)
+def test_a_choice_that_the_rewritten_script_contradicts_is_not_ignored_silently(
+    folder: Folder, choice: tuple[str, str]
+) -> None:
+    folder.write("train.py", SCRIPT)
+    folder.run("apply", "train.py")
+    answer = folder.run("apply", "train.py", *choice)
+    assert answer.err
+    assert choice[0] in answer.err
+
+
+def test_a_save_name_that_the_rewritten_script_contradicts_is_a_question(folder: Folder) -> None:
+    folder.write("train.py", SCRIPT)
+    folder.run("apply", "train.py")
+    before = folder.state()
+    answer = folder.run("apply", "train.py", "--save-name", "other")
+    assert answer.code == 2
+    [line] = answer.lines
+    assert "PAI106" in line
+    assert "PAI_train" in line
+    assert folder.state() == before
+
+
+# ---- where choices come from
+
+
+def test_apply_names_the_option_that_a_choice_came_from(folder: Folder) -> None:
+    folder.write("train.py", SCRIPT)
+    out = folder.run("apply", "train.py", "--save-name", "x", "--nproc-per-node", "2", "--launcher", "launch").out
+    for value, source in (("x", "--save-name"), ("2", "--nproc-per-node"), ("launch", "--launcher")):
+        assert re.search(rf" {value}\s+\[{source}\]$", out, re.MULTILINE)
+
+
+@pytest.mark.xfail(strict=True, reason="a choice of pyproject.toml is said to come from the command line's option")
+@pytest.mark.parametrize(
+    ("name", "value"), [("save-name", "x"), ("nproc-per-node", "2"), ("launcher", "launch"), ("mode", "max")]
+)
+def test_apply_names_pyproject_as_the_source_of_its_choices(folder: Folder, name: str, value: str) -> None:
+    folder.write("train.py", SCRIPT)
+    out = folder.run("apply", "train.py", *choose(folder, "key", name, value)).out
+    assert "pyproject.toml" in out
+    assert f"--{name}" not in out
+
+
+@pytest.mark.xfail(strict=True, reason="the GPUs are not among the decisions")
+def test_apply_says_which_gpus_were_chosen(folder: Folder) -> None:
+    folder.write("train.py", SCRIPT)
+    assert "0,3" in folder.run("apply", "train.py", "--gpus", "0,3").out
+
+
+# ---- which pyproject.toml counts, and what wins
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "option", "line"),
+    [
+        ("nproc-per-node", "2", "3", "NUM_GPUS=${NUM_GPUS:-3}"),
+        ("launcher", "launch", "torchrun", "LAUNCHER=${LAUNCHER:-torchrun}"),
+        ("save-name", "key", "option", "SAVE_NAME=option"),
+    ],
+)
+def test_the_command_line_wins(folder: Folder, name: str, key: str, option: str, line: str) -> None:
+    folder.write("train.py", SCRIPT)
+    choose(folder, "key", name, key)
+    assert folder.run("apply", "train.py", f"--{name}", option).code == 0
+    assert line in folder.text(LAUNCHER).splitlines()
+
+
+def test_the_command_line_wins_for_each_key_by_itself(folder: Folder) -> None:
+    folder.write("pyproject.toml", "[tool.retrofit]\nmode = 'min'\nsave-name = 'kept'\noutput-dimensions = ['a=0']\n")
+    folder.write("train.py", SCRIPT)
+    options = load_options(folder.path / "train.py", {"mode": "max", "output_dimensions": ("b=-1,0",), "inline": False})
+    assert (options.mode, options.save_name, options.output_dimensions) == ("max", "kept", ("b=-1,0",))
+    assert options.given == {"mode", "save_name", "output_dimensions"}
+
+
+def test_the_nearest_pyproject_above_the_script_counts_not_the_one_here(folder: Folder) -> None:
+    folder.write("pyproject.toml", "[tool.retrofit]\nnproc-per-node = 2\n")
+    folder.write("project/pyproject.toml", "[tool.retrofit]\nnproc-per-node = 3\n")
+    folder.write("project/src/deep/train.py", SCRIPT)
+    assert folder.run("apply", "project/src/deep/train.py").code == 0
+    assert "NUM_GPUS=${NUM_GPUS:-3}" in folder.text(f"project/src/deep/{LAUNCHER}").splitlines()
+
+
+def test_a_nearer_pyproject_without_our_table_hides_the_farther_one(folder: Folder) -> None:
+    folder.write("pyproject.toml", "[tool.retrofit]\nnproc-per-node = 2\n")
+    folder.write("project/pyproject.toml", "[project]\nname = 'x'\n")
+    script = folder.write("project/train.py", SCRIPT)
+    assert load_options(script, {}) == Options()
+
+
+@pytest.mark.parametrize("content", ["", "[tool]\n", "[tool.retrofit]\n", "[tool.other]\nx = 1\n", "# nothing\n"])
+def test_a_pyproject_without_choices_leaves_the_defaults(folder: Folder, content: str) -> None:
+    folder.write("pyproject.toml", content)
+    assert load_options(folder.write("train.py", SCRIPT), {}) == Options()
+
+
+@pytest.mark.parametrize("command", ["apply", "inspect"])
+def test_inspect_and_apply_read_the_same_choices(folder: Folder, command: str) -> None:
+    folder.write("pyproject.toml", "[tool.retrofit]\nmetric = 'val_acc'\n")
+    folder.write("train.py", TWO_SCORES)
+    answer = folder.run(command, "train.py")
+    assert answer.code == 0
+    assert "val_acc" in answer.out
+
+
+@pytest.mark.xfail(strict=True, reason="fails as --inline does")
+def test_inline_as_a_key_writes_no_helper(folder: Folder) -> None:
+    folder.write("pyproject.toml", "[tool.retrofit]\ninline = true\n")
+    folder.write("train.py", SCRIPT)
+    assert folder.run("apply", "train.py").code == 0
+    assert "pai_distributed.py" not in folder.names()
+
+
+# ---- wrong ones
+
+
+def refused(folder: Folder, *options: str) -> str:
+    """Apply to a plain script; return the one line that refuses it, after a look that nothing was written."""
+    folder.write("train.py", SCRIPT)
+    before = folder.state()
+    answer = folder.run("apply", "train.py", *options)
+    assert (answer.code, answer.out) == (2, "")
+    assert folder.state() == before
+    [line] = answer.lines
+    return line
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("nproc-per-node", "0", "a number of processes, or gpu"),
+        ("nproc-per-node", "-1", "a number of processes, or gpu"),
+        ("nproc-per-node", "two", "a number of processes, or gpu"),
+        ("nproc-per-node", "1.5", "a number of processes, or gpu"),
+        ("nproc-per-node", "2; rm -rf x", "a number of processes, or gpu"),
+        ("gpus", "0, 1", "GPU numbers such as 0,1"),
+        ("gpus", "0,", "GPU numbers such as 0,1"),
+        ("gpus", "$(id)", "GPU numbers such as 0,1"),
+        ("save-name", "a b", "letters, digits"),
+        ("save-name", "../up", "letters, digits"),
+        ("save-name", "..", "letters, digits"),
+        ("save-name", "a/b", "letters, digits"),
+        ("save-name", "ü", "letters, digits"),
+        ("save-name", "$HOME", "letters, digits"),
+        ("save-name", "a\n", "letters, digits"),
+        ("model", "my model", "a variable's name"),
+        ("model", "1st", "a variable's name"),
+        ("metric", "acc +", "no Python expression"),
+        ("metric", "acc = 1", "no Python expression"),
+        ("metric", "acc; import os", "no Python expression"),
+        ("metric", "yield acc", "no Python expression"),
+        ("output-dimensions", "fc", "LAYER=NUMBERS"),
+        ("output-dimensions", "=0", "LAYER=NUMBERS"),
+        ("output-dimensions", "fc=", "LAYER=NUMBERS"),
+        ("output-dimensions", "fc=-1,-1", "LAYER=NUMBERS"),
+        ("output-dimensions", "fc=0,x", "LAYER=NUMBERS"),
+    ],
+)
+def test_an_impossible_value_is_one_line_that_names_option_and_value(
+    folder: Folder, name: str, value: str, wanted: str
+) -> None:
+    line = refused(folder, f"--{name}", value)
+    assert line.startswith(f"--{name}: RF006 ")
+    assert repr(value) in line
+    assert wanted in line
+
+
+@pytest.mark.xfail(strict=True, reason="`\\d` also takes the digits of other scripts")
+def test_digits_of_other_scripts_are_no_number_of_processes(folder: Folder) -> None:
+    refused(folder, "--nproc-per-node", "1٣")
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        pytest.param(["fc=0,0"], marks=pytest.mark.xfail(strict=True, reason="two dimensions of neurons are taken")),
+        pytest.param(["fc=0,7"], marks=pytest.mark.xfail(strict=True, reason="a dimension that is neither 0 nor -1")),
+        pytest.param(["fc=0", "fc=-1,0"], marks=pytest.mark.xfail(strict=True, reason="the last one wins silently")),
+    ],
+    ids=" ".join,
+)
+def test_output_dimensions_that_make_no_sense_are_refused(folder: Folder, entries: list[str]) -> None:
+    refused(folder, *(word for entry in entries for word in ("--output-dimensions", entry)))
+
+
+@pytest.mark.xfail(strict=True, reason="white space around the expression is called no Python expression, or kept")
+@pytest.mark.parametrize("metric", [" acc", "acc "])
+def test_white_space_around_a_metric_does_no_harm(folder: Folder, metric: str) -> None:
+    folder.write("train.py", SCRIPT)
+    answer = folder.run("apply", "train.py", "--metric", metric)
+    assert answer.code == 0
+    assert f"[line {SCRIPT[: SCRIPT.index('if acc >')].count(chr(10)) + 1}:" in answer.out
+
+
+@pytest.mark.xfail(strict=True, reason="`report_validation_score(acc, loss, model)` is written")
+def test_a_metric_that_is_no_single_value_is_refused(folder: Folder) -> None:
+    refused(folder, "--metric", "acc, loss", "--mode", "max")
+
+
+@pytest.mark.xfail(strict=True, reason="any name is taken, and fails in training after the first epoch")
+@pytest.mark.parametrize("metric", ["val_acc", "stats['acc1']", "meter.avg"])
+def test_a_metric_that_the_script_does_not_know_is_refused(folder: Folder, metric: str) -> None:
+    line = refused(folder, "--metric", metric, "--mode", "max")
+    assert re.split(r"\W", metric)[0] in line
+
+
+@pytest.mark.xfail(strict=True, reason="PAI101 says that no wrapper was found")
+def test_a_model_that_is_not_wrapped_is_refused_with_the_names_that_are(folder: Folder) -> None:
+    line = refused(folder, "--model", "netX")
+    assert "netX" in line
+    assert "--model" in line
+    assert "`model`" in line
+
+
+def _key(folder: Folder, content: str) -> str:
+    folder.write("pyproject.toml", content)
+    line = refused(folder)
+    assert "pyproject.toml: " in line
+    assert " RF006 " in line
+    return line
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [
+        ("nproc_per_node", "nproc-per-node"),
+        ("nproc-per-nodes", "nproc-per-node"),
+        ("gpu", "gpus"),
+        ("metrics", "metric"),
+        ("save_name", "save-name"),
+        ("output_dimensions", "output-dimensions"),
+        ("Mode", "mode"),
+    ],
+)
+def test_a_misspelt_key_is_one_line_with_the_nearest_one(folder: Folder, key: str, near: str) -> None:
+    line = _key(folder, f"[tool.retrofit]\n{key} = 1\n")
+    assert repr(key) in line
+    assert f"Did you mean {near}?" in line
+
+
+@pytest.mark.parametrize("key", ["banana", "given", "pyproject"])
+def test_an_unknown_key_is_one_line_with_all_that_are_known(folder: Folder, key: str) -> None:
+    line = _key(folder, f"[tool.retrofit]\n{key} = 1\n")
+    for known in ("nproc-per-node", "gpus", "launcher", "save-name", "metric", "mode", "output-dimensions", "inline"):
+        assert known in line
+    assert "pyproject." not in line.partition("RF006")[2]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("inline", '"yes"'),
+        ("inline", "1"),
+        ("nproc-per-node", "true"),
+        ("nproc-per-node", "2.5"),
+        ("nproc-per-node", "[2]"),
+        ("gpus", "[0, 1]"),
+        ("gpus", "true"),
+        ("save-name", "2024-01-01"),
+        ("mode", "{}"),
+        ("output-dimensions", '"fc=0"'),
+        ("output-dimensions", "[1]"),
+        ("metric", "[]"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_one_line_with_its_key(folder: Folder, key: str, value: str) -> None:
+    assert f" {key} " in _key(folder, f"[tool.retrofit]\n{key} = {value}\n").partition("RF006")[2]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("launcher", "slurm"), ("mode", "up"), ("nproc-per-node", 0), ("save-name", "a b")]
+)
+def test_an_impossible_value_of_a_key_is_one_line_that_names_the_file(
+    folder: Folder, key: str, value: str | int
+) -> None:
+    line = _key(folder, f"[tool.retrofit]\n{key} = {value!r}\n")
+    assert repr(str(value)) in line
+    assert key in line
+
+
+@pytest.mark.xfail(strict=True, reason="the option is blamed that was not given")
+@pytest.mark.parametrize(("key", "value"), [("metric", "'acc +'"), ("output-dimensions", "['fc']")])
+def test_the_file_is_named_also_for_a_wrong_expression_or_dimension(folder: Folder, key: str, value: str) -> None:
+    _key(folder, f"[tool.retrofit]\n{key} = {value}\n")
+
+
+@pytest.mark.parametrize(
+    "content", ["[tool.retrofit\n", "[tool.retrofit]\nmode = \n", "x = 1\nx = 2\n", "[tool.retrofit]\nmode = 'max\n"]
+)
+def test_broken_toml_is_one_line_that_says_where(folder: Folder, content: str) -> None:
+    assert re.search(r"line \d|end of document", _key(folder, content))
+
+
+def test_toml_in_another_encoding_is_one_line(folder: Folder) -> None:
+    folder.write("pyproject.toml", "# é\n".encode("latin-1"))
+    assert "pyproject.toml: RF006 " in refused(folder)
+
+
+@pytest.mark.xfail(strict=True, reason="AttributeError: the table is taken for a table whatever it is")
+@pytest.mark.parametrize("content", ["tool = 3\n", "[tool]\nretrofit = 3\n", "[[tool.retrofit]]\nmode = 'max'\n"])
+def test_something_else_than_a_table_is_one_line(folder: Folder, content: str) -> None:
+    assert "tool" in _key(folder, content)
+
+
+@pytest.mark.xfail(strict=True, reason="the whole path is shown, where all other messages show it from here")
+def test_pyproject_is_named_as_seen_from_here(folder: Folder) -> None:
+    assert _key(folder, "[tool.retrofit]\nbanana = 1\n").startswith("pyproject.toml: ")
+
+
+def test_a_wrong_pyproject_says_so_whatever_the_command_line(folder: Folder) -> None:
+    folder.write("pyproject.toml", "[tool.retrofit]\nbanana = 1\n")
+    assert "banana" in refused(folder, "--mode", "max")

@@ -1,0 +1,491 @@
+"""Each kind of edit, alone and together, in every style of file; and the whole plan on generated scripts."""
+
+from __future__ import annotations
+
+import codecs
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retrofit.edits import ORIGINAL, Edit
+from retrofit.errors import EngineError, UserError
+from retrofit.rewrite import rewrite
+from retrofit.source import split_lines
+from tests.helpers import bug, code, edited, index_of, plan_of, rewritten
+
+Change = tuple[str, str, str]
+
+
+@pytest.mark.parametrize(
+    ("text", "change", "expected"),
+    [
+        pytest.param("a\nb\n", ("insert-before", "b", "x\n"), "a\nx\nb\n", id="insert-before"),
+        pytest.param("a\nb\n", ("insert-after", "a", "x\n"), "a\nx\nb\n", id="insert-after"),
+        pytest.param("a\nb\n", ("insert-after", "b", "x"), "a\nb\nx\n", id="insert-after the last"),
+        pytest.param("a\nb\n", ("insert-before", "a", "if x:\n    y\n"), "if x:\n    y\na\nb\n", id="insert a block"),
+        pytest.param("a = 1\n", ("replace", "a = 1", "b = 2\nc = 3\n"), "b = 2\nc = 3\n", id="replace a statement"),
+        pytest.param("a = f(x) + 1\n", ("replace", "f(x)", "g(y)"), "a = g(y) + 1\n", id="replace an expression"),
+        pytest.param("a\nb\nc\n", ("remove", "b", ""), "a\nc\n", id="remove"),
+        pytest.param("f(a)\n", ("guard", "f(a)", f"if x:\n    {ORIGINAL}\n"), "if x:\n    f(a)\n", id="guard"),
+        pytest.param(
+            "f(a)\n", ("guard", "f(a)", f"if x:\n    y\n    {ORIGINAL}\nelse:\n    z\n"), "if x:\n    y\n    f(a)\nelse:\n    z\n", id="guard with else"
+        ),
+        pytest.param(
+            "if a:\n    f(\n        b\n    )\n",
+            ("guard", "f(\n        b\n    )", f"with x:\n    {ORIGINAL}\n"),
+            "if a:\n    with x:\n        f(\n            b\n        )\n",
+            id="guard keeps the lines of a call",
+        ),
+        pytest.param(
+            "if a:\n    b\n", ("guard", "if a:\n    b", f"with x:\n    {ORIGINAL}\n"), "with x:\n    if a:\n        b\n", id="guard a block"
+        ),
+        pytest.param("import os\na\n", ("add-import", "", "import abc"), "import abc\nimport os\na\n", id="add-import"),
+    ],
+)
+def test_edit(text: str, change: Change, expected: str) -> None:
+    assert edited(text, change) == expected
+
+
+def test_edits_at_one_place_take_effect_in_their_order() -> None:
+    changes = [("insert-before", "a", "x"), ("insert-after", "a", "p"), ("insert-before", "a", "y"), ("insert-after", "a", "q")]
+    assert edited("a\n", *changes) == "x\ny\na\np\nq\n"
+
+
+def test_insertion_and_guard_at_one_statement() -> None:
+    changes = [("guard", "f(a)", f"if x:\n    {ORIGINAL}\n"), ("replace", "a", "b"), ("insert-before", "f(a)", "y")]
+    assert edited("# lead\nf(a)  # tail\n", *changes) == "# lead\ny\nif x:\n    f(b)  # tail\n"
+
+
+# Comments
+
+
+@pytest.mark.parametrize(
+    ("text", "change", "expected"),
+    [
+        pytest.param("# lead\nb\n", ("insert-before", "b", "x"), "# lead\nx\nb\n", id="leading stays above an insertion"),
+        pytest.param("a  # tail\nb\n", ("insert-after", "a", "x"), "a  # tail\nx\nb\n", id="trailing stays before an insertion"),
+        pytest.param("# lead\na = 1  # tail\n", ("replace", "a = 1", "b = 2"), "# lead\nb = 2  # tail\n", id="both at a replacement"),
+        pytest.param("a = 1  # tail\n", ("replace", "a = 1", "if b:\n    c"), "# tail\nif b:\n    c\n", id="trailing at a block"),
+        pytest.param("a\n# lead\nb  # tail\nc\n", ("remove", "b", ""), "a\n# lead\n# tail\nc\n", id="both at a removal"),
+        pytest.param("if a:\n    b  # tail\n", ("remove", "b", ""), "if a:\n    pass\n    # tail\n", id="at the only statement removed"),
+        pytest.param("if a:\n    b\n    c  # tail\nd\n", ("remove", "c", ""), "if a:\n    b\n    # tail\nd\n", id="at the last statement removed"),
+        pytest.param("a\nb  # tail\n", ("remove", "b", ""), "a\n# tail\n", id="at the end of the file"),
+        pytest.param("# lead\nf(a)  # tail\n", ("guard", "f(a)", f"if x:\n    {ORIGINAL}"), "# lead\nif x:\n    f(a)  # tail\n", id="at a guard"),
+        pytest.param("f(a)\n", ("insert-before", "f(a)", "# why\nx"), "# why\nx\nf(a)\n", id="of the new code"),
+        pytest.param("if a:  # tail\n    b\n", ("insert-before", "b", "x"), "if a:  # tail\n    x\n    b\n", id="behind a colon"),
+    ],
+)
+def test_comments_are_kept(text: str, change: Change, expected: str) -> None:
+    assert edited(text, change) == expected
+
+
+def test_removal_of_the_only_statement_leaves_pass() -> None:
+    assert edited("for x in y:\n    a\nb\n", ("remove", "a", "")) == "for x in y:\n    pass\nb\n"
+
+
+# Keywords
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("f(a)\n", "f(a, k=True)\n", id="one argument"),
+        pytest.param("f()\n", "f(k=True)\n", id="none"),
+        pytest.param("f(a, b=1)\n", "f(a, b=1, k=True)\n", id="keyword before"),
+        pytest.param("f(a, k=False)\n", "f(a, k=True)\n", id="changed"),
+        pytest.param("f(a, k = False, c=1)\n", "f(a, k = True, c=1)\n", id="changed in its place"),
+        pytest.param("f(a, **kwargs)\n", "f(a, **kwargs, k=True)\n", id="after an unpacked mapping"),
+        pytest.param("f(a,)\n", "f(a, k=True,)\n", id="trailing comma"),
+        pytest.param("f(\n    a,\n    b,\n)\n", "f(\n    a,\n    b,\n    k=True,\n)\n", id="one a line, trailing comma"),
+        pytest.param("f(\n    a,\n    b\n)\n", "f(\n    a,\n    b,\n    k=True\n)\n", id="one a line"),
+        pytest.param("f(a,\n  b)\n", "f(a,\n  b,\n  k=True)\n", id="aligned"),
+        pytest.param("f(\n    a\n)\n", "f(\n    a,\n    k=True\n)\n", id="one argument on its line"),
+        pytest.param(
+            "f(\n    a,\n    b  # about b\n)\n",
+            "f(\n    a,\n    b,  # about b\n    k=True\n)\n",
+            id="comment without a comma",
+            marks=bug("the last argument's comment moves to the new argument"),
+        ),
+        pytest.param(
+            "f(\n    a,\n    b,  # about b\n)\n",
+            "f(\n    a,\n    b,  # about b\n    k=True,\n)\n",
+            id="comment after the last comma",
+            marks=bug("the last argument's comment moves to the new argument"),
+        ),
+        pytest.param(
+            "f(\n    a,  # about a\n    b,  # about b\n)\n",
+            "f(\n    a,  # about a\n    b,  # about b\n    k=True,\n)\n",
+            id="comments on every line",
+            marks=bug("the comment of the argument before is copied"),
+        ),
+    ],
+)
+def test_keyword_is_set(text: str, expected: str) -> None:
+    index = index_of(text)
+    assert rewrite(index, [Edit("set-keyword", index.calls[0], "k=True", "TST001")]) == expected
+
+
+def test_keyword_goes_on_its_own_line_where_the_line_gets_long() -> None:
+    text = f"if a:\n    model = wrap(model, device_ids=[{'x' * 60}])\n"
+    index = index_of(text)
+    changed = rewrite(index, [Edit("set-keyword", index.calls[0], "find_unused_parameters=True", "TST001")])
+    assert changed == text.replace("])", "],\n                 find_unused_parameters=True)")
+
+
+# Styles of files
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        pytest.param("if a:\r\n    b\r\n", "if a:\r\n    if x:\r\n        y\r\n    b\r\n", id="crlf"),
+        pytest.param("if a:\n\tb\n", "if a:\n\tif x:\n\t\ty\n\tb\n", id="tabs"),
+        pytest.param("if a:\n  b\n", "if a:\n  if x:\n    y\n  b\n", id="two spaces"),
+        pytest.param("if a:\n        b\n", "if a:\n        if x:\n                y\n        b\n", id="eight spaces"),
+        pytest.param("é = 1\nif a:\n    b\n", "é = 1\nif a:\n    if x:\n        y\n    b\n", id="non-ascii"),
+        pytest.param(
+            "if a:\n    b", "if a:\n    if x:\n        y\n    b", id="no final newline", marks=bug("IndexError without a final newline")
+        ),
+    ],
+)
+def test_new_code_takes_the_files_style(data: str, expected: str) -> None:
+    assert edited(data, ("insert-before", "b", "if x:\n    y\n")) == expected
+
+
+@pytest.mark.parametrize("name", ["cal", "call", "longer_call"])
+@bug("continuation lines are taken for indentation: every four of their spaces become one level of the file's")
+def test_continuation_stays_aligned_with_two_spaces(name: str) -> None:
+    new = f"{name}(first,\n{' ' * len(name)} second)\n"
+    expected = f"if a:\n  {name}(first,\n  {' ' * len(name)} second)\n  b\n"
+    assert edited("if a:\n  b\n", ("insert-before", "b", new)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param('a = "1"\nb\n', 'a = "1"\nx = "2"\nb\n', id="double"),
+        pytest.param("a = '1'\nb\n", "a = '1'\nx = '2'\nb\n", id="single"),
+        pytest.param("b\n", "x = '2'\nb\n", id="none"),
+    ],
+)
+def test_new_strings_take_the_files_quotes(text: str, expected: str) -> None:
+    assert edited(text, ("insert-before", "b", "x = '2'\n")) == expected
+
+
+@pytest.mark.parametrize("new", ["x = 'say \"2\"'", "x = 'a\\'b'", 'x = "2"', "x = f'{y}'"])
+def test_strings_that_need_their_quotes_keep_them(new: str) -> None:
+    assert edited('a = "1"\nb\n', ("insert-before", "b", new)) == f'a = "1"\n{new}\nb\n'
+
+
+# Imports
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("import os\nx = 1\n", "import os\nimport mine\nx = 1\n", id="after the imports"),
+        pytest.param(
+            "import sys\nsys.path.insert(0, '.')\nimport torch\nx = 1\n",
+            "import sys\nsys.path.insert(0, '.')\nimport torch\nimport mine\nx = 1\n",
+            id="after a change of sys.path between imports",
+        ),
+        pytest.param(
+            "import sys\nsys.path.insert(0, '.')\nx = 1\n",
+            "import sys\nsys.path.insert(0, '.')\nimport mine\nx = 1\n",
+            id="after a change of sys.path behind the imports",
+            marks=bug("the import goes before a sys.path change that follows the last import"),
+        ),
+        pytest.param("from __future__ import annotations\nx = 1\n", "from __future__ import annotations\nimport mine\nx = 1\n", id="after __future__"),
+        pytest.param('"""Doc."""\nx = 1\n', '"""Doc."""\nimport mine\nx = 1\n', id="after the docstring"),
+        pytest.param("x = 1\n", "import mine\nx = 1\n", id="no imports"),
+        pytest.param("# comment\n\nx = 1\n", "# comment\n\nimport mine\nx = 1\n", id="below the first comment"),
+        pytest.param(
+            "import os\nif TYPE_CHECKING:\n    import a\nx = 1\n",
+            "import os\nif TYPE_CHECKING:\n    import a\nimport mine\nx = 1\n",
+            id="not under TYPE_CHECKING",
+        ),
+        pytest.param(
+            "try:\n    import a\nexcept ImportError:\n    a = None\nx = 1\n",
+            "try:\n    import a\nexcept ImportError:\n    a = None\nimport mine\nx = 1\n",
+            id="after try and except",
+        ),
+        pytest.param("import os\ndef f():\n    import a\n", "import os\nimport mine\ndef f():\n    import a\n", id="not in a function"),
+        pytest.param("def f():\n    pass\n", "import mine\ndef f():\n    pass\n", id="before a function"),
+        pytest.param(
+            "import os\nif __name__ == '__main__':\n    import a\n", "import os\nimport mine\nif __name__ == '__main__':\n    import a\n", id="before the main guard"
+        ),
+        pytest.param("from a import (\n    b,\n    c,\n)\nx = 1\n", "from a import (\n    b,\n    c,\n)\nimport mine\nx = 1\n", id="after a long import"),
+    ],
+)
+def test_import_has_its_place(text: str, expected: str) -> None:
+    assert edited(text, ("add-import", "", "import mine")) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("import argparse\nimport os\n\nimport torch\n", "import argparse\nimport itertools\nimport os\n\nimport torch\n", id="in order"),
+        pytest.param("import argparse\n\nimport torch\n", "import argparse\nimport itertools\n\nimport torch\n", id="last of the standard ones"),
+        pytest.param("import torch\n", "import itertools\nimport torch\n", id="before the first other"),
+        pytest.param(
+            "from __future__ import annotations\nimport torch\n", "from __future__ import annotations\nimport itertools\nimport torch\n", id="after __future__"
+        ),
+        pytest.param("x = 1\n", "import itertools\nx = 1\n", id="no imports"),
+    ],
+)
+def test_standard_import_stands_among_the_standard_ones(text: str, expected: str) -> None:
+    assert edited(text, ("add-import", "", "import itertools")) == expected
+
+
+def test_imports_keep_their_order() -> None:
+    changes = [("add-import", "", "import c"), ("add-import", "", "import a"), ("add-import", "", "import b")]
+    assert edited("import os\n", *changes) == "import os\nimport c\nimport a\nimport b\n"
+
+
+@pytest.mark.parametrize("text", ["", "# comment\n", "\n\n"], ids=["empty", "comment", "blank"])
+@bug("IndexError: the first statement is asked for where there is none")
+def test_import_into_a_file_without_statements(text: str) -> None:
+    assert "import mine\n" in edited(text, ("add-import", "", "import mine"))
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param([("replace", "f(a)", "b"), ("remove", "f(a)", "")], id="replace and remove"),
+        pytest.param([("replace", "f(a)", "b"), ("replace", "f(a)", "c")], id="replaced twice"),
+        pytest.param([("guard", "f(a)", f"if x:\n    {ORIGINAL}"), ("guard", "f(a)", f"if y:\n    {ORIGINAL}")], id="guarded twice"),
+        pytest.param([("remove", "f(a)", ""), ("replace", "a", "b")], id="an expression in a removed statement"),
+        pytest.param([("replace", "f(a)", "b"), ("replace", "f", "g")], id="an expression in a replaced statement"),
+        pytest.param([("remove", "f(a)", ""), ("guard", "f(a)", f"if x:\n    {ORIGINAL}")], id="remove and guard"),
+    ],
+)
+def test_overlapping_edits_are_an_error_of_ours(changes: list[Change]) -> None:
+    with pytest.raises(EngineError, match=r"TST00\d .*TST00\d"):
+        edited("f(a)\n", *changes)
+
+
+def test_statement_in_a_removed_block_may_not_be_edited() -> None:
+    with pytest.raises(EngineError):
+        edited("if a:\n    b\n", ("remove", "if a:\n    b", ""), ("insert-before", "b", "x"))
+
+
+def test_expression_in_a_guarded_statement_may_be_edited() -> None:
+    changes = [("guard", "f(a)", f"if x:\n    {ORIGINAL}"), ("replace", "a", "b")]
+    assert edited("f(a)\n", *changes) == "if x:\n    f(b)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "place"),
+    [
+        pytest.param("x = 1; f(a)\n", "x = 1; f(a)", "1:1", id="semicolon"),
+        pytest.param("y\nif x: f(a)\n", "f(a)", "2:7", id="behind a colon"),
+        pytest.param("for x in y: f(a)\n", "f(a)", "1:13", id="loop on one line"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["insert-before", "insert-after", "remove"])
+def test_statement_that_shares_its_line_is_refused_with_its_place(text: str, at: str, place: str, kind: str) -> None:
+    with pytest.raises(UserError, match=rf"^train\.py:{place}: TST001 .* shares its line"):
+        edited(text, (kind, at, "x = 2"))
+
+
+def test_expression_may_be_edited_in_a_shared_line() -> None:
+    assert edited("x = 1; y = 2\n", ("replace", "2", "3")) == "x = 1; y = 3\n"
+
+
+# The whole plan
+
+BASE = code('''
+    """Train."""
+    import argparse
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+    def validate(model):
+        """Return the accuracy."""
+        with torch.no_grad():
+            return float(model(1))
+
+
+    def main():
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--lr", type=float, default=0.1,
+                            help="rate")
+        args = parser.parse_args()
+        model = Net().cuda()  # on the device
+        #! about the wrapper
+        model = DDP(model, device_ids=[0])
+        optimizer = torch.optim.SGD(model.parameters(), lr=args.lr,
+                                    momentum=0.9)  # fast
+        #! about the scheduler
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 30)
+        best_acc = 0
+        for epoch in range(args.epochs):
+            for x, y in loader:
+                loss = criterion(model(x), y)
+                optimizer.zero_grad()
+                #! about the backward pass
+                loss.backward()
+                optimizer.step()
+            scheduler.step()  # once
+            acc = validate(model)
+            #! about the best
+            if acc > best_acc:
+                best_acc = acc
+                print("best", acc)
+
+
+    if __name__ == "__main__":
+        main()
+''')
+
+#: Lines of `BASE` that an apply changes: what they hold.
+CHANGED = ("Net()", "DDP(", "SGD(", "momentum=", "StepLR(", "range(args", "scheduler.step()")
+
+
+@st.composite
+def variants(draw: st.DrawFn) -> str:
+    """Scripts that do the same as `BASE`, written in another style."""
+    lines = BASE.splitlines()
+    if draw(st.booleans()):
+        lines = [line for line in lines if "add_argument" not in line and "rate" not in line or "args.lr" in line]
+    if not draw(st.booleans()):
+        start = lines.index("def main():")
+        end = lines.index('if __name__ == "__main__":')
+        lines = lines[:start] + [line.removeprefix("    ") for line in lines[start + 1 : end]]
+    if draw(st.booleans()):
+        lines = [line for line in lines if "scheduler" not in line]
+    if draw(st.booleans()):
+        lines = [line.replace("Net().cuda()", "Net()") for line in lines]
+    if draw(st.booleans()):
+        lines = [line.replace("loss.backward()", "scaler.scale(loss).backward()") for line in lines]
+    marks = draw(st.sampled_from(["", "# note: ", "# über: "]))
+    lines = [line.replace("#! ", marks) for line in lines if marks or "#! " not in line]
+    if draw(st.booleans()):
+        lines = [line.replace('"', "'") for line in lines]
+    if draw(st.booleans()):
+        lines = [part for line in lines for part in ([line, ""] if line.endswith("optimizer.step()") else [line])]
+    unit = draw(st.sampled_from(["    ", "  ", "\t", "   "]))
+    lines = [unit * ((len(line) - len(line.lstrip())) // 4) + line.lstrip() for line in lines]
+    return draw(st.sampled_from(["\n", "\r\n"])).join([*lines, ""])
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(text=variants(), bom=st.booleans())
+def test_plan_is_stable_and_keeps_every_other_line(text: str, bom: bool) -> None:
+    data = (codecs.BOM_UTF8 if bom else b"") + text.encode()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        try:
+            plan = plan_of(folder, data)
+        except UserError:
+            return
+        assert plan.questions == []
+        after = next(file.after for file in plan.files if file.path.name == "train.py")
+        assert after.startswith(codecs.BOM_UTF8) is bom
+        again = plan_of(folder, after)
+        assert again.questions == []
+        assert [file.path.name for file in again.files if file.path.name == "train.py"] == []
+    compile(after, "train.py", "exec")
+    if "\r\n" in text:
+        assert after.count(b"\n") == after.count(b"\r\n")
+    rest = iter(split_lines(after.decode("utf-8-sig")))
+    for line in split_lines(text):
+        if not any(word in line for word in CHANGED):
+            assert any(line == other for other in rest), f"{line!r} is gone or out of order"
+
+
+def test_variants_are_really_rewritten(tmp_path: Path) -> None:
+    changed = rewritten(plan_of(tmp_path, BASE))
+    assert "find_unused_parameters=True" in changed
+    assert "setup_optimizer" in changed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(BASE.encode(), id="newline"),
+        pytest.param(BASE.replace("\n", "\r\n").encode(), id="crlf"),
+        pytest.param(codecs.BOM_UTF8 + BASE.encode(), id="bom"),
+        pytest.param(BASE.replace("    ", "\t").encode(), id="tabs"),
+        pytest.param(b"# coding: latin-1\n" + BASE.replace("fast", "schnell für").encode("latin-1"), id="latin-1"),
+        pytest.param(BASE.rstrip().encode(), id="no final newline", marks=bug("IndexError without a final newline")),
+    ],
+)
+def test_bytes_outside_the_edits_stay(tmp_path: Path, text: bytes) -> None:
+    plan = plan_of(tmp_path, text)
+    after = next(file.after for file in plan.files if file.path.name == "train.py")
+    assert after.startswith(text[:20])
+    assert after.endswith(text[-20:])
+    rest = iter(after.splitlines(keepends=True))
+    for line in text.splitlines(keepends=True):
+        if not any(word.encode() in line for word in CHANGED):
+            assert any(line == other for other in rest), line
+
+
+@bug("a script that wraps only a part is rewritten by half: no perforated model, calls without their argument")
+def test_wrapper_of_a_part_alone_is_no_rewriting(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, BASE.replace("model = DDP(model,", "model.features = DDP(model.features,"))
+    assert [len(plan.questions) > 0, len(plan.files)] == [True, 0]
+
+
+def changed_by(folder: Path, *swaps: tuple[str, str]) -> str:
+    text = BASE
+    for old, new in swaps:
+        assert old in text
+        text = text.replace(old, new)
+    return rewritten(plan_of(folder, text))
+
+
+@bug("trange(n, desc=...) becomes tqdm(count()): its options are lost, and tqdm is not imported")
+def test_trange_keeps_its_options_and_a_name_that_is_imported(tmp_path: Path) -> None:
+    changed = changed_by(tmp_path, ("range(args.epochs)", "trange(args.epochs, desc='epochs')"), ("import torch\n", "import torch\nfrom tqdm import trange\n"))
+    assert "desc='epochs'" in changed
+    assert "import tqdm" in changed or "tqdm, " in changed
+
+
+@bug("tqdm.trange(n) becomes tqdm(count()), but tqdm is the module")
+def test_trange_of_the_module_is_not_the_module_called(tmp_path: Path) -> None:
+    changed = changed_by(tmp_path, ("range(args.epochs)", "tqdm.trange(args.epochs)"), ("import torch\n", "import torch\nimport tqdm\n"))
+    assert " in tqdm(" not in changed
+
+
+@bug("apex's wrapper has no find_unused_parameters")
+def test_apex_wrapper_gets_no_keyword_that_it_does_not_know(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, BASE.replace("torch.nn.parallel import", "apex.parallel import"))
+    wrong = not plan.questions and "find_unused_parameters" in rewritten(plan)
+    assert not wrong
+
+
+@bug("the new statements follow the call that trains, and name a parameter of the called function")
+def test_model_passed_in_a_call_is_perforated_where_it_has_a_name(tmp_path: Path) -> None:
+    text = BASE.replace("model = Net().cuda()  # on the device\n", "pass\n").replace("def main():", "def main(model):").replace("main()\n", "main(Net())\n")
+    plan = plan_of(tmp_path, text)
+    wrong = not plan.questions and "main(Net())\n" in rewritten(plan).partition("perforate_model(")[0]
+    assert not wrong
+
+
+@bug("the optimizer is handed over inside build(), the model is perforated after it")
+def test_model_is_perforated_before_its_optimizer_is_built(tmp_path: Path) -> None:
+    text = BASE.replace("def main():", "def build():\n    net = Net()\n    optimizer = torch.optim.SGD(net.parameters(), 0.1)\n    return net, optimizer\n\n\ndef main():")
+    start, end = text.index("    optimizer = torch.optim.SGD(model"), text.index("    #! about the scheduler")
+    text = (text[:start] + text[end:]).replace("model = Net().cuda()", "model, optimizer = build()")
+    plan = plan_of(tmp_path, text)
+    if not plan.questions:
+        changed = rewritten(plan)
+        assert changed.index("perforate_model(") < changed.index("optim")
+
+
+@bug("the model is perforated after the helper has wrapped it")
+def test_wrapping_helper_gets_the_perforated_model(tmp_path: Path) -> None:
+    text = BASE.replace("    model = DDP(model, device_ids=[0])", "    model = wrap(model)").replace(
+        "def main():", "def wrap(m):\n    m = DDP(m)\n    return m\n\n\ndef main():"
+    )
+    changed = rewritten(plan_of(tmp_path, text))
+    assert changed.index("UPA.perforate_model(") < changed.index("model = wrap(model)")

@@ -1,0 +1,665 @@
+"""The generated helper, rules/perforatedai/pai_distributed.py, on the real library.
+
+The scripts in tests/runtime are written as `retrofit apply` writes them, and launched as users launch them, with
+two gloo processes where several matter. A cure is tested with and without: taken out, what it cures must happen,
+so that it also shows when a later version of the library needs it no more.
+"""
+
+import copy
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import pytest
+
+pytestmark = [
+    pytest.mark.real,
+    # of the library and of torch, where a test uses them in this process
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+HELPER = Path(__file__).parent.parent / "rules" / "perforatedai" / "pai_distributed.py"
+SCRIPTS = Path(__file__).parent / "runtime"
+SECONDS = 180
+SLOW_RISE = ("--scores", "0.1,0.2,0.3,0.4,0.5,0.6")  # longer than the scheduler's step
+
+
+class Run(NamedTuple):
+    """What a launched script left behind."""
+
+    status: int
+    output: str
+    folder: Path
+
+    def rank(self, number: int) -> dict[str, Any]:
+        """What train_ddp.py says of a rank."""
+        return dict(json.loads((self.folder / f"rank{number}.json").read_text()))
+
+    def switches(self, save: str = "PAI") -> list[str]:
+        """The switch files that are there."""
+        return sorted(path.name for path in (self.folder / save).glob("switch_*.pt"))
+
+
+def launch(folder: Path, *arguments: str, script: str = "train_ddp.py", ranks: int = 0, capacity: bool = False) -> Run:
+    """Launch a script of tests/runtime in a folder: with torchrun, or plainly where no ranks are given."""
+    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PAI_")}
+    environment |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "PYTHONPATH": str(HELPER.parent)}
+    if capacity:
+        environment["PAI_TESTING_DENDRITE_CAPACITY"] = "1"
+    process = subprocess.Popen(
+        [sys.executable, *(torchrun if ranks else []), str(SCRIPTS / script), *arguments],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        pytest.fail(f"No end after {SECONDS} s:\n{output}")
+    print(output)
+    return Run(process.returncode, output, folder)
+
+
+def array_dims(save: Path) -> set[str]:
+    """The lines, in no order, of the record that the initialisation run makes."""
+    return set((save / "array_dims.csv").read_text().splitlines())
+
+
+def copied(source: Path, target: Path) -> Path:
+    """A copy of a run's folder, to go on from."""
+    return Path(shutil.copytree(source, target / "copy", dirs_exist_ok=True))
+
+
+@pytest.fixture(scope="module")
+def initialized(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder after the initialisation run of the model without anything special."""
+    run = launch(tmp_path_factory.mktemp("initialized"), "--perforate_model_parallel")
+    assert (run.status, run.rank(0)["phase"]) == (0, "start")
+    assert array_dims(run.folder / "PAI") == {".0,1,4", ".3,1,2"}
+    return run.folder
+
+
+@pytest.fixture(scope="module")
+def one_switch(initialized: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of two ranks until the first dendrites, whose scores and lengths of tracker strings differ."""
+    folder = copied(initialized, tmp_path_factory.mktemp("one_switch"))
+    return launch(folder, *SLOW_RISE, "--spread", "0.05", "--extra-score-on-rank-0", ranks=2)
+
+
+@pytest.fixture(scope="module")
+def capacity_rounds(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """A capacity test from the initialisation run to completion, of a model with a three-dimensional output.
+
+    Rank 0 alone has a score, and the library works on it only when rank 1 is as far as it can get.
+    """
+    folders = tmp_path_factory.mktemp("capacity")
+    initialization = launch(folders, "--model", "Sequence", "--perforate_model_parallel", capacity=True)
+    rounds = [initialization]
+    load: tuple[str, ...] = ()
+    while not (rounds[-1].folder / "PAI_capacity_test" / ".training_complete").exists() and len(rounds) < 6:
+        folder = folders / f"round {len(rounds)}"
+        shutil.copytree(rounds[-1].folder, folder, ignore=shutil.ignore_patterns("round *"))
+        arguments = ("--model", "Sequence", "--validate-on-rank-0", "--rank-1-ahead", "--stay", *load)
+        rounds.append(launch(folder, *arguments, ranks=2, capacity=True))
+        load = ("--pai_load_folder", "PAI_capacity_test")
+    return rounds
+
+
+# ---- Rounds, to the end ------------------------------------------------------------------------------------
+
+
+def test_restarts_until_complete(capacity_rounds: list[Run]) -> None:
+    assert [run.status for run in capacity_rounds] == [0] * 5
+    assert [run.switches("PAI_capacity_test") for run in capacity_rounds] == [
+        [],
+        ["switch_2.pt"],
+        ["switch_2.pt", "switch_4.pt"],
+        ["switch_2.pt", "switch_4.pt", "switch_6.pt"],
+        ["switch_2.pt", "switch_4.pt", "switch_6.pt"],
+    ]
+    assert "Loaded PAI_capacity_test/switch_6.pt" in capacity_rounds[-1].output
+    assert [run.rank(1)["phase"] for run in capacity_rounds[1:]] == ["start"] * 3 + ["after the loop"]
+
+
+def test_score_of_rank_0_alone_counts(capacity_rounds: list[Run]) -> None:
+    assert capacity_rounds[-1].rank(0)["scores"] == pytest.approx([0.1, 0.2, 0.3, 0.4])
+
+
+def test_capacity_test_has_its_own_folder(capacity_rounds: list[Run]) -> None:
+    assert not (capacity_rounds[-1].folder / "PAI").exists()
+
+
+def test_ranks_end_with_the_same_model_after_a_capacity_test(capacity_rounds: list[Run]) -> None:
+    run = capacity_rounds[-1]
+    assert run.rank(0)["state"] == run.rank(1)["state"]
+    assert any("dendrite_module.layers.2" in name for name in run.rank(0)["state"])
+
+
+def test_closing_words_load_the_final_model(capacity_rounds: list[Run], tmp_path: Path) -> None:
+    run = capacity_rounds[-1]
+    words = run.output.partition("To use it:\n")[2]
+    lines = [line.strip() for line in words.splitlines()[:4]]
+    assert len(re.findall("Training is complete", run.output)) == 1
+    folder = copied(run.folder, tmp_path)
+    source = (SCRIPTS / "train_ddp.py").read_text()
+    model = source[source.index("class Sequence") : source.index("class Flat")]
+    (folder / "use.py").write_text(
+        "import json, torch, pai_distributed\nfrom torch import nn\n"
+        "from perforatedai import utils_perforatedai as UPA\n"
+        f"{model}\nyour_model = Sequence()\n" + "\n".join(lines) + "\n"
+        "state = {name: value.tolist() for name, value in model.state_dict().items()}\n"
+        "json.dump(state, open('loaded.json', 'w'))\n"
+    )
+    use = launch(folder, script=str(folder / "use.py"))
+    assert use.status == 0
+    assert "Error loading" not in use.output
+    state = json.loads((folder / "loaded.json").read_text())
+    del state["tracker_string"]
+    assert state == run.rank(0)["state"]
+
+
+def test_ranks_end_with_the_same_model(one_switch: Run, tmp_path: Path) -> None:
+    def last_round(name: str, *arguments: str) -> Run:
+        folder = copied(one_switch.folder, tmp_path / name)
+        common = ("--max-dendrites", "1", "--stay", "--pai_load_folder", "PAI")
+        return launch(folder, *SLOW_RISE, *common, *arguments, ranks=2)
+
+    with_cure = last_round("with")
+    assert with_cure.status == 0
+    assert with_cure.rank(0)["phase"] == with_cure.rank(1)["phase"] == "after the loop"
+    assert with_cure.rank(0)["state"] == with_cure.rank(1)["state"]
+    assert with_cure.rank(0)["dendrites"] == 1
+
+    without = last_round("without", "--without", "best model on every rank")
+    assert without.rank(0)["state"] != without.rank(1)["state"]
+
+
+def test_leaves_the_ordinary_way(one_switch: Run) -> None:
+    assert one_switch.status == 0
+    for rank in (0, 1):  # `epochs` comes from a finally block, the file from an exit handler
+        assert one_switch.rank(rank)["epochs"] == 8
+
+
+def test_mean_of_the_ranks_scores_counts(one_switch: Run) -> None:
+    assert one_switch.rank(0)["scores"] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    assert one_switch.rank(1)["scores"][:6] == one_switch.rank(0)["scores"]
+
+
+def test_schedulers_of_all_ranks_step(one_switch: Run) -> None:
+    assert one_switch.rank(0)["rate"] == one_switch.rank(1)["rate"] < 0.01
+
+
+# ---- Cures, with and without -------------------------------------------------------------------------------
+
+
+def test_race_for_the_settings_file(tmp_path: Path) -> None:
+    (tmp_path / "with").mkdir()
+    (tmp_path / "without").mkdir()
+    with_cure = launch(tmp_path / "with", "guarded", script="race_for_settings.py", ranks=2)
+    assert with_cure.status == 0
+    without = launch(tmp_path / "without", "unguarded", script="race_for_settings.py", ranks=2)
+    assert without.status != 0
+    assert "json.decoder.JSONDecodeError: Expecting value: line 1 column 1" in without.output
+
+
+def test_race_for_the_best_model(capacity_rounds: list[Run], tmp_path: Path) -> None:
+    with_cure = capacity_rounds[1]
+    assert (with_cure.status, with_cure.switches("PAI_capacity_test")) == (0, ["switch_2.pt"])
+
+    folder = copied(capacity_rounds[0].folder, tmp_path)
+    arguments = ("--model", "Sequence", "--rank-1-ahead", "--without", "rank 0 first")
+    without = launch(folder, *arguments, ranks=2, capacity=True)
+    assert without.status != 0
+    assert re.search(r"\[rank1\]: FileNotFoundError: .*PAI_capacity_test/best_model.pt", without.output)
+
+
+def test_tracker_string_stays_out_of_the_broadcast(initialized: Path, one_switch: Run, tmp_path: Path) -> None:
+    assert (one_switch.status, one_switch.switches()) == (0, ["switch_2.pt"])
+
+    arguments = ("--extra-score-on-rank-0", "--without", "tracker state local")
+    without = launch(copied(initialized, tmp_path), *SLOW_RISE, *arguments, ranks=2)
+    assert without.status != 0
+    assert "Received data size doesn't match expected size" in without.output
+
+
+def test_learning_rate_search_is_off_under_restarts(initialized: Path, one_switch: Run, tmp_path: Path) -> None:
+    load = ("--pai_load_folder", "PAI")
+    with_cure = launch(copied(one_switch.folder, tmp_path / "with"), *SLOW_RISE, *load)
+    assert (with_cure.status, with_cure.switches()) == (0, ["switch_2.pt", "switch_4.pt"])
+
+    folder = copied(initialized, tmp_path / "without")
+    (folder / "PAI" / "PAI_config.json").unlink()  # it remembers that the search is off
+    written = set()
+    for arguments in ((), load, load):
+        without = launch(folder, *SLOW_RISE, *arguments, "--without", "learning rate search off")
+        assert without.status == 0
+        assert "The model was restructured" in without.output
+        assert without.switches() == ["switch_2.pt"]
+        written.add((folder / "PAI" / "switch_2.pt").read_bytes())
+    assert len(written) == 1
+
+
+def test_output_dimensions_are_set_as_soon_as_found(capacity_rounds: list[Run], tmp_path: Path) -> None:
+    with_cure = capacity_rounds[0].folder / "PAI_capacity_test"
+    assert json.loads((with_cure / "output_dimensions.json").read_text()) == {".token": [-1, -1, 0]}
+    assert array_dims(with_cure) == {".token,1,1,4", ".head,1,2"}
+
+    initialize = ("--model", "Sequence", "--perforate_model_parallel")
+    without = launch(tmp_path, *initialize, "--without", "output dimensions found")
+    assert without.status == 0  # the library's
+    assert "has not properly set this_output_dimensions" in without.output
+    assert not (tmp_path / "PAI" / "array_dims.csv").exists()
+
+    own_word = ("--output-dimensions", '{"token": [-1, -1, 0]}')
+    launch(tmp_path, *initialize, *own_word, "--without", "output dimensions found")
+    assert array_dims(tmp_path / "PAI") == {".token,1,1,4", ".head,1,2"}
+
+
+def test_output_dimensions_are_set_before_loading(capacity_rounds: list[Run], tmp_path: Path) -> None:
+    with_cure = capacity_rounds[2]
+    assert "Loaded PAI_capacity_test/switch_2.pt" in with_cure.output
+    assert "Error loading" not in with_cure.output
+
+    folder = copied(capacity_rounds[1].folder, tmp_path)
+    (folder / "PAI_capacity_test" / "output_dimensions.json").unlink()
+    load = ("--pai_load_folder", "PAI_capacity_test")
+    without = launch(folder, "--model", "Sequence", *load, capacity=True)
+    assert "Error loading token.dendrites_to_top.0: output with shape [1, 1]" in without.output
+
+
+def test_optimizer_arguments_are_fresh_after_a_restructuring(tmp_path: Path) -> None:
+    launch(tmp_path, "--perforate_model_parallel", script="train_dp.py")
+    run = launch(tmp_path, script="train_dp.py")
+    assert run.status == 0
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["parameters"] == [{"missing": 0, "stale": 0}] * 2
+    assert [name for name, _, _ in result["after"]].count("PAI") == 0
+    assert [end for end in result["after"] if end[1] or end[2]] == [
+        ["DataParallel", True, False],
+        ["DataParallel", False, True],
+    ]
+    assert "Training is complete" in run.output
+    assert (tmp_path / "PAI" / ".training_complete").exists()
+
+    launch(tmp_path, "--reuse-arguments", script="train_dp.py")
+    reused = json.loads((tmp_path / "result.json").read_text())["parameters"]
+    assert reused[0] == {"missing": 0, "stale": 0}
+    assert reused[1]["missing"] > 0
+    assert reused[1]["stale"] > 0
+
+
+def test_score_of_zero_counts(initialized: Path, tmp_path: Path) -> None:
+    with_cure = launch(copied(initialized, tmp_path / "with"), "--scores", "0.0")
+    assert (with_cure.status, with_cure.switches()) == (0, ["switch_2.pt"])
+    without = launch(copied(initialized, tmp_path / "without"), "--scores", "0.0", "--without", "almost zero")
+    assert (without.status, without.switches()) == (9, [])
+
+
+def test_settings_file_of_another_machine_does_not_choose_the_device(initialized: Path, tmp_path: Path) -> None:
+    folder = copied(initialized, tmp_path)
+    path = folder / "PAI" / "PAI_config.json"
+    settings = json.loads(path.read_text())
+    foreign = json.dumps({**settings, "device": "xpu:3", "use_cuda": True})
+
+    path.write_text(foreign)
+    assert launch(folder, "--epochs", "1").status == 9
+    path.write_text(foreign)
+    without = launch(folder, "--epochs", "1", "--without", "own device")
+    assert without.status not in (0, 9)
+    assert "xpu" in without.output
+
+
+# ---- Scores that are none, and files that are not there ----------------------------------------------------
+
+
+def test_scores_that_are_not_finite_are_skipped(initialized: Path, tmp_path: Path) -> None:
+    scores = "0.1,nan,0.2,inf,nan,nan,nan,nan,0.5"
+    run = launch(copied(initialized, tmp_path), "--scores", scores, ranks=2)
+    for rank in (0, 1):
+        assert run.rank(rank)["scores"] == [0.1, 0.2]
+        assert run.rank(rank)["epochs"] == 7
+    assert run.status != 0
+    assert run.output.count("exitcode  : 3") == 2
+    assert run.output.count("not counted") == 6
+    assert "The validation score is inf, so it is not counted (1 in a row)" in run.output
+
+
+def test_falls_back_from_a_switch_file_that_cannot_be_read(capacity_rounds: list[Run], tmp_path: Path) -> None:
+    folder = copied(capacity_rounds[3].folder, tmp_path)
+    newest = folder / "PAI_capacity_test" / "switch_6.pt"
+    half = newest.stat().st_size // 2
+    newest.write_bytes(newest.read_bytes()[:half])
+    load = ("--pai_load_folder", "PAI_capacity_test")
+    run = launch(folder, "--model", "Sequence", *load, capacity=True)
+    assert run.status == 0
+    assert "PAI_capacity_test/switch_6.pt cannot be read" in run.output
+    assert "Loaded PAI_capacity_test/switch_4.pt" in run.output
+    assert newest.stat().st_size > half  # written again
+
+
+def test_says_that_the_initialisation_run_is_missing(tmp_path: Path) -> None:
+    run = launch(tmp_path)
+    assert run.status == 1
+    assert "PAI/array_dims.csv is missing. Run once" in run.output
+    assert f"python {SCRIPTS / 'train_ddp.py'} --perforate_model_parallel" in run.output
+    assert "Traceback" not in run.output
+    assert "Pdb" not in run.output
+
+
+# ---- Options -----------------------------------------------------------------------------------------------
+
+
+def test_spawned_processes_know_the_options(tmp_path: Path) -> None:
+    options = ("--perforate_model_parallel", "lr=1", "--pai_load_folder", "PAI")
+    assert launch(tmp_path, *options, script="spawn.py").status == 0
+    for rank in (0, 1):
+        assert json.loads((tmp_path / f"rank{rank}.json").read_text()) == {
+            "arguments": ["lr=1"],
+            "initializing": True,
+            "load_folder": "PAI",
+            "RANK": str(rank),
+        }
+
+
+@pytest.fixture
+def helper(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The helper, in this process, without options."""
+    for name in ("PAI_PERFORATE_MODEL_PARALLEL", "PAI_LOAD_FOLDER", "PAI_PREFILL_GRADIENTS"):
+        monkeypatch.setenv(name, "")  # so that what the helper sets is undone as well
+        monkeypatch.delenv(name)
+    monkeypatch.delenv("PAI_TESTING_DENDRITE_CAPACITY", raising=False)
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    specification = importlib.util.spec_from_file_location("pai_distributed", HELPER)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def perforate(helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Perforate a model in this process, in an empty folder; for an initialisation run unless said otherwise."""
+    monkeypatch.chdir(tmp_path)
+
+    def perforate(*layers: Any, initialize: bool = True) -> Any:
+        import torch
+
+        monkeypatch.setattr(sys, "argv", ["train.py", "--perforate_model_parallel"] if initialize else ["train.py"])
+        helper.configure_library()
+        with helper.one_rank_at_a_time():
+            return helper.UPA.perforate_model(torch.nn.Sequential(*layers), save_name="PAI", maximizing_score=True)
+
+    return perforate
+
+
+@pytest.mark.parametrize(
+    ("arguments", "left", "initializing", "folder"),
+    [
+        ([], [], False, None),
+        (["a", "--lr", "1"], ["a", "--lr", "1"], False, None),
+        (["--perforate_model_parallel", "a"], ["a"], True, None),
+        (["--pai_load_folder", "my folder", "a"], ["a"], False, "my folder"),
+        (["a", "--pai_load_folder=x=y"], ["a"], False, "x=y"),
+    ],
+)
+def test_options_are_read_and_taken(
+    helper: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    left: list[str],
+    initializing: bool,
+    folder: str | None,
+) -> None:
+    given = ["train.py", *arguments]
+    monkeypatch.setattr(sys, "argv", list(given))
+    assert (helper.initializing(), helper.load_folder(), sys.argv) == (initializing, folder, given)
+    for _ in range(2):  # also in a spawned process, whose sys.argv has been emptied before
+        helper.take_options()
+        assert (helper.initializing(), helper.load_folder()) == (initializing, folder)
+        assert sys.argv == ["train.py", *left]
+
+
+def test_option_without_its_folder(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["train.py", "--pai_load_folder"])
+    with pytest.raises(SystemExit, match="1"):
+        helper.take_options()
+    assert "--pai_load_folder needs the name of a folder" in capsys.readouterr().err
+
+
+def test_save_name(helper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert helper.save_name("PAI") == "PAI"
+    monkeypatch.setenv("PAI_TESTING_DENDRITE_CAPACITY", "1")
+    assert helper.save_name("PAI") == "PAI_capacity_test"
+
+
+# ---- Small parts -------------------------------------------------------------------------------------------
+
+
+def test_settings_exist(helper: ModuleType) -> None:
+    """The library takes settings that it does not know, and ignores them."""
+    names = re.findall(r"GPA\.pc\.set_(\w+)\(", HELPER.read_text())
+    assert "find_best_lr" in names
+    assert [name for name in names if not hasattr(helper.GPA.pc, f"get_{name}")] == []
+
+
+def test_gradients_are_filled_only_on_demand(helper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    def filled() -> list[bool]:
+        frozen = torch.nn.Linear(2, 2, bias=False).requires_grad_(False)
+        model: Any = torch.nn.Sequential(torch.nn.Linear(2, 2), frozen)
+        model[0].weight.grad = ones = torch.ones(2, 2)
+        helper.fill_missing_gradients(model)
+        assert model[0].weight.grad is ones
+        assert model[0].bias.grad is None or model[0].bias.grad.tolist() == [0, 0]
+        return [model[0].bias.grad is not None, model[1].weight.grad is not None]
+
+    assert helper.GPA.pc.get_perforated_backpropagation() is False
+    assert filled() == [False, False]
+    monkeypatch.setenv("PAI_PREFILL_GRADIENTS", "1")
+    assert filled() == [True, False]
+    monkeypatch.delenv("PAI_PREFILL_GRADIENTS")
+    monkeypatch.setattr(helper.GPA.pc, "get_perforated_backpropagation", lambda: True)
+    assert filled() == [True, False]
+
+
+def test_without_wrapper(helper: ModuleType) -> None:
+    import torch
+
+    model: Any = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    names = list(model.state_dict())
+    assert helper.without_wrapper(model) is model
+    assert model.module is model
+    with model.no_sync():
+        model.require_backward_grad_sync = False
+    assert list(model.state_dict()) == names
+    assert len(list(model.modules())) == 2
+    assert copy.deepcopy(model) is not model
+    assert helper._pai_unwrap(model) is model
+
+
+def test_unwrap(helper: ModuleType) -> None:
+    import torch
+
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    assert helper._pai_unwrap(model) is model
+    assert helper._pai_unwrap(torch.nn.DataParallel(model)) is model
+    compiled: torch.nn.Module = torch.compile(model)  # type: ignore[assignment]
+    assert helper._pai_unwrap(torch.nn.DataParallel(compiled)) is model
+
+
+def test_tracker_state_joins_what_the_model_ignores(helper: ModuleType) -> None:
+    import torch
+
+    model = torch.nn.Sequential(torch.nn.BatchNorm1d(2))
+    model.register_buffer("tracker_string", torch.zeros(0))
+    model._ddp_params_and_buffers_to_ignore = ["0.running_mean"]  # type: ignore[assignment]
+    helper.keep_tracker_state_local(model)
+    assert model._ddp_params_and_buffers_to_ignore == ["0.running_mean", "tracker_string"]
+
+
+@pytest.mark.parametrize("value", [0.5, "tensor", "tensor of one", "array", "array of one", 1, True])
+def test_scores_of_all_kinds(helper: ModuleType, value: Any) -> None:
+    import numpy
+    import torch
+
+    kinds = {
+        "tensor": torch.tensor(0.5, requires_grad=True),
+        "tensor of one": torch.tensor([0.5]),
+        "array": numpy.float32(0.5),
+        "array of one": numpy.array([0.5]),
+    }
+    net = torch.nn.Linear(1, 1)
+    score = helper._pai_common_score(kinds.get(value, value), net)
+    assert type(score) is float
+    assert score == (0.5 if value in (0.5, *kinds) else 1.0)
+    assert helper._pai_common_score(None, net) is None
+
+
+@pytest.mark.parametrize(
+    ("layer", "output", "dimensions"),
+    [
+        ("Linear", (4, 2), None),
+        ("Linear", (4, 5, 2), [-1, -1, 0]),
+        ("Linear", (4, 5, 6, 2), [-1, -1, -1, 0]),
+        ("Conv1d", (4, 2, 6), None),
+        ("Conv2d", (4, 2, 6, 6), None),
+        ("Conv3d", (4, 2, 6, 6, 6), [-1, 0, -1, -1, -1]),
+    ],
+)
+def test_output_dimensions_of_layers(
+    helper: ModuleType, perforate: Callable[..., Any], layer: str, output: tuple[int, ...], dimensions: list[int] | None
+) -> None:
+    import torch
+
+    linear = layer == "Linear"
+    model = perforate(getattr(torch.nn, layer)(*((3, 2) if linear else (3, 2, 1))))
+    model = helper.load_latest_switch(model, None)
+    inputs = torch.ones((*output[:-1], 3) if linear else (output[0], 3, *output[2:]))
+    assert model(inputs).shape == output
+    assert helper._pai_found_dimensions == ({} if dimensions is None else {".0": dimensions})
+    model(inputs).sum().backward()  # where the library checks them
+    assert model[0].dendrite_module.dendrite_values[0].out_channels == 2
+
+
+def test_output_dimensions_of_an_unknown_layer(helper: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    import torch
+
+    with pytest.raises(SystemExit, match="1"):
+        helper._pai_set_output_dimensions(torch.nn.Linear(1, 1), {"encoder": [-1, 0]})
+    assert "Output dimensions of encoder: no such perforated layer" in capsys.readouterr().err
+
+
+def test_goes_on_after_a_backward_pass_of_something_else(perforate: Callable[..., Any], helper: ModuleType) -> None:
+    import torch
+
+    perforate(torch.nn.Linear(2, 2))
+    helper.finish_initialization()
+    assert not Path("PAI/array_dims.csv").exists()
+
+
+def test_settings_that_the_script_has_made_stay(helper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = helper.GPA.pc
+    monkeypatch.setattr(settings, "_manually_set_keys", set())
+    settings.set_unwrapped_modules_confirmed(False)
+    settings.set_testing_dendrite_capacity(True)
+    helper.configure_library()
+    assert settings.get_unwrapped_modules_confirmed() is False
+    assert settings.get_testing_dendrite_capacity() is True
+    assert settings.get_find_best_lr() is False
+    assert settings.get_configuration_confirmed() is True
+
+
+def test_a_capacity_test_is_one_whatever_the_script_has_set(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(helper.GPA.pc, "_manually_set_keys", set())
+    monkeypatch.setenv("PAI_TESTING_DENDRITE_CAPACITY", "1")
+    helper.GPA.pc.set_testing_dendrite_capacity(False)
+    helper.configure_library()
+    assert helper.GPA.pc.get_testing_dendrite_capacity() is True
+
+
+def test_evaluation_goes_through_the_dendrites_of_a_transformer(perforate: Callable[..., Any]) -> None:
+    import torch
+
+    model = perforate(torch.nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)).eval()
+    layers = [module for module in model.modules() if type(module).__name__ == "PAINeuronModule"]
+    seen: list[Any] = []
+    for layer in layers:
+        forward = layer.forward
+        layer.forward = lambda *args, forward=forward: (seen.append(forward), forward(*args))[1]
+    with torch.no_grad():
+        model(torch.ones(1, 3, 4))
+    assert len(seen) == len(layers) > 0
+
+
+def test_says_which_layers_cannot_have_dendrites(
+    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2).requires_grad_(False), torch.nn.Linear(2, 2))
+    model[2](torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SystemExit, match="1"):
+        helper.finish_initialization()
+    assert "GPA.pc.set_module_ids_to_track(['.0', '.1'])" in capsys.readouterr().err
+    assert not Path("PAI/array_dims.csv").exists()
+
+
+def test_says_that_the_model_has_changed(
+    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 2))
+    model(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization()
+    model = perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2), initialize=False)
+    with pytest.raises(SystemExit, match="1"):
+        helper.load_latest_switch(model, None)
+    assert "PAI/array_dims.csv was made with another model" in capsys.readouterr().err
+
+
+def test_starts_from_the_beginning_where_no_switch_file_can_be_read(
+    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 2))
+    model(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization()
+    for name in ("switch_2.pt", "switch_10.pt", "switch_x.pt", "beforeSwitch_4.pt"):
+        Path("PAI", name).touch()
+    model = perforate(torch.nn.Linear(2, 2), initialize=False)
+    assert helper.load_latest_switch(model, "PAI") is model
+    said = capsys.readouterr().out
+    assert re.findall(r"(\S+) cannot be read", said) == ["PAI/switch_10.pt", "PAI/switch_2.pt"]
+    assert "Starting from the beginning: PAI has no switch_N.pt that can be read" in said
+
+
+def test_initialisation_run_without_a_batch(helper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["train.py", "--perforate_model_parallel"])
+    with pytest.raises(SystemExit, match="1"):
+        helper.report_validation_score(0.5, None)

@@ -1,0 +1,1020 @@
+"""What the survey finds in a script, and what it leaves alone."""
+
+from __future__ import annotations
+
+from textwrap import indent
+
+import pytest
+
+from retrofit.survey.scores import direction_of
+from retrofit.survey.sites import Optimizer, Script, Wrapper
+from tests.helpers import bug, code, script, survey_of
+
+DDP = "from torch.nn.parallel import DistributedDataParallel as DDP\n"
+LOOP = """
+for epoch in range(10):
+    for x in loader:
+        loss = model(x)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def indented(text: str, by: int = 4) -> str:
+    return indent(code(text), " " * by)
+
+
+def only_wrapper(text: str) -> Wrapper:
+    (wrapper,) = survey_of(text).wrappers
+    return wrapper
+
+
+def only_optimizer(text: str) -> Optimizer:
+    (optimizer,) = survey_of(text).optimizers
+    return optimizer
+
+
+# Wrappers
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        pytest.param("import torch\nm = torch.nn.parallel.DistributedDataParallel(m)\n", "ddp", id="full path"),
+        pytest.param("import torch.nn as nn\nm = nn.parallel.DistributedDataParallel(m)\n", "ddp", id="nn alias"),
+        pytest.param("from torch import nn\nm = nn.DataParallel(m)\n", "dp", id="from torch import nn"),
+        pytest.param("import torch.nn.parallel as par\nm = par.DistributedDataParallel(m)\n", "ddp", id="module alias"),
+        pytest.param("from torch.nn import parallel\nm = parallel.DataParallel(m)\n", "dp", id="parallel.DataParallel"),
+        pytest.param(DDP + "m = DDP(m)\n", "ddp", id="class alias"),
+        pytest.param("from torch.nn import DataParallel\nm = DataParallel(m, [0, 1])\n", "dp", id="class"),
+        pytest.param("from apex.parallel import DistributedDataParallel\nm = DistributedDataParallel(m)\n", "ddp", id="apex"),
+        pytest.param(
+            "import torch\nm = torch.nn.parallel.distributed.DistributedDataParallel(m)\n", "ddp", id="defining module"
+        ),
+        pytest.param(
+            "def f():\n    from torch.nn.parallel import DistributedDataParallel as D\n    x = D(m)\n",
+            "ddp",
+            id="imported in a function",
+        ),
+        pytest.param(
+            "try:\n    from torch.nn.parallel import DistributedDataParallel as D\nexcept ImportError:\n    D = None\nm = D(m)\n",
+            "ddp",
+            id="imported in a try",
+        ),
+        pytest.param(DDP + "m = DDP(module=m)\n", "ddp", id="module by keyword"),
+    ],
+)
+def test_wrapper_is_found(text: str, kind: str) -> None:
+    assert only_wrapper("m = Net()\n" + text).kind == kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("class DDP:\n    pass\nm = DDP(m)\n", id="own class called DDP"),
+        pytest.param("from mine import DistributedDataParallel as DDP\nm = DDP(m)\n", id="another library's"),
+        pytest.param("from .parallel import DataParallel\nm = DataParallel(m)\n", id="relative import"),
+        pytest.param("import nn\nm = nn.DataParallel(m)\n", id="another module called nn"),
+        pytest.param("m = DataParallel(m)\n", id="never imported"),
+        pytest.param(DDP + "assert isinstance(m, DDP)\n", id="isinstance"),
+        pytest.param(DDP + "kinds = [DDP]\nm = wrap(m, DDP)\n", id="class handed on"),
+        pytest.param(DDP + "class Mine(DDP):\n    pass\n", id="base class"),
+        pytest.param(DDP + "m = DDP()\n", id="without a module"),
+        pytest.param(DDP + "m = DDP(*parts)\n", id="unpacked arguments"),
+        pytest.param('text = "torch.nn.DataParallel(m)"  # nn.DataParallel(m)\n', id="string and comment"),
+        pytest.param("import torch\nx = torch.nn.parallel.data_parallel(m, x)\n", id="functional data_parallel"),
+        pytest.param("import torch\nm = torch.nn.parallel.replicate(m, ids)\n", id="replicate"),
+        pytest.param(
+            DDP + "class DDP:\n    pass\nm = DDP(m)\n",
+            id="own class shadows the import",
+            marks=bug("import aliases win over a later class of the same name"),
+        ),
+    ],
+)
+def test_no_wrapper(text: str) -> None:
+    assert survey_of(text).wrappers == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "target", "operand", "module", "chain", "part", "moved"),
+    [
+        pytest.param("model = DDP(model)", "model", "model", "model", "", False, "", id="plain"),
+        pytest.param("model = DDP(model).cuda()", "model", "model", "model", ".cuda()", False, "", id="chained cuda"),
+        pytest.param(
+            "model = DDP(model).to(device).train()", "model", "model", "model", ".to(device).train()", False, "", id="two chained"
+        ),
+        pytest.param("model = DDP(Net())", "model", "Net()", "", "", False, "", id="of a call"),
+        pytest.param("model = DDP(Net().to(0))", "model", "Net().to(0)", "", "", False, ".to(0)", id="of a moved call"),
+        pytest.param("model = DDP(net.cuda())", "model", "net.cuda()", "net", "", False, "", id="of a moved name"),
+        pytest.param("ddp_model = DDP(model)", "ddp_model", "model", "model", "", False, "", id="other target"),
+        pytest.param("self.model = DDP(self.model)", "self.model", "self.model", "self.model", "", False, "", id="attribute"),
+        pytest.param(
+            "model.features = DDP(model.features)", "model.features", "model.features", "model.features", "", True, "", id="part"
+        ),
+        pytest.param("model = DDP(model) if many else model", "model", "model", "model", "", False, "", id="conditional"),
+        pytest.param("return_it(DDP(model))", "", "model", "model", "", False, "", id="not assigned"),
+        pytest.param("a = b = DDP(model)", "", "model", "model", "", False, "", id="two targets"),
+        pytest.param("model = (DDP(model))", "model", "model", "model", "", False, "", id="in parentheses"),
+        pytest.param("model = DDP((model))", "model", "(model)", "model", "", False, "", id="operand in parentheses"),
+    ],
+)
+def test_wrapper_says_what_it_wraps(
+    statement: str, target: str, operand: str, module: str, chain: str, part: bool, moved: str
+) -> None:
+    wrapper = only_wrapper(f"{DDP}model = Net()\nself.model = Net()\n{statement}\n")
+    assert (wrapper.target, wrapper.operand, wrapper.module) == (target, operand, module)
+    assert (wrapper.chain, wrapper.part, wrapper.moved) == (chain, part, moved)
+
+
+@pytest.mark.parametrize(
+    ("operand", "before"),
+    [
+        pytest.param("args.model", "", id="attribute of the arguments"),
+        pytest.param("self.net", "", id="attribute of self"),
+        pytest.param("model.module", "model = other(Net())\n", id="unwrapped"),
+        pytest.param(
+            "trainer.model",
+            "trainer = Trainer(args)\n",
+            id="model held by an object",
+            marks=bug("an attribute of any variable with a value counts as a part of a model"),
+        ),
+    ],
+)
+def test_whole_model_is_no_part(operand: str, before: str) -> None:
+    assert not only_wrapper(f"{DDP}{before}wrapped = DDP({operand})\n").part
+
+
+def test_keyword_arguments_are_told() -> None:
+    wrapper = only_wrapper(DDP + "m = Net()\nm = DDP(m, device_ids=[gpu], find_unused_parameters=False)\n")
+    assert wrapper.keyword("device_ids") == "[gpu]"
+    assert wrapper.keyword("find_unused_parameters") == "False"
+    assert wrapper.keyword("gradient_as_bucket_view") is None
+
+
+@pytest.mark.parametrize(
+    ("use", "members"),
+    [
+        pytest.param("with model.no_sync():\n    pass", True, id="no_sync anywhere"),
+        pytest.param("pass", False, id="nothing"),
+        pytest.param("other.module.save()", False, id="another object's module"),
+        pytest.param("save(model.module)", False, id="module only after the backward pass"),
+    ],
+)
+def test_members_that_only_the_wrapper_has(use: str, members: bool) -> None:
+    assert survey_of(script(use)).wrappers[0].members is members
+
+
+def test_module_used_before_the_loop_counts_as_member() -> None:
+    assert survey_of(script(before="print(model.module)")).wrappers[0].members
+
+
+def test_two_wrappers_of_one_model_are_one_group() -> None:
+    text = "import torch\nmodel = Net()\nif many:\n    model = torch.nn.parallel.DistributedDataParallel(model)\n"
+    found = survey_of(text + "else:\n    model = torch.nn.DataParallel(model)\n")
+    assert [len(group) for group in found.groups] == [2]
+    assert found.kind == "ddp"
+
+
+def test_two_models_are_two_groups() -> None:
+    found = survey_of(DDP + "a = A()\nb = B()\na = DDP(a)\nb = DDP(b)\n")
+    assert [wrapper.other_model for wrapper in found.wrappers] == [False, True]
+
+
+def test_model_choice_leaves_one_group() -> None:
+    found = survey_of(DDP + "a = A()\nb = B()\na = DDP(a)\nb = DDP(b)\n", model="b")
+    assert [wrapper.target for wrapper in found.wrappers] == ["b"]
+
+
+# Where values come from, and models
+
+
+def models_of(text: str) -> list[tuple[str, int, str]]:
+    return [(model.target, model.line, model.moved) for model in survey_of(text).models]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("model = Net()\nmodel = DDP(model)\n", ("model", 2, ""), id="plain"),
+        pytest.param("model = Net().to(device)\nmodel = DDP(model)\n", ("model", 2, ".to(device)"), id="built and moved"),
+        pytest.param("model = Net()\nmodel = model.cuda()\nmodel = DDP(model)\n", ("model", 2, ""), id="moved later"),
+        pytest.param("if a:\n    model = A()\nelse:\n    model = B()\nmodel = DDP(model)\n", ("model", 2, ""), id="if and else meet"),
+        pytest.param(
+            "model = A()\nif a:\n    model = B()\nmodel = DDP(model)\n", ("model", 3, ""), id="the last of two in one block"
+        ),
+        pytest.param("model = A() if a else B()\nmodel = DDP(model)\n", ("model", 2, ""), id="conditional expression"),
+        pytest.param("net = Net()\nddp = DDP(net)\n", ("net", 2, ""), id="other target"),
+        pytest.param(
+            "def wrap(m):\n    m = DDP(m)\n    return m\nmodel = Net()\nmodel = wrap(model)\n",
+            ("model", 5, ""),
+            id="helper that wraps",
+            marks=bug("the call of the helper counts as building the model: it is perforated after it is wrapped"),
+        ),
+        pytest.param(
+            "def wrap(m):\n    return DDP(m)\nmodel = Net()\nwrapped = wrap(model)\n", ("model", 4, ""), id="helper, other target"
+        ),
+        pytest.param("def make():\n    return Net()\nmodel = make()\nmodel = DDP(model)\n", ("model", 4, ""), id="made by a function"),
+        pytest.param("def main(net):\n    net = DDP(net)\nnet = Net()\nmain(net)\n", ("net", 4, ""), id="through a parameter"),
+        pytest.param("def main(*, net):\n    net = DDP(net)\nx = Net()\nmain(net=x)\n", ("x", 4, ""), id="through a keyword"),
+        pytest.param("def make():\n    return Net(), 1\nmodel, n = make()\nmodel = DDP(model)\n", ("model", 4, ""), id="from a tuple"),
+        pytest.param(
+            "import torch.multiprocessing as mp\ndef work(rank, net):\n    net = DDP(net)\nmodel = Net()\nmp.spawn(work, args=(model,))\n",
+            ("model", 5, ""),
+            id="through mp.spawn",
+        ),
+        pytest.param("model = DDP(Net())\n", ("model", 2, ""), id="inside the wrapper"),
+        pytest.param(
+            "import torch\nmodel = Net()\nmodel = torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)\nmodel = DDP(model)\n",
+            ("model", 3, ""),
+            id="through SyncBatchNorm",
+        ),
+        pytest.param("import torch\nmodel = Net()\nmodel = DDP(torch.compile(model))\n", ("model", 3, ""), id="through compile"),
+        pytest.param(
+            "class T:\n    def __init__(self):\n        self.net = Net()\n        self.net = DDP(self.net)\n",
+            ("self.net", 4, ""),
+            id="attribute of self",
+        ),
+    ],
+)
+def test_model_is_found_where_it_is_built(text: str, expected: tuple[str, int, str]) -> None:
+    assert models_of(DDP + text) == [expected]
+
+
+@bug("the anchor is the caller's statement, after which training is over and where the parameter's name means nothing")
+def test_model_built_in_a_call_is_not_named_outside_the_called_function() -> None:
+    text = DDP + "def main(net):\n    net = DDP(net)\nmain(Net())\n"
+    for model in survey_of(text).models:
+        assert (model.target, model.line) != ("net", 4)
+
+
+@bug("the model counts as built where the function returns, but its optimizer is built inside before that")
+def test_model_built_with_its_optimizer_is_there_before_the_optimizer() -> None:
+    text = DDP + code("""
+        import torch
+        def build():
+            net = Net()
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+            return net, optimizer
+        model, optimizer = build()
+        model = DDP(model)
+    """)
+    found = survey_of(text + LOOP)
+    assert [model.line for model in found.models] == [4]
+
+
+def test_split_between_building_and_moving() -> None:
+    (model,) = survey_of(DDP + "model = Net(args, depth=3).cuda(0).half()\nmodel = DDP(model)\n").models
+    assert (model.built, model.moved, model.side) == ("Net(args, depth=3)", ".cuda(0).half()", "after")
+
+
+def test_model_built_in_wrapper_has_its_place_before() -> None:
+    (model,) = survey_of(DDP + "model = DDP(Net(3).cuda())\n").models
+    assert (model.built, model.moved, model.side) == ("Net(3)", ".cuda()", "before")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("def wrap(m):\n    m = DDP(m)\n    return m\n", id="parameter of a function that nothing calls"),
+        pytest.param("from mine import m\nm = DDP(m)\n", id="imported"),
+        pytest.param("from mine import *\nm = DDP(m)\n", id="imported by star"),
+    ],
+)
+@bug("IndexError: a name that is only assigned from its own wrapping has no origin, and meeting([]) fails")
+def test_model_that_is_built_elsewhere_is_not_found(text: str) -> None:
+    assert survey_of(DDP + text).models == []
+
+
+# Optimizers
+
+
+def with_optimizer(*statements: str, epoch: str = "pass") -> str:
+    lines = "\n".join(code(statement).rstrip() for statement in statements)
+    return script(epoch).replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", lines)
+
+
+@pytest.mark.parametrize(
+    ("call", "bound"),
+    [
+        pytest.param(
+            "torch.optim.SGD(model.parameters(), 0.1, 0.9)",
+            [("params", "model.parameters()"), ("lr", "0.1"), ("momentum", "0.9")],
+            id="by position",
+        ),
+        pytest.param(
+            "torch.optim.AdamW(lr=lr, params=model.parameters())",
+            [("lr", "lr"), ("params", "model.parameters()")],
+            id="by keyword in the script's order",
+        ),
+        pytest.param(
+            "torch.optim.Adam(model.parameters(), 1e-3, (0.9, 0.98), eps=1e-9)",
+            [("params", "model.parameters()"), ("lr", "1e-3"), ("betas", "(0.9, 0.98)"), ("eps", "1e-9")],
+            id="mixed",
+        ),
+        pytest.param(
+            "torch.optim.SGD(model.parameters(), **settings)",
+            [("params", "model.parameters()"), ("**", "settings")],
+            id="unpacked mapping",
+        ),
+    ],
+)
+def test_optimizer_arguments_are_bound_to_their_names(call: str, bound: list[tuple[str, str]]) -> None:
+    optimizer = only_optimizer(with_optimizer(f"optimizer = {call}"))
+    assert optimizer.bound == bound
+    assert optimizer.plain
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        pytest.param("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", id="parameters"),
+        pytest.param("optimizer = torch.optim.SGD(filter(keep, model.parameters()), lr=0.1)", id="filter"),
+        pytest.param("optimizer = torch.optim.SGD([p for p in model.parameters()], lr=0.1)", id="comprehension"),
+        pytest.param("optimizer = torch.optim.SGD([{'params': model.a.parameters()}], lr=0.1)", id="groups in place"),
+        pytest.param("from torch import optim\noptimizer = optim.RMSprop(model.parameters())", id="optim module"),
+        pytest.param("from torch.optim import AdamW as A\noptimizer = A(model.parameters())", id="alias"),
+        pytest.param(
+            "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nrate = optimizer.param_groups[0]['lr']", id="rate only read"
+        ),
+        pytest.param(
+            "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nlogs['lr'] = 3",
+            id="another mapping's lr set",
+            marks=bug("any subscript ['lr'] that is assigned counts as a learning rate set by hand"),
+        ),
+    ],
+)
+def test_plain_optimizer_can_be_handed_over(statements: str) -> None:
+    assert only_optimizer(with_optimizer(statements)).keeps == ""
+
+
+@pytest.mark.parametrize(
+    ("statements", "reason"),
+    [
+        pytest.param("optimizer = torch.optim.SGD(groups(model), lr=0.1)", "parameters come from groups(model)", id="helper for groups"),
+        pytest.param("params = make(model)\noptimizer = torch.optim.SGD(params, lr=0.1)", "parameters come from params", id="list made before"),
+        pytest.param(
+            "optimizer = torch.optim.SGD([p for n, p in model.named_parameters()], lr=0.1)", "parameters come from", id="named_parameters"
+        ),
+        pytest.param("from lion import Lion\noptimizer = Lion(model.parameters())", "Lion is no optimizer class", id="custom class"),
+        pytest.param("optimizer = make_optimizer(model)", "make_optimizer is no optimizer class", id="factory"),
+        pytest.param("from transformers import AdamW\noptimizer = AdamW(model.parameters())", "AdamW is no optimizer class", id="another library's AdamW"),
+        pytest.param("optimizer = torch.optim.LBFGS(model.parameters())", "LBFGS is no optimizer class", id="LBFGS"),
+        pytest.param(
+            "if a:\n    optimizer = torch.optim.SGD(model.parameters(), 0.1)\nelse:\n    optimizer = torch.optim.Adam(model.parameters())",
+            "built in 2 places",
+            id="several places",
+        ),
+        pytest.param(
+            "optimizer = torch.optim.SGD(model.parameters(), 0.1)\nfor g in optimizer.param_groups:\n    g['lr'] = 1",
+            "sets the learning rate by hand",
+            id="rate set by hand",
+        ),
+        pytest.param(
+            "optimizer = torch.optim.SGD(model.parameters(), 0.1)\noptimizer.param_groups[0]['lr'] *= 0.1",
+            "sets the learning rate by hand",
+            id="rate changed by hand",
+        ),
+        pytest.param("optimizer = torch.optim.SGD(*things)", "cannot be bound", id="unpacked arguments"),
+        pytest.param(
+            "optimizer = torch.optim.SGD(list(params), lr=0.1)",
+            "parameters come from",
+            id="list of a list made before",
+            marks=bug("list(...) counts as plain whatever is in it"),
+        ),
+    ],
+)
+def test_reason_to_keep_the_optimizer(statements: str, reason: str) -> None:
+    assert reason in only_optimizer(with_optimizer(statements)).keeps
+
+
+def test_optimizer_stepped_by_a_scaler_is_found() -> None:
+    text = script().replace("torch.optim.SGD(", "build(").replace("optimizer.step()", "scaler.step(optimizer)")
+    assert only_optimizer(text.replace("loss.backward()", "scaler.scale(loss).backward()")).name == "build"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param("env = Env()\nenv.step(1)", id="stepped, never zeroed"),
+        pytest.param("cache = Cache()\ncache.zero_grad()", id="zeroed, never stepped"),
+        pytest.param("scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)\nscheduler.step()", id="scheduler"),
+        pytest.param("kind = torch.optim.Adam", id="class not called"),
+        pytest.param("model.zero_grad()", id="model zeroed"),
+    ],
+)
+def test_nothing_else_is_an_optimizer(statement: str) -> None:
+    assert [o.target for o in survey_of(script(before=statement)).optimizers] == ["optimizer"]
+
+
+def test_other_models_optimizer_is_left_out() -> None:
+    extra = "helper = Helper()\nextra = torch.optim.Adam(helper.parameters())"
+    assert [o.target for o in survey_of(script(before=extra)).optimizers] == ["optimizer"]
+
+
+# Schedulers
+
+
+def schedule(construction: str, epoch: str) -> Script:
+    return survey_of(script(epoch, before=f"from torch.optim.lr_scheduler import *\nimport torch.optim.lr_scheduler as S\n{construction}"))
+
+
+def test_scheduler_stepped_each_epoch_goes_with_its_optimizer() -> None:
+    found = schedule("sched = S.StepLR(optimizer, 30, gamma=0.5)", "sched.step()")
+    assert found.optimizers[0].scheduler is found.schedulers[0]
+    assert found.schedulers[0].bound == [("step_size", "30"), ("gamma", "0.5")]
+    assert [(step.per, step.removed) for step in found.steps] == [("epoch", True)]
+
+
+def test_plateau_scheduler_keeps_its_argument() -> None:
+    found = schedule("sched = S.ReduceLROnPlateau(optimizer, 'max')", "acc = validate(model)\nsched.step(acc)")
+    assert [(step.argument, step.removed) for step in found.steps] == [("acc", True)]
+
+
+@pytest.mark.parametrize(
+    ("construction", "epoch", "reason"),
+    [
+        pytest.param("sched = S.StepLR(optimizer, 3)", "for y in z:\n    sched.step()", "stepped once a batch", id="per batch"),
+        pytest.param("sched = S.StepLR(optimizer, 3)", "if epoch > 3:\n    sched.step()", "only under a condition", id="conditional"),
+        pytest.param("sched = S.StepLR(optimizer, 3)", "sched.step(epoch)", "stepped with an argument", id="with an argument"),
+        pytest.param("sched = S.StepLR(optimizer, 3)", "sched.step()\nsched.step()", "stepped in 2 places", id="twice"),
+        pytest.param("sched = S.StepLR(optimizer, 3)", "pass", "never stepped", id="never"),
+        pytest.param("sched = S.OneCycleLR(optimizer, 1)", "sched.step()", "cannot be handed over", id="OneCycleLR"),
+        pytest.param("sched = S.StepLR(optimizer, *values)", "sched.step()", "cannot be bound", id="unpacked"),
+        pytest.param("a = S.StepLR(optimizer, 3)\nb = S.StepLR(optimizer, 3)", "a.step()\nb.step()", "has 2 schedulers", id="two"),
+        pytest.param("if c:\n    sched = S.StepLR(optimizer, 3)", "sched.step()", "different blocks", id="built under a condition"),
+        pytest.param("use(optimizer)\nsched = S.StepLR(optimizer, 3)", "sched.step()", "used before its scheduler", id="optimizer used between"),
+        pytest.param("sched = Warmup(optimizer)", "sched.step()", "Warmup is no scheduler class", id="own class"),
+    ],
+)
+def test_reason_to_keep_the_scheduler(construction: str, epoch: str, reason: str) -> None:
+    found = schedule(construction, epoch)
+    assert reason in found.optimizers[0].keeps
+    assert not any(step.removed for step in found.steps)
+
+
+@bug("an own class that is named like one of torch's is bound by torch's parameter names")
+def test_own_class_named_like_a_scheduler_is_no_torch_class() -> None:
+    found = survey_of(
+        script("sched.step()", before="from mine import LinearLR\nsched = LinearLR(optimizer, 5, 100)")
+    )
+    assert not found.optimizers[0].plain
+
+
+@pytest.mark.parametrize(
+    "epoch",
+    [
+        pytest.param("env.step(1)", id="environment"),
+        pytest.param("profiler.step()", id="profiler"),
+        pytest.param("optimizer.step()", id="optimizer"),
+        pytest.param("scaler.step(optimizer)", id="scaler"),
+        pytest.param("sched.state_dict()", id="another method"),
+        pytest.param("step()", id="function"),
+    ],
+)
+def test_no_scheduler_step(epoch: str) -> None:
+    assert schedule("sched = S.StepLR(optimizer, 3)\nenv = Env()\nprofiler = profile()", epoch).steps == []
+
+
+def test_one_cycle_step_is_limited() -> None:
+    found = schedule("sched = S.OneCycleLR(optimizer, 1, 100)", "for y in z:\n    sched.step()")
+    assert [step.limited for step in found.steps] == [True]
+
+
+# Backward passes
+
+
+def backwards_of(text: str) -> list[str]:
+    return [backward.code for backward in survey_of(text).backwards]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param("loss.backward()", id="loss"),
+        pytest.param("scaler.scale(loss).backward()", id="scaled"),
+        pytest.param("(loss / 4).backward()", id="divided"),
+        pytest.param("loss.backward(retain_graph=True)", id="with an argument"),
+        pytest.param("model(x).sum().backward()", id="of a call"),
+        pytest.param("losses['total'].backward()", id="item"),
+        pytest.param("self.loss.backward()", id="attribute of self"),
+    ],
+)
+def test_backward_is_found(call: str) -> None:
+    assert backwards_of(f"for epoch in range(3):\n    for x in y:\n        {call}\n") == [call]
+
+
+def test_backward_in_a_function_called_by_the_loop_is_found() -> None:
+    text = "def step(loss):\n    loss.backward()\nfor e in range(3):\n    for x in y:\n        step(x)\n"
+    assert backwards_of(text) == ["loss.backward()"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("loss.backward()\n", id="outside a loop"),
+        pytest.param("for x in y:\n    self.backward(x)\n", id="own method"),
+        pytest.param("import torch\nfor x in y:\n    torch.autograd.backward(x)\n", id="torch.autograd.backward"),
+        pytest.param("from torch import autograd\nfor x in y:\n    autograd.backward(x)\n", id="autograd.backward"),
+        pytest.param(
+            "import torch\nclass F(torch.autograd.Function):\n    @staticmethod\n    def backward(ctx, g):\n        return g\n",
+            id="autograd.Function's definition",
+        ),
+        pytest.param("for x in y:\n    backward(x)\n", id="function"),
+        pytest.param("for x in y:\n    f = loss.backward\n", id="not called"),
+        pytest.param("for x in y:\n    loss.forward()\n", id="another method"),
+        pytest.param(
+            "for x in y:\n    super().backward(x)\n", id="of the base class", marks=bug("super() is a call, not a name")
+        ),
+        pytest.param("for x in y:\n    ctx.backward(x)\n", id="of a context"),
+    ],
+)
+def test_no_backward(text: str) -> None:
+    assert backwards_of(text) == []
+
+
+# Epoch loops
+
+
+def loops_of(text: str) -> list[tuple[int, str, bool]]:
+    return [(loop.line, loop.count, loop.limited) for loop in survey_of(text).loops]
+
+
+def looped(head: str, before: str = "") -> str:
+    return f"{before}for epoch in {head}:\n    for x in y:\n        loss.backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "count"),
+    [
+        pytest.param("range(10)", "", id="range"),
+        pytest.param("range(0, args.epochs)", "", id="from zero"),
+        pytest.param("range(args.start_epoch, args.epochs)", "args.start_epoch", id="from a start"),
+        pytest.param("range(1, n + 1)", "1", id="from one"),
+        pytest.param("range(0, n, 2)", "0, 2", id="with a step"),
+        pytest.param("range(n, 0, -1)", "n, -1", id="downwards"),
+        pytest.param("tqdm(range(3, n))", "3", id="tqdm"),
+        pytest.param("tqdm.tqdm(range(n), desc='epochs')", "", id="tqdm.tqdm"),
+        pytest.param("trange(2, n)", "2", id="trange"),
+    ],
+)
+def test_epoch_loop_counts_the_same_numbers(head: str, count: str) -> None:
+    assert loops_of(looped(head, "from tqdm import tqdm, trange\n")) == [(2, count, True)]
+
+
+def test_endless_loop_is_not_limited() -> None:
+    assert loops_of(looped("itertools.count()", "import itertools\n")) == [(2, "", False)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("for epoch in range(3):\n    load(f'epoch{epoch}.pt')\n", id="loads checkpoints"),
+        pytest.param("for epoch in range(3):\n    for i in range(3):\n        plt.plot(epoch, i)\n", id="plots"),
+        pytest.param("for epoch_file in glob('epoch*'):\n    for x in epoch_file:\n        print(x)\n", id="epoch files"),
+        pytest.param(looped("epochs"), id="over a list"),
+        pytest.param(looped("enumerate(epochs)"), id="enumerate"),
+        pytest.param("while epoch < 3:\n    for x in y:\n        loss.backward()\n", id="while"),
+        pytest.param("for step in range(3):\n    loss.backward()\n", id="one loop only"),
+        pytest.param("def epochs():\n    return [epoch for epoch in range(3)]\n", id="comprehension"),
+        pytest.param(
+            looped("range(10)", "def range(n):\n    return [1, 2]\n"),
+            id="own function called range",
+            marks=bug("a script's own function called range is taken for the builtin"),
+        ),
+        pytest.param(
+            looped("range(10)", "from mine import range\n"),
+            id="imported range",
+            marks=bug("only the last part of the name is looked at"),
+        ),
+        pytest.param(
+            looped("schedule.range(10)"),
+            id="method called range",
+            marks=bug("only the last part of the name is looked at"),
+        ),
+        pytest.param(
+            looped("range(*bounds)"),
+            id="unpacked range",
+            marks=bug("the start of range(*bounds) is lost: it becomes count()"),
+        ),
+    ],
+)
+def test_no_epoch_loop(text: str) -> None:
+    assert loops_of(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        pytest.param(
+            "for fold in range(5):\n    for epoch in range(9):\n        for x in y:\n            loss.backward()\n", 2, id="folds outside"
+        ),
+        pytest.param(
+            "for epoch in range(9):\n    for i in range(5):\n        for x in y:\n            loss.backward()\n", 1, id="parts inside"
+        ),
+        pytest.param(
+            "def train():\n    for x in y:\n        loss.backward()\nfor ep in range(3):\n    train()\n", 4, id="through a call"
+        ),
+        pytest.param(
+            "for e in range(3):\n    plot(e)\nfor epoch in range(3):\n    for x in y:\n        loss.backward()\n", 3, id="after another"
+        ),
+    ],
+)
+def test_epoch_loop_among_other_loops(text: str, line: int) -> None:
+    assert [found for found, _, _ in loops_of(text)] == [line]
+
+
+def test_what_runs_after_the_loop_is_told() -> None:
+    (loop,) = survey_of(looped("range(3)") + "torch.save(model)\nprint('done')\n").loops
+    assert loop.leftovers == [(4, "torch.save(model)"), (5, "print('done')")]
+
+
+def test_what_leaves_the_loop_is_told() -> None:
+    text = "for epoch in range(3):\n    for x in y:\n        loss.backward()\n        if x:\n            break\n    if done:\n        break\n"
+    (loop,) = survey_of(text).loops
+    assert loop.breaks == [7]
+
+
+# Scores
+
+
+def scores_of(epoch: str, before: str = "", metric: str = "", mode: str = "") -> list[tuple[str, str, str]]:
+    found = survey_of(script(epoch, before), metric=metric, mode=mode).scores
+    return [(score.expression, score.direction, score.ranks) for score in found]
+
+
+ACC = "acc = validate(model)\n"
+LOSS = "val_loss = validate(model)\n"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "score", "direction"),
+    [
+        pytest.param(ACC + "if acc > best:\n    best = acc", "acc", "max", id="if acc > best"),
+        pytest.param(ACC + "if best < acc:\n    best = acc", "acc", "max", id="if best < acc"),
+        pytest.param(ACC + "if acc >= best_acc:\n    best_acc = acc", "acc", "max", id="if acc >= best"),
+        pytest.param(LOSS + "if val_loss < best:\n    best = val_loss", "val_loss", "min", id="if loss < best"),
+        pytest.param(LOSS + "if min_loss > val_loss:\n    min_loss = val_loss", "val_loss", "min", id="if min_loss > loss"),
+        pytest.param(ACC + "is_best = acc > best\nbest = max(acc, best)", "acc", "max", id="is_best"),
+        pytest.param(ACC + "best = max(best, acc)", "acc", "max", id="max"),
+        pytest.param(LOSS + "lowest = min(lowest, val_loss)", "val_loss", "min", id="min"),
+        pytest.param(ACC + "if acc <= best:\n    bad += 1\nelse:\n    best = acc", "acc", "max", id="better in else"),
+        pytest.param(LOSS + "if val_loss >= best:\n    bad += 1\nelse:\n    best = val_loss", "val_loss", "min", id="lower in else"),
+        pytest.param(ACC + "if not acc > best:\n    bad += 1\nelse:\n    best = acc", "acc", "max", id="not, and else"),
+        pytest.param(ACC + "if best is None or acc > best:\n    best = acc", "acc", "max", id="no best yet"),
+        pytest.param(ACC + "best = acc if acc > best else best", "acc", "max", id="conditional expression"),
+        pytest.param("stats = evaluate(model)\nif stats['f1'] > best['f1']:\n    best = stats", "stats['f1']", "max", id="dict item"),
+        pytest.param("meter = evaluate(model)\nif meter.avg > best:\n    best = meter.avg", "meter.avg", "max", id="attribute"),
+        pytest.param(ACC + "if acc > self.best:\n    self.best = acc", "acc", "max", id="best in an attribute"),
+        pytest.param("if acc > prev:\n    pass\nacc = validate(model)\nprev = 0", "acc", "max", id="by name where nothing is tracked"),
+        pytest.param("loss = evaluate(model)", "loss", "min", id="loss by name"),
+        pytest.param("_, top1 = validate(model)", "top1", "max", id="in a tuple by name"),
+        pytest.param("train_loss = fit(model)\nval_acc = validate(model)", "val_acc", "max", id="training loss does not count"),
+        pytest.param(
+            "train_acc = evaluate(a)\nval_acc = evaluate(b)\nif train_acc > best:\n    pass\nif val_acc > best:\n    best = val_acc",
+            "val_acc",
+            "max",
+            id="validation before training",
+        ),
+        pytest.param(
+            ACC + "if acc < best:\n    bad += 1\nif acc > best:\n    best = acc",
+            "acc",
+            "max",
+            id="patience before the best",
+            marks=bug("the first comparison wins, whether the best is taken under it or not"),
+        ),
+        pytest.param(
+            ACC + "if acc <= best:\n    bad += 1\nbest = max(best, acc)",
+            "acc",
+            "max",
+            id="patience and max",
+            marks=bug("a comparison under which no best is taken tells the wrong direction"),
+        ),
+        pytest.param(
+            ACC + "if acc <= best:\n    bad += 1\n    continue\nbest = acc",
+            "acc",
+            "max",
+            id="best taken after a continue",
+            marks=bug("a comparison under which no best is taken tells the wrong direction"),
+        ),
+        pytest.param(
+            ACC + "best = best if best > acc else acc",
+            "acc",
+            "max",
+            id="best stays in a conditional expression",
+            marks=bug("the branches of a conditional expression are not looked at"),
+        ),
+        pytest.param(
+            LOSS + "if val_loss > last:\n    decay()\nlast = val_loss",
+            "val_loss",
+            "min",
+            id="compared with the epoch before",
+            marks=bug("the epoch before counts as the best"),
+        ),
+        pytest.param(
+            ACC + "if epoch >= max_epochs:\n    break",
+            "acc",
+            "max",
+            id="epoch limit",
+            marks=bug("max_... in a name counts as the best so far, so the epoch is the score"),
+        ),
+        pytest.param(
+            ACC + "if lr < min_lr:\n    break",
+            "acc",
+            "max",
+            id="learning rate limit",
+            marks=bug("min_... in a name counts as the best so far, so the learning rate is the score"),
+        ),
+        pytest.param(
+            ACC + "lr = max(lr, 1e-5)",
+            "acc",
+            "max",
+            id="learning rate clamped",
+            marks=bug("any x = max(x, y) counts as tracking the best, so a constant is the score"),
+        ),
+        pytest.param(
+            ACC + "if acc > best:\n    best = acc\nif bad > max_patience:\n    break",
+            "acc",
+            "max",
+            id="patience limit",
+            marks=bug("max_... in a name counts as the best so far, which makes two candidates"),
+        ),
+    ],
+)
+def test_score_and_its_direction(epoch: str, score: str, direction: str) -> None:
+    assert scores_of(epoch) == [(score, direction, "all")]
+
+
+@pytest.mark.parametrize(
+    ("mode", "direction"),
+    [
+        pytest.param("", "min", id="default"),
+        pytest.param(", 'max'", "max", id="by position"),
+        pytest.param(", mode='max'", "max", id="by keyword"),
+    ],
+)
+def test_plateau_tells_score_and_direction(mode: str, direction: str) -> None:
+    before = f"sched = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer{mode})"
+    assert scores_of("x = validate(model)\nsched.step(x)", before) == [("x", direction, "all")]
+
+
+@pytest.mark.parametrize(
+    "epoch",
+    [
+        pytest.param("pass", id="nothing"),
+        pytest.param("loss = train(model)", id="training loss"),
+        pytest.param("validate(model)", id="dropped"),
+        pytest.param("if loss > 100:\n    break", id="compared with a number"),
+        pytest.param("if epoch > args.best_after:\n    save()", id="compared with a setting"),
+        pytest.param("if epoch == best_epoch:\n    save()", id="equal to the best epoch"),
+        pytest.param("_ = validate(model)", id="thrown away"),
+        pytest.param("logger.best = validate(model)", id="kept in an attribute"),
+        pytest.param("pass\nsched = make_val()[0]", id="item of a call"),
+        pytest.param("latest = newest()", id="another name"),
+        pytest.param(
+            "loss_now = train_interval(model)", id="val within a word", marks=bug("'interval' holds 'val', 'latest' holds 'test'")
+        ),
+        pytest.param("model = model.eval()", id="model.eval", marks=bug("what eval() returns is the model, no score")),
+        pytest.param("val_loader = get_val_loader()", id="validation loader", marks=bug("anything made by a ...val... function counts")),
+    ],
+)
+def test_no_score(epoch: str) -> None:
+    assert scores_of(epoch) == []
+
+
+def test_ambiguous_names_give_several() -> None:
+    assert [name for name, _, _ in scores_of("loss, acc = validate(model)")] == ["loss", "acc"]
+
+
+@pytest.mark.parametrize(
+    "epoch",
+    [
+        pytest.param(f"if rank == 0:\n    acc = validate(model)\n    if acc > best:\n        best = acc", id="rank == 0"),
+        pytest.param("if is_main_process():\n    acc = validate(model)\n    best = max(best, acc)", id="is_main_process"),
+        pytest.param("if dist.get_rank() == 0 and epoch % 2:\n    acc = validate(model)\n    best = max(best, acc)", id="get_rank and epoch"),
+        pytest.param(
+            "if rank != 0:\n    continue\nacc = validate(model)\nif acc > best:\n    best = acc",
+            id="other ranks continue",
+            marks=bug("a guard that leaves the epoch is not seen: the other ranks never hand over, rank 0 waits for ever"),
+        ),
+    ],
+)
+def test_score_of_the_first_rank_only(epoch: str) -> None:
+    assert scores_of(epoch) == [("acc", "max", "first")]
+
+
+@pytest.mark.parametrize(
+    "epoch",
+    [
+        pytest.param(ACC + "if rank == 0:\n    best = max(best, acc)", id="only the best is rank 0's"),
+        pytest.param("if epoch % 2 == 0:\n    acc = validate(model)\n    best = max(best, acc)", id="every second epoch"),
+        pytest.param("with context:\n    acc = validate(model)\nbest = max(best, acc)", id="with"),
+        pytest.param("ranked = 1\nif ranked_epoch:\n    acc = validate(model)\n    best = max(best, acc)", id="rank within a word"),
+    ],
+)
+def test_score_of_all_ranks(epoch: str) -> None:
+    assert scores_of(epoch) == [("acc", "max", "all")]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "report"),
+    [
+        pytest.param(ACC + "if acc > best:\n    best = acc\nprint(acc)", "print(acc)", id="last of the epoch"),
+        pytest.param(
+            "if epoch % 5 == 0:\n    acc = validate(model)\n    best = max(best, acc)\nprint(1)", "best = max(best, acc)", id="inside a condition"
+        ),
+        pytest.param(ACC + "best = max(best, acc)\nlog()\ncontinue", "log()", id="before a final continue"),
+        pytest.param(
+            "if rank == 0:\n    acc = validate(model)\n    best = max(best, acc)\nbarrier()", "barrier()", id="outside the rank check"
+        ),
+    ],
+)
+def test_place_where_the_score_is_handed_over(epoch: str, report: str) -> None:
+    (score,) = survey_of(script(epoch)).scores
+    assert score.index.source.code(score.anchors["report"]) == report
+
+
+def test_metric_that_the_user_names_takes_the_scripts_direction() -> None:
+    assert scores_of("a, b = validate(model)\nif b < best:\n    best = b", metric="b") == [("b", "min", "all")]
+
+
+def test_metric_that_the_user_names_takes_its_names_direction() -> None:
+    assert scores_of("stats = run(model)", metric="stats['acc']") == [("stats['acc']", "max", "all")]
+
+
+def test_mode_of_the_user_wins() -> None:
+    assert scores_of(ACC + "if acc > best:\n    best = acc", mode="min") == [("acc", "min", "all")]
+
+
+@pytest.mark.parametrize(
+    ("name", "direction"),
+    [
+        ("val_acc", "max"), ("mIoU", "max"), ("mAP", "max"), ("map50", "max"), ("top1", "max"), ("psnr", "max"), ("bleu", "max"),
+        ("val_loss", "min"), ("rmse", "min"), ("perplexity", "min"), ("wer", "min"), ("test_error", "min"), ("epe", "min"),
+        ("x", ""), ("result", ""), ("power", ""), ("mapping", ""), ("acc_loss", ""), ("answer", ""), ("stats", ""),
+        pytest.param("confidence", "", marks=bug("'fid' within a word")),
+        pytest.param("architecture", "", marks=bug("'hit' within a word")),
+    ],
+)  # fmt: skip
+def test_direction_that_a_name_tells(name: str, direction: str) -> None:
+    assert direction_of(name) == direction
+
+
+# Arguments
+
+
+PARSER = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr')\n"
+
+
+def arguments_of(text: str) -> str | None:
+    (backward,) = survey_of(text).backwards
+    return backward.arguments
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        pytest.param(PARSER + "args = parser.parse_args()\n" + LOOP, "args", id="module level"),
+        pytest.param(PARSER + "opt, rest = parser.parse_known_args()\n" + LOOP, "opt", id="parse_known_args"),
+        pytest.param(
+            "import argparse\ndef get():\n    p = argparse.ArgumentParser()\n    return p.parse_args()\nhp = get()\n" + LOOP,
+            "hp",
+            id="returned by a function",
+        ),
+        pytest.param(
+            "import argparse\ndef get_args_parser():\n    p = argparse.ArgumentParser()\n    return p\n"
+            "def main(args):\n" + indented(LOOP) + "main(get_args_parser().parse_args())\n",
+            "args",
+            id="get_args_parser and a parameter",
+        ),
+        pytest.param(
+            PARSER + "def main():\n" + indented(LOOP) + "if __name__ == '__main__':\n    args = parser.parse_args()\n    main()\n",
+            "args",
+            id="bound under the main guard",
+        ),
+        pytest.param(
+            PARSER + "class T:\n    def __init__(self, a):\n        self.args = a\n    def fit(self):\n"
+            + indented(LOOP, 8) + "T(parser.parse_args()).fit()\n",
+            "self.args",
+            id="attribute of self",
+        ),
+    ],
+)  # fmt: skip
+def test_parsed_arguments_are_in_scope(text: str, name: str) -> None:
+    assert arguments_of(text) == name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(LOOP, id="no argparse"),
+        pytest.param("args = Settings()\n" + LOOP, id="settings object called args"),
+        pytest.param("import click\ndef main(args):\n" + indented(LOOP), id="click"),
+        pytest.param(PARSER + "def main():\n    args = parser.parse_args()\n    fit()\ndef fit():\n" + indented(LOOP), id="local to another function"),
+        pytest.param(PARSER + "def other(args):\n    pass\nother(parser.parse_args())\n" + LOOP, id="another function's parameter"),
+        pytest.param("from options import parse\nargs = parse()\n" + LOOP, id="another module's"),
+        pytest.param(
+            PARSER + "import torch.multiprocessing as mp\ndef work(rank):\n" + indented(LOOP)
+            + "if __name__ == '__main__':\n    args = parser.parse_args()\n    mp.spawn(work, nprocs=2)\n",
+            id="bound under the main guard, used in a spawned process",
+            marks=bug("a spawned process does not run the main guard: args is a NameError there"),
+        ),
+        pytest.param(
+            PARSER + "args = parser.parse_args()\nargs = vars(args)\n" + LOOP,
+            id="made a dict later",
+            marks=bug("args.perforate_model_parallel is written for a dict"),
+        ),
+    ],
+)  # fmt: skip
+def test_parsed_arguments_are_not_in_scope(text: str) -> None:
+    assert arguments_of(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "options", "line"),
+    [
+        pytest.param(PARSER + "args = parser.parse_args()\n", "parser", {"--lr"}, 3, id="module level"),
+        pytest.param("import argparse\np = argparse.ArgumentParser()\na = p.parse_args()\n", "p", set(), 2, id="no options yet"),
+        pytest.param(
+            "from argparse import ArgumentParser\ndef f():\n    ap = ArgumentParser()\n    ap.add_argument('-b', '--bs')\n    return ap.parse_args()\nx = f()\n",
+            "ap",
+            {"-b", "--bs"},
+            4,
+            id="in a function",
+        ),
+        pytest.param(
+            PARSER + "for name in names:\n    parser.add_argument('--x')\nargs = parser.parse_args()\n", "parser", {"--lr", "--x"}, 4, id="in a loop"
+        ),
+    ],
+)
+def test_parser_is_found(text: str, target: str, options: set[str], line: int) -> None:
+    (parser,) = survey_of(text).parsers
+    assert (parser.target, set(parser.options), parser.line) == (target, options, line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("import argparse\nparser = argparse.ArgumentParser()\n", id="never parsed"),
+        pytest.param("tree = parser.parse_args(text)\n", id="another parse_args"),
+        pytest.param("from mine import Parser\np = Parser()\na = p.parse_args()\n", id="own parser class"),
+        pytest.param("import argparse\nargs = argparse.Namespace(lr=1)\n", id="a namespace"),
+    ],
+)
+def test_no_parser(text: str) -> None:
+    assert survey_of(text).parsers == []
+
+
+@bug("the parser has no name, yet `parser.add_argument(...)` is written after it has parsed")
+def test_parser_without_a_name_cannot_take_more_options() -> None:
+    assert survey_of("import argparse\nargs = argparse.ArgumentParser().parse_args()\n").parsers == []
+
+
+# Frameworks
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        pytest.param("import pytorch_lightning as pl\n", "PyTorch Lightning", id="pytorch_lightning"),
+        pytest.param("import lightning as L\n", "PyTorch Lightning", id="lightning"),
+        pytest.param("from lightning.pytorch import Trainer\n", "PyTorch Lightning", id="lightning.pytorch"),
+        pytest.param("from accelerate import Accelerator\n", "Hugging Face Accelerate", id="accelerate"),
+        pytest.param("import deepspeed\n", "DeepSpeed", id="deepspeed"),
+        pytest.param("import horovod.torch as hvd\n", "Horovod", id="horovod"),
+        pytest.param("from transformers import Trainer\nt = Trainer(model)\n", "Hugging Face Trainer", id="Trainer"),
+        pytest.param("import transformers\nt = transformers.Seq2SeqTrainer(m)\n", "Hugging Face Trainer", id="Seq2SeqTrainer"),
+        pytest.param(
+            "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\nm = FSDP(m)\n", "FSDP", id="FSDP"
+        ),
+        pytest.param("from torch.distributed.fsdp import fully_shard\nfully_shard(m)\n", "FSDP", id="fully_shard"),
+        pytest.param(
+            "from transformers import Trainer\nclass Mine(Trainer):\n    pass\nMine(model).train()\n",
+            "Hugging Face Trainer",
+            id="subclass of Trainer",
+            marks=bug("only a call of Trainer itself counts"),
+        ),
+    ],
+)
+def test_framework_is_recognised(text: str, name: str) -> None:
+    assert [framework.name for framework in survey_of(text).frameworks] == [name]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("from mine import Trainer\nt = Trainer(model)\n", id="own Trainer"),
+        pytest.param("class Trainer:\n    pass\nTrainer()\n", id="own class"),
+        pytest.param("from transformers import AutoModel\nm = AutoModel()\n", id="a model of transformers"),
+        pytest.param("import lightning_utilities\n", id="lightning_utilities"),
+        pytest.param("import accelerate_mine\n", id="name that begins alike"),
+        pytest.param("from .accelerate import speed\n", id="relative import"),
+        pytest.param("from mine import deepspeed\n", id="a name imported from elsewhere"),
+        pytest.param("import mine.horovod\n", id="submodule called horovod"),
+        pytest.param("from torch.distributed.fsdp import MixedPrecision\n", id="FSDP not called"),
+        pytest.param("accelerate = 1\nlightning = 2\n", id="variables"),
+        pytest.param("text = 'import deepspeed'\n", id="string"),
+    ],
+)
+def test_no_framework(text: str) -> None:
+    assert survey_of(text).frameworks == []
