@@ -41,6 +41,12 @@ def _guarded(command: _F) -> _F:
                 err=True,
             )
             code = OUR_ERROR
+        except Exception as error:
+            if os.environ.get("RETROFIT_TRACEBACK"):
+                raise
+            click.echo(f"retrofit failed, and changed nothing: {type(error).__name__}: {error}", err=True)
+            click.echo("This is a mistake of retrofit. RETROFIT_TRACEBACK=1 shows where; please report it.", err=True)
+            code = OUR_ERROR
         sys.exit(code or OK)
 
     return run  # type: ignore[return-value]
@@ -164,11 +170,11 @@ def apply(script: Path, dry_run: bool, check: bool, rules: Path | None, force: b
 
     plan = _plan(script, rules, chosen, force=force)
     shown = {file.path: _shown(file.path) for file in plan.files}
+    if not plan.files:
+        click.echo(f"{script}: nothing to do")
+        return OK
     for note in plan.notes:
         click.echo(f"{note}", err=True)
-    if not plan.files:
-        click.echo(f"{script}: nothing to do, it is rewritten already")
-        return OK
     if dry_run:
         for file in plan.files:
             click.echo(report.diff(file, shown[file.path]), nl=False)
@@ -179,7 +185,7 @@ def apply(script: Path, dry_run: bool, check: bool, rules: Path | None, force: b
         return FOUND
     from retrofit.write import write_files
 
-    write_files(script, plan.files)
+    write_files(plan.script.index.source.path, plan.files)
     click.echo(report.summary(plan, shown))
     return OK
 
@@ -192,7 +198,7 @@ def undo(script: Path, force: bool) -> int:
     """Bring back SCRIPT, and the files beside it, as they were before the first apply."""
     from retrofit.write import undo as undo_apply
 
-    for path in undo_apply(script, str(script), force):
+    for path in undo_apply(Path(os.path.realpath(script)), str(script), force):
         click.echo(f"{'restored' if path.exists() else 'removed'} {_shown(path)}")
     return OK
 

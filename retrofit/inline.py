@@ -23,7 +23,8 @@ def inlining(recipe: Recipe, index: Index) -> dict[str, str]:
     """
     bound = {**index.aliases, **{name: module for name, module in recipe.imports.items() if name not in index.aliases}}
     body: list[cst.SimpleStatementLine | cst.BaseCompoundStatement] = []
-    collisions = {name for name in recipe.provided if name in index.scope.names or name in index.bound_names}
+    provided = {name.rpartition(".")[2] for name in recipe.provided}
+    collisions = {name for name in provided if name in index.scope.names or name in index.bound_names}
     for statement in cst.parse_module(recipe.helper_source).body[1:]:
         imported = _imported(statement)
         collisions.update(name for name, module in imported.items() if name in index.aliases and bound[name] != module)

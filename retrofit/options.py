@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ class Options:
         model: the variable of the model that gets dendrites, where several are wrapped.
         output_dimensions: `LAYER=-1,-1,0` words on layers whose neurons are in an unusual dimension.
         inline: whether the helper's functions go into the script itself.
-        given: the names of the choices that the user made himself.
-        pyproject: the file that some of them came from, None where none did.
+        commanded: the names of the choices that were made on the command line.
+        configured: the names of those that were made in pyproject.toml.
     """
 
     nproc_per_node: str = "gpu"
@@ -40,8 +41,14 @@ class Options:
     model: str = ""
     output_dimensions: tuple[str, ...] = ()
     inline: bool = False
-    given: frozenset[str] = field(default=frozenset())
-    pyproject: Path | None = None
+    commanded: frozenset[str] = frozenset()
+    configured: frozenset[str] = frozenset()
+
+    def origin(self, name: str) -> str:
+        """Return where a choice was made, "" where it is the default."""
+        if name in self.commanded:
+            return f"--{name.replace('_', '-')}"
+        return "pyproject.toml" if name in self.configured else ""
 
     def for_rules(self) -> dict[str, object]:
         """Return the choices as rules see them: the output dimensions as the code of a dict."""
@@ -53,7 +60,7 @@ class Options:
         }
 
 
-_KEYS = {f.name.replace("_", "-"): f.name for f in fields(Options) if f.name not in ("given", "pyproject")}
+_KEYS = {f.name.replace("_", "-"): f.name for f in fields(Options) if f.name not in ("commanded", "configured")}
 _PATTERNS = {
     "nproc_per_node": (r"gpu|[1-9]\d*", "a number of processes, or gpu"),
     "gpus": (r"|[\w-]+(,[\w-]+)*", "GPU numbers such as 0,1"),
@@ -77,23 +84,30 @@ def load_options(script: Path, chosen: Mapping[str, Any]) -> Options:
     given = {name: value for name, value in chosen.items() if value not in (None, "", (), False)}
     pyproject, table = _project_table(script)
     options = replace(
-        Options(),
-        **{**table, **given},
-        given=frozenset({**table, **given}),
-        pyproject=pyproject if table else None,
+        Options(), **{**table, **given}, commanded=frozenset(given), configured=frozenset(table.keys() - given.keys())
     )
-    for name, (pattern, wanted) in _PATTERNS.items():
-        value = getattr(options, name)
-        if not re.fullmatch(pattern, value):
-            where = f"--{name.replace('_', '-')}" if name in given else f"{pyproject}: [tool.retrofit]"
-            raise UserError(
-                Problem(where, 0, 0, "RF006", f"{name.replace('_', '-')} is {value!r}; it must be {wanted}.")
-            )
-    if options.metric:
-        _check_expression(options.metric)
-    for entry in options.output_dimensions:
-        _dimensions(entry)
-    return options
+    for name, value in {**table, **given}.items():
+        where = f"--{name.replace('_', '-')}" if name in given else f"{pyproject}: [tool.retrofit]"
+        problem = _fault(name, value)
+        if problem:
+            raise UserError(Problem(where, 0, 0, "RF006", problem))
+    return replace(options, metric=options.metric.strip())
+
+
+def _fault(name: str, value: object) -> str:
+    """Return what is wrong with a choice, "" where nothing is."""
+    if name in _PATTERNS:
+        pattern, wanted = _PATTERNS[name]
+        if not re.fullmatch(pattern, str(value), re.ASCII):
+            return f"{name.replace('_', '-')} is {value!r}; it must be {wanted}."
+    if name == "metric":
+        return _expression_fault(str(value).strip())
+    if name == "output_dimensions" and isinstance(value, tuple):
+        layers = [entry.partition("=")[0] for entry in value]
+        if len(set(layers)) < len(layers):
+            return "a layer is named twice."
+        return next((fault for entry in value if (fault := _dimensions_fault(entry))), "")
+    return ""
 
 
 def _project_table(script: Path) -> tuple[Path | None, dict[str, Any]]:
@@ -104,7 +118,10 @@ def _project_table(script: Path) -> tuple[Path | None, dict[str, Any]]:
     else:
         return None, {}
     data = read_toml(path, "RF006")
-    table = data.get("tool", {}).get("retrofit", {})
+    tool = data.get("tool", {})
+    table = tool.get("retrofit", {}) if isinstance(tool, dict) else {}
+    if not isinstance(table, dict):
+        raise UserError(Problem(str(path), 0, 0, "RF006", "[tool.retrofit] must be a table of keys."))
     found: dict[str, Any] = {}
     for key, value in table.items():
         if key not in _KEYS:
@@ -122,35 +139,30 @@ def _typed(path: Path, key: str, value: object) -> object:
         return tuple(value)
     if key not in ("inline", "output-dimensions") and isinstance(value, (str, int)) and not isinstance(value, bool):
         return str(value)
-    raise UserError(Problem(str(path), 0, 0, "RF006", f"[tool.retrofit] {key} cannot be {value!r}."))
+    wanted = {"inline": "true or false", "output-dimensions": 'a list such as ["fc=-1,-1,0"]'}.get(key, "a string")
+    raise UserError(Problem(str(path), 0, 0, "RF006", f"[tool.retrofit] {key} is {value!r}; it must be {wanted}."))
 
 
 def _dimensions(entry: str) -> tuple[str, list[int]]:
     layer, _, numbers = entry.partition("=")
-    if not layer or not re.fullmatch(r"-?\d+(,-?\d+)*", numbers.replace(" ", "")) or "0" not in numbers.split(","):
-        raise UserError(
-            Problem(
-                "--output-dimensions",
-                0,
-                0,
-                "RF006",
-                f"{entry!r} is not LAYER=NUMBERS with 0 where the layer's neurons are and -1 elsewhere, "
-                "such as encoder.fc=-1,-1,0.",
-            )
-        )
-    return layer, [int(number) for number in numbers.split(",")]
+    return layer.strip(), [int(number) for number in numbers.split(",")]
 
 
-def _check_expression(code: str) -> None:
+def _dimensions_fault(entry: str) -> str:
+    numbers = entry.partition("=")[2].replace(" ", "").split(",")
+    if entry.partition("=")[0].strip() and sorted(numbers) == [*["-1"] * (len(numbers) - 1), "0"]:
+        return ""
+    return (
+        f"{entry!r} is not LAYER=NUMBERS with one 0 where the layer's neurons are and -1 elsewhere, "
+        "such as encoder.fc=-1,-1,0."
+    )
+
+
+def _expression_fault(code: str) -> str:
     try:
-        compile(code, "--metric", "eval")
+        tree = ast.parse(code, mode="eval")
     except SyntaxError:
-        raise UserError(
-            Problem(
-                "--metric",
-                0,
-                0,
-                "RF006",
-                f"{code!r} is no Python expression. Give one such as val_acc or stats['acc1'].",
-            )
-        ) from None
+        tree = None
+    if tree is None or isinstance(tree.body, (ast.Tuple, ast.Starred, ast.NamedExpr)):
+        return f"{code!r} is no expression of one value. Give one such as val_acc or stats['acc1']."
+    return ""

@@ -9,34 +9,31 @@ from pathlib import Path
 
 from retrofit.plan import NewFile, Plan
 from retrofit.rules import Recipe, Rule
-from retrofit.source import split_lines
 from retrofit.survey.sites import Script
 
 
-def diff(file: NewFile, shown: str) -> str:
-    """Return the unified diff of one file, with `/dev/null` for one that is new."""
-    before = "" if file.before is None else _decode(file.before)
-    after = _decode(file.after)
-    lines = difflib.unified_diff(
-        before.splitlines(keepends=True),
-        after.splitlines(keepends=True),
-        "/dev/null" if file.before is None else f"a/{shown}",
-        f"b/{shown}",
-    )
-    return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
+def diff(file: NewFile, shown: str) -> bytes:
+    """Return the diff of one file, in its own encoding and as `git apply` and `patch` take it."""
+    name = shown.lstrip("/")
+    tab = "\t" if " " in name else ""
+    before = _byte_lines(file.before or b"")
+    old = b"/dev/null" if file.before is None else f"a/{name}{tab}".encode()
+    lines = difflib.diff_bytes(difflib.unified_diff, before, _byte_lines(file.after), old, f"b/{name}{tab}".encode())
+    head = f"diff --git a/{name} b/{name}\n"
+    if file.before is None:
+        head += f"new file mode {'100755' if file.executable else '100644'}\n"
+    body = [line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n" for line in lines]
+    return head.encode() + b"".join(body)
 
 
-def _decode(data: bytes) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
+def _byte_lines(data: bytes) -> list[bytes]:
+    lines = data.split(b"\n")
+    return [line + b"\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
 
 def changes(file: NewFile) -> tuple[int, int]:
     """Return how many lines of a file are added and removed."""
-    before = [] if file.before is None else split_lines(_decode(file.before))
-    matcher = difflib.SequenceMatcher(None, before, split_lines(_decode(file.after)), autojunk=False)
+    matcher = difflib.SequenceMatcher(None, _byte_lines(file.before or b""), _byte_lines(file.after), autojunk=False)
     added = removed = 0
     for kind, a, b, c, d in matcher.get_opcodes():
         if kind != "equal":

@@ -43,6 +43,8 @@ def _refuse_crowded(index: Index, edits: Sequence[Edit]) -> None:
     for edit in edits:
         if isinstance(edit.node, cst.BaseExpression):
             continue
+        if edit.node not in index.parents or not isinstance(edit.node, (cst.BaseStatement, cst.BaseSuite)):
+            raise EngineError(f"rule {edit.code} wants to edit something that is neither statement nor expression")
         statement = index.statement(edit.node)
         if statement.crowded:
             line, column = index.source.position(edit.node)
@@ -94,7 +96,10 @@ def _place_import(index: Index, edit: Edit) -> Edit:
         if own:
             return Edit("insert-before", own[0].node, edit.text, edit.code)
     if head:
-        return Edit("insert-after", head[-1].node, edit.text, edit.code)
+        last = head[-1]
+        while last.following and re.match(r"(sys\.path|os\.environ)\b", index.source.code(last.following[0].node)):
+            last = last.following[0]
+        return Edit("insert-after", last.node, edit.text, edit.code)
     first = index.body[0]
     docstring = isinstance(first.node, cst.SimpleStatementLine) and isinstance(first.node.body[0], cst.Expr)
     return Edit("insert-after" if docstring else "insert-before", first.node, edit.text, edit.code)
@@ -123,7 +128,8 @@ class _Rewriter(cst.CSTTransformer):
         super().__init__()
         self._index = index
         self._module = index.source.module
-        self._double_quotes = index.source.text.count('"') > index.source.text.count("'")
+        strings = re.sub(r'"""(.|\n)*?"""', "", index.source.text)
+        self._double_quotes = strings.count('"') > strings.count("'")
         self._statements: dict[cst.CSTNode, list[Edit]] = defaultdict(list)
         self._expressions: dict[cst.CSTNode, list[Edit]] = defaultdict(list)
         self._touched: set[cst.CSTNode] = {self._module}
@@ -215,13 +221,16 @@ class _Rewriter(cst.CSTTransformer):
     def _parse(self, edit: Edit) -> list[_Line]:
         """Return an edit's code as statements in the file's own style: indentation, line ends, quotes."""
         module = self._module
-        unit = module.default_indent
-        lines = edit.text.replace("\r\n", "\n").rstrip("\n").split("\n")
-        if unit != "    ":
-            lines = [re.sub(r"^( {4})+", lambda match: unit * (len(match[0]) // 4), line) for line in lines]
-        snippet = cst.parse_module(
-            module.default_newline.join(lines) + module.default_newline, module.config_for_parsing
-        )
+        text = edit.text.replace("\r\n", "\n").rstrip("\n") + "\n"
+        try:
+            snippet = cst.parse_module(
+                text.replace("\n", module.default_newline),
+                cst.PartialParserConfig(default_newline=module.default_newline),
+            )
+        except cst.ParserSyntaxError:
+            raise UserError(
+                Problem(edit.code, 0, 0, "RF007", f"writes code that is no Python: {text.strip()}")
+            ) from None
         if self._double_quotes:
             snippet = snippet.visit(_DoubleQuotes(self._index.source.code(edit.node)))
         first, *rest = snippet.body
@@ -309,14 +318,20 @@ def _set_keyword(call: cst.Call, text: str, separator: cst.Comma) -> cst.Call:
     )
     if args:
         last = args[-1]
-        if len(args) > 1 and isinstance(args[-2].comma, cst.Comma) and "\n" in _space(args[-2].comma.whitespace_after):
-            separator = args[-2].comma
-        elif "\n" in _space(call.whitespace_before_args):
-            separator = cst.Comma(whitespace_after=call.whitespace_before_args)
-        new = new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
+        end = last.comma.whitespace_after if isinstance(last.comma, cst.Comma) else last.whitespace_after_arg
+        first = call.whitespace_before_args
+        between = args[-2].comma.whitespace_after if len(args) > 1 and isinstance(args[-2].comma, cst.Comma) else first
+        if isinstance(between, cst.ParenthesizedWhitespace):
+            between = cst.ParenthesizedWhitespace(indent=between.indent, last_line=between.last_line)
+            separator = cst.Comma(whitespace_after=between)
+        if isinstance(end, cst.ParenthesizedWhitespace):
+            space = separator.whitespace_after
+            if isinstance(space, cst.ParenthesizedWhitespace):
+                separator = cst.Comma(whitespace_after=end.with_changes(indent=space.indent, last_line=space.last_line))
+            end = cst.ParenthesizedWhitespace(indent=end.indent, last_line=end.last_line)
+        if isinstance(last.comma, cst.Comma):
+            new = new.with_changes(comma=cst.Comma(whitespace_after=end))
+        else:
+            new = new.with_changes(whitespace_after_arg=end)
         args[-1] = last.with_changes(comma=separator, whitespace_after_arg=cst.SimpleWhitespace(""))
     return call.with_changes(args=[*args, new])
-
-
-def _space(whitespace: cst.BaseParenthesizableWhitespace) -> str:
-    return cst.Module(body=[]).code_for_node(whitespace)

@@ -16,28 +16,14 @@ from typing import TYPE_CHECKING, cast
 
 from retrofit.edits import KINDS, ORIGINAL, Edit, Kind
 from retrofit.errors import Problem, UserError
-from retrofit.survey.sites import Script, Site
+from retrofit.survey.sites import SITE_KINDS, Script, Site
 from retrofit.toml import read_toml
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
     from jinja2.environment import TemplateExpression
 
-_SITES = frozenset(
-    {
-        "script",
-        "wrapper",
-        "model",
-        "optimizer",
-        "scheduler",
-        "step",
-        "backward",
-        "score",
-        "parser",
-        "framework",
-        "epoch-loop",
-    }
-)
+_SITES = frozenset({"script", "epoch-loop", *SITE_KINDS})
 
 
 @dataclass(frozen=True)
@@ -66,10 +52,12 @@ class Remark:
     Attributes:
         when: the condition under which it is raised.
         message: what was seen and what answers it, as a Jinja2 template.
+        at: a site to point at, as an expression, "" for the rule's own site.
     """
 
     when: str
     message: str
+    at: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,6 +106,7 @@ class Recipe:
         values: further names for templates, as Jinja2 expressions, worked out in order.
         site_values: the same for names that depend on the site.
         module_functions: qualified names of functions that return the module they are given.
+        handover: qualified names of functions by which a script gives its optimizer to the library.
         outputs: files put beside the script.
         next_steps: what to tell the user after an apply, as a Jinja2 template.
     """
@@ -128,6 +117,7 @@ class Recipe:
     values: Mapping[str, str] = field(default_factory=dict)
     site_values: Mapping[str, str] = field(default_factory=dict)
     module_functions: frozenset[str] = frozenset()
+    handover: frozenset[str] = frozenset()
     outputs: tuple[Output, ...] = ()
     next_steps: str = ""
 
@@ -139,8 +129,9 @@ class Recipe:
 
     @property
     def provided(self) -> frozenset[str]:
-        """The names of the functions in the helper module."""
-        return frozenset(re.findall(r"^def (\w+)", self.helper_source, re.MULTILINE))
+        """The full names of the functions in the helper module."""
+        module = next((output.path.removesuffix(".py") for output in self.outputs if output.path.endswith(".py")), "")
+        return frozenset(f"{module}.{name}" for name in re.findall(r"^def (\w+)", self.helper_source, re.MULTILINE))
 
 
 @dataclass(frozen=True)
@@ -188,6 +179,7 @@ def load_recipe(folder: Path, extra: Path | None = None) -> Recipe:
         values=shared.get("values", {}),
         site_values=shared.get("site_values", {}),
         module_functions=frozenset(shared.get("module_functions", ())),
+        handover=frozenset(shared.get("handover", ())),
         outputs=tuple(Output(**output) for output in shared.get("outputs", ())),
         next_steps=shared.get("next_steps", ""),
     )
@@ -227,15 +219,14 @@ def _known_site(site: str) -> bool:
 @contextmanager
 def _naming(rule: Rule | None) -> Iterator[None]:
     """Say which rule holds a mistake in a condition or a template."""
-    from jinja2 import TemplateError
-
     try:
         yield
-    except TemplateError as error:
+    except UserError:
+        raise
+    except Exception as error:
         name = rule.code if rule else "recipe.toml"
-        raise UserError(
-            Problem(name, 0, 0, "RF007", f"has a mistake in a condition or template: {error.message}")
-        ) from error
+        what = f"{type(error).__name__}: {error}"
+        raise UserError(Problem(name, 0, 0, "RF007", f"has a mistake in a condition or template: {what}")) from error
 
 
 class Evaluator:
@@ -309,16 +300,22 @@ class Evaluator:
                         names[name] = self.evaluate(expression, names)
                 yield site, names
 
+        own: dict[str, list[tuple[Site, dict[str, object]]]] = {}
         for rule in self._recipe.rules:
             with _naming(rule):
-                own = [(site, names) for site, names in at(rule.site) if self.evaluate(rule.when, names)]
-                for site, names in own:
+                own[rule.code] = [(site, names) for site, names in at(rule.site) if self.evaluate(rule.when, names)]
+                for site, names in own[rule.code]:
                     questions += self._remarks(rule, rule.asks, site, names)
+        for rule in [] if questions else self._recipe.rules:
+            with _naming(rule):
+                for site, names in own[rule.code]:
                     notes += self._remarks(rule, rule.notes, site, names)
                 for change in rule.changes:
-                    for site, names in at(change.site) if change.site else own:
+                    for site, names in at(change.site) if change.site else own[rule.code]:
                         if self.evaluate(change.when, names):
                             kind = self.render(change.kind, names)
+                            if kind not in KINDS:
+                                raise ValueError(f"unknown edit {kind!r}")
                             text = self.render(change.template, names)
                             edits.append(Edit(cast(Kind, kind), site.anchor(change.at), text, rule.code))
         return Outcome(edits, questions, notes)
@@ -328,6 +325,7 @@ class Evaluator:
     ) -> Iterator[Problem]:
         for remark in remarks:
             if self.evaluate(remark.when, names):
-                line, column = site.position
+                place = self.evaluate(remark.at, names) if remark.at else site
+                line, column = place.position if isinstance(place, Site) else site.position
                 message = " ".join(self.render(remark.message, names).split())
                 yield Problem(site.index.source.shown, line, column, rule.code, message)

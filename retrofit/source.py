@@ -6,6 +6,7 @@ import bisect
 import codecs
 import re
 import tokenize
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -17,6 +18,7 @@ from libcst._nodes.internal import CodegenState
 
 from retrofit.errors import Problem, UserError
 
+_TOO_DEEP = "is nested too deeply to be parsed. Nothing was changed."
 _NEWLINE = re.compile(r"\r\n?|\n")
 
 
@@ -86,24 +88,18 @@ class Source:
                     f"cannot be decoded: {error}. Save the file as UTF-8 or declare its encoding.",
                 )
             ) from None
+        fault = _syntax_fault(self.text, shown)
+        if fault is not None:
+            raise UserError(fault)
         try:
             self.module = cst.parse_module(self.text)
+            state = _PositionState(self.module)
+            self.module._codegen(state)
         except cst.ParserSyntaxError as error:
-            raise UserError(
-                Problem(
-                    shown,
-                    error.raw_line,
-                    error.raw_column + 1,
-                    "RF004",
-                    "is not Python 3 that can be parsed here"
-                    + _python2_hint(self.text, error.raw_line)
-                    + ". Fix the syntax first; nothing was changed.",
-                )
-            ) from None
+            message = "is Python, but not of a kind that can be parsed here. Nothing was changed."
+            raise UserError(Problem(shown, error.raw_line, error.raw_column + 1, "RF004", message)) from None
         except RecursionError:
-            raise UserError(Problem(shown, 1, 1, "RF004", "is nested too deeply to be parsed.")) from None
-        state = _PositionState(self.module)
-        self.module._codegen(state)
+            raise UserError(Problem(shown, 1, 1, "RF004", _TOO_DEEP)) from None
         written = "".join(state.tokens)
         if written != self.text:
             raise UserError(
@@ -119,7 +115,10 @@ class Source:
         offsets = [0]
         for token in state.tokens:
             offsets.append(offsets[-1] + len(token))
-        self._spans = {node: (offsets[first], offsets[last]) for node, (first, last) in state.spans.items()}
+        end = len(offsets) - 1  # without a last line end, LibCST takes its token back
+        self._spans = {
+            node: (offsets[min(first, end)], offsets[min(last, end)]) for node, (first, last) in state.spans.items()
+        }
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -179,12 +178,36 @@ def read_source(path: Path, shown: str) -> Source:
         raise UserError(Problem(shown, 0, 0, "RF001", f"cannot be read: {error.strerror}.")) from None
     if b"\0" in data:
         raise UserError(Problem(shown, 0, 0, "RF003", "is not a text file."))
-    return Source(path, data, shown)
+    return Source(path.resolve(), data, shown)
 
 
 def split_lines(text: str) -> list[str]:
     """Split text at the line ends that Python knows, unlike `str.splitlines`, which also splits at form feeds."""
     return _NEWLINE.split(text)
+
+
+def _syntax_fault(text: str, shown: str) -> Problem | None:
+    """Return what Python itself says against a text, None where it compiles.
+
+    It knows the place better than LibCST does, refuses what LibCST lets pass, such as a `return` outside a function,
+    and survives nesting at which LibCST's parser overruns its stack.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, shown, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        if "too many nested" in error.msg:
+            return Problem(shown, error.lineno or 1, error.offset or 1, "RF004", _TOO_DEEP)
+        line = error.lineno or 1
+        hint = _python2_hint(text, line)
+        message = f"is not Python 3 that can be parsed here{hint}: {error.msg}. Fix it first; nothing was changed."
+        return Problem(shown, line, error.offset or 1, "RF004", message)
+    except (RecursionError, MemoryError):
+        return Problem(shown, 1, 1, "RF004", _TOO_DEEP)
+    except ValueError as error:
+        return Problem(shown, 1, 1, "RF004", f"cannot be parsed: {error}.")
+    return None
 
 
 def _python2_hint(text: str, line: int) -> str:

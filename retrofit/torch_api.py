@@ -6,7 +6,6 @@ DDP_NAMES = frozenset(
     {
         "torch.nn.parallel.DistributedDataParallel",
         "torch.nn.parallel.distributed.DistributedDataParallel",
-        "apex.parallel.DistributedDataParallel",
     }
 )
 DATA_PARALLEL_NAMES = frozenset(
@@ -89,5 +88,6 @@ MODULE_FUNCTIONS = frozenset(
         "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
         "torch.nn.modules.batchnorm.SyncBatchNorm.convert_sync_batchnorm",
         "apex.parallel.convert_syncbn_model",
+        "apex.parallel.DistributedDataParallel",
     }
 )

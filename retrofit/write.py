@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import stat
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,15 @@ from retrofit.plan import NewFile
 _JOURNAL = ".retrofit/undo.json"
 
 
+@dataclass(frozen=True)
+class _Target:
+    """What a file shall be: its bytes and mode, or no file where ``data`` is None."""
+
+    path: Path
+    data: bytes | None
+    mode: int | None
+
+
 def write_files(script: Path, files: Sequence[NewFile]) -> None:
     """Write all files, or none where one cannot be written.
 
@@ -26,39 +37,19 @@ def write_files(script: Path, files: Sequence[NewFile]) -> None:
         files: what to write.
 
     Raises:
-        UserError: a file cannot be written; those written before are as they were.
+        UserError: a file cannot be written; all are as they were.
     """
     journal = script.parent / _JOURNAL
-    prepared: list[tuple[Path, NewFile]] = []
-    try:
-        for file in files:
-            prepared.append((_prepare(file), file))
-        record = _record(script, files)
-        journal.parent.mkdir(exist_ok=True)
-        (journal.parent / ".gitignore").write_text("*\n")
-        _replace(journal, json.dumps(_merged(journal, script.name, record), indent=1).encode(), 0o600)
-    except OSError as error:
-        for temporary, _ in prepared:
-            temporary.unlink(missing_ok=True)
-        raise UserError(_cannot_write(error, files[0].path)) from None
-    done: list[NewFile] = []
-    try:
-        for temporary, file in prepared:
-            os.replace(temporary, file.path.resolve())
-            done.append(file)
-    except OSError as error:
-        for temporary, _ in prepared:
-            temporary.unlink(missing_ok=True)
-        for file in done:
-            if file.before is None:
-                file.path.unlink(missing_ok=True)
-            else:
-                file.path.write_bytes(file.before)
-        raise UserError(_cannot_write(error, files[len(done)].path)) from None
+    records = _read(journal)
+    record = records.setdefault(script.name, {})
+    for file in files:
+        name = os.path.relpath(file.path, script.parent)
+        record[name] = _entry(file, record.get(name))
+    _put([*(_Target(f.path, f.after, _mode(f)) for f in files), _journal(journal, records)])
 
 
 def undo(script: Path, shown: str, force: bool = False) -> list[Path]:
-    """Bring back what the last apply to a script changed.
+    """Bring back what the applies to a script changed.
 
     Args:
         script: the entry script.
@@ -69,108 +60,135 @@ def undo(script: Path, shown: str, force: bool = False) -> list[Path]:
         The files that were brought back or taken away.
 
     Raises:
-        UserError: there is nothing to undo, or a file was changed since.
+        UserError: there is nothing to undo, a file was changed since, or one cannot be written; all are as they were.
     """
     journal = script.parent / _JOURNAL
     records = _read(journal)
     record = records.pop(script.name, None)
-    if record is None:
+    if not record:
         raise UserError(
             Problem(shown, 0, 0, "RF011", "there is nothing to undo: no apply to this script is on record.")
         )
-    changed = [
-        script.parent / name
-        for name, entry in record.items()
-        if not (script.parent / name).is_file() or _digest((script.parent / name).read_bytes()) != entry["after"]
-    ]
+    shared = {name for other in records.values() for name in other}
+    mine = {name: entry for name, entry in record.items() if entry["before"] is not None or name not in shared}
+    changed = [name for name, entry in mine.items() if _digest_of(script.parent / name) != entry["after"]]
     if changed and not force:
-        names = ", ".join(path.name for path in changed)
-        raise UserError(
-            Problem(
-                shown,
-                0,
-                0,
-                "RF012",
-                f"was not undone: {names} changed since. Undo all the same with --force.",
-            )
-        )
-    for name, entry in record.items():
-        path = script.parent / name
-        if entry["before"] is None:
-            path.unlink(missing_ok=True)
-        else:
-            _replace(path, base64.b64decode(entry["before"]), entry["mode"])
-    _replace(journal, json.dumps(records, indent=1).encode(), 0o600)
-    return [script.parent / name for name in record]
+        names = ", ".join(changed)
+        message = f"was not undone: {names} changed since. --force undoes all the same, and loses what was changed."
+        raise UserError(Problem(shown, 0, 0, "RF012", message))
+    targets = [
+        _Target(script.parent / name, None if e["before"] is None else base64.b64decode(e["before"]), e["mode"])
+        for name, e in mine.items()
+    ]
+    _put([*targets, _journal(journal, records)])
+    if not records:
+        (journal.parent / ".gitignore").unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            journal.parent.rmdir()
+    return [target.path for target in targets]
 
 
-def _record(script: Path, files: Sequence[NewFile]) -> dict[str, Any]:
-    return {
-        os.path.relpath(file.path, script.parent): {
-            "before": None if file.before is None else base64.b64encode(file.before).decode(),
-            "mode": stat.S_IMODE(file.path.stat().st_mode) if file.before is not None else None,
-            "after": _digest(file.after),
-        }
-        for file in files
-    }
-
-
-def _merged(journal: Path, name: str, record: dict[str, Any]) -> dict[str, Any]:
-    """Add a record to those of other scripts; an earlier one of the same script keeps its older originals."""
-    records = _read(journal)
-    older = records.get(name, {})
-    for path, entry in record.items():
-        if path in older:
-            entry = {**older[path], "after": entry["after"]}
-        older[path] = entry
-    return {**records, name: older}
-
-
-def _read(journal: Path) -> dict[str, Any]:
+def _put(targets: Sequence[_Target]) -> None:
+    """Make every file what it shall be, or leave all as they are."""
+    made: list[Path] = []
+    temporary: dict[Path, Path] = {}
+    before: list[_Target] = []
+    here = targets[0].path
     try:
-        data = json.loads(journal.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
+        for target in targets:
+            here = target.path
+            if target.data is not None:
+                if not here.parent.is_dir():
+                    here.parent.mkdir()
+                    made.append(here.parent)
+                    (here.parent / ".gitignore").write_text("*\n")
+                temporary[here] = _temporary(target)
+        for target in targets:
+            here = target.path
+            before.append(_now(here))
+            if target.data is None:
+                here.unlink(missing_ok=True)
+            else:
+                os.replace(temporary[here], here)
+    except OSError as error:
+        for file in temporary.values():
+            file.unlink(missing_ok=True)
+        for old in before:
+            if old.data is None:
+                old.path.unlink(missing_ok=True)
+            else:
+                old.path.write_bytes(old.data)
+        for folder in made:
+            (folder / ".gitignore").unlink(missing_ok=True)
+            folder.rmdir()
+        message = f"cannot be written: {error.strerror or error}. Nothing was changed."
+        raise UserError(Problem(str(here), 0, 0, "RF010", message)) from None
 
 
-def _prepare(file: NewFile) -> Path:
-    """Write a file's new bytes beside it, with the mode that it shall have."""
-    if file.before is not None and not os.access(file.path, os.W_OK):
-        raise PermissionError(13, "it is write-protected", str(file.path))
-    mode = stat.S_IMODE(file.path.stat().st_mode) if file.before is not None else 0o666 & ~_umask()
-    if file.executable:
-        mode |= 0o111 & ~_umask()
-    handle, name = tempfile.mkstemp(dir=file.path.resolve().parent, prefix=f".{file.path.name}.")
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(file.after)
-    os.chmod(name, mode)
+def _temporary(target: _Target) -> Path:
+    """Write a file's new bytes beside it."""
+    assert target.data is not None
+    if target.path.exists() and not os.access(target.path, os.W_OK):
+        raise PermissionError(13, "it is write-protected", str(target.path))
+    handle, name = tempfile.mkstemp(dir=target.path.parent, prefix=f".{target.path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(target.data)
+        if target.mode is not None:
+            os.chmod(name, target.mode)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
     return Path(name)
 
 
-def _replace(path: Path, data: bytes, mode: int) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(data)
-    os.chmod(name, mode)
-    os.replace(name, path)
+def _now(path: Path) -> _Target:
+    return _Target(path, path.read_bytes() if path.is_file() else None, None)
 
 
-def _umask() -> int:
+def _mode(file: NewFile) -> int:
     mask = os.umask(0)
     os.umask(mask)
-    return mask
+    mode = stat.S_IMODE(file.path.stat().st_mode) if file.before is not None else 0o666 & ~mask
+    return mode | 0o111 & ~mask if file.executable else mode
+
+
+def _entry(file: NewFile, older: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the record of a file; the older original counts where nobody wrote the file since."""
+    if older is not None and file.before is not None and _digest(file.before) == older["after"]:
+        return {**older, "after": _digest(file.after)}
+    if file.before is None:
+        return {"before": None, "mode": None, "after": _digest(file.after)}
+    mode = stat.S_IMODE(file.path.stat().st_mode)
+    return {"before": base64.b64encode(file.before).decode(), "mode": mode, "after": _digest(file.after)}
+
+
+def _journal(path: Path, records: dict[str, Any]) -> _Target:
+    return _Target(path, json.dumps(records, indent=1).encode() if records else None, 0o600)
+
+
+def _read(journal: Path) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the records by script and file.
+
+    Raises:
+        UserError: the journal is none; it may hold originals, so nothing is written over it.
+    """
+    try:
+        data = json.loads(journal.read_text(encoding="utf-8"))
+        for record in data.values():
+            for entry in record.values():
+                _ = entry["before"], entry["mode"], entry["after"]
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        message = "is no record that can be read. Move it away; it may hold the originals of earlier applies."
+        raise UserError(Problem(str(journal), 0, 0, "RF014", message)) from None
+    return dict(data)
+
+
+def _digest_of(path: Path) -> str:
+    return _digest(path.read_bytes()) if path.is_file() else ""
 
 
 def _digest(data: bytes) -> str:
     return sha256(data).hexdigest()
-
-
-def _cannot_write(error: OSError, path: Path) -> Problem:
-    return Problem(
-        str(error.filename or path),
-        0,
-        0,
-        "RF010",
-        f"cannot be written: {error.strerror}. Nothing was changed.",
-    )

@@ -23,7 +23,8 @@ def find_parsers(index: Index, flow: Flow) -> list[Parser]:
     for call in index.calls:
         if Origin(call) not in parsed or index.qualified(call.func).rpartition(".")[2] != "ArgumentParser":
             continue
-        found.append(_parser(index, flow, call))
+        if any(binding.value is call for binding in index.bindings):
+            found.append(_parser(index, flow, call))
     return found
 
 
@@ -64,6 +65,7 @@ class Namespaces:
             for item in ((0,) if call.func.attr.value == "parse_known_args" else (None,))
         } | self._returned()
         self._known: dict[Scope, str | None] = {}
+        self._spawns = any("multiprocessing" in index.qualified(call.func) for call in index.calls)
 
     def _returned(self) -> set[Origin]:
         """Calls of local functions that return what they parse."""
@@ -87,5 +89,22 @@ class Namespaces:
         """Return the namespace's name in ``scope``, None where it is not in scope."""
         if scope not in self._known:
             names = self._flow.names_of(self._origins, scope)
-            self._known[scope] = names[0] if names else None
+            self._known[scope] = next((name for name in names if self._reaches(name, scope)), None)
         return self._known[scope]
+
+    def _reaches(self, name: str, scope: Scope) -> bool:
+        """Whether ``name`` is a namespace in every process: spawned ones pass over `if __name__ == "__main__"`."""
+        variable = self._flow.variable(name, scope)
+        values = [source.value for source in self._flow.sources(variable)]
+        if any(isinstance(value, cst.Call) and self._index.qualified(value.func) == "vars" for value in values):
+            return False
+        if not self._spawns or variable[0].parent is not None or scope.parent is None:
+            return True
+        return not all(
+            any(
+                isinstance(part.node, cst.If) and "__name__" in self._index.source.code(part.node.test)
+                for part in b.statement.path
+            )
+            for b in self._index.bindings
+            if b.target == name and b.statement.scope is variable[0]
+        )

@@ -19,7 +19,7 @@ def find_backwards(index: Index, flow: Flow) -> list[Backward]:
     for call in index.calls:
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "backward":
             continue
-        if isinstance(call.func.value, cst.Name) and call.func.value.value in ("self", "ctx", "super"):
+        if index.source.code(call.func.value) in ("self", "ctx", "super()"):
             continue
         if index.qualified(call.func).startswith("torch."):
             continue

@@ -164,7 +164,7 @@ class Flow:
             elif variable not in seen:
                 seen.add(variable)
                 yield Origin(node, item)
-        elif isinstance(node, cst.Call) and (passed_on := self._passed_on(node, item, seen)):
+        elif isinstance(node, cst.Call) and (passed_on := self._passed_on(node, item, seen)) is not None:
             yield from passed_on
         else:
             yield Origin(node, item)
@@ -177,40 +177,57 @@ class Flow:
             if source.value is not None:
                 yield from self._trace(source.value, source.scope, source.item, seen)
 
-    def _passed_on(self, call: cst.Call, item: int | None, seen: set[object]) -> list[Origin]:
-        """Return the origins that a local function passes on from its caller, such as a helper that wraps a model."""
+    def _passed_on(self, call: cst.Call, item: int | None, seen: set[object]) -> list[Origin] | None:
+        """Return the origins that a local function, such as a helper that wraps a model, passes on from its caller.
+
+        None where the function makes the value itself; an empty list where they are all seen already.
+        """
         function = self.called(call)
         if function is None or function.name == "__init__" or function in seen:
-            return []
-        seen.add(function)
-        origins: list[Origin] = []
+            return None
+        values = self._returned(function, item)
+
+        def outside(known: set[object]) -> list[Origin]:
+            found = [o for value in values for o in self._trace(value, function, None, {*known, function})]
+            return [origin for origin in found if not self._made_in(origin.node, function)]
+
+        return outside(seen) if outside(set()) else None
+
+    def _returned(self, function: Scope, item: int | None) -> list[cst.BaseExpression]:
+        """Return the expressions that a function returns, or their ``item`` where they are tuples."""
+        found: list[cst.BaseExpression] = []
         for node, scope in self.index.returns:
-            if scope is not function or node.value is None:
-                continue
-            value: cst.BaseExpression = node.value
-            if item is not None and isinstance(value, cst.Tuple) and item < len(value.elements):
-                value = value.elements[item].value
-            origins += self._trace(value, scope, None, set(seen))
-        seen.discard(function)
-        return [origin for origin in origins if not self._made_in(origin.node, function)]
+            if scope is function and node.value is not None:
+                value = node.value
+                if item is not None and isinstance(value, cst.Tuple) and item < len(value.elements):
+                    value = value.elements[item].value
+                found.append(value)
+        return found
 
     def _made_in(self, node: cst.CSTNode, function: Scope) -> bool:
         return any(ancestor is function.node for ancestor in self.index.ancestors(node))
 
-    def deep_origins(self, node: cst.BaseExpression, scope: Scope) -> set[Origin]:
-        """Return the origins of ``node`` together with those inside the local functions that make them."""
+    def inside(self, origin: Origin) -> list[Origin]:
+        """Return where a local function makes the value that ``origin``, a call of it, stands for."""
+        function = self.called(origin.node) if isinstance(origin.node, cst.Call) else None
+        if function is None or function.name == "__init__":
+            return []
+        return [o for value in self._returned(function, origin.item) for o in self.origins(value, function)]
+
+    def closure(self, origins: set[Origin]) -> set[Origin]:
+        """Return ``origins`` together with those inside the local functions that make them."""
         found: set[Origin] = set()
-        waiting = self.origins(node, scope)
+        waiting = list(origins)
         while waiting:
             origin = waiting.pop()
-            if origin in found:
-                continue
-            found.add(origin)
-            function = self.called(origin.node) if isinstance(origin.node, cst.Call) else None
-            for returned, where in self.index.returns:
-                if where is function and returned.value is not None:
-                    waiting += self.origins(returned.value, where)
+            if origin not in found:
+                found.add(origin)
+                waiting += self.inside(origin)
         return found
+
+    def deep_origins(self, node: cst.BaseExpression, scope: Scope) -> set[Origin]:
+        """Return the origins of ``node`` together with those inside the local functions that make them."""
+        return self.closure(set(self.origins(node, scope)))
 
     def sources(self, variable: Variable) -> list[Source]:
         """Return every value that ``variable`` is given in this file."""
@@ -221,7 +238,7 @@ class Flow:
         return [
             name
             for name, here in self._visible(scope)
-            if not origins.isdisjoint(self._trace_variable((here, name), set()))
+            if not origins.isdisjoint(self.closure(set(self._trace_variable((here, name), set()))))
         ]
 
     def _visible(self, scope: Scope) -> Iterator[tuple[str, Scope]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import libcst as cst
+
 from retrofit.survey.index import Index
 from retrofit.survey.sites import Framework
 
@@ -24,6 +26,12 @@ _IMPORTS = (
     ("Horovod", ("horovod",), "It averages gradients in its own optimizer. Use DistributedDataParallel."),
 )
 _CALLS = (
+    (
+        "NVIDIA Apex",
+        ("apex.parallel.DistributedDataParallel", "apex.amp.initialize"),
+        "Its wrapper takes no find_unused_parameters, and its amp holds on to the parameters. "
+        "Use torch's DistributedDataParallel and torch.amp.",
+    ),
     ("Hugging Face Trainer", ("transformers.Trainer", "transformers.Seq2SeqTrainer"), _OWNS_LOOP),
     (
         "FSDP",
@@ -48,4 +56,8 @@ def find_frameworks(index: Index) -> list[Framework]:
         for call in index.calls:
             if index.qualified(call.func).startswith(prefixes):
                 found.setdefault(name, Framework(node=call, index=index, name=name, advice=advice))
+        for statement in index.statements:
+            bases = statement.node.bases if isinstance(statement.node, cst.ClassDef) else ()
+            if any(index.qualified(base.value).startswith(prefixes) for base in bases):
+                found.setdefault(name, Framework(node=statement.node, index=index, name=name, advice=advice))
     return list(found.values())

@@ -161,13 +161,17 @@ class Index:
 
     Args:
         source: the file.
-        provided: names of functions that a recipe provides; where they stand in the file, their bodies are passed over.
+        provided: full names of functions that a recipe provides, such as `helper.function`; where they stand in the
+            file itself, their bodies are passed over.
     """
 
     def __init__(self, source: Source, provided: frozenset[str] = frozenset()) -> None:
         self.source = source
+        self.provided = provided
+        names = {name.rpartition(".")[2] for name in provided}
         defined = {node.name.value for node in source.module.body if isinstance(node, cst.FunctionDef)}
-        self._passed_over = provided if 2 * len(provided & defined) > len(provided) else frozenset()
+        self.inlined = bool(names) and 2 * len(names & defined) > len(names)
+        self._passed_over = names if self.inlined else set()
         self.scope = Scope("module", "", None, source.module)
         self.aliases: dict[str, str] = {}
         self.imports: list[tuple[Statement, str]] = []
@@ -342,7 +346,8 @@ class Index:
         if name is not None:
             self.bindings.append(Binding(name, value, item, statement))
             if "." not in name:
-                statement.scope.names.add(name)
+                scope = self.scope if name in statement.scope.outer else statement.scope
+                scope.names.add(name)
 
     def _import(self, node: cst.Import | cst.ImportFrom, statement: Statement) -> None:
         prefix = ""

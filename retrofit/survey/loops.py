@@ -10,8 +10,6 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Statement, dotted
 from retrofit.survey.sites import Backward, EpochLoop
 
-_BARS = frozenset({"tqdm", "trange"})
-
 
 def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[EpochLoop]:
     """Return the epoch loops, one in nearly every script.
@@ -46,35 +44,32 @@ def _epoch_loop(index: Index, statement: Statement) -> EpochLoop | None:
         return None
     iterable = node.iter
     code = index.source.code
-    bar = ""
-    if isinstance(iterable, cst.Call) and iterable.args and _last_name(index, iterable.func) in _BARS:
-        if _last_name(index, iterable.func) == "trange":
-            bar = "tqdm"
-        else:
-            iterable = iterable.args[0].value
+    bar, rest = "", ""
+    if isinstance(iterable, cst.Call) and iterable.args and _last_name(index, iterable.func) == "tqdm":
+        iterable = iterable.args[0].value
     if not isinstance(iterable, cst.Call):
         return None
     name = index.qualified(iterable.func)
     site = EpochLoop(
-        node=node,
-        index=index,
-        target=code(node.target),
-        count="",
-        limited=True,
-        bar=bar,
-        anchors={"range": iterable},
+        node=node, index=index, target=code(node.target), count="", limited=True, anchors={"range": iterable}
     )
     if name == "itertools.count":
         site.limited = False
         return site
-    if name.rpartition(".")[2] not in ("range", "trange"):
+    if name.startswith("tqdm") and name.endswith(".trange"):
+        bar = code(iterable.func)[: -len("trange")] + "tqdm"
+        rest = "".join(f", {arg.keyword.value}={code(arg.value)}" for arg in iterable.args if arg.keyword is not None)
+    elif name != "range" or "range" in index.bound_names | index.scope.names:
         return None
-    values = [code(arg.value) for arg in iterable.args if arg.keyword is None and not arg.star]
+    if any(arg.star for arg in iterable.args):
+        return None
+    values = [code(arg.value) for arg in iterable.args if arg.keyword is None]
     start = values[0] if len(values) > 1 else ""
     if len(values) == 3:
         site.count = f"{start}, {values[2]}"
     else:
         site.count = "" if start == "0" else start
+    site.bar, site.bar_arguments = bar, rest
     return site
 
 

@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Statement, dotted, meeting
-from retrofit.survey.sites import Model, Wrapper
+from retrofit.survey.sites import EpochLoop, Model, Optimizer, Resume, Wrapper
 from retrofit.survey.wrappers import split_moves
 
 
@@ -40,13 +40,21 @@ def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> li
     wrapped_in_place = [w for w in wrappers if not w.module]
     if wrapped_in_place:
         return [_built_in_wrapper(wrapper, flow) for wrapper in wrapped_in_place]
-    statements = sorted({index.statement(o.node) for o in origins}, key=index.statements.index)
+    statements = sorted({index.statement(o.node) for o in _builders(origins, flow)}, key=index.statements.index)
+    if not statements:
+        return []
     joint = meeting(statements)
     if joint is not None and not any(joint in wrapper.statement.path for wrapper in wrappers):
         statements = [joint]
     models = []
     for statement in statements:
-        target = _assigned(statement, origins, flow) or wrappers[0].module
+        target = _assigned(statement, origins, flow)
+        if not target:
+            if wrappers[0].module not in wrappers[0].scope.parameters:
+                return []
+            return [
+                Model(node=w.statement.node, index=index, target=w.module, side="before") for w in wrappers if w.first
+            ]
         finished = _finished(index, statement, target, wrappers)
         model = Model(node=finished.node, index=index, target=target)
         value = _plain_value(statement)
@@ -56,6 +64,65 @@ def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> li
                 model.built, model.moved = built, moved
         models.append(model)
     return models
+
+
+def disorder(models: list[Model], optimizers: list[Optimizer], flow: Flow) -> str:
+    """Return why perforating the model where it is built would not do, "" where it would."""
+    index = flow.index
+    for model in models:
+        root = model.target.partition(".")[0]
+        if root != "self" and root not in flow.variable(root, model.scope)[0].names:
+            return f"the model is built at line {model.line}, but `{model.target}` is no name there"
+        for optimizer in optimizers:
+            here, there = optimizer.statement, model.statement
+            if model.side == "before" and here.scope is not there.scope and not model.in_wrapper:
+                return f"the model is a parameter at line {model.line}, the optimizer is built at line {optimizer.line}"
+            early = index.statements.index(here) <= index.statements.index(there)
+            if here.scope is there.scope and early and model.side == "after":
+                return (
+                    f"the optimizer at line {optimizer.line} is built before the model is finished at line {model.line}"
+                )
+    paths = {id(part) for model in models for part in model.statement.path}
+    if len(models) > 1 and len({id(model.statement.siblings) for model in models}) < len(models):
+        return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
+    if len(models) > 1 and len({id(model.scope) for model in models}) > 1 and paths:
+        return f"the model is built in several functions, at lines {', '.join(str(model.line) for model in models)}"
+    return ""
+
+
+def _builders(origins: set[Origin], flow: Flow) -> set[Origin]:
+    """Return the expressions that build the model.
+
+    Where a function builds the optimizer as well, those inside it; and none that only get the model passed after its
+    optimizer was built.
+    """
+    index = flow.index
+    optimizers = [index.statement(c) for c in index.calls if index.qualified(c.func).startswith("torch.optim.")]
+    found: set[Origin] = set()
+    for origin in origins:
+        if isinstance(origin.node, (cst.Name, cst.Attribute)):
+            continue
+        function = flow.called(origin.node) if isinstance(origin.node, cst.Call) else None
+        inside = flow.inside(origin) if function is not None else []
+        if inside and any(statement.scope is function for statement in optimizers):
+            found.update(inside)
+        else:
+            found.add(origin)
+    first = {o: index.statements.index(index.statement(o.node)) for o in found}
+    built = {o for o in found if not _takes_model(o, flow, origins)}
+    if not built or built == found:
+        return found
+    scopes = {index.scope_of(o.node) for o in built}
+    used = [index.statements.index(s) for s in optimizers if s.scope in scopes]
+    return {o for o in found if o in built or not used or first[o] < min(used)}
+
+
+def _takes_model(origin: Origin, flow: Flow, origins: set[Origin]) -> bool:
+    """Whether a building call is given the model itself."""
+    if not isinstance(origin.node, cst.Call):
+        return False
+    scope = flow.index.scope_of(origin.node)
+    return any(not origins.isdisjoint(flow.origins(arg.value, scope)) for arg in origin.node.args if not arg.star)
 
 
 def _built_in_wrapper(wrapper: Wrapper, flow: Flow) -> Model:
@@ -69,6 +136,7 @@ def _built_in_wrapper(wrapper: Wrapper, flow: Flow) -> Model:
         built=built,
         moved=moved,
         in_wrapper=True,
+        side="before",
     )
 
 
@@ -85,15 +153,56 @@ def _finished(index: Index, built: Statement, target: str, wrappers: list[Wrappe
     name = re.escape(target)
     changes = re.compile(
         rf"\b{name}\.[\w.]+(\[[^\]]*\])?\s*=[^=]|\b{name}\.(load_state_dict|apply|requires_grad_|set_\w+)\("
-        rf"|\bsetattr\({name}\b|\b{name}\b(.|\n)*\.requires_grad\s*="
+        rf"|\bsetattr\({name}\b|\b{name}\b(.|\n)*\.requires_grad\s*=|\b{name}\.[\w.]*(weight|bias)\.data\b"
     )
     for statement in built.following:
         if any(statement in user.path for user in used):
             break
-        code = index.source.code(statement.node)
-        if changes.search(code) and not re.search(r"resume|checkpoint\b|ckpt|start_epoch", code):
+        if changes.search(index.source.code(statement.node)) and not is_resume(index, statement):
             finished = statement
     return finished
+
+
+def is_resume(index: Index, statement: Statement) -> bool:
+    """Whether a statement loads a checkpoint of an earlier training, not weights to begin with."""
+    code = index.source.code(statement.node)
+    if "load_state_dict" not in code:
+        return False
+    test = index.source.code(statement.node.test) if isinstance(statement.node, cst.If) else ""
+    if re.search(r"pretrain|finetune|fine_tune|init", test, re.IGNORECASE):
+        return False
+    progress = r"\w*(optim|sched|scaler)\w*\.load_state_dict|start_epoch\s*=|\bbest\w*\s*=|\bepoch\w*\s*="
+    return re.search(r"resume", test, re.IGNORECASE) is not None or re.search(progress, code, re.IGNORECASE) is not None
+
+
+def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> list[Resume]:
+    """Return the `if` blocks before the epoch loop that load an earlier training's checkpoint into the built model.
+
+    Args:
+        origins: where the model is built.
+        models: the places after which it is there.
+        loops: the epoch loops.
+    """
+    index = flow.index
+    found: dict[Statement, Resume] = {}
+    for call in index.calls:
+        if not (isinstance(call.func, cst.Attribute) and call.func.attr.value == "load_state_dict"):
+            continue
+        statement = index.statement(call)
+        if origins.isdisjoint(flow.closure(set(flow.origins(call.func.value, statement.scope)))):
+            continue
+        if any(loop.statement in statement.path for loop in loops):
+            continue
+        if not any(index.statements.index(m.statement) < index.statements.index(statement) for m in models):
+            continue
+        for part in statement.path:
+            if isinstance(part.node, cst.If) and part.scope is statement.scope and is_resume(index, part):
+                test = index.source.code(part.node.test)
+                if isinstance(part.node.test, (cst.BooleanOperation, cst.IfExp, cst.NamedExpr, cst.Lambda)):
+                    test = f"({test})" if not part.node.test.lpar else test
+                found[part] = Resume(node=part.node, index=index, test=test, anchors={"test": part.node.test})
+                break
+    return list(found.values())
 
 
 def _assigned(statement: Statement, origins: set[Origin], flow: Flow) -> str:

@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin, first_argument
 from retrofit.survey.index import Index, Scope, dotted, meeting
-from retrofit.survey.sites import EpochLoop, Optimizer, Scheduler, Step
+from retrofit.survey.sites import EpochLoop, Optimizer, Scheduler, Score, Step
 
 _SCHEDULER_MODULE = "torch.optim.lr_scheduler."
 
@@ -24,7 +24,7 @@ def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[l
     for call in index.calls:
         name = index.qualified(call.func)
         kind = name.rpartition(".")[2]
-        if name.startswith(_SCHEDULER_MODULE) or (kind in torch_api.SCHEDULERS and not name.startswith("torch.")):
+        if name.startswith(_SCHEDULER_MODULE) or (kind in torch_api.SCHEDULERS and _by_star(index, name)):
             schedulers.append(
                 Scheduler(
                     node=call,
@@ -44,11 +44,17 @@ def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[l
         if not stepped:
             continue
         step = _step(index, flow, call, loops)
-        step.limited = any(s.kind == "OneCycleLR" for s in stepped)
+        step.kinds = [s.kind for s in stepped]
+        step.limited = "OneCycleLR" in step.kinds
         steps.append(step)
         for scheduler in stepped:
             scheduler.steps.append(step)
     return schedulers, steps
+
+
+def _by_star(index: Index, name: str) -> bool:
+    """Whether a bare name can only come from an `import *`."""
+    return "." not in name and name not in index.aliases and name not in index.scope.names
 
 
 def _step(index: Index, flow: Flow, call: cst.Call, loops: list[EpochLoop]) -> Step:
@@ -69,7 +75,13 @@ def _step(index: Index, flow: Flow, call: cst.Call, loops: list[EpochLoop]) -> S
 
 
 def find_optimizers(
-    index: Index, flow: Flow, model: set[Origin], schedulers: list[Scheduler], loops: list[EpochLoop]
+    index: Index,
+    flow: Flow,
+    model: set[Origin],
+    schedulers: list[Scheduler],
+    loops: list[EpochLoop],
+    scores: list[Score],
+    handover: frozenset[str] = frozenset(),
 ) -> list[Optimizer]:
     """Return the optimizers that train the wrapped model, one for each variable that holds one.
 
@@ -77,9 +89,11 @@ def find_optimizers(
         model: where the model is built.
         schedulers: all schedulers of the script.
         loops: the epoch loops.
+        scores: the validation scores; a scheduler is handed over only where each epoch has one.
+        handover: qualified names of functions by which a script gives its optimizer to the recipe's library.
     """
     by_target: dict[str, list[cst.Call]] = {}
-    for call in _constructions(index, flow, model):
+    for call in _constructions(index, flow, model, handover):
         by_target.setdefault(_target(index, call), []).append(call)
     found = []
     for target, calls in by_target.items():
@@ -92,9 +106,10 @@ def find_optimizers(
             target=target,
             name=name,
             bound=bind(index, call, torch_api.OPTIMIZERS.get(kind, ())) or [],
-            handed_over=_handed_over(index, flow, calls),
+            handed_over=_handed_over(index, flow, calls, handover),
         )
-        optimizer.keeps = _reason_to_keep(index, flow, optimizer, calls, schedulers, loops)
+        optimizer.takes_model = all(_trains(index, flow, call, model) for call in calls)
+        optimizer.keeps = _reason_to_keep(index, flow, optimizer, calls, schedulers, scores)
         mine = _schedulers_of(flow, calls, schedulers)
         optimizer.alone = len(calls) == 1 and not mine and _is_plain_assignment(index, call)
         optimizer.in_loop_scope = bool(loops) and _encloses(optimizer.scope, loops[0].scope)
@@ -127,7 +142,17 @@ def _parameter_model(index: Index, call: cst.Call) -> str:
     return ""
 
 
-def _constructions(index: Index, flow: Flow, model: set[Origin]) -> list[cst.Call]:
+def _by_tracker(index: Index, flow: Flow, call: cst.Call, handover: frozenset[str]) -> bool:
+    """Whether a call, or the local function that it calls, leaves the construction to the recipe's library."""
+    if index.qualified(call.func) in handover:
+        return True
+    function = flow.called(call)
+    return function is not None and any(
+        index.qualified(inner.func) in handover and index.scope_of(inner) is function for inner in index.calls
+    )
+
+
+def _constructions(index: Index, flow: Flow, model: set[Origin], handover: frozenset[str]) -> list[cst.Call]:
     """Return the calls that make an optimizer: torch's own classes, and whatever is stepped and zeroed like one."""
     used: dict[str, set[Origin]] = {"step": set(), "zero_grad": set()}
     for call in index.calls:
@@ -146,9 +171,11 @@ def _constructions(index: Index, flow: Flow, model: set[Origin]) -> list[cst.Cal
         kind = name.rpartition(".")[2]
         torchs = name.startswith("torch.optim.") and not name.startswith(_SCHEDULER_MODULE) and kind[:1].isupper()
         made = torchs or kind in torch_api.OPTIMIZERS or Origin(call) in both
-        if made and call not in found and kind != "setup_optimizer" and _target(index, call):
+        if made and call not in found and _target(index, call) and not _by_tracker(index, flow, call, handover):
             found.append(call)
-    return [call for call in found if _trains(index, flow, call, model)] or found
+    training = {_target(index, call) for call in found if _trains(index, flow, call, model)}
+    handed_over = any(index.qualified(call.func) in handover for call in index.calls)
+    return [call for call in found if _target(index, call) in training or (not training and not handed_over)]
 
 
 def _trains(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> bool:
@@ -157,10 +184,10 @@ def _trains(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> boo
     return any(re.search(rf"\b{re.escape(name)}\b", index.source.code(arg)) for arg in call.args for name in names)
 
 
-def _handed_over(index: Index, flow: Flow, calls: list[cst.Call]) -> bool:
+def _handed_over(index: Index, flow: Flow, calls: list[cst.Call], handover: frozenset[str]) -> bool:
     origins = {Origin(call) for call in calls}
     for call in index.calls:
-        if index.qualified(call.func).rpartition(".")[2] == "set_optimizer_instance":
+        if index.qualified(call.func) in handover:
             operand = first_argument(call)
             if operand is not None and not origins.isdisjoint(flow.origins(operand, index.scope_of(call))):
                 return True
@@ -173,7 +200,7 @@ def _reason_to_keep(
     optimizer: Optimizer,
     calls: list[cst.Call],
     schedulers: list[Scheduler],
-    loops: list[EpochLoop],
+    scores: list[Score],
 ) -> str:
     call = calls[0]
     if len(calls) > 1:
@@ -194,16 +221,19 @@ def _reason_to_keep(
     if len(mine) > 1:
         return f"it has {len(mine)} schedulers"
     for scheduler in mine:
-        reason = _scheduler_reason(index, optimizer, scheduler, loops)
+        reason = _scheduler_reason(index, optimizer, scheduler)
         if reason:
             return reason
+    rare = next((score for score in scores if score.condition), None)
+    if mine and rare is not None:
+        return f"its scheduler is stepped every epoch, but there is a score only if {rare.condition} (line {rare.line})"
     other = _other_scheduler(index, flow, calls, mine)
     if other:
         return f"{other} is no scheduler class of torch"
     return ""
 
 
-def _scheduler_reason(index: Index, optimizer: Optimizer, scheduler: Scheduler, loops: list[EpochLoop]) -> str:
+def _scheduler_reason(index: Index, optimizer: Optimizer, scheduler: Scheduler) -> str:
     call = scheduler.node
     assert isinstance(call, cst.Call)
     if scheduler.kind not in torch_api.SCHEDULERS:
@@ -265,10 +295,17 @@ def _other_scheduler(index: Index, flow: Flow, calls: list[cst.Call], mine: list
 
 def _rate_set_by_hand(index: Index) -> int:
     """Return the line at which a parameter group's learning rate is assigned, 0 where none is."""
+    groups = {
+        index.source.code(loop.node.target)
+        for loop in index.loops
+        if isinstance(loop.node, cst.For) and "param_groups" in index.source.code(loop.node.iter)
+    }
     for node, parent in index.parents.items():
         if not isinstance(parent, (cst.AssignTarget, cst.AugAssign)) or not isinstance(node, cst.Subscript):
             continue
-        if parent.target is node and re.search(r"""\[\s*["'](lr|learning_rate)["']\s*\]$""", index.source.code(node)):
+        code, base = index.source.code(node), index.source.code(node.value)
+        rate = parent.target is node and re.search(r"""\[\s*["'](lr|learning_rate)["']\s*\]$""", code)
+        if rate and ("param_group" in base or any(re.search(rf"\b{re.escape(base)}\b", group) for group in groups)):
             return index.source.position(node)[0]
     return 0
 
@@ -292,7 +329,7 @@ def _plain_parameters(index: Index, call: cst.Call) -> bool:
     if isinstance(params, cst.Call):
         if isinstance(params.func, cst.Attribute):
             return params.func.attr.value == "parameters"
-        return index.qualified(params.func) in ("filter", "list")
+        return index.qualified(params.func) in ("filter", "list") and ".parameters()" in index.source.code(params)
     return isinstance(params, (cst.List, cst.Tuple, cst.GeneratorExp, cst.ListComp)) and "named_parameters" not in (
         index.source.code(params)
     )

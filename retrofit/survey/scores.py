@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -12,16 +12,18 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Statement, dotted, meeting
 from retrofit.survey.sites import EpochLoop, Scheduler, Score
 
-_BEST = re.compile(r"best|lowest|highest|minimum|maximum|(^|_)(min|max|top|record)(_|$)", re.IGNORECASE)
+_BEST = re.compile(r"best|lowest|highest|(^|_)(min|max|top|record)_", re.IGNORECASE)
 _HIGHER = re.compile(
-    r"acc|iou|f1|auc|dice|psnr|ssim|bleu|rouge|meteor|cider|recall|precision|correct|reward|r2|kappa|hit|ndcg"
-    r"|(^|_|\b)m?ap(\d|_|\b|$)|top\d|score",
+    r"(?<![a-z])([a-z]*acc(uracy|uracies|s)?|m?iou|f1|[a-z]*auc|dice|psnr|ssim|bleu|rouge|meteor|cider|recall|precision"
+    r"|correct|rewards?|r2|kappa|hits?|ndcg|m?ap|top|scores?)(?![a-z])",
     re.IGNORECASE,
 )
 _LOWER = re.compile(
-    r"loss|err|mse|mae|ppl|perplex|nll|bpc|bpd|(^|_|\b)(w|c)er(_|\b|$)|fid|epe|cost|dist", re.IGNORECASE
+    r"(?<![a-z])([a-z]*loss(es)?|err(or|ors|s)?|r?mse|mae|ppl|perplexity|nll|bp[cd]|[wc]er|fid|epe|costs?|dist(ance)?)(?![a-z])",
+    re.IGNORECASE,
 )
-_VALIDATES = re.compile(r"val|eval|test", re.IGNORECASE)
+_VALIDATES = re.compile(r"(^|_)(val|valid|validat\w*|eval|evaluat\w*|test|testing)(_|\d|$)", re.IGNORECASE)
+_NO_SCORE = re.compile(r"loader|dataset|sampler|transform|path|data|model|net|output|pred", re.IGNORECASE)
 _RANK_CHECK = re.compile(
     r"\b(local_|global_|world_)?rank\b|is_main|is_master|main_process|master_process|is_primary|get_rank|is_rank_?(zero|0)"
     r"|\bmaster\b|is_first|gpu == 0",
@@ -67,14 +69,17 @@ def find_scores(
         plateau = list(_plateau(index, loop, schedulers))
         candidates = tracked or plateau or list(_named(index, flow, loop))
         if metric:
-            candidates = _given(index, loop, metric, [*tracked, *plateau])
+            candidates = _given(index, metric, [*tracked, *plateau])
         for candidate in candidates:
-            score = _site(index, loop, candidate)
+            score = _site(index, flow, loop, candidate)
             if score is None:
                 continue
             known = scores.setdefault(score.expression, score)
-            if known.direction != score.direction:
-                known.direction = known.direction or score.direction
+            if score.direction and known.direction and known.direction != score.direction:
+                score.contradicted = known.contradicted = True
+            known.direction = known.direction or score.direction
+    for score in scores.values():
+        score.direction = "" if score.contradicted else score.direction
     found = list(scores.values())
     if len(found) > 1:
         validation = [s for s in found if _VALIDATES.search(s.expression)]
@@ -85,14 +90,39 @@ def find_scores(
     return found
 
 
+def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, int]]:
+    """Return (name, line) of what is compared with the best so far elsewhere than in the epoch loop itself."""
+    found: dict[str, int] = {}
+    for comparison in index.comparisons:
+        if len(comparison.comparisons) != 1 or any(_in_loop(index, loop, comparison) for loop in loops):
+            continue
+        for side in (comparison.left, comparison.comparisons[0].comparator):
+            name = dotted(side)
+            if name and type(comparison.comparisons[0].operator) in _COMPARE and re.search(r"best", name):
+                found.setdefault(name, index.source.position(comparison)[0])
+    return list(found.items())
+
+
 def _in_loop(index: Index, loop: EpochLoop, node: cst.CSTNode) -> bool:
     statement = index.statement(node)
     return statement.scope is loop.scope and loop.statement in statement.ancestors
 
 
 def _tracked(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
-    """Expressions that the script compares with its best so far."""
-    bound_in_loop = {b.target: b for b in index.bindings if _in_loop(index, loop, b.statement.node)}
+    """Values of which the script keeps the best so far: `if acc > best: best = acc`, `best = max(acc, best)`."""
+    bindings = [b for b in index.bindings if _in_loop(index, loop, b.statement.node)]
+    bound = {b.target.partition(".")[0].partition("[")[0] for b in bindings}
+
+    def is_score(node: cst.BaseExpression) -> bool:
+        return _root(node) in bound and not _BEST.search(index.source.code(node).rpartition(".")[2])
+
+    found = False
+    for binding in bindings:
+        for score, direction in _kept_best(index, binding):
+            if is_score(score):
+                found = True
+                line, code = index.source.position(score)[0], index.source.code(binding.statement.node)
+                yield _Candidate(score, direction, f"line {line}: {code}")
     for comparison in index.comparisons:
         if len(comparison.comparisons) != 1 or not _in_loop(index, loop, comparison):
             continue
@@ -100,57 +130,92 @@ def _tracked(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
         sign = _COMPARE.get(type(right.operator))
         if sign is None:
             continue
-        for best, score, better in (
-            (right.comparator, comparison.left, sign),
-            (comparison.left, right.comparator, -sign),
-        ):
-            if not _is_best(index, best, score, bound_in_loop):
-                continue
-            if _improves_in_else(index, comparison, dotted(best) or index.source.code(best)):
-                better = -better
-            line = index.source.position(comparison)[0]
-            yield _Candidate(score, "max" if better > 0 else "min", f"line {line}: {index.source.code(comparison)}")
-            break
-    for binding in bound_in_loop.values():
-        call = binding.value
-        if not (isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value in ("max", "min")):
-            continue
-        others = [arg.value for arg in call.args if index.source.code(arg.value) != binding.target]
-        if len(call.args) == 2 and len(others) == 1:
-            line = index.source.position(call)[0]
-            yield _Candidate(others[0], call.func.value, f"line {line}: {binding.target} = {index.source.code(call)}")
+        line = index.source.position(comparison)[0]
+        evidence = f"line {line}: {index.source.code(comparison)}"
+        pairs = ((right.comparator, comparison.left, sign), (comparison.left, right.comparator, -sign))
+        for best, score, better in pairs:
+            sense = _sense(index, comparison, best, score, bindings)
+            if sense and is_score(score):
+                found = True
+                yield _Candidate(score, "max" if better * sense > 0 else "min", evidence)
+        if not found:
+            for best, score, better in pairs:
+                name = (dotted(best) or "").rpartition(".")[2]
+                if re.search(r"best|lowest|highest", name) and is_score(score) and _saves(index, comparison):
+                    yield _Candidate(score, "max" if better > 0 else "min", evidence)
 
 
-def _is_best(index: Index, best: cst.BaseExpression, score: cst.BaseExpression, bound: Mapping[str, Binding]) -> bool:
-    name = dotted(best) or (index.source.code(best) if isinstance(best, cst.Subscript) else "")
-    other = dotted(score) or index.source.code(score)
-    if (
-        not name
-        or isinstance(score, (cst.Integer, cst.Float, cst.UnaryOperation))
-        or _BEST.search(other.split(".")[-1])
-    ):
-        return False
-    if _BEST.search(name):
-        return not re.fullmatch(r"(args|cfg|config|opt|hparams)\..*", name)
-    value = bound[name].value if name in bound else None
-    return value is not None and index.source.code(value) == other
+def _root(node: cst.BaseExpression) -> str:
+    """Return the name that an expression such as `stats["acc"]`, `top1.avg` or `acc.item()` starts with."""
+    while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
+        node = node.func if isinstance(node, cst.Call) else node.value
+    return node.value if isinstance(node, cst.Name) else ""
 
 
-def _improves_in_else(index: Index, comparison: cst.Comparison, best: str) -> bool:
-    """Whether the best is taken in the branch in which the comparison does not hold."""
+def _kept_best(index: Index, binding: Binding) -> Iterator[tuple[cst.BaseExpression, str]]:
+    """Yield (score, direction) for `best = max(best, score)` and `best = score if score > best else best`."""
+    value, best = binding.value, binding.target
+    code = index.source.code
+    if isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and value.func.value in ("max", "min"):
+        others = [arg.value for arg in value.args if code(arg.value) != best]
+        if len(value.args) == 2 and len(others) == 1 and _BEST.search(best):
+            yield others[0], value.func.value
+    elif isinstance(value, cst.IfExp) and isinstance(value.test, cst.Comparison) and len(value.test.comparisons) == 1:
+        right = value.test.comparisons[0]
+        sign = _COMPARE.get(type(right.operator))
+        kept = value.orelse if code(value.orelse) != best else value.body
+        if sign is None or best not in (code(value.body), code(value.orelse)):
+            return
+        sign = sign if code(value.test.left) == code(kept) else -sign
+        sign = sign if kept is value.body else -sign
+        yield kept, "max" if sign > 0 else "min"
+
+
+def _sense(
+    index: Index,
+    comparison: cst.Comparison,
+    best: cst.BaseExpression,
+    score: cst.BaseExpression,
+    bindings: list[Binding],
+) -> int:
+    """Tell whether a comparison that holds means a better score.
+
+    Returns:
+        1 where it does, -1 where one that does not hold means it, 0 where the best is not taken by it.
+    """
+    statement = index.statement(comparison)
+    code = index.source.code
+    if isinstance(statement.node, cst.SimpleStatementLine):
+        flag = next((b for b in bindings if b.value is comparison), None)
+        return int(flag is not None and re.search(r"best|better|improve", flag.target) is not None)
+    if not isinstance(statement.node, cst.If) or not _code_within(index, comparison, statement.node.test):
+        return 0
+    wanted = {code(score), f"float({code(score)})", f"{code(score)}.item()"}
+    takers = [
+        b.statement for b in bindings if b.target == code(best) and b.value is not None and code(b.value) in wanted
+    ]
+    nots = [
+        a for a in index.ancestors(comparison) if isinstance(a, cst.UnaryOperation) and isinstance(a.operator, cst.Not)
+    ]
+    sense = -1 if nots else 1
+    for taker in takers:
+        if statement in taker.path:
+            return sense if _code_within(index, taker.node, statement.node.body) else -sense
+        if taker in statement.following and _leaves(statement.node.body):
+            return -sense
+    return 0
+
+
+def _leaves(body: cst.BaseSuite) -> bool:
+    last = body.body[-1]
+    small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
+    return isinstance(small, (cst.Continue, cst.Break, cst.Return, cst.Raise))
+
+
+def _saves(index: Index, comparison: cst.Comparison) -> bool:
+    """Whether a checkpoint is saved where a comparison holds."""
     node = index.statement(comparison).node
-    if not isinstance(node, cst.If):
-        return False
-    inside = _code_within(index, comparison, node.test)
-    if not inside:
-        return False
-    assigns = re.compile(rf"(^|\n)\s*{re.escape(best)}\s*=[^=]")
-    in_body = assigns.search("\n" + index.source.code(node.body)) is not None
-    in_else = node.orelse is not None and assigns.search("\n" + index.source.code(node.orelse)) is not None
-    negated = any(
-        isinstance(a, cst.UnaryOperation) and isinstance(a.operator, cst.Not) for a in index.ancestors(comparison)
-    )
-    return negated != (in_else and not in_body)
+    return isinstance(node, cst.If) and re.search(r"save|copy", index.source.code(node.body)) is not None
 
 
 def _code_within(index: Index, inner: cst.CSTNode, outer: cst.CSTNode) -> bool:
@@ -208,7 +273,7 @@ def _target_node(index: Index, statement: Statement, target: str) -> cst.BaseExp
     raise LookupError(target)
 
 
-def _given(index: Index, loop: EpochLoop, metric: str, known: list[_Candidate]) -> list[_Candidate]:
+def _given(index: Index, metric: str, known: list[_Candidate]) -> list[_Candidate]:
     """The user's own expression, with the direction that the script shows for it."""
     for candidate in known:
         if index.source.code(candidate.node) == metric:
@@ -217,13 +282,10 @@ def _given(index: Index, loop: EpochLoop, metric: str, known: list[_Candidate]) 
     return [_Candidate(expression, direction_of(metric), "--metric")]
 
 
-def _site(index: Index, loop: EpochLoop, candidate: _Candidate) -> Score | None:
+def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> Score | None:
     own = candidate.node in index.parents
     expression = index.source.code(candidate.node) if own else cst.Module(body=[]).code_for_node(candidate.node)
-    root = candidate.node
-    while isinstance(root, (cst.Attribute, cst.Subscript, cst.Call)):
-        root = root.func if isinstance(root, cst.Call) else root.value
-    name = root.value if isinstance(root, cst.Name) else ""
+    name = _root(candidate.node)
     makers = [
         b.statement
         for b in index.bindings
@@ -239,36 +301,53 @@ def _site(index: Index, loop: EpochLoop, candidate: _Candidate) -> Score | None:
         if last is None:
             return None
         here = last
-    place, guard = _way_in(index, loop, here)
+    guard, block = _way_in(loop, here)
+    outer = guard or block
     score = Score(
-        node=candidate.node if own else place.node,
+        node=candidate.node if own else here.node,
         index=index,
         expression=expression,
         direction=candidate.direction,
         evidence=candidate.evidence,
-        anchors={"report": _last_before_leaving(place).node},
+        known=not name or name in flow.variable(name, loop.scope)[0].names,
+        anchors={"report": _last_before_leaving(outer).node},
     )
+    score.cut_off = _cut_off(index, outer)
     if guard is not None:
-        score.ranks = "first"
-        score.anchors["guard"] = guard.node
+        score.anchors |= {"guard": guard.node, "made": _last_before_leaving(block).node}
+        inside = block.path[block.path.index(guard) :]
+        tests = [
+            index.source.code(part.node.test) for part in inside if isinstance(part.node, cst.If) and part is not block
+        ]
+        conditions = [test for test in tests if not _RANK_CHECK.search(test)]
+        score.condition = conditions[0] if conditions else ""
+        score.ranks = "first" if len(conditions) < len(tests) else "all"
     return score
 
 
-def _way_in(index: Index, loop: EpochLoop, made: Statement) -> tuple[Statement, Statement | None]:
-    """Go from the loop's body towards the place where the score is made, as far as every rank goes.
+def _way_in(loop: EpochLoop, made: Statement) -> tuple[Statement | None, Statement]:
+    """Go from the loop's body towards the place where the score is made, through conditions only.
 
     Returns:
-        a statement of the block in which all ranks can hand the score over, and the rank check around its making.
+        the outermost conditional statement around that place, None where there is none; and a statement of the block in
+        which the score is known.
     """
-    path = made.path
-    inner = path[path.index(loop.statement) + 1 :]
+    inner = made.path[made.path.index(loop.statement) + 1 :]
+    guard = None
     for statement in inner:
-        node = statement.node
-        if not isinstance(node, cst.If) or statement is made:
-            return statement, None
-        if _RANK_CHECK.search(index.source.code(node.test)):
-            return statement, statement
-    return inner[-1], None
+        if not isinstance(statement.node, cst.If) or statement is made:
+            return guard, statement
+        guard = guard or statement
+    return guard, inner[-1]
+
+
+def _cut_off(index: Index, place: Statement) -> int:
+    """Return the line at which some ranks leave the epoch before its score can be handed over, 0 where none do."""
+    for earlier in place.preceding:
+        node = earlier.node
+        if isinstance(node, cst.If) and _RANK_CHECK.search(index.source.code(node.test)) and _leaves(node.body):
+            return index.source.position(node)[0]
+    return 0
 
 
 def _last_before_leaving(place: Statement) -> Statement:

@@ -14,10 +14,10 @@ from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Statement
 from retrofit.survey.loops import find_loops
-from retrofit.survey.models import find_models, group_by_model
+from retrofit.survey.models import disorder, find_models, find_resumes, group_by_model
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
-from retrofit.survey.scores import find_scores
-from retrofit.survey.sites import CallSite, Script, Site
+from retrofit.survey.scores import find_hints, find_scores
+from retrofit.survey.sites import CallSite, Script, Site, Wrapper
 from retrofit.survey.wrappers import find_wrappers, mark_members
 
 
@@ -30,7 +30,8 @@ class Choices:
         mode: "max" or "min", "" to find it.
         model: the variable of the model to treat, where several are wrapped.
         module_functions: qualified names of functions that return their first argument's module.
-        provided: names of functions that a recipe may have put into the script.
+        provided: full names of functions that a recipe provides.
+        handover: qualified names of functions by which a script gives its optimizer to the recipe's library.
     """
 
     metric: str = ""
@@ -38,6 +39,7 @@ class Choices:
     model: str = ""
     module_functions: frozenset[str] = frozenset()
     provided: frozenset[str] = frozenset()
+    handover: frozenset[str] = frozenset()
 
 
 def survey(source: Source, choices: Choices = Choices()) -> Script:
@@ -51,10 +53,13 @@ def survey(source: Source, choices: Choices = Choices()) -> Script:
     script.wrappers = find_wrappers(index, flow)
     groups = group_by_model([w for w in script.wrappers if not w.part], flow)
     if choices.model:
-        groups = [group for group in groups if choices.model in (group[1][0].module, group[1][0].target)]
+        named = [group for group in groups if choices.model in (group[1][0].module, group[1][0].target)]
+        script.other_models = [] if named else [w[0].target or w[0].operand for _, w in groups]
+        groups = named
         script.wrappers = [w for _, wrappers in groups for w in wrappers]
-    script.groups = [wrappers for _, wrappers in groups]
     script.backwards = find_backwards(index, flow)
+    groups = _trained(groups, script, flow)
+    script.groups = [wrappers for _, wrappers in groups]
     script.loops = find_loops(index, flow, script.backwards)
     script.schedulers, script.steps = find_schedulers(index, flow, script.loops)
     script.scores = find_scores(index, flow, script.loops, script.schedulers, choices.metric, choices.mode)
@@ -64,7 +69,13 @@ def survey(source: Source, choices: Choices = Choices()) -> Script:
         origins = groups[0][0]
         script.models = find_models(origins, groups[0][1], flow)
         mark_members(groups[0][1], flow, _before_leaving(script))
-    script.optimizers = find_optimizers(index, flow, origins, script.schedulers, script.loops)
+    origins = flow.closure(origins)
+    script.optimizers = find_optimizers(
+        index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover
+    )
+    script.resumes = find_resumes(origins, script.models, script.loops, flow)
+    script.disorder = disorder(script.models, script.optimizers, flow)
+    script.hints = find_hints(index, script.loops)
     _name_models(script, flow, origins)
     namespaces = Namespaces(index, flow)
     if script.parsers:
@@ -73,6 +84,22 @@ def survey(source: Source, choices: Choices = Choices()) -> Script:
         if site is not script:
             site.arguments = script.namespace(site)
     return script
+
+
+def _trained(
+    groups: list[tuple[set[Origin], list[Wrapper]]], script: Script, flow: Flow
+) -> list[tuple[set[Origin], list[Wrapper]]]:
+    """Return the models that are in sight where a backward pass is, all where that tells nothing."""
+    found = []
+    for origins, wrappers in groups:
+        everything = flow.closure(origins)
+        for backward in script.backwards:
+            code = _function_code(backward)
+            names = flow.names_of(everything, backward.scope)
+            if any(re.search(rf"\b{re.escape(name)}\b", code) for name in names):
+                found.append((origins, wrappers))
+                break
+    return found or groups
 
 
 def _relate_wrappers(script: Script) -> None:

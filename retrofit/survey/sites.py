@@ -9,7 +9,21 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from retrofit.survey.index import Index, Scope, Statement, dotted
+from retrofit.survey.index import Index, Scope, Statement
+
+#: The words by which rules name the kinds of sites, besides "script" and "epoch-loop".
+SITE_KINDS = (
+    "wrapper",
+    "model",
+    "optimizer",
+    "scheduler",
+    "step",
+    "backward",
+    "score",
+    "parser",
+    "framework",
+    "resume",
+)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -175,17 +189,14 @@ class Model(Site):
         built: the building expression without the moves, "" where the statement is not a single plain assignment.
         moved: the moves called on it in the same statement, such as `.to(device)`.
         in_wrapper: whether it is built inside the wrapper call, so that `node` is the wrapper's statement.
+        side: where new statements about the model go: "after" the statement, or "before" the wrapper's.
     """
 
     target: str
     built: str = ""
     moved: str = ""
     in_wrapper: bool = False
-
-    @property
-    def side(self) -> str:
-        """Where new statements about the model go: "after" the statement, or "before" the wrapper's."""
-        return "before" if self.in_wrapper else "after"
+    side: str = "after"
 
     @property
     def facts(self) -> dict[str, object]:
@@ -202,6 +213,7 @@ class Step(Site):
         per: "epoch" or "batch".
         conditional: whether it runs only under some condition inside the loop.
         limited: whether the scheduler may be stepped only a fixed number of times (OneCycleLR).
+        kinds: the classes of the schedulers that it may step.
         removed: whether the step goes away because the scheduler is handed over.
     """
 
@@ -210,6 +222,7 @@ class Step(Site):
     per: str
     conditional: bool
     limited: bool = False
+    kinds: list[str] = field(default_factory=list)
     removed: bool = False
 
     @property
@@ -265,6 +278,7 @@ class Optimizer(Site):
         keeps: why the script's own construction is kept, "" where the class and its arguments can be handed over.
         handed_over: whether the script gives it to the tracker already.
         parameter_model: the name of the model whose parameters it takes, "" where that is no plain name.
+        takes_model: whether its arguments mention the model, so that they are fresh when they are written again.
         alone: whether one plain statement builds it, and nothing else is made from it.
         in_loop_scope: whether it is built in the same function as the epoch loop, or in one around it.
     """
@@ -276,6 +290,7 @@ class Optimizer(Site):
     keeps: str = ""
     handed_over: bool = False
     parameter_model: str = ""
+    takes_model: bool = False
     alone: bool = False
     in_loop_scope: bool = False
 
@@ -317,7 +332,8 @@ class EpochLoop(Site):
     Attributes:
         target: the loop variable's code, "" for a while loop.
         count: the arguments of an `itertools.count` that counts the same numbers without end.
-        bar: the name of the progress bar function to keep, for `trange`.
+        bar: the progress bar's function, for `trange`, which is a bar and a range in one.
+        bar_arguments: the bar's own arguments, each after a comma.
         limited: whether the loop ends after a number of epochs.
         leftovers: (line, code) of the statements after the loop that no longer run when training leaves inside it.
         breaks: lines at which the loop is left early.
@@ -327,6 +343,7 @@ class EpochLoop(Site):
     count: str
     limited: bool
     bar: str = ""
+    bar_arguments: str = ""
     leftovers: list[tuple[int, str]] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
 
@@ -339,25 +356,34 @@ class EpochLoop(Site):
 class Score(Site):
     """The validation score; `node` is the expression that holds it.
 
-    The anchor "report" is the statement after which all ranks can hand it over, the anchor "guard" a rank check around
-    the place where it is made.
+    The anchor "report" is the statement after which all ranks can hand it over. Where the score is made only under a
+    condition, the anchor "guard" is the outermost conditional statement around that place, and the anchor "made" the
+    last statement of the block in which it is made.
 
     Attributes:
         expression: the score's code at that place.
         direction: "max", "min", or "" where nothing tells.
         evidence: where expression and direction come from.
         ranks: "all", or "first" where only rank 0 validates.
+        condition: the code of a condition, other than a rank check, under which there is a score; "" for none.
+        known: whether the expression's names have a meaning at that place.
+        contradicted: whether the script shows both directions.
+        cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
     """
 
     expression: str
     direction: str
     evidence: str
     ranks: str = "all"
+    condition: str = ""
+    known: bool = True
+    contradicted: bool = False
+    cut_off: int = 0
 
     @property
-    def plain_name(self) -> bool:
-        """Whether the expression is a single name."""
-        return self.expression.isidentifier()
+    def guarded(self) -> bool:
+        """Whether the score is made only under a condition."""
+        return "guard" in self.anchors
 
     @property
     def facts(self) -> dict[str, object]:
@@ -366,7 +392,23 @@ class Score(Site):
             "direction": self.direction,
             "from": self.evidence,
             "ranks": self.ranks,
+            "only if": self.condition,
         }
+
+
+@dataclass(eq=False, kw_only=True)
+class Resume(Site):
+    """A block that loads a checkpoint into the model before training; `node` is its `if` statement.
+
+    Attributes:
+        test: the code of its condition, in parentheses where it needs them in a longer one.
+    """
+
+    test: str
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"if": self.test}
 
 
 @dataclass(eq=False, kw_only=True)
@@ -451,6 +493,9 @@ class Script(Site):
 
     Attributes:
         groups: the whole-model wrappers, grouped by the model that they wrap.
+        hints: (name, line) of values that the script compares with its best outside the epoch loop.
+        disorder: why the model cannot be perforated where it is built, "" where it can.
+        other_models: the wrapped models, where none of them is the one that the user named.
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
         kind: "ddp" where any wrapper is DistributedDataParallel, else "dp", "" without a wrapper.
     """
@@ -465,6 +510,10 @@ class Script(Site):
     scores: list[Score] = field(default_factory=list)
     parsers: list[Parser] = field(default_factory=list)
     frameworks: list[Framework] = field(default_factory=list)
+    resumes: list[Resume] = field(default_factory=list)
+    hints: list[tuple[str, int]] = field(default_factory=list)
+    disorder: str = ""
+    other_models: list[str] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)
     groups: list[list[Wrapper]] = field(default_factory=list)
     namespace: Callable[[Site], str | None] = lambda site: None
@@ -482,10 +531,10 @@ class Script(Site):
         """The entry script's file name."""
         return self.index.source.path.name
 
-    @property
-    def quoted_name(self) -> str:
-        """The file name as a shell takes it."""
-        return shlex.quote(self.file_name)
+    def beside(self, name: str) -> str:
+        """Return the path of a file beside the script, from where the user is, as a shell takes it."""
+        folder = self.index.source.shown.rpartition("/")[0]
+        return shlex.quote(f"{folder}/{name}" if folder else name)
 
     @property
     def stem(self) -> str:
@@ -528,14 +577,31 @@ class Script(Site):
         return self.node
 
     def calls(self, name: str) -> list[CallSite]:
-        """Return the calls of a function by its own name, whatever it is imported as."""
+        """Return the calls of a function, whatever it is imported as.
+
+        Args:
+            name: the end of its full name, `module.function`; without a dot, a function that the recipe provides.
+        """
+        wanted = {name}
+        if "." not in name:
+            wanted = {full for full in self.index.provided if full.rpartition(".")[2] == name}
+            wanted |= {name} if self.index.inlined else set()
         found = []
         for call in self.index.calls:
-            own = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func) or ""
-            if own == name or self.index.qualified(call.func).rpartition(".")[2] == name:
+            full = self.index.qualified(call.func)
+            if full in wanted or ("." in name and full.endswith("." + name)):
                 anchors: dict[str, cst.CSTNode] = {"call": call, "function": call.func}
                 found.append(CallSite(node=call, index=self.index, anchors=anchors))
         return found
+
+    @property
+    def inlined(self) -> bool:
+        """Whether the functions that the recipe provides stand in the script itself."""
+        return self.index.inlined
+
+    def binds(self, name: str) -> bool:
+        """Whether the script gives a meaning of its own to ``name`` anywhere."""
+        return name in self.index.bound_names or name in self.index.scope.names
 
     def literal(self, function: str, name: str, position: int | None = None) -> str:
         """Return the first plain string that ``function`` is called with, "" where there is none."""
@@ -544,10 +610,6 @@ class Script(Site):
     def argument(self, function: str, name: str) -> str:
         """Return the code of an argument that ``function`` is called with, "" where there is none."""
         return next((code for call in self.calls(function) if (code := call.argument(name))), "")
-
-    def defines(self, name: str) -> bool:
-        """Whether the script defines a function or class ``name`` at module level."""
-        return name in self.index.scope.inner
 
     def imported_as(self, module: str) -> str | None:
         """Return the name under which ``module`` is imported, None where it is not."""
@@ -559,17 +621,7 @@ class Script(Site):
     def sites(self) -> Iterator[tuple[str, Site]]:
         """Yield every site with the word by which rules name its kind."""
         yield "script", self
-        for kind in (
-            "wrapper",
-            "model",
-            "optimizer",
-            "scheduler",
-            "step",
-            "backward",
-            "score",
-            "parser",
-            "framework",
-        ):
+        for kind in SITE_KINDS:
             for site in getattr(self, kind + "s"):
                 yield kind, site
         for loop in self.loops:
@@ -582,8 +634,8 @@ def dict_literal(site: Site, bound: list[tuple[str, str]], prefix: str, extra: S
     Args:
         site: its `node` is the call.
         bound: (name, code) of the arguments to keep, in order; they are the last ones of the call.
-        prefix: what stands before the literal on its line; continued lines that were aligned with the call's
-            parenthesis are aligned with the brace.
+        prefix: what stands before the literal on its line, relative to the statement; continued lines
+            that were aligned with the call's parenthesis are aligned with the brace.
         extra: pairs to add at the end.
     """
     source = site.index.source
@@ -615,7 +667,7 @@ def _realign(text: str, site: Site, prefix: str, start: int) -> str:
         return text
     source = site.index.source
     indent = source.position(site.statement.node)[1] - 1
-    shift = -indent
+    shift = len(prefix) - len(prefix.lstrip()) - indent
     if lines[0].strip():
         shift = len(prefix) - (source.column(start) - 2)
     return "\n".join(

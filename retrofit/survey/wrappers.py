@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from retrofit import torch_api
@@ -102,7 +104,7 @@ def _is_part(flow: Flow, operand: cst.BaseExpression, call: cst.Call) -> bool:
         return False
     name = dotted(operand) or ""
     base = dotted(operand.value) or ""
-    if base == "self":
+    if base == "self" or re.search(r"model|net|module", operand.attr.value):
         return False
     scope = flow.index.scope_of(call)
     return bool(flow.sources(flow.variable(base, scope))) and not name.startswith("args.")
