@@ -191,7 +191,8 @@ class Flow:
             found = [o for value in values for o in self._trace(value, function, None, {*known, function})]
             return [origin for origin in found if not self._made_in(origin.node, function)]
 
-        return outside(seen) if outside(set()) else None
+        functions: set[object] = {known for known in seen if isinstance(known, Scope)}
+        return outside(seen) if outside(functions) else None
 
     def _returned(self, function: Scope, item: int | None) -> list[cst.BaseExpression]:
         """Return the expressions that a function returns, or their ``item`` where they are tuples."""

@@ -210,7 +210,8 @@ def _assigned(statement: Statement, origins: set[Origin], flow: Flow) -> str:
     for binding in flow.index.bindings:
         if binding.value is None or statement not in binding.statement.path:
             continue
-        if not origins.isdisjoint(flow.origins(binding.value, binding.statement.scope)):
+        made = flow.origins(binding.value, binding.statement.scope)
+        if not origins.isdisjoint({*made, *(Origin(o.node, binding.item) for o in made)}):
             return binding.target
     return ""
 

@@ -10,6 +10,7 @@ if "TEST_DIGESTS" in os.environ and "RANK" in os.environ:
     import pathlib
 
     import torch
+    from torch.optim.optimizer import register_optimizer_step_post_hook
 
     def _note(optimizer: torch.optim.Optimizer, *_: object) -> None:
         digest = hashlib.sha256()
@@ -19,4 +20,4 @@ if "TEST_DIGESTS" in os.environ and "RANK" in os.environ:
         run, rank = os.environ.get("TORCHELASTIC_RUN_ID", "0"), os.environ["RANK"]
         pathlib.Path(os.environ["TEST_DIGESTS"], f"digest-{run}-{rank}").write_text(digest.hexdigest())
 
-    torch.optim.optimizer.register_optimizer_step_post_hook(_note)
+    register_optimizer_step_post_hook(_note)
