@@ -100,6 +100,8 @@ def _place_import(index: Index, edit: Edit) -> Edit:
         while last.following and re.match(r"(sys\.path|os\.environ)\b", index.source.code(last.following[0].node)):
             last = last.following[0]
         return Edit("insert-after", last.node, edit.text, edit.code)
+    if not index.body:
+        raise EngineError(f"rule {edit.code} imports something into a file that has no statement")
     first = index.body[0]
     docstring = isinstance(first.node, cst.SimpleStatementLine) and isinstance(first.node.body[0], cst.Expr)
     return Edit("insert-after" if docstring else "insert-before", first.node, edit.text, edit.code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from textwrap import dedent, indent
@@ -10,6 +11,7 @@ import libcst as cst
 import pytest
 
 from retrofit.edits import Edit, Kind
+from retrofit.errors import UserError
 from retrofit.options import Options
 from retrofit.plan import Plan, make_plan
 from retrofit.rewrite import rewrite
@@ -65,14 +67,16 @@ def recipe() -> Recipe:
 
 def survey_of(text: str, metric: str = "", mode: str = "", model: str = "") -> Script:
     """Return the survey of a script, as an apply sees it."""
-    return survey(source_of(code(text)), Choices(metric, mode, model, recipe().module_functions))
+    known = recipe()
+    choices = Choices(metric, mode, model, known.module_functions, known.provided, known.handover)
+    return survey(source_of(code(text)), choices)
 
 
-def plan_of(folder: Path, text: str | bytes, options: Options = Options()) -> Plan:
+def plan_of(folder: Path, text: str | bytes) -> Plan:
     """Return the plan of an apply on a script in ``folder``."""
     path = folder / "train.py"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return make_plan(path, "train.py", recipe(), options)
+    return make_plan(path, "train.py", recipe(), Options())
 
 
 def rewritten(plan: Plan) -> str:
@@ -103,6 +107,17 @@ def _node(index: Index, at: str) -> cst.CSTNode:
     nodes: list[cst.CSTNode] = [statement.node for statement in index.statements]
     nodes += [node for node in index.parents if isinstance(node, cst.BaseExpression)]
     return next(node for node in nodes if index.source.code(node).strip() == at)
+
+
+def refusal_of(make: Callable[[], object]) -> UserError:
+    """Return the user error that ``make`` raises; any other error fails the test in a line, without its long trace."""
+    try:
+        make()
+    except UserError as error:
+        return error
+    except Exception as error:
+        pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
+    pytest.fail("nothing was refused", pytrace=False)
 
 
 def bug(reason: str) -> pytest.MarkDecorator:

@@ -105,7 +105,7 @@ def apply(script: Path, *options: str) -> str:
 
 
 def write_after(names: list[str]) -> None:
-    """Make after/ anew for the fixtures with these names; then read what changed, line by line, before committing it."""
+    """Make after/ anew for the fixtures with these names. Read what changed, line by line, before committing it."""
     for project in load_projects():
         if project.name in names:
             shutil.rmtree(project.after, ignore_errors=True)

@@ -92,11 +92,6 @@ def test_text_that_does_not_compile_is_found(new: str) -> None:
         proof(("insert-after", "d = 3", new), TEXT + new + "\n")
 
 
-def test_script_that_never_compiled_is_not_blamed_on_the_rewriting() -> None:
-    before = TEXT + "return 1\n"
-    proof(("insert-after", "d = 3", "x"), before.replace("d = 3", "d = 3\nx"), before)
-
-
 def test_changed_line_ends_are_no_changed_lines() -> None:
     proof(None, TEXT, TEXT.replace("\n", "\r\n"))
 

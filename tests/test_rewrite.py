@@ -14,7 +14,7 @@ from retrofit.edits import ORIGINAL, Edit
 from retrofit.errors import EngineError, UserError
 from retrofit.rewrite import rewrite
 from retrofit.source import split_lines
-from tests.helpers import bug, code, edited, index_of, plan_of, rewritten
+from tests.helpers import code, edited, index_of, plan_of, rewritten
 
 Change = tuple[str, str, str]
 
@@ -31,7 +31,10 @@ Change = tuple[str, str, str]
         pytest.param("a\nb\nc\n", ("remove", "b", ""), "a\nc\n", id="remove"),
         pytest.param("f(a)\n", ("guard", "f(a)", f"if x:\n    {ORIGINAL}\n"), "if x:\n    f(a)\n", id="guard"),
         pytest.param(
-            "f(a)\n", ("guard", "f(a)", f"if x:\n    y\n    {ORIGINAL}\nelse:\n    z\n"), "if x:\n    y\n    f(a)\nelse:\n    z\n", id="guard with else"
+            "f(a)\n",
+            ("guard", "f(a)", f"if x:\n    y\n    {ORIGINAL}\nelse:\n    z\n"),
+            "if x:\n    y\n    f(a)\nelse:\n    z\n",
+            id="guard with else",
         ),
         pytest.param(
             "if a:\n    f(\n        b\n    )\n",
@@ -40,7 +43,10 @@ Change = tuple[str, str, str]
             id="guard keeps the lines of a call",
         ),
         pytest.param(
-            "if a:\n    b\n", ("guard", "if a:\n    b", f"with x:\n    {ORIGINAL}\n"), "with x:\n    if a:\n        b\n", id="guard a block"
+            "if a:\n    b\n",
+            ("guard", "if a:\n    b", f"with x:\n    {ORIGINAL}\n"),
+            "with x:\n    if a:\n        b\n",
+            id="guard a block",
         ),
         pytest.param("import os\na\n", ("add-import", "", "import abc"), "import abc\nimport os\na\n", id="add-import"),
     ],
@@ -50,7 +56,12 @@ def test_edit(text: str, change: Change, expected: str) -> None:
 
 
 def test_edits_at_one_place_take_effect_in_their_order() -> None:
-    changes = [("insert-before", "a", "x"), ("insert-after", "a", "p"), ("insert-before", "a", "y"), ("insert-after", "a", "q")]
+    changes = [
+        ("insert-before", "a", "x"),
+        ("insert-after", "a", "p"),
+        ("insert-before", "a", "y"),
+        ("insert-after", "a", "q"),
+    ]
     assert edited("a\n", *changes) == "x\ny\na\np\nq\n"
 
 
@@ -65,17 +76,47 @@ def test_insertion_and_guard_at_one_statement() -> None:
 @pytest.mark.parametrize(
     ("text", "change", "expected"),
     [
-        pytest.param("# lead\nb\n", ("insert-before", "b", "x"), "# lead\nx\nb\n", id="leading stays above an insertion"),
-        pytest.param("a  # tail\nb\n", ("insert-after", "a", "x"), "a  # tail\nx\nb\n", id="trailing stays before an insertion"),
-        pytest.param("# lead\na = 1  # tail\n", ("replace", "a = 1", "b = 2"), "# lead\nb = 2  # tail\n", id="both at a replacement"),
-        pytest.param("a = 1  # tail\n", ("replace", "a = 1", "if b:\n    c"), "# tail\nif b:\n    c\n", id="trailing at a block"),
-        pytest.param("a\n# lead\nb  # tail\nc\n", ("remove", "b", ""), "a\n# lead\n# tail\nc\n", id="both at a removal"),
-        pytest.param("if a:\n    b  # tail\n", ("remove", "b", ""), "if a:\n    pass\n    # tail\n", id="at the only statement removed"),
-        pytest.param("if a:\n    b\n    c  # tail\nd\n", ("remove", "c", ""), "if a:\n    b\n    # tail\nd\n", id="at the last statement removed"),
+        pytest.param(
+            "# lead\nb\n", ("insert-before", "b", "x"), "# lead\nx\nb\n", id="leading stays above an insertion"
+        ),
+        pytest.param(
+            "a  # tail\nb\n", ("insert-after", "a", "x"), "a  # tail\nx\nb\n", id="trailing stays before an insertion"
+        ),
+        pytest.param(
+            "# lead\na = 1  # tail\n",
+            ("replace", "a = 1", "b = 2"),
+            "# lead\nb = 2  # tail\n",
+            id="both at a replacement",
+        ),
+        pytest.param(
+            "a = 1  # tail\n", ("replace", "a = 1", "if b:\n    c"), "# tail\nif b:\n    c\n", id="trailing at a block"
+        ),
+        pytest.param(
+            "a\n# lead\nb  # tail\nc\n", ("remove", "b", ""), "a\n# lead\n# tail\nc\n", id="both at a removal"
+        ),
+        pytest.param(
+            "if a:\n    b  # tail\n",
+            ("remove", "b", ""),
+            "if a:\n    pass\n    # tail\n",
+            id="at the only statement removed",
+        ),
+        pytest.param(
+            "if a:\n    b\n    c  # tail\nd\n",
+            ("remove", "c", ""),
+            "if a:\n    b\n    # tail\nd\n",
+            id="at the last statement removed",
+        ),
         pytest.param("a\nb  # tail\n", ("remove", "b", ""), "a\n# tail\n", id="at the end of the file"),
-        pytest.param("# lead\nf(a)  # tail\n", ("guard", "f(a)", f"if x:\n    {ORIGINAL}"), "# lead\nif x:\n    f(a)  # tail\n", id="at a guard"),
+        pytest.param(
+            "# lead\nf(a)  # tail\n",
+            ("guard", "f(a)", f"if x:\n    {ORIGINAL}"),
+            "# lead\nif x:\n    f(a)  # tail\n",
+            id="at a guard",
+        ),
         pytest.param("f(a)\n", ("insert-before", "f(a)", "# why\nx"), "# why\nx\nf(a)\n", id="of the new code"),
-        pytest.param("if a:  # tail\n    b\n", ("insert-before", "b", "x"), "if a:  # tail\n    x\n    b\n", id="behind a colon"),
+        pytest.param(
+            "if a:  # tail\n    b\n", ("insert-before", "b", "x"), "if a:  # tail\n    x\n    b\n", id="behind a colon"
+        ),
     ],
 )
 def test_comments_are_kept(text: str, change: Change, expected: str) -> None:
@@ -99,7 +140,9 @@ def test_removal_of_the_only_statement_leaves_pass() -> None:
         pytest.param("f(a, k = False, c=1)\n", "f(a, k = True, c=1)\n", id="changed in its place"),
         pytest.param("f(a, **kwargs)\n", "f(a, **kwargs, k=True)\n", id="after an unpacked mapping"),
         pytest.param("f(a,)\n", "f(a, k=True,)\n", id="trailing comma"),
-        pytest.param("f(\n    a,\n    b,\n)\n", "f(\n    a,\n    b,\n    k=True,\n)\n", id="one a line, trailing comma"),
+        pytest.param(
+            "f(\n    a,\n    b,\n)\n", "f(\n    a,\n    b,\n    k=True,\n)\n", id="one a line, trailing comma"
+        ),
         pytest.param("f(\n    a,\n    b\n)\n", "f(\n    a,\n    b,\n    k=True\n)\n", id="one a line"),
         pytest.param("f(a,\n  b)\n", "f(a,\n  b,\n  k=True)\n", id="aligned"),
         pytest.param("f(\n    a\n)\n", "f(\n    a,\n    k=True\n)\n", id="one argument on its line"),
@@ -107,19 +150,16 @@ def test_removal_of_the_only_statement_leaves_pass() -> None:
             "f(\n    a,\n    b  # about b\n)\n",
             "f(\n    a,\n    b,  # about b\n    k=True\n)\n",
             id="comment without a comma",
-            marks=bug("the last argument's comment moves to the new argument"),
         ),
         pytest.param(
             "f(\n    a,\n    b,  # about b\n)\n",
             "f(\n    a,\n    b,  # about b\n    k=True,\n)\n",
             id="comment after the last comma",
-            marks=bug("the last argument's comment moves to the new argument"),
         ),
         pytest.param(
             "f(\n    a,  # about a\n    b,  # about b\n)\n",
             "f(\n    a,  # about a\n    b,  # about b\n    k=True,\n)\n",
             id="comments on every line",
-            marks=bug("the comment of the argument before is copied"),
         ),
     ],
 )
@@ -146,9 +186,7 @@ def test_keyword_goes_on_its_own_line_where_the_line_gets_long() -> None:
         pytest.param("if a:\n  b\n", "if a:\n  if x:\n    y\n  b\n", id="two spaces"),
         pytest.param("if a:\n        b\n", "if a:\n        if x:\n                y\n        b\n", id="eight spaces"),
         pytest.param("é = 1\nif a:\n    b\n", "é = 1\nif a:\n    if x:\n        y\n    b\n", id="non-ascii"),
-        pytest.param(
-            "if a:\n    b", "if a:\n    if x:\n        y\n    b", id="no final newline", marks=bug("IndexError without a final newline")
-        ),
+        pytest.param("if a:\n    b", "if a:\n    if x:\n        y\n    b", id="no final newline"),
     ],
 )
 def test_new_code_takes_the_files_style(data: str, expected: str) -> None:
@@ -156,7 +194,6 @@ def test_new_code_takes_the_files_style(data: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["cal", "call", "longer_call"])
-@bug("continuation lines are taken for indentation: every four of their spaces become one level of the file's")
 def test_continuation_stays_aligned_with_two_spaces(name: str) -> None:
     new = f"{name}(first,\n{' ' * len(name)} second)\n"
     expected = f"if a:\n  {name}(first,\n  {' ' * len(name)} second)\n  b\n"
@@ -196,9 +233,12 @@ def test_strings_that_need_their_quotes_keep_them(new: str) -> None:
             "import sys\nsys.path.insert(0, '.')\nx = 1\n",
             "import sys\nsys.path.insert(0, '.')\nimport mine\nx = 1\n",
             id="after a change of sys.path behind the imports",
-            marks=bug("the import goes before a sys.path change that follows the last import"),
         ),
-        pytest.param("from __future__ import annotations\nx = 1\n", "from __future__ import annotations\nimport mine\nx = 1\n", id="after __future__"),
+        pytest.param(
+            "from __future__ import annotations\nx = 1\n",
+            "from __future__ import annotations\nimport mine\nx = 1\n",
+            id="after __future__",
+        ),
         pytest.param('"""Doc."""\nx = 1\n', '"""Doc."""\nimport mine\nx = 1\n', id="after the docstring"),
         pytest.param("x = 1\n", "import mine\nx = 1\n", id="no imports"),
         pytest.param("# comment\n\nx = 1\n", "# comment\n\nimport mine\nx = 1\n", id="below the first comment"),
@@ -212,12 +252,22 @@ def test_strings_that_need_their_quotes_keep_them(new: str) -> None:
             "try:\n    import a\nexcept ImportError:\n    a = None\nimport mine\nx = 1\n",
             id="after try and except",
         ),
-        pytest.param("import os\ndef f():\n    import a\n", "import os\nimport mine\ndef f():\n    import a\n", id="not in a function"),
+        pytest.param(
+            "import os\ndef f():\n    import a\n",
+            "import os\nimport mine\ndef f():\n    import a\n",
+            id="not in a function",
+        ),
         pytest.param("def f():\n    pass\n", "import mine\ndef f():\n    pass\n", id="before a function"),
         pytest.param(
-            "import os\nif __name__ == '__main__':\n    import a\n", "import os\nimport mine\nif __name__ == '__main__':\n    import a\n", id="before the main guard"
+            "import os\nif __name__ == '__main__':\n    import a\n",
+            "import os\nimport mine\nif __name__ == '__main__':\n    import a\n",
+            id="before the main guard",
         ),
-        pytest.param("from a import (\n    b,\n    c,\n)\nx = 1\n", "from a import (\n    b,\n    c,\n)\nimport mine\nx = 1\n", id="after a long import"),
+        pytest.param(
+            "from a import (\n    b,\n    c,\n)\nx = 1\n",
+            "from a import (\n    b,\n    c,\n)\nimport mine\nx = 1\n",
+            id="after a long import",
+        ),
     ],
 )
 def test_import_has_its_place(text: str, expected: str) -> None:
@@ -227,11 +277,21 @@ def test_import_has_its_place(text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        pytest.param("import argparse\nimport os\n\nimport torch\n", "import argparse\nimport itertools\nimport os\n\nimport torch\n", id="in order"),
-        pytest.param("import argparse\n\nimport torch\n", "import argparse\nimport itertools\n\nimport torch\n", id="last of the standard ones"),
+        pytest.param(
+            "import argparse\nimport os\n\nimport torch\n",
+            "import argparse\nimport itertools\nimport os\n\nimport torch\n",
+            id="in order",
+        ),
+        pytest.param(
+            "import argparse\n\nimport torch\n",
+            "import argparse\nimport itertools\n\nimport torch\n",
+            id="last of the standard ones",
+        ),
         pytest.param("import torch\n", "import itertools\nimport torch\n", id="before the first other"),
         pytest.param(
-            "from __future__ import annotations\nimport torch\n", "from __future__ import annotations\nimport itertools\nimport torch\n", id="after __future__"
+            "from __future__ import annotations\nimport torch\n",
+            "from __future__ import annotations\nimport itertools\nimport torch\n",
+            id="after __future__",
         ),
         pytest.param("x = 1\n", "import itertools\nx = 1\n", id="no imports"),
     ],
@@ -246,9 +306,9 @@ def test_imports_keep_their_order() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# comment\n", "\n\n"], ids=["empty", "comment", "blank"])
-@bug("IndexError: the first statement is asked for where there is none")
-def test_import_into_a_file_without_statements(text: str) -> None:
-    assert "import mine\n" in edited(text, ("add-import", "", "import mine"))
+def test_file_without_statements_takes_no_import(text: str) -> None:
+    with pytest.raises(EngineError, match="no statement"):
+        edited(text, ("add-import", "", "import mine"))
 
 
 # Refusals
@@ -259,7 +319,10 @@ def test_import_into_a_file_without_statements(text: str) -> None:
     [
         pytest.param([("replace", "f(a)", "b"), ("remove", "f(a)", "")], id="replace and remove"),
         pytest.param([("replace", "f(a)", "b"), ("replace", "f(a)", "c")], id="replaced twice"),
-        pytest.param([("guard", "f(a)", f"if x:\n    {ORIGINAL}"), ("guard", "f(a)", f"if y:\n    {ORIGINAL}")], id="guarded twice"),
+        pytest.param(
+            [("guard", "f(a)", f"if x:\n    {ORIGINAL}"), ("guard", "f(a)", f"if y:\n    {ORIGINAL}")],
+            id="guarded twice",
+        ),
         pytest.param([("remove", "f(a)", ""), ("replace", "a", "b")], id="an expression in a removed statement"),
         pytest.param([("replace", "f(a)", "b"), ("replace", "f", "g")], id="an expression in a replaced statement"),
         pytest.param([("remove", "f(a)", ""), ("guard", "f(a)", f"if x:\n    {ORIGINAL}")], id="remove and guard"),
@@ -354,7 +417,7 @@ def variants(draw: st.DrawFn) -> str:
     """Scripts that do the same as `BASE`, written in another style."""
     lines = BASE.splitlines()
     if draw(st.booleans()):
-        lines = [line for line in lines if "add_argument" not in line and "rate" not in line or "args.lr" in line]
+        lines = [line for line in lines if ("add_argument" not in line and "rate" not in line) or "args.lr" in line]
     if not draw(st.booleans()):
         start = lines.index("def main():")
         end = lines.index('if __name__ == "__main__":')
@@ -376,7 +439,7 @@ def variants(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(["\n", "\r\n"])).join([*lines, ""])
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True, database=None)
 @given(text=variants(), bom=st.booleans())
 def test_plan_is_stable_and_keeps_every_other_line(text: str, bom: bool) -> None:
     data = (codecs.BOM_UTF8 if bom else b"") + text.encode()
@@ -415,7 +478,7 @@ def test_variants_are_really_rewritten(tmp_path: Path) -> None:
         pytest.param(codecs.BOM_UTF8 + BASE.encode(), id="bom"),
         pytest.param(BASE.replace("    ", "\t").encode(), id="tabs"),
         pytest.param(b"# coding: latin-1\n" + BASE.replace("fast", "schnell für").encode("latin-1"), id="latin-1"),
-        pytest.param(BASE.rstrip().encode(), id="no final newline", marks=bug("IndexError without a final newline")),
+        pytest.param(BASE.rstrip().encode(), id="no final newline"),
     ],
 )
 def test_bytes_outside_the_edits_stay(tmp_path: Path, text: bytes) -> None:
@@ -429,7 +492,6 @@ def test_bytes_outside_the_edits_stay(tmp_path: Path, text: bytes) -> None:
             assert any(line == other for other in rest), line
 
 
-@bug("a script that wraps only a part is rewritten by half: no perforated model, calls without their argument")
 def test_wrapper_of_a_part_alone_is_no_rewriting(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, BASE.replace("model = DDP(model,", "model.features = DDP(model.features,"))
     assert [len(plan.questions) > 0, len(plan.files)] == [True, 0]
@@ -443,37 +505,46 @@ def changed_by(folder: Path, *swaps: tuple[str, str]) -> str:
     return rewritten(plan_of(folder, text))
 
 
-@bug("trange(n, desc=...) becomes tqdm(count()): its options are lost, and tqdm is not imported")
 def test_trange_keeps_its_options_and_a_name_that_is_imported(tmp_path: Path) -> None:
-    changed = changed_by(tmp_path, ("range(args.epochs)", "trange(args.epochs, desc='epochs')"), ("import torch\n", "import torch\nfrom tqdm import trange\n"))
+    changed = changed_by(
+        tmp_path,
+        ("range(args.epochs)", "trange(args.epochs, desc='epochs')"),
+        ("import torch\n", "import torch\nfrom tqdm import trange\n"),
+    )
     assert "desc='epochs'" in changed
     assert "import tqdm" in changed or "tqdm, " in changed
 
 
-@bug("tqdm.trange(n) becomes tqdm(count()), but tqdm is the module")
 def test_trange_of_the_module_is_not_the_module_called(tmp_path: Path) -> None:
-    changed = changed_by(tmp_path, ("range(args.epochs)", "tqdm.trange(args.epochs)"), ("import torch\n", "import torch\nimport tqdm\n"))
+    changed = changed_by(
+        tmp_path, ("range(args.epochs)", "tqdm.trange(args.epochs)"), ("import torch\n", "import torch\nimport tqdm\n")
+    )
     assert " in tqdm(" not in changed
 
 
-@bug("apex's wrapper has no find_unused_parameters")
 def test_apex_wrapper_gets_no_keyword_that_it_does_not_know(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, BASE.replace("torch.nn.parallel import", "apex.parallel import"))
     wrong = not plan.questions and "find_unused_parameters" in rewritten(plan)
     assert not wrong
 
 
-@bug("the new statements follow the call that trains, and name a parameter of the called function")
 def test_model_passed_in_a_call_is_perforated_where_it_has_a_name(tmp_path: Path) -> None:
-    text = BASE.replace("model = Net().cuda()  # on the device\n", "pass\n").replace("def main():", "def main(model):").replace("main()\n", "main(Net())\n")
+    text = (
+        BASE.replace("model = Net().cuda()  # on the device\n", "pass\n")
+        .replace("def main():", "def main(model):")
+        .replace("main()\n", "main(Net())\n")
+    )
     plan = plan_of(tmp_path, text)
     wrong = not plan.questions and "main(Net())\n" in rewritten(plan).partition("perforate_model(")[0]
     assert not wrong
 
 
-@bug("the optimizer is handed over inside build(), the model is perforated after it")
 def test_model_is_perforated_before_its_optimizer_is_built(tmp_path: Path) -> None:
-    text = BASE.replace("def main():", "def build():\n    net = Net()\n    optimizer = torch.optim.SGD(net.parameters(), 0.1)\n    return net, optimizer\n\n\ndef main():")
+    text = BASE.replace(
+        "def main():",
+        "def build():\n    net = Net()\n    optimizer = torch.optim.SGD(net.parameters(), 0.1)\n"
+        "    return net, optimizer\n\n\ndef main():",
+    )
     start, end = text.index("    optimizer = torch.optim.SGD(model"), text.index("    #! about the scheduler")
     text = (text[:start] + text[end:]).replace("model = Net().cuda()", "model, optimizer = build()")
     plan = plan_of(tmp_path, text)
@@ -482,10 +553,152 @@ def test_model_is_perforated_before_its_optimizer_is_built(tmp_path: Path) -> No
         assert changed.index("perforate_model(") < changed.index("optim")
 
 
-@bug("the model is perforated after the helper has wrapped it")
 def test_wrapping_helper_gets_the_perforated_model(tmp_path: Path) -> None:
     text = BASE.replace("    model = DDP(model, device_ids=[0])", "    model = wrap(model)").replace(
         "def main():", "def wrap(m):\n    m = DDP(m)\n    return m\n\n\ndef main():"
     )
     changed = rewritten(plan_of(tmp_path, text))
     assert changed.index("UPA.perforate_model(") < changed.index("model = wrap(model)")
+
+
+# What the survey finds, in the text that comes out
+
+MODEL = "    model = Net().cuda()  # on the device\n"
+WRAPPED = "    #! about the wrapper\n    model = DDP(model, device_ids=[0])\n"
+OPTIMIZER = """\
+    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr,
+                                momentum=0.9)  # fast
+"""
+VALIDATION = """\
+        acc = validate(model)
+        #! about the best
+        if acc > best_acc:
+            best_acc = acc
+            print("best", acc)
+"""
+
+
+def in_order(text: str, *parts: str) -> bool:
+    """Whether each part is in a text just once, after the one before it."""
+    places = [text.index(part) for part in parts]
+    return places == sorted(places) and all(text.count(part) == 1 for part in parts)
+
+
+def test_own_function_called_setup_optimizer_is_not_the_trackers(tmp_path: Path) -> None:
+    own = "def setup_optimizer(model):\n    return torch.optim.SGD(model.parameters(), lr=0.1)\n\n\ndef main():"
+    changed = changed_by(tmp_path, ("def main():", own), (OPTIMIZER, "    optimizer = setup_optimizer(model)\n"))
+    assert "    optimizer = setup_optimizer(model)\n    GPA.pai_tracker.set_optimizer_instance(optimizer)\n" in changed
+    assert "pai_tracker.setup_optimizer" not in changed
+
+
+def test_own_function_called_setup_optimizer_stays_beside_the_generated_one(tmp_path: Path) -> None:
+    own = "def setup_optimizer(model):\n    return None\n\n\ndef main():"
+    changed = changed_by(
+        tmp_path, ("def main():", own), ("DistributedDataParallel", "DataParallel"), (", device_ids=[0]", "")
+    )
+    assert "def setup_pai_optimizer(model):" in changed
+    assert "optimizer, scheduler = setup_pai_optimizer(model)" in changed
+
+
+def test_optimizer_built_before_it_is_prepared_is_handed_over_before(tmp_path: Path) -> None:
+    prepared = OPTIMIZER + "    model, optimizer = prepare(model, optimizer)\n" + WRAPPED
+    changed = changed_by(tmp_path, (WRAPPED + OPTIMIZER, prepared))
+    assert in_order(
+        changed,
+        "UPA.perforate_model(",
+        "load_latest_switch(",
+        "torch.optim.SGD(",
+        "set_optimizer_instance(optimizer)",
+        "prepare(model",
+        " = DDP(",
+    )
+
+
+def test_optimizer_built_in_one_of_two_branches_is_handed_over_after_both(tmp_path: Path) -> None:
+    branches = """\
+    if args.lr > 1:
+        optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+    else:
+        optimizer = torch.optim.Adam(groups, lr=args.lr)
+"""
+    changed = changed_by(tmp_path, (OPTIMIZER, branches))
+    assert f"{branches}    GPA.pai_tracker.set_optimizer_instance(optimizer)\n" in changed
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param("checkpoint = torch.load('pretrained.pt')\n    model.load_state_dict(checkpoint)", id="weights"),
+        pytest.param(
+            "if args.pretrained:\n        checkpoint = torch.load(args.pretrained)\n"
+            "        model.load_state_dict(checkpoint['model'])",
+            id="weights under a condition",
+        ),
+        pytest.param("model.fc = nn.Linear(8, 2)", id="new head"),
+    ],
+)
+def test_model_is_perforated_after_its_last_change(tmp_path: Path, statement: str) -> None:
+    changed = changed_by(tmp_path, (MODEL, f"{MODEL}    {statement}\n"))
+    assert f"{MODEL}    {statement}\n    pai_distributed.configure_library()\n" in changed
+
+
+@pytest.mark.parametrize(
+    ("test", "new"),
+    [
+        pytest.param("args.resume", "args.resume and not args.pai_load_folder", id="plain"),
+        pytest.param(
+            "args.resume or args.test",
+            "(args.resume or args.test) and not args.pai_load_folder",
+            id="or in parentheses",
+        ),
+    ],
+)
+def test_own_checkpoint_is_loaded_in_the_first_round_alone(tmp_path: Path, test: str, new: str) -> None:
+    load = "        model.load_state_dict(torch.load(args.resume))\n"
+    changed = changed_by(tmp_path, (WRAPPED, f"{WRAPPED}    if {test}:\n{load}"))
+    assert f"    if {new}:\n{load}" in changed
+
+
+def test_own_checkpoint_is_loaded_into_the_perforated_model(tmp_path: Path) -> None:
+    load = "    if args.resume:\n        model.load_state_dict(torch.load(args.resume))\n"
+    changed = changed_by(tmp_path, (MODEL, MODEL + load))
+    assert in_order(changed, "UPA.perforate_model(", "load_latest_switch(", "model.load_state_dict(", " = DDP(")
+
+
+def test_initialisation_instead_of_resuming_does_not_follow_the_loaded_structure(tmp_path: Path) -> None:
+    load = "    if args.resume:\n        model.load_state_dict(torch.load(args.resume))\n"
+    plan = plan_of(tmp_path, BASE.replace(MODEL, f"{MODEL}{load}    else:\n        model.apply(init_weights)\n"))
+    changed = "" if plan.questions else rewritten(plan)
+    rest = changed.partition("load_latest_switch(")[2]
+    assert "    else:\n        model.apply(" not in rest
+
+
+def test_validation_every_few_epochs_keeps_the_scheduler(tmp_path: Path) -> None:
+    rare = "        if epoch % 5 == 0:\n" + "".join(f"    {line}\n" for line in VALIDATION.splitlines())
+    changed = changed_by(tmp_path, (VALIDATION, rare))
+    assert "        scheduler.step()  # once\n        pai_score = None\n        if epoch % 5 == 0:\n" in changed
+    assert "StepLR(optimizer, 30)\n" in changed
+    assert "set_scheduler" not in changed
+    end = "            pai_score = acc\n        pai_distributed.report_validation_score(pai_score, model)\n"
+    assert rare + end in changed
+
+
+def test_validation_on_the_first_rank_keeps_no_scheduler(tmp_path: Path) -> None:
+    own = "        if rank == 0:\n" + "".join(f"    {line}\n" for line in VALIDATION.splitlines())
+    changed = changed_by(tmp_path, (VALIDATION, own))
+    assert "        pai_score = None\n        if rank == 0:\n" in changed
+    assert "scheduler.step()" not in changed
+    end = "            pai_score = acc\n        pai_distributed.report_validation_score(pai_score, model)\n"
+    assert own + end in changed
+
+
+def test_local_rank_gets_its_other_spelling(tmp_path: Path) -> None:
+    rank = 'parser.add_argument("--local_rank", type=int)\n    parser.add_argument("--lr"'
+    changed = changed_by(tmp_path, ('parser.add_argument("--lr"', rank))
+    assert 'parser.add_argument("--local-rank", dest="local_rank", type=int, default="==SUPPRESS==",' in changed
+
+
+@pytest.mark.parametrize("options", ['"--lr"', '"--local-rank"', '"--local_rank", "--local-rank"'])
+def test_no_other_spelling_is_added(tmp_path: Path, options: str) -> None:
+    changed = changed_by(tmp_path, ('parser.add_argument("--lr"', f"parser.add_argument({options}"))
+    assert "SUPPRESS" not in changed

@@ -261,6 +261,8 @@ class Index:
         function = isinstance(node, cst.FunctionDef)
         scope = Scope("function" if function else "class", node.name.value, outer, node)
         outer.inner[scope.name] = scope
+        if outer.parent is None:
+            self.aliases.pop(scope.name, None)  # its own definition takes the place of an import
         self._scope_of[node] = scope
         for decorator in node.decorators:
             self._walk(decorator, node, statement)

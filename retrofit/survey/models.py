@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Statement, dotted, meeting
 from retrofit.survey.sites import EpochLoop, Model, Optimizer, Resume, Wrapper
-from retrofit.survey.wrappers import split_moves
+from retrofit.survey.wrappers import split_moves, wrapper_kind
 
 
 def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin], list[Wrapper]]]:
@@ -48,7 +48,7 @@ def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> li
         statements = [joint]
     models = []
     for statement in statements:
-        target = _assigned(statement, origins, flow)
+        target = _assigned(statement, flow.closure(origins), flow)
         if not target:
             if wrappers[0].module not in wrappers[0].scope.parameters:
                 return []
@@ -148,6 +148,7 @@ def _finished(index: Index, built: Statement, target: str, wrappers: list[Wrappe
     """
     used = {wrapper.statement for wrapper in wrappers}
     used.update(index.statement(c) for c in index.calls if index.qualified(c.func).startswith("torch.optim."))
+    used.update(index.statement(c) for c in index.calls if wrapper_kind(index, c))
     used.update(b.statement for b in index.bindings if dotted(b.value) == target)
     finished = built
     name = re.escape(target)
@@ -200,7 +201,12 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
                 test = index.source.code(part.node.test)
                 if isinstance(part.node.test, (cst.BooleanOperation, cst.IfExp, cst.NamedExpr, cst.Lambda)):
                     test = f"({test})" if not part.node.test.lpar else test
-                found[part] = Resume(node=part.node, index=index, test=test, anchors={"test": part.node.test})
+                site = Resume(node=part.node, index=index, test=test, anchors={"test": part.node.test})
+                if part.node.orelse is not None:
+                    rest = index.source.code(part.node.orelse)
+                    said = r"else:\s*((print|raise|\w+\.(info|warning|error))\b.*\s*)+"
+                    site.otherwise = not re.fullmatch(said, rest)
+                found[part] = site
                 break
     return list(found.values())
 

@@ -191,9 +191,10 @@ def _sense(
     if not isinstance(statement.node, cst.If) or not _code_within(index, comparison, statement.node.test):
         return 0
     wanted = {code(score), f"float({code(score)})", f"{code(score)}.item()"}
-    takers = [
-        b.statement for b in bindings if b.target == code(best) and b.value is not None and code(b.value) in wanted
-    ]
+    if isinstance(score, (cst.Subscript, cst.Attribute)) and _root(best) != dotted(best):
+        wanted.add(_root(score))  # the best is kept whole: `if stats["acc"] > best["acc"]: best = stats`
+    taken = [b for b in bindings if b.target in (code(best), _root(best)) and b.value is not None]
+    takers = [b.statement for b in taken if b.value is not None and code(b.value) in wanted]
     nots = [
         a for a in index.ancestors(comparison) if isinstance(a, cst.UnaryOperation) and isinstance(a.operator, cst.Not)
     ]
@@ -249,7 +250,10 @@ def _named(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[_Candidate]:
         name = (dotted(call.func) or "").rpartition(".")[2]
         function = flow.called(call)
         validates = _VALIDATES.search(name) or (function is not None and _looks_like_validation(index, function.node))
-        if not validates or "." in binding.target or binding.target == "_":
+        moded = isinstance(call.func, cst.Attribute) and name == "eval" and not call.args
+        if not validates or moded or "." in binding.target or binding.target == "_":
+            continue
+        if not direction_of(binding.target) and _NO_SCORE.search(binding.target):
             continue
         if direction_of(binding.target) or binding.item is None:
             line = index.source.position(call)[0]

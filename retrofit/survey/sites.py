@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
 
 from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.literals import dict_literal
 
 #: The words by which rules name the kinds of sites, besides "script" and "epoch-loop".
 SITE_KINDS = (
@@ -259,7 +260,7 @@ class Scheduler(Site):
         """
         extra = [("mode", repr(mode))] if mode == "max" and self.kind == "ReduceLROnPlateau" else []
         given = {name for name, _ in self.bound}
-        return dict_literal(self, self.bound, prefix, [pair for pair in extra if pair[0] not in given])
+        return dict_literal(self.index, self.node, self.bound, prefix, [pair for pair in extra if pair[0] not in given])
 
     @property
     def facts(self) -> dict[str, object]:
@@ -296,7 +297,7 @@ class Optimizer(Site):
 
     def as_dict(self, prefix: str) -> str:
         """Return the arguments as a dict literal; ``prefix`` is what stands before it on its line."""
-        return dict_literal(self, self.bound, prefix)
+        return dict_literal(self.index, self.node, self.bound, prefix)
 
     @property
     def plain(self) -> bool:
@@ -402,9 +403,11 @@ class Resume(Site):
 
     Attributes:
         test: the code of its condition, in parentheses where it needs them in a longer one.
+        otherwise: whether it does something else where it does not load.
     """
 
     test: str
+    otherwise: bool = False
 
     @property
     def facts(self) -> dict[str, object]:
@@ -626,53 +629,3 @@ class Script(Site):
                 yield kind, site
         for loop in self.loops:
             yield "epoch-loop", loop
-
-
-def dict_literal(site: Site, bound: list[tuple[str, str]], prefix: str, extra: Sequence[tuple[str, str]] = ()) -> str:
-    """Return a call's arguments as a dict literal with their lines and comments kept.
-
-    Args:
-        site: its `node` is the call.
-        bound: (name, code) of the arguments to keep, in order; they are the last ones of the call.
-        prefix: what stands before the literal on its line, relative to the statement; continued lines
-            that were aligned with the call's parenthesis are aligned with the brace.
-        extra: pairs to add at the end.
-    """
-    source = site.index.source
-    call = site.node
-    assert isinstance(call, cst.Call)
-    kept = list(call.args)[len(call.args) - len(bound) :] if bound else []
-    kept = [arg for arg in call.args if arg in kept] if kept else []
-    pieces: list[str] = []
-    end = source.span(call)[1] - 1
-    start = source.span(call.func)[1] + 1
-    here = start if kept and kept[0] is call.args[0] else (source.span(kept[0])[0] if kept else end)
-    for arg, (name, _) in zip(kept, bound, strict=True):
-        pieces.append(source.text[here : source.span(arg)[0]])
-        pieces.append("**" if name == "**" else f"{name!r}: ")
-        here, value_end = source.span(arg.value)
-        pieces.append(source.text[here:value_end])
-        here = value_end
-    tail = source.text[here:end] if kept else ""
-    text = "".join(pieces)
-    for name, code in extra:
-        text += f"{', ' if text else ''}{name!r}: {code}"
-    return "{" + _realign(text + tail, site, prefix, start) + "}"
-
-
-def _realign(text: str, site: Site, prefix: str, start: int) -> str:
-    """Move continued lines with their statement: aligned ones with the brace, others with its first column."""
-    lines = text.replace("\r\n", "\n").split("\n")
-    if len(lines) == 1 or '"""' in text or "'''" in text:
-        return text
-    source = site.index.source
-    indent = source.position(site.statement.node)[1] - 1
-    shift = len(prefix) - len(prefix.lstrip()) - indent
-    if lines[0].strip():
-        shift = len(prefix) - (source.column(start) - 2)
-    return "\n".join(
-        [
-            lines[0],
-            *(" " * max(0, len(line) - len(line.lstrip()) + shift) + line.lstrip() for line in lines[1:]),
-        ]
-    )

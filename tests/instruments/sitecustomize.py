@@ -1,4 +1,4 @@
-"""Loaded by every Python process of a training under test: after each optimizer step it notes a digest of the parameters.
+"""Loaded by every process of a training under test: notes a digest of the parameters after each optimizer step.
 
 The files `digest-RUN-RANK` in $TEST_DIGESTS then say whether the ranks of a run ended with equal parameters.
 """
