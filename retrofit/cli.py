@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from retrofit import __version__
-from retrofit.errors import EngineError, Problem, UserError
+from retrofit.errors import EngineError, Problem, UserError, shown_path
 
 if TYPE_CHECKING:
     from retrofit.plan import Plan
@@ -116,7 +116,7 @@ def main() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON. [default: text]")
 @_guarded
 def inspect(script: Path, as_json: bool, rules: Path | None, **chosen: Any) -> int:
-    """Show every site that was found in SCRIPT, and every open question.
+    """Show every site in SCRIPT, and every open question.
 
     Exit code 0 also where questions are open: they are what inspect is for.
     """
@@ -162,15 +162,21 @@ def inspect(script: Path, as_json: bool, rules: Path | None, **chosen: Any) -> i
 )
 @_guarded
 def apply(script: Path, dry_run: bool, check: bool, rules: Path | None, force: bool, **chosen: Any) -> int:
-    """Rewrite SCRIPT, and write pai_distributed.py and train_distributed.sh beside it.
+    """Rewrite SCRIPT, and write its helper and launcher.
+
+    They are pai_distributed.py and train_distributed.sh beside it.
 
     DataParallel scripts get no launcher. All files are written, or none; `retrofit undo` brings the old ones back.
     """
     from retrofit import report
 
     plan = _plan(script, rules, chosen, force=force)
-    shown = {file.path: _shown(file.path) for file in plan.files}
+    shown = {file.path: shown_path(file.path) for file in plan.files}
     if not plan.files:
+        ignored = [name for name in ("metric", "mode", "model", "output_dimensions", "inline") if chosen.get(name)]
+        for name in ignored:
+            option = f"--{name.replace('_', '-')}"
+            click.echo(f"{script}: RF016 {option} changes nothing in a script that is rewritten already.", err=True)
         click.echo(f"{script}: nothing to do")
         return OK
     for note in plan.notes:
@@ -195,11 +201,11 @@ def apply(script: Path, dry_run: bool, check: bool, rules: Path | None, force: b
 @click.option("--force", is_flag=True, help="Undo also where a file was changed since. [default: off]")
 @_guarded
 def undo(script: Path, force: bool) -> int:
-    """Bring back SCRIPT, and the files beside it, as they were before the first apply."""
+    """Bring back what applies to SCRIPT changed."""
     from retrofit.write import undo as undo_apply
 
     for path in undo_apply(Path(os.path.realpath(script)), str(script), force):
-        click.echo(f"{'restored' if path.exists() else 'removed'} {_shown(path)}")
+        click.echo(f"{'restored' if path.exists() else 'removed'} {shown_path(path)}")
     return OK
 
 
@@ -213,7 +219,10 @@ def undo(script: Path, force: bool) -> int:
 )
 @_guarded
 def rule(code: str | None, rules: Path | None) -> int:
-    """List the rules, or explain the one with CODE: what, why, the code that it writes, its source."""
+    """List the rules, or explain the one with CODE.
+
+    It says what the rule does, why, the code that it writes, and where it comes from.
+    """
     from retrofit import report
 
     recipe = _recipe(rules)
@@ -244,8 +253,3 @@ def _plan(
     if plan.questions and not inspecting:
         raise UserError(*plan.questions)
     return plan
-
-
-def _shown(path: Path) -> str:
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith("..") else relative

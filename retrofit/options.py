@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import difflib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from retrofit.errors import Problem, UserError
+from retrofit.errors import Problem, UserError, shown_path
 from retrofit.toml import read_toml
 
 
@@ -87,7 +88,9 @@ def load_options(script: Path, chosen: Mapping[str, Any]) -> Options:
         Options(), **{**table, **given}, commanded=frozenset(given), configured=frozenset(table.keys() - given.keys())
     )
     for name, value in {**table, **given}.items():
-        where = f"--{name.replace('_', '-')}" if name in given else f"{pyproject}: [tool.retrofit]"
+        where = (
+            f"--{name.replace('_', '-')}" if name in given else f"{shown_path(pyproject or script)}: [tool.retrofit]"
+        )
         problem = _fault(name, value)
         if problem:
             raise UserError(Problem(where, 0, 0, "RF006", problem))
@@ -103,7 +106,7 @@ def _fault(name: str, value: object) -> str:
     if name == "metric":
         return _expression_fault(str(value).strip())
     if name == "output_dimensions" and isinstance(value, tuple):
-        layers = [entry.partition("=")[0] for entry in value]
+        layers = [entry.partition("=")[0].strip() for entry in value]
         if len(set(layers)) < len(layers):
             return "a layer is named twice."
         return next((fault for entry in value if (fault := _dimensions_fault(entry))), "")
@@ -111,7 +114,7 @@ def _fault(name: str, value: object) -> str:
 
 
 def _project_table(script: Path) -> tuple[Path | None, dict[str, Any]]:
-    for folder in script.resolve().parents:
+    for folder in Path(os.path.realpath(script)).parents:
         path = folder / "pyproject.toml"
         if path.is_file():
             break
@@ -121,13 +124,15 @@ def _project_table(script: Path) -> tuple[Path | None, dict[str, Any]]:
     tool = data.get("tool", {})
     table = tool.get("retrofit", {}) if isinstance(tool, dict) else {}
     if not isinstance(table, dict):
-        raise UserError(Problem(str(path), 0, 0, "RF006", "[tool.retrofit] must be a table of keys."))
+        raise UserError(Problem(shown_path(path), 0, 0, "RF006", "[tool.retrofit] must be a table of keys."))
     found: dict[str, Any] = {}
     for key, value in table.items():
         if key not in _KEYS:
             near = difflib.get_close_matches(key, _KEYS, 1)
             hint = f" Did you mean {near[0]}?" if near else f" Known are {', '.join(_KEYS)}."
-            raise UserError(Problem(str(path), 0, 0, "RF006", f"[tool.retrofit] has the unknown key {key!r}.{hint}"))
+            raise UserError(
+                Problem(shown_path(path), 0, 0, "RF006", f"[tool.retrofit] has the unknown key {key!r}.{hint}")
+            )
         found[_KEYS[key]] = _typed(path, key, value)
     return path, found
 
@@ -140,7 +145,9 @@ def _typed(path: Path, key: str, value: object) -> object:
     if key not in ("inline", "output-dimensions") and isinstance(value, (str, int)) and not isinstance(value, bool):
         return str(value)
     wanted = {"inline": "true or false", "output-dimensions": 'a list such as ["fc=-1,-1,0"]'}.get(key, "a string")
-    raise UserError(Problem(str(path), 0, 0, "RF006", f"[tool.retrofit] {key} is {value!r}; it must be {wanted}."))
+    raise UserError(
+        Problem(shown_path(path), 0, 0, "RF006", f"[tool.retrofit] {key} is {value!r}; it must be {wanted}.")
+    )
 
 
 def _dimensions(entry: str) -> tuple[str, list[int]]:

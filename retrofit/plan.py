@@ -90,20 +90,34 @@ def _plan(source: Source, recipe: Recipe, options: Options, force: bool, survey_
         options.metric, options.mode, options.model, recipe.module_functions, recipe.provided, recipe.handover
     )
     script = survey(source, choices)
+    if script.other_models:
+        wrapped = ", ".join(f"`{name}`" for name in script.other_models)
+        message = f"--model {options.model} names none of the wrapped models: {wrapped}."
+        raise UserError(Problem(source.shown, 0, 0, "RF015", message))
     evaluator = Evaluator(recipe, options.for_rules(), inlining(recipe, script.index) if options.inline else {})
     outcome = evaluator.outcome(script)
     questions = sorted(set(outcome.questions), key=lambda problem: (problem.line, problem.column, problem.code))
+    if not questions:
+        try:
+            text = rewrite(script.index, outcome.edits)
+        except UserError as error:
+            questions = list(error.problems)
     if questions or survey_only:
         return Plan(script, outcome.edits, questions, outcome.notes)
-    text = rewrite(script.index, outcome.edits)
     _prove(source, script, outcome.edits, text, choices, evaluator)
     names = evaluator.context(script)
     save_name = str(names["save_name"])
     files = [] if text == source.text else [NewFile(path, source.data, source.encode(text))]
     notes = list(outcome.notes)
+    problems: list[Problem] = []
     for output in recipe.outputs:
         if evaluator.evaluate(output.when, names):
-            files += _output(output, path, recipe, script, options, save_name, force, notes)
+            try:
+                files += _output(output, path, recipe, script, options, save_name, force, notes)
+            except UserError as error:
+                problems += error.problems
+    if problems:
+        raise UserError(*problems)
     decisions = _decisions(script, options, save_name)
     return Plan(script, outcome.edits, [], notes, files, decisions, evaluator.render(recipe.next_steps, names).strip())
 
@@ -203,7 +217,9 @@ def _decisions(script: Script, options: Options, save_name: str) -> list[tuple[s
     found = [("checkpoints", save_name, options.origin("save_name") or "the script's own name, or its file name")]
     if script.score is not None:
         better = {"max": " (higher is better)", "min": " (lower is better)"}.get(script.score.direction, "")
-        found.append(("validation score", script.score.expression + better, script.score.evidence))
+        told = script.score.evidence
+        source = options.origin(told.removeprefix("--")) if told.startswith("--") else told
+        found.append(("validation score", script.score.expression + better, source))
     if script.optimizer is not None:
         kept = script.optimizer.keeps
         if kept:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import codecs
+import os
 import re
 import tokenize
 import warnings
@@ -178,7 +179,7 @@ def read_source(path: Path, shown: str) -> Source:
         raise UserError(Problem(shown, 0, 0, "RF001", f"cannot be read: {error.strerror}.")) from None
     if b"\0" in data:
         raise UserError(Problem(shown, 0, 0, "RF003", "is not a text file."))
-    return Source(path.resolve(), data, shown)
+    return Source(Path(os.path.realpath(path)), data, shown)
 
 
 def split_lines(text: str) -> list[str]:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from retrofit.errors import Problem, UserError
+from retrofit.errors import Problem, UserError, shown_path
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -27,4 +27,4 @@ def read_toml(path: Path, code: str) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UserError(Problem(str(path), 0, 0, code, f"is no valid TOML file: {error}")) from None
+        raise UserError(Problem(shown_path(path), 0, 0, code, f"is no valid TOML file: {error}")) from None

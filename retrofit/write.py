@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from retrofit.errors import Problem, UserError
+from retrofit.errors import Problem, UserError, shown_path
 from retrofit.plan import NewFile
 
 _JOURNAL = ".retrofit/undo.json"
@@ -57,7 +58,7 @@ def undo(script: Path, shown: str, force: bool = False) -> list[Path]:
         force: also where a file was changed since.
 
     Returns:
-        The files that were brought back or taken away.
+        The files that were brought back or taken away. New files stay while another script of the folder may need them.
 
     Raises:
         UserError: there is nothing to undo, a file was changed since, or one cannot be written; all are as they were.
@@ -69,8 +70,7 @@ def undo(script: Path, shown: str, force: bool = False) -> list[Path]:
         raise UserError(
             Problem(shown, 0, 0, "RF011", "there is nothing to undo: no apply to this script is on record.")
         )
-    shared = {name for other in records.values() for name in other}
-    mine = {name: entry for name, entry in record.items() if entry["before"] is not None or name not in shared}
+    mine = {name: entry for name, entry in record.items() if entry["before"] is not None or not records}
     changed = [name for name, entry in mine.items() if _digest_of(script.parent / name) != entry["after"]]
     if changed and not force:
         names = ", ".join(changed)
@@ -92,7 +92,8 @@ def _put(targets: Sequence[_Target]) -> None:
     """Make every file what it shall be, or leave all as they are."""
     made: list[Path] = []
     temporary: dict[Path, Path] = {}
-    before: list[_Target] = []
+    kept: dict[Path, Path | None] = {}
+    done: list[Path] = []
     here = targets[0].path
     try:
         for target in targets:
@@ -105,24 +106,51 @@ def _put(targets: Sequence[_Target]) -> None:
                 temporary[here] = _temporary(target)
         for target in targets:
             here = target.path
-            before.append(_now(here))
+            kept[here] = _kept(here)
             if target.data is None:
                 here.unlink(missing_ok=True)
             else:
                 os.replace(temporary[here], here)
-    except OSError as error:
+            done.append(here)
+    except BaseException as error:
+        for path in reversed(done):
+            original = kept.pop(path)
+            if original is None:
+                path.unlink(missing_ok=True)
+            else:
+                os.replace(original, path)
+        _forget(kept)
         for file in temporary.values():
             file.unlink(missing_ok=True)
-        for old in before:
-            if old.data is None:
-                old.path.unlink(missing_ok=True)
-            else:
-                old.path.write_bytes(old.data)
         for folder in made:
             (folder / ".gitignore").unlink(missing_ok=True)
             folder.rmdir()
+        if not isinstance(error, OSError):
+            raise
         message = f"cannot be written: {error.strerror or error}. Nothing was changed."
-        raise UserError(Problem(str(here), 0, 0, "RF010", message)) from None
+        raise UserError(Problem(shown_path(here), 0, 0, "RF010", message)) from None
+    _forget(kept)
+
+
+def _forget(kept: dict[Path, Path | None]) -> None:
+    for original in kept.values():
+        if original is not None:
+            original.unlink(missing_ok=True)
+
+
+def _kept(path: Path) -> Path | None:
+    """Keep a file under a second name beside it, from which it can be brought back even on a full disk."""
+    if path.is_dir():
+        raise IsADirectoryError(21, "a folder has its name", str(path))
+    if not path.exists():
+        return None
+    kept = path.with_name(f".{path.name}.kept")
+    kept.unlink(missing_ok=True)
+    try:
+        os.link(path, kept)
+    except OSError:
+        shutil.copy2(path, kept)
+    return kept
 
 
 def _temporary(target: _Target) -> Path:
@@ -140,10 +168,6 @@ def _temporary(target: _Target) -> Path:
         Path(name).unlink(missing_ok=True)
         raise
     return Path(name)
-
-
-def _now(path: Path) -> _Target:
-    return _Target(path, path.read_bytes() if path.is_file() else None, None)
 
 
 def _mode(file: NewFile) -> int:
@@ -182,7 +206,7 @@ def _read(journal: Path) -> dict[str, dict[str, dict[str, Any]]]:
         return {}
     except (OSError, ValueError, AttributeError, KeyError, TypeError):
         message = "is no record that can be read. Move it away; it may hold the originals of earlier applies."
-        raise UserError(Problem(str(journal), 0, 0, "RF014", message)) from None
+        raise UserError(Problem(shown_path(journal), 0, 0, "RF014", message)) from None
     return dict(data)
 
 

@@ -80,7 +80,6 @@ def test_help_lists_the_exit_codes_and_all_commands(folder: Folder) -> None:
         assert re.search(rf"\b{command} ", text.partition("Commands:")[2])
 
 
-@pytest.mark.xfail(strict=True, reason="the commands' first sentences are longer than the list has room for")
 def test_help_describes_each_command_in_whole_sentences(folder: Folder) -> None:
     listed = folder.run("--help").out.partition("Commands:")[2]
     assert "..." not in listed
@@ -187,11 +186,18 @@ def test_inspect_shows_open_questions_and_exits_with_0(folder: Folder) -> None:
 def test_inspect_json_holds_questions_and_notes_with_their_places(folder: Folder) -> None:
     folder.write("train.py", swapped(OPEN, ("Parallel(model)", "Parallel(model, find_unused_parameters=False)")))
     data = json.loads(folder.run("inspect", "train.py", "--json").out)
-    [question], [note] = data["questions"], data["notes"]
+    [question] = data["questions"]
+    assert data["notes"] == []  # about what would be written, which is open yet
+    answered = json.loads(folder.run("inspect", "train.py", "--json", "--mode", "max").out)
+    [note] = answered["notes"]
+    assert answered["questions"] == []
     for remark in (question, note):
         assert set(remark) == {"line", "column", "code", "message"}
-    assert question["code"] == "PAI105"
-    wrapped = next(n for n, line in enumerate(OPEN.splitlines(), 1) if "= DistributedDataParallel(" in line)
+    wrapped, scored = (
+        next(n for n, line in enumerate(OPEN.splitlines(), 1) if text in line)
+        for text in ("= DistributedDataParallel(", "quality = validate(")
+    )
+    assert (question["code"], question["line"], question["column"]) == ("PAI105", scored, 9)
     assert (note["code"], note["line"], note["column"]) == ("PAI009", wrapped, 13)
 
 
@@ -234,7 +240,6 @@ def test_apply_says_what_it_did_why_and_what_to_run_in_a_few_lines(folder: Folde
     assert out.splitlines()[-1].startswith("Train with: ./train_distributed.sh")
 
 
-@pytest.mark.xfail(strict=True, reason="changes() counts the empty text behind the last line end as a line")
 def test_apply_counts_the_lines_of_a_new_file_right(folder: Folder) -> None:
     folder.write("train.py", SCRIPT)
     said = re.search(r"wrote pai_distributed\.py \((\d+) lines\)", folder.run("apply", "train.py").out)
@@ -242,16 +247,7 @@ def test_apply_counts_the_lines_of_a_new_file_right(folder: Folder) -> None:
     assert int(said[1]) == len(folder.text("pai_distributed.py").splitlines())
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        "train.py",
-        pytest.param(
-            "deep/train.py",
-            marks=pytest.mark.xfail(strict=True, reason="the command is right in the script's folder only"),
-        ),
-    ],
-)
+@pytest.mark.parametrize("place", ["train.py", "deep/train.py"])
 def test_the_command_that_apply_names_can_be_run_where_apply_was_run(folder: Folder, place: str) -> None:
     folder.write(place, SCRIPT)
     command = folder.run("apply", place).out.splitlines()[-1].removeprefix("Train with: ").split()[0]
@@ -272,8 +268,7 @@ def test_a_second_apply_finds_nothing_to_do_and_touches_nothing(folder: Folder, 
     assert folder.run("apply", "train.py").code == 0
     before = folder.state()
     answer = folder.run("apply", "train.py")
-    assert (answer.code, answer.err) == (0, "")
-    assert "nothing to do" in answer.out
+    assert (answer.code, answer.out, answer.err) == (0, "train.py: nothing to do\n", "")
     assert folder.state() == before
 
 
@@ -294,7 +289,7 @@ def test_apply_takes_an_absolute_path_and_a_path_upwards(folder: Folder, monkeyp
     assert "nothing to do" in folder.run("apply", str(script)).out
 
 
-@pytest.mark.parametrize("name", ["my train.py", "it's.py", 'say "hi".py', "$HOME.py", "été.py", "a;b.py", "train"])
+@pytest.mark.parametrize("name", ["it's.py", 'été; "$HOME".py', "train"])
 def test_odd_script_names_work_from_apply_to_undo(folder: Folder, name: str) -> None:
     folder.write(f"odd folder/{name}", SCRIPT)
     assert folder.run("apply", f"odd folder/{name}").code == 0
@@ -369,61 +364,42 @@ def test_dry_run_after_apply_has_nothing_to_show(folder: Folder) -> None:
     assert "@@" not in answer.out
 
 
-def _no_final_newline(script: str) -> str:
-    return script.removesuffix("\n")
-
-
-NO_LINE_END = pytest.mark.xfail(strict=True, reason="IndexError in Source for a file without a last line end")
-SPLITLINES = pytest.mark.xfail(
-    strict=True, reason="diff() splits at form feeds and U+2028, which end no line for patch"
-)
-UNTABBED = pytest.mark.xfail(strict=True, reason="patch needs a tab behind a name with spaces in the diff's head")
-LATIN = pytest.mark.xfail(strict=True, reason="the diff is printed as UTF-8, whatever the file's encoding")
 CASES = [
     pytest.param("train.py", SCRIPT.encode(), id="plain"),
     pytest.param("a/b/train.py", SCRIPT.encode(), id="in a folder"),
     pytest.param("train.py", SCRIPT.replace("\n", "\r\n").encode(), id="CRLF"),
     pytest.param("train.py", b"\xef\xbb\xbf" + SCRIPT.encode(), id="BOM"),
     pytest.param("train.py", SCRIPT.replace("share of hits", "share of hits, é").encode(), id="UTF-8"),
-    pytest.param("train.py", SCRIPT.removesuffix("\n").encode(), id="no last line end", marks=NO_LINE_END),
-    pytest.param(
-        "train.py", SCRIPT.replace("import torch\n", "import torch  # a\fb\n", 1).encode(), id="FF", marks=SPLITLINES
-    ),
-    pytest.param("train.py", SCRIPT.replace("Train.", "Train\u2028ing.").encode(), id="U+2028", marks=SPLITLINES),
+    pytest.param("train.py", SCRIPT.removesuffix("\n").encode(), id="no last line end"),
+    pytest.param("train.py", SCRIPT.replace("import torch\n", "import torch  # a\fb\n", 1).encode(), id="FF"),
+    pytest.param("train.py", SCRIPT.replace("Train.", "Train\u2028ing.").encode(), id="U+2028"),
     pytest.param(
         "train.py",
         ("# -*- coding: latin-1 -*-\n" + SCRIPT.replace("Train.", "Entraîner.")).encode("latin-1"),
         id="latin-1",
-        marks=LATIN,
     ),
     pytest.param("my train.py", SCRIPT.encode(), id="spaces"),
     pytest.param("été/it's.py", SCRIPT.encode(), id="unicode and quote"),
 ]
 
 
-@pytest.mark.parametrize("tool", ["patch", "git"])
 @pytest.mark.parametrize(("name", "content"), CASES)
-def test_the_dry_runs_diff_gives_exactly_what_apply_writes(
-    folder: Folder, request: pytest.FixtureRequest, tool: str, name: str, content: bytes
-) -> None:
-    if shutil.which(tool) is None:
-        pytest.skip(f"{tool} is not installed")
-    if tool == "patch" and " " in name:
-        request.applymarker(UNTABBED)
+def test_the_dry_runs_diff_gives_exactly_what_apply_writes(folder: Folder, name: str, content: bytes) -> None:
     folder.write(name, content)
     answer = folder.run("apply", "--dry-run", name)
     assert answer.code == 0
-    patched = folder.path.parent / "patched"
-    shutil.copytree(folder.path, patched)
-    command = ["patch", "-p1", "--binary", "--batch", "--fuzz=0"] if tool == "patch" else ["git", "apply", "-"]
-    subprocess.run(command, cwd=patched, input=answer.raw, check=True, capture_output=True)
+    tools = {"patch": ["patch", "-p1", "--binary", "--batch", "--fuzz=0"], "git": ["git", "apply", "-"]}
+    patched = {tool: folder.path.parent / tool for tool in tools if shutil.which(tool)}
+    for tool, copy in patched.items():
+        shutil.copytree(folder.path, copy)
+        subprocess.run(tools[tool], cwd=copy, input=answer.raw, check=True, capture_output=True)
     assert folder.run("apply", name).code == 0
-    assert Folder(patched).names() == folder.names()
-    for file in folder.names():
-        assert (patched / file).read_bytes() == (folder.path / file).read_bytes()
+    for copy in patched.values():
+        assert Folder(copy).names() == folder.names()
+        for file in folder.names():
+            assert (copy / file).read_bytes() == (folder.path / file).read_bytes()
 
 
-@pytest.mark.xfail(strict=True, reason="the diff has no git header, so no `new file mode 100755`")
 def test_the_dry_runs_diff_makes_the_launcher_executable(folder: Folder) -> None:
     folder.write("train.py", SCRIPT)
     diff = folder.run("apply", "--dry-run", "train.py").raw
@@ -444,7 +420,16 @@ def test_a_note_goes_to_stderr_so_that_the_diff_stays_a_diff(folder: Folder) -> 
     folder.write("train.py", swapped(SCRIPT, ("Parallel(model)", "Parallel(model, find_unused_parameters=False)")))
     answer = folder.run("apply", "--dry-run", "train.py")
     assert re.fullmatch(r"train\.py:\d+:13: PAI009 find_unused_parameters was False; .*\n", answer.err)
-    assert answer.out.startswith("--- a/train.py\n")
+    assert answer.out.startswith("diff --git a/train.py b/train.py\n--- a/train.py\n+++ b/train.py\n")
+
+
+def test_a_note_is_said_once_when_something_is_written(folder: Folder) -> None:
+    folder.write("train.py", SCRIPT)
+    folder.run("apply", "train.py")
+    folder.write("train_distributed.sh", folder.text("train_distributed.sh") + "# mine\n")
+    for mode in ("--check", "--dry-run"):
+        answer = folder.run("apply", "train.py", mode)
+        assert (answer.code, answer.out, answer.err) == (0, "train.py: nothing to do\n", "")
 
 
 # ---- rule
@@ -526,6 +511,7 @@ def test_a_users_rule_with_a_known_code_takes_its_place(folder: Folder) -> None:
         (RULE.replace('"insert-before"', '"banana"'), "banana"),
         (RULE.replace("not site", "not not ("), "MY001"),
         (RULE.replace('print("hello")', "{{ banana }}"), "banana"),
+        (RULE.replace('print("hello")', 'print("hello"'), "no Python"),
     ],
 )
 def test_a_broken_rule_is_one_line_and_exit_2(folder: Folder, content: str, seen: str) -> None:
@@ -540,15 +526,6 @@ def test_a_broken_rule_is_one_line_and_exit_2(folder: Folder, content: str, seen
     assert folder.state() == before
 
 
-@pytest.mark.xfail(strict=True, reason="a template that writes what is no Python leaves as a LibCST traceback")
-def test_a_rule_that_writes_no_python_is_one_line_and_exit_2(folder: Folder) -> None:
-    folder.write("mine/hello.toml", RULE.replace('print("hello")', 'print("hello"'))
-    folder.write("train.py", SCRIPT)
-    answer = folder.run("apply", "train.py", "--rules", "mine")
-    assert answer.code == 2
-    assert len(answer.lines) == 1
-
-
 @pytest.mark.parametrize("command", [["rule"], ["apply", "train.py"], ["inspect", "train.py"]], ids=" ".join)
 def test_a_missing_rules_folder_is_one_line_and_exit_2(folder: Folder, command: list[str]) -> None:
     folder.write("train.py", SCRIPT)
@@ -561,15 +538,7 @@ def test_a_missing_rules_folder_is_one_line_and_exit_2(folder: Folder, command: 
 # ---- mistakes of our own
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        "EngineError",
-        pytest.param(
-            "IndexError", marks=pytest.mark.xfail(strict=True, reason="only EngineError is caught: a traceback, exit 1")
-        ),
-    ],
-)
+@pytest.mark.parametrize("error", ["EngineError", "IndexError"])
 def test_a_mistake_of_retrofit_exits_with_123_and_no_traceback(tmp_path: Path, error: str) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     code = (

