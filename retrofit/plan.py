@@ -101,6 +101,8 @@ def _plan(source: Source, recipe: Recipe, options: Options, force: bool, survey_
         try:
             text = rewrite(script.index, outcome.edits)
         except UserError as error:
+            if not survey_only:
+                raise
             questions = list(error.problems)
     if questions or survey_only:
         return Plan(script, outcome.edits, questions, outcome.notes)

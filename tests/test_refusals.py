@@ -319,7 +319,7 @@ def test_one_line_says_what_was_seen_and_what_answers_it(folder: Folder, case: C
 
 @pytest.mark.parametrize(
     "case",
-    [param for param in _cases() if param.id not in ("no optimizer", "no backward")],  # type: ignore[attr-defined]
+    [pytest.param(case, id=name) for name, case in CASES.items() if name not in ("no optimizer", "no backward")],
 )
 def test_the_position_is_that_of_what_was_seen(folder: Folder, case: Case) -> None:
     [line] = refused(folder, case.text)
