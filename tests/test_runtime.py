@@ -454,11 +454,20 @@ def test_save_name(helper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- Small parts -------------------------------------------------------------------------------------------
 
 
-def test_settings_exist(helper: ModuleType) -> None:
+def test_settings_exist(helper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """The library takes settings that it does not know, and ignores them."""
-    names = re.findall(r"GPA\.pc\.set_(\w+)\(", HELPER.read_text())
-    assert "find_best_lr" in names
-    assert [name for name in names if not hasattr(helper.GPA.pc, f"get_{name}")] == []
+    monkeypatch.setattr(helper.GPA.pc, "_manually_set_keys", set())
+    helper.configure_library()
+    assert helper.GPA.pc._manually_set_keys == {
+        "configuration_confirmed",
+        "unwrapped_modules_confirmed",
+        "testing_dendrite_capacity",
+        "find_best_lr",
+        "use_cuda",
+        "device",
+    }
+    named = re.findall(r"GPA\.pc\.set_(\w+)\(", HELPER.read_text())
+    assert [name for name in named if not hasattr(helper.GPA.pc, f"get_{name}")] == []
 
 
 def test_gradients_are_filled_only_on_demand(helper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
