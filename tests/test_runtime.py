@@ -578,6 +578,17 @@ def test_output_dimensions_of_an_unknown_layer(helper: ModuleType, capsys: pytes
     assert "Output dimensions of encoder: no such perforated layer" in capsys.readouterr().err
 
 
+def test_gradients_are_filled_where_the_model_is_not_in_scope(
+    perforate: Callable[..., Any], helper: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2)), None)
+    monkeypatch.setenv("PAI_PREFILL_GRADIENTS", "1")
+    helper.fill_missing_gradients()
+    assert [p.grad is not None for p in model.parameters() if p.requires_grad] == [True] * len(list(model.parameters()))
+
+
 def test_goes_on_after_a_backward_pass_of_something_else(perforate: Callable[..., Any], helper: ModuleType) -> None:
     import torch
 

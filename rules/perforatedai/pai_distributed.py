@@ -42,6 +42,7 @@ _pai_almost_zero = 1e-12
 _pai_unusable_scores = 0
 _pai_found_dimensions: dict[str, list[int]] = {}
 _pai_exit_status: int | None = None
+_pai_model: torch.nn.Module | None = None
 
 
 def take_options() -> None:
@@ -151,6 +152,8 @@ def load_latest_switch(
     Raises:
         SystemExit: status 1, with a message: no initialisation run, or one with another model.
     """
+    global _pai_model
+    _pai_model = model
     save = GPA.pc.get_save_name()
     if initializing():
         _pai_set_output_dimensions(model, output_dimensions or {})
@@ -177,7 +180,7 @@ def load_latest_switch(
             _pai_say(f"{path} cannot be read ({error}); falling back to the one before it")
             continue
         device = _pai_device(model)  # the library moves the model to its own
-        model = UPA.load_system(model, folder, f"switch_{number}", True)
+        _pai_model = model = UPA.load_system(model, folder, f"switch_{number}", True)
         _pai_say(f"Loaded {path}")
         return model.to(device)
     _pai_say(f"Starting from the beginning: {folder} has no switch_N.pt that can be read")
@@ -206,14 +209,19 @@ def without_wrapper(model: torch.nn.Module) -> torch.nn.Module:
     return model
 
 
-def fill_missing_gradients(model: torch.nn.Module) -> None:
+def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:
     """Give every trainable parameter a gradient before the backward pass, where that is needed.
 
     That is with Perforated Backpropagation, or if PAI_PREFILL_GRADIENTS=1. `find_unused_parameters=True` does
     otherwise; zeros cost time and let weight decay pull on parameters that should rest (measured).
+
+    Args:
+        model: the model, wrapped or not; None, where it is not in scope, for that of `load_latest_switch`.
     """
     if not GPA.pc.get_perforated_backpropagation() and os.environ.get("PAI_PREFILL_GRADIENTS") != "1":
         return
+    model = _pai_model if model is None else model
+    assert model is not None
     for parameter in model.parameters():
         if parameter.requires_grad and parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
