@@ -131,6 +131,16 @@ def runs(pid: int) -> bool:
     return not state.strip().startswith("Z") and bool(state.strip())
 
 
+@pytest.fixture(autouse=True, scope="module")
+def heed_signals() -> Iterator[None]:
+    """Start processes that heed every signal, also where the tests themselves run under nohup or in the background."""
+    defaults = {signal.SIGINT: signal.default_int_handler}
+    before = {number: signal.signal(number, defaults.get(number, signal.SIG_DFL)) for number in STATUS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 class Run:
     """One project folder with a launch script, a user's working folder, and the processes started from them."""
 
