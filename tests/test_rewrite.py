@@ -14,6 +14,7 @@ from retrofit.edits import ORIGINAL, Edit
 from retrofit.errors import EngineError, UserError
 from retrofit.rewrite import rewrite
 from retrofit.source import split_lines
+from tests.conftest import SCRIPT, swapped
 from tests.helpers import code, edited, index_of, plan_of, rewritten
 
 Change = tuple[str, str, str]
@@ -702,3 +703,12 @@ def test_local_rank_gets_its_other_spelling(tmp_path: Path) -> None:
 def test_no_other_spelling_is_added(tmp_path: Path, options: str) -> None:
     changed = changed_by(tmp_path, ('parser.add_argument("--lr"', f"parser.add_argument({options}"))
     assert "SUPPRESS" not in changed
+
+
+def test_keyword_that_comes_through_a_mapping_is_not_given_twice(tmp_path: Path) -> None:
+    script = swapped(SCRIPT, ("DistributedDataParallel(model)", "DistributedDataParallel(model, **options)"))
+    given = swapped(script, ("    model = nn.", "    options = dict(find_unused_parameters=True)\n    model = nn."))
+    assert "**options, find_unused_parameters=True)" in plan_of(tmp_path, script).files[0].after.decode()
+    plan = plan_of(tmp_path, given)
+    assert "DistributedDataParallel(model, **options)" in plan.files[0].after.decode()
+    assert any("through **" in note.message for note in plan.notes)

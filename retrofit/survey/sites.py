@@ -161,6 +161,11 @@ class Wrapper(Site):
         return None
 
     @property
+    def spread(self) -> bool:
+        """Whether keyword arguments come from a mapping, `**kwargs`."""
+        return any(arg.star == "**" for arg in self.call.args)
+
+    @property
     def unwrapped(self) -> str:
         """The code of the model as this statement leaves it, but not wrapped."""
         return (self.operand if self.module else self.target + self.moved) + self.chain
