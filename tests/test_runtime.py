@@ -512,16 +512,16 @@ def test_unwrap(helper: ModuleType) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(2, 2))
     assert helper._pai_unwrap(model) is model
     assert helper._pai_unwrap(torch.nn.DataParallel(model)) is model
-    compiled: torch.nn.Module = torch.compile(model)  # type: ignore[assignment]
+    compiled: Any = torch.compile(model)
     assert helper._pai_unwrap(torch.nn.DataParallel(compiled)) is model
 
 
 def test_tracker_state_joins_what_the_model_ignores(helper: ModuleType) -> None:
     import torch
 
-    model = torch.nn.Sequential(torch.nn.BatchNorm1d(2))
+    model: Any = torch.nn.Sequential(torch.nn.BatchNorm1d(2))
     model.register_buffer("tracker_string", torch.zeros(0))
-    model._ddp_params_and_buffers_to_ignore = ["0.running_mean"]  # type: ignore[assignment]
+    model._ddp_params_and_buffers_to_ignore = ["0.running_mean"]
     helper.keep_tracker_state_local(model)
     assert model._ddp_params_and_buffers_to_ignore == ["0.running_mean", "tracker_string"]
 
