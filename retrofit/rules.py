@@ -121,13 +121,13 @@ class Recipe:
     outputs: tuple[Output, ...] = ()
     next_steps: str = ""
 
-    @property
+    @cached_property
     def helper_source(self) -> str:
         """The text of the helper module, "" where the recipe has none."""
         names = [output.template for output in self.outputs if output.path.endswith(".py")]
         return (self.folder / names[0]).read_text(encoding="utf-8") if names else ""
 
-    @property
+    @cached_property
     def provided(self) -> frozenset[str]:
         """The full names of the functions in the helper module."""
         module = next((output.path.removesuffix(".py") for output in self.outputs if output.path.endswith(".py")), "")

@@ -25,7 +25,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Origin:
-    """An expression at which a value is made, with the names that it was bound to on the way.
+    """An expression at which a value is made.
 
     Attributes:
         node: the expression, a constructor's call in most cases.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import cache, cached_property
 
 import libcst as cst
 
@@ -53,6 +53,7 @@ class Statement:
     Attributes:
         siblings: the statements of the block it stands in, itself included.
         parent: the compound statement that holds its block, None at module level.
+        order: how many statements of the file begin before it.
         crowded: whether it shares its line with another statement (`if x: a`, `a; b`).
     """
 
@@ -61,6 +62,7 @@ class Statement:
     parent: Statement | None
     siblings: list[Statement]
     index: int
+    order: int
     crowded: bool = False
 
     @property
@@ -189,7 +191,7 @@ class Index:
             self.parents[node] = source.module
         self.body = self._block(source.module.body, self.scope, None)
 
-    @property
+    @cached_property
     def bound_names(self) -> set[str]:
         """Every name that is assigned, or is a parameter, anywhere in the file."""
         names = {binding.target for binding in self.bindings}
@@ -235,7 +237,7 @@ class Index:
         siblings: list[Statement] = []
         assert isinstance(body, (list, tuple))
         for node in body:
-            statement = Statement(node, scope, parent, siblings, len(siblings), crowded)
+            statement = Statement(node, scope, parent, siblings, len(siblings), len(self.statements), crowded)
             siblings.append(statement)
             self.statements.append(statement)
             self._statement_of[node] = statement

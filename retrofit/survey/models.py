@@ -40,7 +40,9 @@ def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> li
     wrapped_in_place = [w for w in wrappers if not w.module]
     if wrapped_in_place:
         return [_built_in_wrapper(wrapper, flow) for wrapper in wrapped_in_place]
-    statements = sorted({index.statement(o.node) for o in _builders(origins, flow)}, key=index.statements.index)
+    statements = sorted(
+        {index.statement(o.node) for o in _builders(origins, flow)}, key=lambda statement: statement.order
+    )
     if not statements:
         return []
     joint = meeting(statements)
@@ -68,7 +70,6 @@ def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> li
 
 def disorder(models: list[Model], optimizers: list[Optimizer], flow: Flow) -> str:
     """Return why perforating the model where it is built would not do, "" where it would."""
-    index = flow.index
     for model in models:
         root = model.target.partition(".")[0]
         if root != "self" and root not in flow.variable(root, model.scope)[0].names:
@@ -77,15 +78,14 @@ def disorder(models: list[Model], optimizers: list[Optimizer], flow: Flow) -> st
             here, there = optimizer.statement, model.statement
             if model.side == "before" and here.scope is not there.scope and not model.in_wrapper:
                 return f"the model is a parameter at line {model.line}, the optimizer is built at line {optimizer.line}"
-            early = index.statements.index(here) <= index.statements.index(there)
+            early = here.order <= there.order
             if here.scope is there.scope and early and model.side == "after":
                 return (
                     f"the optimizer at line {optimizer.line} is built before the model is finished at line {model.line}"
                 )
-    paths = {id(part) for model in models for part in model.statement.path}
     if len(models) > 1 and len({id(model.statement.siblings) for model in models}) < len(models):
         return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
-    if len(models) > 1 and len({id(model.scope) for model in models}) > 1 and paths:
+    if len({id(model.scope) for model in models}) > 1:
         return f"the model is built in several functions, at lines {', '.join(str(model.line) for model in models)}"
     return ""
 
@@ -97,7 +97,7 @@ def _builders(origins: set[Origin], flow: Flow) -> set[Origin]:
     optimizer was built.
     """
     index = flow.index
-    optimizers = [index.statement(c) for c in index.calls if index.qualified(c.func).startswith("torch.optim.")]
+    optimizers = _optimizer_statements(index)
     found: set[Origin] = set()
     for origin in origins:
         if isinstance(origin.node, (cst.Name, cst.Attribute)):
@@ -108,13 +108,17 @@ def _builders(origins: set[Origin], flow: Flow) -> set[Origin]:
             found.update(inside)
         else:
             found.add(origin)
-    first = {o: index.statements.index(index.statement(o.node)) for o in found}
     built = {o for o in found if not _takes_model(o, flow, origins)}
     if not built or built == found:
         return found
     scopes = {index.scope_of(o.node) for o in built}
-    used = [index.statements.index(s) for s in optimizers if s.scope in scopes]
-    return {o for o in found if o in built or not used or first[o] < min(used)}
+    used = [statement.order for statement in optimizers if statement.scope in scopes]
+    return {o for o in found if o in built or not used or index.statement(o.node).order < min(used)}
+
+
+def _optimizer_statements(index: Index) -> list[Statement]:
+    """Return the statements that use torch.optim, after which the model's layers have their names for good."""
+    return [index.statement(call) for call in index.calls if index.qualified(call.func).startswith("torch.optim.")]
 
 
 def _takes_model(origin: Origin, flow: Flow, origins: set[Origin]) -> bool:
@@ -147,7 +151,7 @@ def _finished(index: Index, built: Statement, target: str, wrappers: list[Wrappe
     was written by a training with dendrites.
     """
     used = {wrapper.statement for wrapper in wrappers}
-    used.update(index.statement(c) for c in index.calls if index.qualified(c.func).startswith("torch.optim."))
+    used.update(_optimizer_statements(index))
     used.update(index.statement(c) for c in index.calls if wrapper_kind(index, c))
     used.update(b.statement for b in index.bindings if dotted(b.value) == target)
     finished = built
@@ -194,7 +198,7 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
             continue
         if any(loop.statement in statement.path for loop in loops):
             continue
-        if not any(index.statements.index(m.statement) < index.statements.index(statement) for m in models):
+        if not any(model.statement.order < statement.order for model in models):
             continue
         for part in statement.path:
             if isinstance(part.node, cst.If) and part.scope is statement.scope and is_resume(index, part):
