@@ -46,3 +46,11 @@ class UserError(Exception):
 
 class EngineError(Exception):
     """A mistake of retrofit itself, found by its own proofs: exit code 123, nothing written."""
+
+
+class Interrupted(BaseException):
+    """A signal asked to stop, and everything that was begun is tidied up: exit code 128 and its number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
