@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from retrofit import __version__
-from retrofit.errors import EngineError, Problem, UserError, shown_path
+from retrofit.errors import EngineError, Interrupted, Problem, UserError, shown_path
 
 if TYPE_CHECKING:
     from retrofit.plan import Plan
@@ -34,6 +34,9 @@ def _guarded(command: _F) -> _F:
             for problem in error.problems:
                 click.echo(str(problem), err=True)
             code = QUESTION
+        except Interrupted as signal:
+            click.echo("Stopped. Nothing of it is left.", err=True)
+            code = 128 + signal.number
         except EngineError as error:
             click.echo(f"retrofit failed its own check, and changed nothing: {error}", err=True)
             click.echo(
@@ -95,6 +98,9 @@ def _recipe_options(command: _F) -> _F:
     return command
 
 
+_PYTHON = click.option(
+    "--python", metavar="PROGRAM", help="The Python that trains. [default: retrofit's own if it has torch, else PATH's]"
+)
 _SCRIPT = click.argument("script", type=click.Path(path_type=Path), metavar="SCRIPT")
 
 
@@ -194,6 +200,127 @@ def apply(script: Path, dry_run: bool, check: bool, rules: Path | None, force: b
     write_files(plan.script.index.source.path, plan.files)
     click.echo(report.summary(plan, shown))
     return OK
+
+
+@main.command()
+@_SCRIPT
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS]")
+@click.option(
+    "--simulate-gpus",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Run on N GPUs simulated on the CPU. [default: 2, where torch sees fewer than 2 GPUs; else 2 real ones]",
+)
+@click.option(
+    "--max-batches", type=click.IntRange(min=1), metavar="K", default=4, show_default=True, help="Batches of an epoch."
+)
+@click.option(
+    "--max-rounds",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=10,
+    show_default=True,
+    help="Rounds before giving up.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    default=300,
+    show_default=True,
+    help="How long a round may go without a batch, a step or a line of output before it counts as hanging.",
+)
+@_PYTHON
+@click.option("--as-is", is_flag=True, help="Run SCRIPT as it stands. [default: where it is retrofitted already]")
+@click.option(
+    "--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the copy that trained in DIR. [default: none]"
+)
+@click.option(
+    "--launcher",
+    type=click.Choice(["torchrun", "launch", "python"]),
+    help="As for apply. [default: as the script shows]",
+)
+@_recipe_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON. [default: text]")
+@_guarded
+def verify(
+    script: Path,
+    arguments: tuple[str, ...],
+    simulate_gpus: int | None,
+    max_batches: int,
+    max_rounds: int,
+    timeout: float,
+    python: str | None,
+    as_is: bool,
+    keep: Path | None,
+    rules: Path | None,
+    as_json: bool,
+    **chosen: Any,
+) -> int:
+    """Prove that SCRIPT trains when it is rewritten: run it, restarts and all.
+
+    A copy of the project is rewritten and trained with the real perforatedai in its capacity test, from initialisation
+    over every restart to completion. Your files stay as they are. ARGUMENTS are those of SCRIPT.
+
+    Exit codes: 0 proven; 1 disproven; 2 could not be tried, or a question of apply.
+    """
+    from retrofit.interpreter import find_python
+    from retrofit.options import load_options
+    from retrofit.verify.progress import Progress
+    from retrofit.verify.report import to_json, to_text
+    from retrofit.verify.verdict import Request
+    from retrofit.verify.verdict import verify as run_trial
+
+    request = Request(
+        script=script,
+        shown=str(script),
+        arguments=arguments,
+        python=find_python(python),
+        gpus=simulate_gpus or 2,
+        simulate=simulate_gpus is not None,
+        as_is=as_is,
+        max_batches=max_batches,
+        max_rounds=max_rounds,
+        timeout=timeout,
+        keep=keep,
+    )
+    with Progress() as progress:
+        verdict = run_trial(request, _recipe(rules), load_options(script, chosen), progress.ended)
+    click.echo(to_json(verdict) if as_json else to_text(verdict))
+    return OK if verdict.failure is None else FOUND
+
+
+@main.command()
+@_PYTHON
+@click.option(
+    "--ranks",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes to try. [default: one on each visible GPU, at least 2]",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    default=120,
+    show_default=True,
+    help="How long the imports may take, and then the process group.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON. [default: text]")
+@_guarded
+def doctor(python: str | None, ranks: int | None, timeout: float, as_json: bool) -> int:
+    """Say whether this machine can train so, and what to do where it cannot.
+
+    It looks at the Python that trains, GPUs, environment, ports and memory, and starts a real process group.
+
+    Exit codes: 0 no problem; 1 a problem; 2 the Python does not exist.
+    """
+    from retrofit.doctor import examine, exit_code, to_json, to_text
+    from retrofit.interpreter import find_python
+
+    findings = examine(find_python(python), ranks, timeout, _recipe(None).proven)
+    click.echo(to_json(findings) if as_json else to_text(findings))
+    return exit_code(findings)
 
 
 @main.command()

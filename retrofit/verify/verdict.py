@@ -1,0 +1,221 @@
+"""Verify a script: decide what to run, run it in a copy of its project, and judge what was seen."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from retrofit.errors import Problem, UserError
+from retrofit.interpreter import Interpreter, look_at
+from retrofit.options import Options
+from retrofit.plan import Plan, make_plan
+from retrofit.rules import Recipe
+from retrofit.verify import causes, processes
+from retrofit.verify.judge import Check, Training, first_error, judge, summary
+from retrofit.verify.record import Round
+from retrofit.verify.scratch import copy_project
+from retrofit.verify.trial import Limits, Trial
+
+#: Errors by which a script says that it lacks something that nobody but its user can know about.
+_LACKING = frozenset(
+    {
+        "FileNotFoundError",
+        "NotADirectoryError",
+        "ConnectionError",
+        "URLError",
+        "HTTPError",
+        "gaierror",
+        "OfflineModeIsEnabled",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to verify, and how.
+
+    Attributes:
+        script: the entry script.
+        shown: how messages name it.
+        arguments: the script's own arguments.
+        python: the Python that trains.
+        gpus: the number of GPUs, and of processes for DistributedDataParallel.
+        simulate: simulate the GPUs also where there are enough.
+        as_is: run the script as it stands, without applying the recipe.
+        max_batches: after how many batches each data loader ends.
+        max_rounds: after how many rounds to give up.
+        timeout: after how many seconds without a sign of life a round counts as hanging.
+        keep: a new folder in which the copy of the project and all records stay; None to leave nothing.
+    """
+
+    script: Path
+    shown: str
+    arguments: tuple[str, ...]
+    python: str
+    gpus: int
+    simulate: bool
+    as_is: bool
+    max_batches: int
+    max_rounds: int
+    timeout: float
+    keep: Path | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of it.
+
+    Attributes:
+        request: what was asked.
+        applied: whether the recipe was applied; else the script ran as it stands.
+        limits: how it was run.
+        interpreter: what trained.
+        training: what was seen.
+        checks: what that proves or disproves.
+        seconds: how long it took.
+    """
+
+    request: Request
+    applied: bool
+    limits: Limits
+    interpreter: Interpreter
+    training: Training
+    checks: list[Check]
+    seconds: float
+
+    @property
+    def failure(self) -> Check | None:
+        """The failed check that best says why; None where the script is proven."""
+        return next((check for check in self.checks if check.result == "failed"), None)
+
+
+def verify(request: Request, recipe: Recipe, options: Options, told: Callable[[Round], None]) -> Verdict:
+    """Verify a script.
+
+    Args:
+        request: what to verify.
+        recipe: the recipe to apply.
+        options: the user's choices for it.
+        told: called with every round that has ended, the initialisation first.
+
+    Raises:
+        UserError: it could not be tried, and why; or the recipe cannot be applied.
+        Interrupted: a signal asked to stop; no process and no file is left.
+    """
+    started = time.monotonic()
+    plan, applied = _plan(request, recipe, options)
+    interpreter = _interpreter(request)
+    simulate = request.simulate or interpreter.gpus < request.gpus
+    limits = Limits(request.gpus, simulate, request.max_batches, request.max_rounds, request.timeout)
+    with processes.interruptible() as check:
+        folder = Path(tempfile.mkdtemp(prefix="retrofit-"))
+        try:
+            scratch = copy_project(request.script, folder / "copy")
+            for file in plan.files if applied else ():
+                target = scratch.project / file.path.relative_to(scratch.original)
+                target.unlink(missing_ok=True)  # it may be a link
+                target.write_bytes(file.after)
+            trial = Trial(interpreter.path, request.arguments, limits, scratch, folder, told, check)
+            if plan.script.kind == "ddp":
+                launcher = scratch.script.parent / _launcher(recipe)
+                if not launcher.is_file():
+                    message = (
+                        f"cannot be tried as it stands: {launcher.name} is not beside it. `retrofit apply` writes it."
+                    )
+                    raise _untried(request, message)
+                training = trial.train_ddp(launcher)
+            else:
+                training = trial.train_dp()
+            _raise_if_untried(request, trial, training, plan, applied)
+            checks = judge(training)
+            return Verdict(request, applied, limits, interpreter, training, checks, time.monotonic() - started)
+        finally:
+            if request.keep is not None:
+                shutil.copytree(folder, request.keep, symlinks=True)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _plan(request: Request, recipe: Recipe, options: Options) -> tuple[Plan, bool]:
+    """The plan of an apply, and whether it is to be carried out."""
+    survey = make_plan(request.script, request.shown, recipe, options, survey_only=True)
+    retrofitted = any(survey.script.calls(name.rpartition(".")[2]) for name in recipe.provided)
+    if request.as_is or retrofitted:
+        if not survey.script.kind:
+            raise _untried(request, "cannot be tried: it wraps no model in DistributedDataParallel or DataParallel.")
+        return survey, False
+    plan = make_plan(request.script, request.shown, recipe, options, force=True)
+    if plan.questions:
+        raise UserError(*plan.questions)
+    return plan, True
+
+
+def _launcher(recipe: Recipe) -> str:
+    return next(output.path for output in recipe.outputs if output.launcher)
+
+
+def _interpreter(request: Request) -> Interpreter:
+    found = look_at(request.python)
+    for package in ("torch", "perforatedai"):
+        if not getattr(found, package):
+            message = (
+                f"cannot be tried: {package} is not installed for {found.path} (Python {found.version}). "
+                "--python names another Python; `retrofit doctor` says what is missing."
+            )
+            raise _untried(request, message)
+    return found
+
+
+def _untried(request: Request, message: str) -> UserError:
+    return UserError(Problem(request.shown, 0, 0, "RF018", message))
+
+
+def _raise_if_untried(request: Request, trial: Trial, training: Training, plan: Plan, applied: bool) -> None:
+    """Raise UserError where the script failed for a reason of its own, which says nothing of the rewriting."""
+    last = (training.initial, *training.rounds)[-1]
+    for _, event in last.all("original"):
+        message = f"cannot be tried: it changes {event['path']}, which verify keeps as it is. Give it a relative path."
+        raise _untried(request, f"{message} ({event['place']})")
+    if any(one.epochs for one in training.rounds) and not any(one.all("step") for one in training.rounds):
+        batches = f"in the {request.max_batches} batches of an epoch no optimizer makes a step"
+        raise _untried(request, f"cannot be tried: {batches}. Raise --max-batches.")
+    if last.ended != "failed" or len(training.rounds) > 1 or last.epochs:
+        return
+    reason = _reason(last)
+    if not reason and applied and last is training.initial:
+        before = next((file.before for file in plan.files if file.path == plan.script.index.source.path), None)
+        if before is not None:
+            alone = plan.script.kind == "dp" or bool(plan.script.spawns)
+            unchanged, output = trial.run_unchanged(before, alone)
+            if output:
+                reason = f"before its rewriting it does not run here either. {_said(unchanged) or output[:300]}"
+    if reason:
+        raise _untried(request, f"cannot be tried: {reason}")
+
+
+def _reason(last: Round) -> str:
+    """Why a round failed, where that is the script's own affair; else ""."""
+    usage = [line for line in last.output.splitlines() if line.startswith("usage: ") or ": error: " in line]
+    if usage and not last.all("perforated"):
+        return f"it wants other arguments; they come after `--`. {usage[-1].strip()}"
+    found = first_error(last)
+    if found is None or causes.cause(f"{found[1]['error']}: {found[1]['message']}"):
+        return ""
+    kind = found[1]["error"]
+    if kind == "NotSimulated":
+        return f"it needs a real GPU. {_said(last)}"
+    if kind in ("ModuleNotFoundError", "ImportError"):
+        return f"it needs a package that is not there. {_said(last)}"
+    return f"it needs what is not there. {_said(last)}" if kind in _LACKING else ""
+
+
+def _said(one: Round) -> str:
+    found = first_error(one)
+    if found is None:
+        return ""
+    event = found[1]
+    said = summary(event)
+    return said + (f" ({event['place']})" if event["place"] else "")

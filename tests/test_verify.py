@@ -1,0 +1,349 @@
+"""What `retrofit verify` concludes from what it has seen, and how it keeps the user's project as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retrofit.verify.causes import between_ranks, cause, trap
+from retrofit.verify.judge import Check, Training, judge
+from retrofit.verify.record import Event, Round, cut_rounds, read_events
+from retrofit.verify.scratch import copy_project
+
+# ---- judging ---------------------------------------------------------------------------------------------------------
+
+
+def _round(number: int, *, ended: str = "restructured", ranks: int = 2, **changes: Any) -> Round:
+    """A round of one epoch of one step in which everything is as it should be."""
+    one = Round(
+        f"round {number}",
+        ranks={rank: _events(rank) for rank in range(ranks)},
+        loaded=f"switch_{2 * number - 2}" if number > 1 else "",
+        switch=f"switch_{2 * number}" if ended == "restructured" else "",
+        ended=ended,
+    )
+    for name, value in changes.items():
+        setattr(one, name, value)
+    return one
+
+
+def _events(rank: int) -> list[Event]:
+    handover = {"number": 1, "score": 0.5, "left_out": [], "parameters": 7, "buffers": {"bn.count": 1}, "steps": 1}
+    events: list[Event] = [
+        {"kind": "wrapper", "place": "train.py:1", "finds_unused": True, "broadcasts_records": False},
+        {"kind": "optimizer", "optimizer": "SGD", "scheduler": "StepLR", "rates": [0.1], "place": "train.py:2"},
+        {"kind": "step", "number": 1, "digest": 5, "rates": [0.1]},
+        {"kind": "handover", "place": "train.py:9", "idle_schedulers": [], **handover},
+        {"kind": "score", "score": 0.5, "restructured": True, "complete": False, "rates": [0.1], "expected": [0.1]},
+    ]
+    return [{**event, "process": 100 + rank, "rank": rank, "time": float(at)} for at, event in enumerate(events)]
+
+
+def _training(*rounds: Round, kind: str = "ddp", complete: bool = True) -> Training:
+    initialized = {"kind": "initialized", "steps": 0, "process": 1, "rank": 0, "time": 0.0}
+    perforated = {"kind": "perforated", "layers": 3, "place": "train.py:1", "process": 1, "rank": 0, "time": 0.0}
+    initial = Round("initialisation", ranks={0: [perforated, initialized]}, ended="initialised")
+    return Training(kind, initial, list(rounds), complete, max_rounds=10)
+
+
+def _proven() -> list[Round]:
+    last = _round(3, ended="complete")
+    last.ranks[0].append({"kind": "loaded", "name": "best_model", "different": [], "rank": 0, "time": 9.0})
+    return [_round(1), _round(2), last]
+
+
+def _event(one: Round, rank: int, kind: str) -> Event:
+    return one.of(rank, kind)[0]
+
+
+def _failed(checks: list[Check]) -> dict[str, str]:
+    return {check.name: check.detail for check in checks if check.result == "failed"}
+
+
+def test_a_sound_training_is_proven() -> None:
+    checks = judge(_training(*_proven()))
+    assert {check.result for check in checks} == {"ok"}
+    assert len({check.name for check in checks}) == len(checks) == 11
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "check", "cause_words"),
+    [
+        ("wrapper", {"finds_unused": False}, "wrapper", "find_unused_parameters=True is missing"),
+        ("wrapper", {"broadcasts_records": True}, "wrapper", "tracker_string is in the wrapper's broadcast"),
+        ("step", {"digest": 6}, "parameters", "round 2: the ranks' parameters differ after step 1"),
+        ("handover", {"parameters": 8}, "parameters", "round 2: the ranks' parameters differ at score 1"),
+        (
+            "handover",
+            {"left_out": ["fc.weight"]},
+            "optimizer",
+            "in no optimizer: 1 trainable parameter of the model, fc.weight",
+        ),
+        (
+            "handover",
+            {"idle_schedulers": ["train.py:5"]},
+            "learning rate",
+            "belongs to an optimizer that does not train",
+        ),
+        ("score", {"score": "nan"}, "score", "rank 1 gave the tracker nan, not a finite number"),
+        ("score", {"score": 0.6}, "score", "different scores, 0.5, 0.6"),
+        ("score", {"expected": [0.01]}, "learning rate", "rank 1 has 0.1 where StepLR says 0.01"),
+        ("step", {"rates": [0.2]}, "learning rate", "the ranks have different ones at step 1"),
+    ],
+)
+def test_what_one_rank_does_wrong_in_one_round(kind: str, changes: Event, check: str, cause_words: str) -> None:
+    rounds = _proven()
+    _event(rounds[1], 1, kind).update(changes)
+    failed = _failed(judge(_training(*rounds)))
+    assert list(failed) == [check]
+    assert cause_words in failed[check]
+
+
+def test_a_scheduler_that_the_script_steps_besides_the_tracker() -> None:
+    rounds = _proven()
+    step = {"kind": "scheduler-step", "scheduler": "StepLR", "owned": True, "place": "train.py:7", "time": 1.0}
+    rounds[0].ranks[0].append(step)
+    assert list(_failed(judge(_training(*rounds)))) == ["learning rate"]
+    step["owned"] = False
+    assert not _failed(judge(_training(*rounds)))
+
+
+def test_parameters_that_the_script_itself_leaves_out_are_a_warning_but_never_those_of_dendrites() -> None:
+    rounds = _proven()
+    for one in rounds:
+        for rank in (0, 1):
+            _event(one, rank, "handover")["left_out"] = ["backbone.weight"]
+    checks = judge(_training(*rounds))
+    assert [check.name for check in checks if check.result == "warning"] == ["optimizer"]
+    assert not _failed(checks)
+    for one in rounds:
+        for rank in (0, 1):
+            _event(one, rank, "handover")["left_out"] = ["fc.dendrite_module.layers.0.weight"]
+    assert list(_failed(judge(_training(*rounds)))) == ["optimizer"]
+
+
+def test_buffers_that_differ_are_a_warning() -> None:
+    rounds = _proven()
+    _event(rounds[0], 1, "handover")["buffers"] = {"bn.count": 2}
+    checks = judge(_training(*rounds))
+    assert [(check.name, check.result) for check in checks if check.result != "ok"] == [("buffers", "warning")]
+
+
+def test_a_rank_that_takes_no_part_is_the_cause_and_not_what_it_led_to() -> None:
+    one = _round(1, ended="failed", switch="")
+    one.ranks[1] = [event for event in one.ranks[1] if event["kind"] not in ("handover", "score")]
+    lost = {"kind": "error", "error": "RuntimeError", "message": "gloo: Connection closed by peer", "place": "a.py:1"}
+    one.ranks[1].append({**lost, "rank": 1, "time": 8.0})
+    checks = judge(_training(one, complete=False))
+    assert next(iter(_failed(checks))) == "score"
+    # but a rank that died of something else did not leave the others waiting on purpose
+    one.ranks[1][-1].update(error="IndexError", message="list index out of range")
+    failed = _failed(judge(_training(one, complete=False)))
+    assert "score" not in failed
+    assert "failed on rank 1: IndexError: list index out of range" in failed["rounds"]
+
+
+def test_a_hang_names_every_rank() -> None:
+    stacks = {"rank 0": ["barrier", "main (train.py:7)"], "rank 1": ["all_reduce", "validate (train.py:3)"]}
+    one = _round(1, ended="hung", switch="", stacks=stacks)
+    failed = _failed(judge(_training(one, complete=False)))
+    assert "rank 0 waits in barrier, called by main (train.py:7); rank 1 waits in all_reduce" in failed["rounds"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "words"),
+    [
+        ({"ended": "failed", "switch": ""}, "rounds", "ended on its own after 1 epoch"),
+        ({"switch": "switch_2"}, "rounds", "do not advance"),
+        ({"output": "x\n(Pdb) \n"}, "library", "stopped for a question"),
+    ],
+)
+def test_a_round_that_goes_wrong_as_a_whole(changes: dict[str, Any], check: str, words: str) -> None:
+    rounds = _proven()[:2]
+    for name, value in changes.items():
+        setattr(rounds[1], name, value)
+    failed = _failed(judge(_training(*rounds, complete=False)))
+    assert words in failed[check]
+
+
+def test_an_initialisation_that_wrote_nothing_fails() -> None:
+    training = _training(complete=False)
+    training.initial.ended = "failed"
+    training.initial.ranks[0].append(
+        {"kind": "error", "error": "KeyError", "message": "'x'", "place": "train.py:3", "rank": 0, "time": 1.0}
+    )
+    checks = judge(training)
+    assert _failed(checks) == {"initialisation": "initialisation failed: KeyError: 'x'"}
+    assert checks[0].place == "train.py:3"
+
+
+def test_checkpoints_that_load_in_part_and_a_final_model_that_does_not() -> None:
+    rounds = _proven()
+    rounds[1].ranks[0].append(
+        {"kind": "loaded", "name": "switch_2", "different": ["fc.weight"], "rank": 0, "time": 0.5}
+    )
+    del rounds[2].ranks[0][-1]
+    assert list(_failed(judge(_training(*rounds)))) == ["checkpoints", "completion"]
+
+
+def test_rounds_that_never_end_are_not_complete() -> None:
+    failed = _failed(judge(_training(_round(1), complete=False)))
+    assert "not within 10 rounds" in failed["completion"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("RuntimeError: Expected to have finished reduction in the prior iteration before", "find_unused_parameters"),
+        (".fc1 has not properly set this_output_dimensions", "output dimensions are wrong"),
+        ("RuntimeError: Some tensors share memory, this will lead to duplicates", "tied weights"),
+        ("FileNotFoundError: No such file or directory: 'PAI/best_model.pt'", "before rank 0 had"),
+    ],
+)
+def test_known_messages_have_a_cause(text: str, words: str) -> None:
+    assert words in cause(text)
+    assert cause("ValueError: something else") == ""
+
+
+def test_messages_between_ranks_and_traps() -> None:
+    assert between_ranks("[...gloo/transport/tcp/pair.cc:537] Read error: Connection reset by peer")
+    assert not between_ranks("IndexError: list index out of range")
+    assert trap("fine\n> x.py(3)f()\n(Pdb) \n") == "(Pdb)"
+    assert trap("fine\n") == ""
+
+
+# ---- the record ------------------------------------------------------------------------------------------------------
+
+
+def _write(folder: Path, stage: str, process: int, *events: Event) -> None:
+    lines = [json.dumps({"process": process, "rank": None, "time": 0.0, **event}) for event in events]
+    (folder / f"{stage}-{process}.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def test_events_are_put_together_by_rank_and_by_purpose(tmp_path: Path) -> None:
+    start = {"kind": "start", "parent": 1, "initializing": False}
+    # torchrun of the initialisation, its worker, torchrun of the training, its two workers
+    _write(tmp_path, "round1", 10, {**start, "initializing": True})
+    _write(tmp_path, "round1", 11, {**start, "parent": 10, "rank": 0}, {"kind": "initialized", "rank": 0})
+    _write(tmp_path, "round1", 20, start, {"kind": "error", "error": "ChildFailedError"})
+    _write(tmp_path, "round1", 21, {**start, "parent": 20}, {"kind": "step", "rank": 1})
+    _write(tmp_path, "round1", 22, {**start, "parent": 20, "rank": 0}, {"kind": "step", "rank": 0})
+    _write(tmp_path, "round2", 30, start)
+    initial, training = read_events(tmp_path, "round1")
+    assert [event["kind"] for event in initial[0]] == ["start", "initialized"]
+    assert {rank: [event["kind"] for event in events] for rank, events in training.items()} == {
+        -1: ["error"],
+        0: ["start", "step"],
+        1: ["start", "step"],
+    }
+
+
+def test_the_last_line_of_a_killed_process_may_be_unfinished(tmp_path: Path) -> None:
+    _write(tmp_path, "round1", 5, {"kind": "start", "parent": 1, "initializing": False, "rank": 0})
+    with open(tmp_path / "round1-5.jsonl", "a") as file:
+        file.write('{"kind": "st')
+    assert [event["kind"] for event in read_events(tmp_path, "round1")[1][0]] == ["start"]
+
+
+def test_a_training_in_one_process_is_cut_where_it_was_restructured() -> None:
+    kinds = [("step", None), ("score", False), ("score", True), ("step", None), ("score", False)]
+    events = [{"kind": kind, "restructured": restructured} for kind, restructured in kinds]
+    assert [len(ranks[0]) for ranks in cut_rounds({0: events})] == [3, 2]
+
+
+# ---- the copy --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with sources, a large file, and data beside it."""
+    root = tmp_path / "home" / "work" / "project"
+    (root / "package").mkdir(parents=True)
+    (root / "pyproject.toml").write_text("")
+    (root / "train.py").write_text("import package\n")
+    (root / "package" / "__init__.py").write_text("")
+    (root / ".git").mkdir()
+    (root / "data").mkdir()
+    (root / "data" / "points.txt").write_text("1 2")
+    with open(root / "large.bin", "wb") as file:
+        file.truncate(20 * 2**20)
+    (root.parent / "datasets").mkdir()
+    (root.parent / "datasets" / "a.txt").write_text("a")
+    monkeypatch.chdir(root)
+    return root
+
+
+def test_the_copy_has_sources_links_to_what_is_large_and_finds_what_lies_beside(project: Path, tmp_path: Path) -> None:
+    scratch = copy_project(Path("train.py"), tmp_path / "scratch")
+    assert scratch.original == project
+    assert scratch.script.read_text() == "import package\n"
+    assert scratch.cwd == scratch.project == scratch.script.parent
+    assert not (scratch.project / "train.py").is_symlink()
+    assert (scratch.project / "large.bin").is_symlink()
+    assert (scratch.cwd / "../datasets/a.txt").read_text() == "a"
+    assert not (scratch.project / ".git").exists()
+
+
+def test_the_working_folder_stands_for_itself_in_the_copy(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project / "data")
+    scratch = copy_project(Path("../train.py"), tmp_path / "scratch")
+    assert scratch.cwd == scratch.project / "data"
+    monkeypatch.chdir(project.parent)
+    scratch = copy_project(Path("project/train.py"), tmp_path / "another")
+    assert scratch.original == project.parent
+    assert scratch.script == scratch.cwd / "project" / "train.py"
+
+
+_WRITES = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from retrofit.verify.inside import files
+from retrofit.verify.inside.events import Events
+original, copy = Path(sys.argv[2]), Path(sys.argv[3])
+os.environ["RETROFIT_VERIFY_STAGE"] = "x"
+files.keep_the_original(original, copy, Events(Path(sys.argv[4]), copy))
+os.chdir(copy)
+open("large.bin", "w").write("new")             # in place of a link
+open("linked/deep/new.txt", "w").write("new")   # through a link to a folder
+open("linked/old.txt", "a").write(" more")
+os.mkdir("linked/folder")
+os.remove("linked/gone.txt")
+os.rename("linked/moved.txt", "linked/there.txt")
+assert open(original / "linked" / "old.txt").read() == "old"
+try:
+    open(original / "train.py", "w")
+except PermissionError as error:
+    print(error)
+"""
+
+
+def test_writing_in_the_copy_never_reaches_the_original(project: Path, tmp_path: Path) -> None:
+    linked = project / "linked"
+    (linked / "deep").mkdir(parents=True)
+    for name in ("old", "gone", "moved"):
+        (linked / f"{name}.txt").write_text(name)
+    before = {str(path): path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    scratch = copy_project(Path("train.py"), tmp_path / "scratch")
+    for path in sorted((scratch.project / "linked").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    (scratch.project / "linked").rmdir()
+    (scratch.project / "linked").symlink_to(linked)  # as where there are very many files
+    command = [sys.executable, "-c", _WRITES, str(Path(__file__).parents[1]), str(project), str(scratch.project)]
+    result = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "would change" in result.stdout
+    assert {str(path): path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
+    copied = scratch.project / "linked"
+    assert (scratch.project / "large.bin").read_text() == "new"
+    assert (copied / "deep" / "new.txt").read_text() == "new"
+    assert (copied / "old.txt").read_text() == "old more"
+    assert sorted(os.listdir(copied)) == ["deep", "folder", "old.txt", "there.txt"]
