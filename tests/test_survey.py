@@ -988,6 +988,125 @@ def test_score_of_all_ranks(epoch: str) -> None:
     assert scores_of(epoch) == [("acc", "max", "all")]
 
 
+def keeping(function: str, epoch: str = "test(epoch)", metric: str = "") -> Script:
+    """Return the survey of a script whose loop calls a local function."""
+    return survey_of(script(epoch, code(function)), metric=metric)
+
+
+def keeper(best: str = "best_acc", head: str = "", made: str = "acc = run()", end: str = "", inside: str = "") -> str:
+    """Return a function that keeps the best of its score."""
+    outer = f"    global {best}\n" if best.isidentifier() else ""
+    tracks = f"if acc > {best}:\n    {best} = acc\n{inside and indent(inside, '    ')}"
+    return f"{head}def test(epoch):\n{outer}{indent(made, '    ')}\n{indent(tracks, '    ')}\n{indent(end, '    ')}\n"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(keeper(), id="global"),
+        pytest.param(keeper(best="best['acc']"), id="item"),
+        pytest.param(keeper(best="state.best"), id="attribute"),
+        pytest.param(keeper(head="@torch.no_grad()\n"), id="under no_grad"),
+        pytest.param(keeper(made="for x in y:\n    acc = run()"), id="made in a loop"),
+        pytest.param(keeper(end="save()"), id="with work after it"),
+        pytest.param(keeper(end="return"), id="bare return at the end"),
+    ],
+)
+def test_score_that_a_function_keeps_to_itself(function: str) -> None:
+    found = keeping(function)
+    assert [(s.expression, s.direction, s.condition, s.code) for s in found.scores] == [
+        ("acc", "max", "", "test(epoch)")
+    ]
+    assert [(kept.expression, kept.guarded, kept.returns) for kept in found.kept_scores] == [("acc", False, False)]
+
+
+def test_score_that_a_method_keeps_to_itself() -> None:
+    text = DDP + code("""
+        class Trainer:
+            def __init__(self):
+                self.model = DDP(Net())
+            def validate(self, epoch):
+                acc = run()
+                if acc > self.best:
+                    self.best = acc
+            def fit(self):
+                for epoch in range(10):
+                    for x in y:
+                        self.model(x).backward()
+                    self.validate(epoch)
+    """)
+    assert [(s.expression, s.code) for s in survey_of(text).scores] == [("acc", "self.validate(epoch)")]
+
+
+@pytest.mark.parametrize(
+    ("made", "guarded", "condition", "ranks"),
+    [
+        pytest.param("if rank != 0:\n    return\nacc = run()", False, "", "first", id="other ranks return early"),
+        pytest.param("if epoch % 2:\n    return\nacc = run()", False, "not (epoch % 2)", "all", id="epochs without"),
+        pytest.param("if rank == 0:\n    acc = run()", True, "", "first", id="made on the first rank"),
+        pytest.param("if epoch > 3:\n    acc = run()", True, "epoch > 3", "all", id="made in some epochs"),
+    ],
+)
+def test_kept_score_under_a_condition(made: str, guarded: bool, condition: str, ranks: str) -> None:
+    (score,) = keeping(keeper(made=made)).scores
+    assert score.kept is not None
+    assert (score.kept.guarded, score.condition, score.ranks) == (guarded, condition, ranks)
+
+
+def test_kept_score_of_a_function_that_is_called_under_a_condition() -> None:
+    (score,) = keeping(keeper(), "if epoch % 5 == 0:\n    test(epoch)\nlog()").scores
+    assert (score.guarded, score.condition) == (True, "epoch % 5 == 0")
+
+
+@pytest.mark.parametrize(
+    ("end", "call", "returns"),
+    [
+        pytest.param("return acc", "test(epoch)", [True], id="returned and dropped"),
+        pytest.param("return acc", "x = test(epoch)", [], id="returned"),
+        pytest.param("return loss, acc", "loss, x = test(epoch)", [], id="returned in a tuple"),
+    ],
+)
+def test_score_that_a_function_keeps_and_returns(end: str, call: str, returns: list[bool]) -> None:
+    found = keeping(keeper(end=end), call)
+    assert [(score.direction, score.evidence.startswith("line")) for score in found.scores] == [("max", True)]
+    assert [kept.returns for kept in found.kept_scores] == returns
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        pytest.param(keeper(), "test(epoch)\ntest(epoch)", id="called twice"),
+        pytest.param(keeper(), "for i in z:\n    test(epoch)", id="called in an inner loop"),
+        pytest.param(keeper(end="return loss"), "test(epoch)", id="another value is returned"),
+        pytest.param(keeper(end="return loss"), "loss = test(epoch)", id="another value is returned and named"),
+        pytest.param(keeper(end="return acc"), "self.acc = test(epoch)", id="returned to an attribute"),
+        pytest.param(keeper(end="yield acc"), "test(epoch)", id="generator"),
+        pytest.param(keeper(head="@timed\n"), "test(epoch)", id="unknown decorator"),
+        pytest.param(keeper(inside="return"), "test(epoch)", id="returns after the score is made"),
+        pytest.param(keeper(made="try:\n    acc = run()\nexcept E:\n    pass"), "test(epoch)", id="made in a try"),
+        pytest.param("def test(epoch):\n    acc = run()\n    best = max(best, acc)\n", "test(epoch)", id="local best"),
+        pytest.param(keeper().replace("run()", "0\n    run().backward()"), "test(epoch)", id="trains"),
+    ],
+)
+def test_score_that_a_function_keeps_for_good(function: str, call: str) -> None:
+    assert keeping(function, call).scores == []
+
+
+def test_best_of_one_validation_is_no_best_of_the_training() -> None:
+    function = "def evaluate():\n    best = 0\n    for t in ts:\n        best = max(best, run(t))\n    return best\n"
+    assert [s.expression for s in keeping(function, "val_f1 = evaluate()").scores] == ["val_f1"]
+
+
+def test_two_kept_scores_are_both_told_and_one_can_be_chosen() -> None:
+    function = keeper(end="if loss < state.best:\n    state.best = loss", made="acc, loss = run()")
+    assert [s.expression for s in keeping(function).scores] == ["acc", "loss"]
+    assert [(s.expression, s.direction) for s in keeping(function, metric="loss").scores] == [("loss", "min")]
+
+
+def test_hint_names_what_is_compared_with_the_best() -> None:
+    assert [name for name, _ in keeping(keeper(end="return loss")).hints] == ["acc"]
+
+
 @pytest.mark.parametrize(
     ("epoch", "report"),
     [

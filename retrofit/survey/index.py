@@ -180,6 +180,7 @@ class Index:
         self.statements: list[Statement] = []
         self.calls: list[cst.Call] = []
         self.bindings: list[Binding] = []
+        self.items: list[Binding] = []
         self.comparisons: list[cst.Comparison] = []
         self.attributes: list[cst.Attribute] = []
         self.returns: list[tuple[cst.Return, Scope]] = []
@@ -352,6 +353,8 @@ class Index:
             if "." not in name:
                 scope = self.scope if name in statement.scope.outer else statement.scope
                 scope.names.add(name)
+        elif isinstance(target, cst.Subscript) and (dotted(target.value) is not None):
+            self.items.append(Binding(self.source.code(target), value, item, statement))
 
     def _import(self, node: cst.Import | cst.ImportFrom, statement: Statement) -> None:
         prefix = ""

@@ -21,6 +21,7 @@ SITE_KINDS = (
     "step",
     "backward",
     "score",
+    "kept-score",
     "parser",
     "framework",
     "resume",
@@ -354,8 +355,47 @@ class EpochLoop(Site):
     breaks: list[int] = field(default_factory=list)
 
     @property
+    def body(self) -> cst.BaseSuite:
+        """The loop's block."""
+        assert isinstance(self.node, cst.For)
+        return self.node.body
+
+    @property
     def facts(self) -> dict[str, object]:
         return {"variable": self.target, "limited": self.limited}
+
+
+@dataclass(eq=False, kw_only=True)
+class KeptScore(Site):
+    """A score that a function keeps to itself; `node` is the function's last statement.
+
+    The anchor "call" is the epoch loop's statement that calls the function. Where the score is made only under a
+    condition, the anchors "guard" and "made" are as those of `Score`, in the function.
+
+    Attributes:
+        expression: the score's code in the function.
+        call: the code of the call.
+        condition: the code of a condition, other than a rank check, under which the function has a score; "" for none.
+        ranks: "all", or "first" where only rank 0 has one.
+        returns: whether the function returns the score already, and only the loop does not take it.
+        ends: whether the function's last statement is a `return` without a value.
+    """
+
+    expression: str
+    call: str
+    condition: str = ""
+    ranks: str = "all"
+    returns: bool = False
+    ends: bool = False
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the score is made only under a condition."""
+        return "guard" in self.anchors
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"expression": self.expression, "of": self.call}
 
 
 @dataclass(eq=False, kw_only=True)
@@ -372,6 +412,7 @@ class Score(Site):
         evidence: where expression and direction come from.
         ranks: "all", or "first" where only rank 0 validates.
         condition: the code of a condition, other than a rank check, under which there is a score; "" for none.
+        kept: where a function keeps the score to itself, how it is to return it; the site is its call then.
         known: whether the expression's names have a meaning at that place.
         contradicted: whether the script shows both directions.
         cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
@@ -382,6 +423,7 @@ class Score(Site):
     evidence: str
     ranks: str = "all"
     condition: str = ""
+    kept: KeptScore | None = None
     known: bool = True
     contradicted: bool = False
     cut_off: int = 0
@@ -570,6 +612,11 @@ class Script(Site):
         return self.score.direction if self.score else ""
 
     @property
+    def kept_scores(self) -> list[KeptScore]:
+        """The scores that functions keep to themselves."""
+        return [score.kept for score in self.scores if score.kept is not None]
+
+    @property
     def optimizer(self) -> Optimizer | None:
         """The optimizer, where there is just one."""
         return self.optimizers[0] if len(self.optimizers) == 1 else None
@@ -630,7 +677,7 @@ class Script(Site):
         """Yield every site with the word by which rules name its kind."""
         yield "script", self
         for kind in SITE_KINDS:
-            for site in getattr(self, kind + "s"):
+            for site in getattr(self, kind.replace("-", "_") + "s"):
                 yield kind, site
         for loop in self.loops:
             yield "epoch-loop", loop
