@@ -196,7 +196,12 @@ class Index:
     def bound_names(self) -> set[str]:
         """Every name that is assigned, or is a parameter, anywhere in the file."""
         names = {binding.target for binding in self.bindings}
-        return names.union(*(scope.parameters for scope in self._scope_of.values()))
+        return names.union(*(scope.parameters for scope in self.scopes))
+
+    @property
+    def scopes(self) -> list[Scope]:
+        """The module and every class and function in it."""
+        return list(self._scope_of.values())
 
     def statement(self, node: cst.CSTNode) -> Statement:
         """Return the innermost statement that holds ``node``."""

@@ -10,6 +10,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, meeting
+from retrofit.survey.loops import conjuncts
 from retrofit.survey.sites import EpochLoop, KeptScore, Scheduler, Score
 
 _BEST = re.compile(r"best|lowest|highest|(^|_)(min|max|top|record)_", re.IGNORECASE)
@@ -451,8 +452,16 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
         here = meeting(makers) or index.statements_in(loop.body)[-1]
         if not makers and own:
             here = index.statement(candidate.node)
-    way = _way_in(index, loop.statement, here)
-    outer = way.guard or way.block
+    turns = [part for part in here.path[:-1] if part in loop.inner]
+    way = _way_in(index, turns[-1] if turns else loop.statement, here)
+    direct = bool(way.condition) and (bool(turns) or loop.by_iteration)
+    if turns and not direct:
+        turns, way = [], _way_in(index, loop.statement, here)
+    if len(turns) > 1:
+        return None
+    together = direct and way.ranks == "all"
+    guard = None if together else way.guard
+    outer = guard or way.block
     score = Score(
         node=here.node if not own else candidate.node if candidate.call is None else candidate.call,
         index=index,
@@ -463,11 +472,13 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
         known=kept is not None or not name or name in flow.variable(name, loop.scope)[0].names,
         condition=way.condition or (kept.condition if kept is not None else ""),
         ranks="first" if kept is not None and kept.ranks == "first" else way.ranks,
-        anchors={"report": _last_before_leaving(outer).node},
+        when=_common_condition(index, way) if direct and guard is not None else "",
+        anchors={"report": (guard if direct and guard is not None else _last_before_leaving(outer)).node},
     )
+    score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
     score.cut_off = _cut_off(index, outer)
-    if way.guard is not None:
-        score.anchors |= {"guard": way.guard.node, "made": _last_before_leaving(way.block).node}
+    if guard is not None:
+        score.anchors |= {"guard": guard.node, "made": _last_before_leaving(way.block).node}
     return score
 
 
@@ -481,10 +492,31 @@ def _way_in(index: Index, body: Statement, made: Statement) -> _Way:
             block = statement
             break
         guard = guard or statement
-        tests.append(index.source.code(statement.node.test))
-    conditions = [test for test in tests if not _RANK_CHECK.search(test)]
-    ranks = "first" if len(conditions) < len(tests) else "all"
-    return _Way(guard, block, conditions[0] if conditions else "", ranks)
+        tests.append(statement.node.test)
+    codes = [index.source.code(test) for test in tests]
+    conditions = [test for test in codes if not _RANK_CHECK.search(test)]
+    parts = [index.source.code(part) for test in tests for part in conjuncts(test)]
+    others = [part for part in parts if not _RANK_CHECK.search(part)]
+    ranks = "first" if len(others) < len(parts) else "all"
+    return _Way(guard, block, (conditions or others or [""])[0], ranks)
+
+
+def _common_condition(index: Index, way: _Way) -> str:
+    """Return what of the conditions on the way is the same on all ranks and holds afterwards too, "" where unclear."""
+    assert way.guard is not None
+    ifs = [part.node for part in way.block.path[:-1] if isinstance(part.node, cst.If) and way.guard in part.path]
+    parts = [p for node in ifs for p in conjuncts(node.test) if not _RANK_CHECK.search(index.source.code(p))]
+    changed = {b.target for b in index.bindings if way.guard in b.statement.path}
+    changed.update(name for scope in index.scopes for name in scope.outer)
+    found = []
+    for part in parts:
+        code = index.source.code(part)
+        calls = set(re.findall(r"([\w.]+)\(", code)) - {"len", "int", "min", "max"}
+        if calls or ":=" in code or not changed.isdisjoint(re.findall(r"[\w.]+", code)):
+            return ""
+        low = isinstance(part, (cst.BooleanOperation, cst.IfExp, cst.Lambda)) and not part.lpar
+        found.append(f"({code})" if low or "\n" in code else code)
+    return " and ".join(found) if all(_code_within(index, way.block.node, node.body) for node in ifs) else ""
 
 
 def _cut_off(index: Index, place: Statement) -> int:

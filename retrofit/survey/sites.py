@@ -22,6 +22,7 @@ SITE_KINDS = (
     "backward",
     "score",
     "kept-score",
+    "budget",
     "parser",
     "framework",
     "resume",
@@ -333,17 +334,32 @@ class Backward(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class Budget(Site):
+    """An `if` that does nothing but leave the epoch loop after a number of turns; `node` is its statement."""
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"leaves": self.code.splitlines()[0]}
+
+
+@dataclass(eq=False, kw_only=True)
 class EpochLoop(Site):
-    """The loop over epochs; `node` is the loop's statement, the anchor "range" its limited iterable.
+    """The loop over epochs, or over iterations where there is none; `node` is the loop's statement.
+
+    The anchor "range" is what limits it: the iterable of a `for`, the condition of a `while`.
 
     Attributes:
-        target: the loop variable's code, "" for a while loop.
+        target: the loop variable's code; for a `while` loop the counter in its condition, "" where it has none.
         count: the arguments of an `itertools.count` that counts the same numbers without end.
         bar: the progress bar's function, for `trange`, which is a bar and a range in one.
         bar_arguments: the bar's own arguments, each after a comma.
-        limited: whether the loop ends after a number of epochs.
+        limited: whether the loop's head ends it after a number of turns.
+        endless: the condition of a `while` loop without that limit; "" for a `for` loop.
+        by_iteration: whether a turn is one step of the optimizer, so that no loop over batches is inside.
+        inner: the loops inside it, in its function, that lead to a backward pass.
         leftovers: (line, code) of the statements after the loop that no longer run when training leaves inside it.
-        breaks: lines at which the loop is left early.
+        budgets: the statements that leave it after a number of turns.
+        breaks: lines at which the loop is left early for other reasons.
     """
 
     target: str
@@ -351,13 +367,17 @@ class EpochLoop(Site):
     limited: bool
     bar: str = ""
     bar_arguments: str = ""
+    endless: str = ""
+    by_iteration: bool = False
+    inner: list[Statement] = field(default_factory=list)
     leftovers: list[tuple[int, str]] = field(default_factory=list)
+    budgets: list[Budget] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
 
     @property
     def body(self) -> cst.BaseSuite:
         """The loop's block."""
-        assert isinstance(self.node, cst.For)
+        assert isinstance(self.node, (cst.For, cst.While))
         return self.node.body
 
     @property
@@ -404,7 +424,8 @@ class Score(Site):
 
     The anchor "report" is the statement after which all ranks can hand it over. Where the score is made only under a
     condition, the anchor "guard" is the outermost conditional statement around that place, and the anchor "made" the
-    last statement of the block in which it is made.
+    last statement of the block in which it is made. The anchor "loop" is the epoch loop, and "turn" the loop over
+    batches inside it, where the score is handed over in there.
 
     Attributes:
         expression: the score's code at that place.
@@ -413,6 +434,7 @@ class Score(Site):
         ranks: "all", or "first" where only rank 0 validates.
         condition: the code of a condition, other than a rank check, under which there is a score; "" for none.
         kept: where a function keeps the score to itself, how it is to return it; the site is its call then.
+        when: a condition, the same on all ranks, under which they have something to hand over; "" for always.
         known: whether the expression's names have a meaning at that place.
         contradicted: whether the script shows both directions.
         cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
@@ -424,6 +446,7 @@ class Score(Site):
     ranks: str = "all"
     condition: str = ""
     kept: KeptScore | None = None
+    when: str = ""
     known: bool = True
     contradicted: bool = False
     cut_off: int = 0
@@ -432,6 +455,11 @@ class Score(Site):
     def guarded(self) -> bool:
         """Whether the score is made only under a condition."""
         return "guard" in self.anchors
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether it is handed over inside a loop over batches."""
+        return "turn" in self.anchors
 
     @property
     def facts(self) -> dict[str, object]:
@@ -610,6 +638,11 @@ class Script(Site):
     def score_mode(self) -> str:
         """The score's direction, "" where there is no clear one."""
         return self.score.direction if self.score else ""
+
+    @property
+    def budgets(self) -> list[Budget]:
+        """What leaves the epoch loops after a number of turns."""
+        return [budget for loop in self.loops for budget in loop.budgets]
 
     @property
     def kept_scores(self) -> list[KeptScore]:
