@@ -1252,6 +1252,7 @@ def test_score_that_a_function_keeps_and_returns(end: str, call: str, returns: l
         pytest.param(keeper(end="return loss"), "loss = test(epoch)", id="another value is returned and named"),
         pytest.param(keeper(end="return acc"), "self.acc = test(epoch)", id="returned to an attribute"),
         pytest.param(keeper(end="yield acc"), "test(epoch)", id="generator"),
+        pytest.param(keeper(made="acc = last"), "test(epoch)", id="only another name's value"),
         pytest.param(keeper(head="@timed\n"), "test(epoch)", id="unknown decorator"),
         pytest.param(keeper(inside="return"), "test(epoch)", id="returns after the score is made"),
         pytest.param(keeper(made="try:\n    acc = run()\nexcept E:\n    pass"), "test(epoch)", id="made in a try"),
@@ -1266,6 +1267,13 @@ def test_score_that_a_function_keeps_for_good(function: str, call: str) -> None:
 def test_best_of_one_validation_is_no_best_of_the_training() -> None:
     function = "def evaluate():\n    best = 0\n    for t in ts:\n        best = max(best, run(t))\n    return best\n"
     assert [s.expression for s in keeping(function, "val_f1 = evaluate()").scores] == ["val_f1"]
+
+
+def test_score_kept_by_a_function_that_is_called_after_some_batches() -> None:
+    text = script(before=keeper()).replace("        optimizer.step()\n", "        optimizer.step()\nCALL")
+    (score,) = survey_of(text.replace("CALL", "        if n % 5 == 0:\n            test(n)\n")).scores
+    assert (score.in_turn, score.guarded, score.code) == (True, False, "test(n)")
+    assert survey_of(text.replace("CALL", "        test(n)\n")).scores == []
 
 
 def test_two_kept_scores_are_both_told_and_one_can_be_chosen() -> None:
@@ -1352,6 +1360,25 @@ def test_score_under_a_condition_has_a_guard(epoch: str, expected: tuple[str, st
 def test_ranks_that_leave_the_epoch_before_its_score_are_told(check: str, cut_off: bool) -> None:
     (score,) = survey_of(script(f"{check}\nacc = validate(model)\nif acc > best:\n    best = acc")).scores
     assert (score.cut_off > 0) is cut_off
+
+
+@pytest.mark.parametrize(
+    ("epoch", "made"),
+    [
+        pytest.param(
+            LOSS + "best = min(best, val_loss)\nval_loss = test(model)", "val_loss = validate(model)", id="after"
+        ),
+        pytest.param("val_loss = run()\n" + LOSS + "best = min(best, val_loss)", "", id="before"),
+        pytest.param(
+            "val_loss = run()\nif x:\n    val_loss = validate(model)\n    best = min(best, val_loss)\nlog()",
+            "best = min(best, val_loss)",
+            id="before the condition under which it is made",
+        ),
+    ],
+)
+def test_score_is_the_value_that_is_compared_with_the_best(epoch: str, made: str) -> None:
+    (score,) = survey_of(script(epoch)).scores
+    assert (score.index.source.code(score.anchors["made"]) if score.captured else "") == made
 
 
 def test_metric_that_the_user_names_takes_the_scripts_direction() -> None:

@@ -144,8 +144,10 @@ def meeting(statements: list[Statement]) -> Statement | None:
     """Return the statement after which every one of ``statements`` has had its chance to run.
 
     That is the last of them in their common block, or the compound statement whose branches hold them; None where they
-    are in different functions.
+    are in different functions, or there are none.
     """
+    if not statements:
+        return None
     paths = [statement.path for statement in statements]
     depth = 0
     while all(len(path) > depth for path in paths) and len({path[depth] for path in paths}) == 1:

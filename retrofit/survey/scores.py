@@ -127,7 +127,8 @@ def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, int]]:
         left, right = comparison.left, comparison.comparisons[0].comparator
         for best, score in ((left, right), (right, left)):
             name = dotted(score)
-            if name and type(comparison.comparisons[0].operator) in _COMPARE and re.search(r"best", dotted(best) or ""):
+            known = isinstance(best, (cst.Name, cst.Attribute, cst.Subscript)) and "best" in index.source.code(best)
+            if name and known and type(comparison.comparisons[0].operator) in _COMPARE:
                 found.setdefault(name, index.source.position(comparison)[0])
     return list(found.items())
 
@@ -337,11 +338,13 @@ def _kept_score(index: Index, loop: EpochLoop, candidate: _Candidate) -> KeptSco
     assert isinstance(node, cst.FunctionDef)
     plain = node.asynchronous is None and not re.search(r"\byield\b", index.source.code(node))
     known = all(index.qualified(_called(d.decorator)).startswith("torch.") for d in node.decorators)
-    if not plain or not known or not all(isinstance(part.node, (cst.If, cst.With)) for part in between):
+    simple = all(isinstance(part.node, (cst.If, cst.With)) or part in loop.inner for part in between)
+    if not plain or not known or not simple:
         return None
     expression = index.source.code(candidate.node)
-    made = meeting(_makers(index, candidate.node, _code_of(index, function)))
-    if made is None:
+    makers, again = _reaching(index, candidate.node, _makers(index, candidate.node, _code_of(index, function)))
+    made = meeting(makers)
+    if made is None or again:
         return None
     way = _way_in(index, index.statement(node), made)
     if not isinstance(way.block.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.For, cst.With)):
@@ -440,15 +443,26 @@ def _makers(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNod
     ]
 
 
+def _reaching(index: Index, node: cst.CSTNode, makers: list[Statement]) -> tuple[list[Statement], bool]:
+    """Leave those makers whose value can be the one at ``node``; tell as well whether one makes it anew after that."""
+    here = index.statement(node)
+    early = [maker for maker in makers if maker.order <= here.order]
+    sure = [maker.order for maker in early if any(maker in part.siblings for part in here.path)]
+    return [maker for maker in early if not sure or maker.order >= max(sure)], len(early) < len(makers)
+
+
 def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> Score | None:
     own = candidate.node in index.parents
     expression = index.source.code(candidate.node) if own else cst.Module(body=[]).code_for_node(candidate.node)
     name = _root(candidate.node)
     kept = _kept_score(index, loop, candidate) if candidate.call is not None else None
     if kept is not None and candidate.call is not None:
-        makers, here = [], index.statement(candidate.call)
+        here, again = index.statement(candidate.call), False
     else:
-        makers = _makers(index, candidate.node, _code_of(index, loop))
+        makers, again = _makers(index, candidate.node, _code_of(index, loop)), False
+        if makers and own:
+            reaching, again = _reaching(index, candidate.node, makers)
+            makers = reaching or makers
         here = meeting(makers) or index.statements_in(loop.body)[-1]
         if not makers and own:
             here = index.statement(candidate.node)
@@ -456,6 +470,8 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     way = _way_in(index, turns[-1] if turns else loop.statement, here)
     direct = bool(way.condition) and (bool(turns) or loop.by_iteration)
     if turns and not direct:
+        if kept is not None:
+            return None
         turns, way = [], _way_in(index, loop.statement, here)
     if len(turns) > 1:
         return None
@@ -479,6 +495,8 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     score.cut_off = _cut_off(index, outer)
     if guard is not None:
         score.anchors |= {"guard": guard.node, "made": _last_before_leaving(way.block).node}
+    elif again and not direct:
+        score.anchors["made"] = way.block.node
     return score
 
 

@@ -424,8 +424,9 @@ class Score(Site):
 
     The anchor "report" is the statement after which all ranks can hand it over. Where the score is made only under a
     condition, the anchor "guard" is the outermost conditional statement around that place, and the anchor "made" the
-    last statement of the block in which it is made. The anchor "loop" is the epoch loop, and "turn" the loop over
-    batches inside it, where the score is handed over in there.
+    last statement of the block in which it is made. Where its name is used anew later in the epoch, "made" is the
+    statement that makes it. The anchor "loop" is the epoch loop, and "turn" the loop over batches inside it, where the
+    score is handed over in there.
 
     Attributes:
         expression: the score's code at that place.
@@ -455,6 +456,11 @@ class Score(Site):
     def guarded(self) -> bool:
         """Whether the score is made only under a condition."""
         return "guard" in self.anchors
+
+    @property
+    def captured(self) -> bool:
+        """Whether it is to be kept under a name of its own from where it is made."""
+        return "made" in self.anchors
 
     @property
     def in_turn(self) -> bool:
