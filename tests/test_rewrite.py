@@ -844,3 +844,11 @@ def test_function_returns_none_where_it_has_no_score(tmp_path: Path) -> None:
 def test_name_of_the_score_is_not_one_of_the_script(tmp_path: Path) -> None:
     changed = rewritten(plan_of(tmp_path, script("test(epoch)", before=KEEPS + "pai_score = 3\n")))
     assert "    pai_epoch_score = test(epoch)\n" in changed
+
+
+def test_first_rank_is_told_to_validate_past_the_wrapper(tmp_path: Path) -> None:
+    def notes(call: str) -> int:
+        text = script(f"if rank == 0:\n    acc = validate({call})\n    best = max(best, acc)")
+        return sum("only rank 0 validates" in note.message for note in plan_of(tmp_path, text).notes)
+
+    assert (notes("model"), notes("model.module")) == (1, 0)

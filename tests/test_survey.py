@@ -885,6 +885,24 @@ def test_score_of_rank_0_under_a_common_condition() -> None:
     assert (score.when, score.ranks, score.condition) == ("n % 5 == 0", "first", "n % 5 == 0")
 
 
+def test_loss_of_single_batches_is_no_score() -> None:
+    text = script().partition("for epoch")[0] + (
+        "for step in range(9):\n    loss = criterion(model(x), y)\n    loss.backward()\n"
+        "    if loss < best:\n        best = loss\n"
+    )
+    assert survey_of(text).scores == []
+    assert [score.expression for score in survey_of(text, metric="loss").scores] == ["loss"]
+
+
+def test_score_of_every_full_batch_step_is_one() -> None:
+    text = script("acc = validate(model)\nbest = max(best, acc)").replace("for x, y in loader:\n", "if True:\n")
+    assert [score.expression for score in survey_of(text).scores] == ["acc"]
+
+
+def test_score_of_an_elif_is_not_told_to_be_that_of_the_if() -> None:
+    assert iterating(f"if n % 2:\n    pass\nelif n % 5 == 0:\n{TRACKS}").condition == "not (n % 2)"
+
+
 def test_score_of_an_else_is_handed_over_by_all_in_every_turn() -> None:
     score = iterating(f"if n % 5:\n    pass\nelse:\n    if rank == 0:\n{indent(TRACKS, '    ')}")
     assert (score.when, score.guarded) == ("", True)

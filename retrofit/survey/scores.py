@@ -426,7 +426,7 @@ def _given(index: Index, metric: str, known: list[_Candidate]) -> list[_Candidat
     """The user's own expression, with the direction that the script shows for it."""
     for candidate in known:
         if index.source.code(candidate.node) == metric:
-            return [candidate]
+            return [replace(candidate, best="")]
     expression = cst.parse_expression(metric)
     return [_Candidate(expression, direction_of(metric), "--metric")]
 
@@ -473,8 +473,9 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
         if kept is not None:
             return None
         turns, way = [], _way_in(index, loop.statement, here)
-    if len(turns) > 1:
-        return None
+    trains = re.search(rf"\b{name}\b.*\.backward\(", index.source.code(loop.body)) if name and kept is None else None
+    if len(turns) > 1 or (loop.by_iteration and candidate.best and trains and not way.condition):
+        return None  # the loss of single batches is no score to decide by
     together = direct and way.ranks == "all"
     guard = None if together else way.guard
     outer = guard or way.block
@@ -503,17 +504,18 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
 def _way_in(index: Index, body: Statement, made: Statement) -> _Way:
     """Go from the body of a loop or function towards the place where the score is made, through conditions only."""
     inner = made.path[made.path.index(body) + 1 :]
-    tests = []
+    codes, parts = [], []
     guard, block = None, inner[-1]
-    for statement in inner:
-        if not isinstance(statement.node, cst.If) or statement is made:
+    for statement, below in zip(inner, [*inner[1:], None], strict=True):
+        node = statement.node
+        if not isinstance(node, cst.If) or below is None:
             block = statement
             break
         guard = guard or statement
-        tests.append(statement.node.test)
-    codes = [index.source.code(test) for test in tests]
-    conditions = [test for test in codes if not _RANK_CHECK.search(test)]
-    parts = [index.source.code(part) for test in tests for part in conjuncts(test)]
+        yes = _code_within(index, below.node, node.body)
+        codes.append(index.source.code(node.test) if yes else f"not ({index.source.code(node.test)})")
+        parts += [index.source.code(part) for part in conjuncts(node.test)] if yes else codes[-1:]
+    conditions = [code for code in codes if not _RANK_CHECK.search(code)]
     others = [part for part in parts if not _RANK_CHECK.search(part)]
     ranks = "first" if len(others) < len(parts) else "all"
     return _Way(guard, block, (conditions or others or [""])[0], ranks)
