@@ -205,6 +205,15 @@ TWO_LOOPS = swapped(
 NO_SCORE = swapped(SCRIPT, (VALIDATE + TRACK, ""), (LOOP, "    «" + LOOP.lstrip()))
 TWO_SCORES = swapped(SCRIPT, (VALIDATE + TRACK, "        «val_loss, val_acc = validate(model, loader)\n"))
 NO_DIRECTION = swapped(SCRIPT, (VALIDATE + TRACK, "        «quality = validate(model, loader)\n"))
+KEPT_SCORE = swapped(
+    SCRIPT,
+    (VALIDATE + TRACK, "        loss = validate(model, loader)\n"),
+    (
+        "    return hits / total\n",
+        "    acc = hits / total\n    if acc > best['acc']:\n        best['acc'] = acc\n    return 1 - acc\n",
+    ),
+    (LOOP, "    «" + LOOP.lstrip()),
+)
 SAVE_NAME = swapped(
     SCRIPT,
     (
@@ -276,6 +285,7 @@ CASES = {
     "no epoch loop": Case(NO_EPOCHS, "PAI104", ("line 36", "`for epoch in range(...)`")),
     "two epoch loops": Case(TWO_LOOPS, "PAI104", ("32", "35")),
     "no score": Case(NO_SCORE, "PAI105", ("--metric", "--mode")),
+    "kept score": Case(KEPT_SCORE, "PAI105", ("`acc`", "line 18", "return", "--metric EXPR", "--mode")),
     "two scores": Case(TWO_SCORES, "PAI105", ("`val_loss` (line 38)", "`val_acc` (line 38)", "--metric EXPR")),
     "no direction": Case(NO_DIRECTION, "PAI105", ("`quality`", "line 38", "--mode max", "--mode min")),
     "save_name": Case(SAVE_NAME, "PAI106", ("`args.name`", "--save-name NAME")),

@@ -15,7 +15,7 @@ from retrofit.errors import EngineError, UserError
 from retrofit.rewrite import rewrite
 from retrofit.source import split_lines
 from tests.conftest import SCRIPT, swapped
-from tests.helpers import code, edited, index_of, plan_of, rewritten
+from tests.helpers import code, edited, index_of, plan_of, rewritten, script
 
 Change = tuple[str, str, str]
 
@@ -712,3 +712,143 @@ def test_keyword_that_comes_through_a_mapping_is_not_given_twice(tmp_path: Path)
     plan = plan_of(tmp_path, given)
     assert "DistributedDataParallel(model, **options)" in plan.files[0].after.decode()
     assert any("through **" in note.message for note in plan.notes)
+
+
+def iterating(tmp_path: Path, loop: str, before: str = "", after: str = "") -> str:
+    """Return what becomes of a script from its training loop on."""
+    head = script(before=before).partition("for epoch in")[0]
+    return rewritten(plan_of(tmp_path, head + code(loop) + code(after))).partition("optimArgs)\n")[2]
+
+
+STEP = """
+        loss = criterion(model(batch()))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+TRAINED = """
+    loss = criterion(model(batch()))
+    optimizer.zero_grad()
+    pai_distributed.fill_missing_gradients(model)
+    loss.backward()
+    if pai_distributed.initializing():
+        pai_distributed.finish_initialization()
+    optimizer.step()
+"""
+
+
+def test_endless_loop_with_a_budget(tmp_path: Path) -> None:
+    loop = f"""
+    while True:
+        if n % 9 == 0 and rank == 0:
+            loss = evaluate(model)
+            if loss < best:
+                best = loss{STEP.rstrip()}
+        n += 1
+        if n > max_steps:
+            break
+    """
+    changed = iterating(tmp_path, loop, "n = 0", "done()\n")
+    report = "pai_distributed.report_validation_score(pai_score, model, leave=False)"
+    expected = (
+        "n = 0\nwhile True:\n    pai_score = None\n    if n % 9 == 0 and rank == 0:\n        loss = evaluate(model)\n"
+        "        if loss < best:\n            best = loss\n        pai_score = loss\n"
+        f"    if n % 9 == 0 and {report}:\n        break{TRAINED}    n += 1\ndone()\n"
+    )
+    assert changed == expected
+
+
+def test_condition_that_a_validation_changes_is_not_asked_again(tmp_path: Path) -> None:
+    loop = f"""
+    while n < 99:{STEP.rstrip()}
+        n += 1
+        if n % due == 0 and rank == 0:
+            acc = evaluate(model)
+            due = 5
+            best = max(best, acc)
+    """
+    changed = iterating(tmp_path, loop)
+    assert "while True:\n" in changed
+    end = "        pai_score = acc\n    pai_distributed.report_validation_score(pai_score, model)\n"
+    assert changed.endswith(end)
+
+
+def test_loop_keeps_its_other_condition(tmp_path: Path) -> None:
+    loop = f"""
+    while epoch < epochs and not stopped():
+        for x in loader:{STEP.replace(chr(10) + "    ", chr(10) + "        ").rstrip()}
+        acc = evaluate(model)
+        best = max(best, acc)
+        epoch += 1
+    """
+    changed = iterating(tmp_path, loop)
+    assert "while not stopped():\n" in changed
+    assert changed.endswith("    epoch += 1\n    pai_distributed.report_validation_score(acc, model)\n")
+
+
+def test_validation_within_the_loop_over_batches_leaves_both_loops(tmp_path: Path) -> None:
+    loop = f"""
+    while n < 99:
+        for x in loader:{STEP.replace(chr(10) + "    ", chr(10) + "        ").rstrip()}
+            n += 1
+            if n % 9 == 0:
+                acc = evaluate(model)
+                best = max(best, acc)
+            if n >= 99:
+                break
+        log()
+    """
+    changed = iterating(tmp_path, loop, after="done()\n")
+    assert "training_complete = False\nwhile True:\n" in changed
+    end = """\
+            best = max(best, acc)
+            training_complete = pai_distributed.report_validation_score(acc, model, leave=False)
+            if training_complete:
+                break
+    if training_complete:
+        break
+    log()
+done()
+"""
+    assert changed.endswith(end)
+
+
+KEEPS = """
+def test(epoch):
+    global best
+    acc = run()
+    if acc > best:
+        best = acc
+"""
+
+
+def test_function_returns_the_score_that_it_kept(tmp_path: Path) -> None:
+    text = script("test(epoch)  # and keep the best", before=KEEPS)
+    changed = rewritten(plan_of(tmp_path, text))
+    assert "        best = acc\n    return acc\n" in changed
+    report = "pai_distributed.report_validation_score(pai_score, model)"
+    assert f"    pai_score = test(epoch)  # and keep the best\n    {report}\n" in changed
+
+
+def test_function_returns_none_where_it_has_no_score(tmp_path: Path) -> None:
+    keeps = KEEPS.replace("    acc = run()\n", "    if rank == 0:\n        acc = run()\n").replace(
+        "    if acc", "        if acc"
+    )
+    keeps = keeps.replace("        best = acc", "            best = acc") + "    return\n"
+    changed = rewritten(plan_of(tmp_path, script("if epoch % 2:\n    test(epoch)", before=keeps)))
+    assert "    pai_score = None\n    if rank == 0:\n" in changed
+    assert "        pai_score = acc\n    return pai_score\n" in changed
+    assert "    pai_score = None\n    if epoch % 2:\n        pai_score = test(epoch)\n" in changed
+
+
+def test_name_of_the_score_is_not_one_of_the_script(tmp_path: Path) -> None:
+    changed = rewritten(plan_of(tmp_path, script("test(epoch)", before=KEEPS + "pai_score = 3\n")))
+    assert "    pai_epoch_score = test(epoch)\n" in changed
+
+
+def test_first_rank_is_told_to_validate_past_the_wrapper(tmp_path: Path) -> None:
+    def notes(call: str) -> int:
+        text = script(f"if rank == 0:\n    acc = validate({call})\n    best = max(best, acc)")
+        return sum("only rank 0 validates" in note.message for note in plan_of(tmp_path, text).notes)
+
+    assert (notes("model"), notes("model.module")) == (1, 0)

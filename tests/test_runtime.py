@@ -538,6 +538,7 @@ def test_scores_of_all_kinds(helper: ModuleType, value: Any) -> None:
         "array of one": numpy.array([0.5]),
     }
     net = torch.nn.Linear(1, 1)
+    net(torch.ones(1)).backward()
     score = helper._pai_common_score(kinds.get(value, value), net)
     assert type(score) is float
     assert score == (0.5 if value in (0.5, *kinds) else 1.0)
@@ -685,5 +686,66 @@ def test_starts_from_the_beginning_where_no_switch_file_can_be_read(
 
 def test_initialisation_run_without_a_batch(helper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["train.py", "--perforate_model_parallel"])
+    assert helper.report_validation_score(0.5, None) is False  # the script may validate before it trains
     with pytest.raises(SystemExit, match="1"):
         helper.report_validation_score(0.5, None)
+
+
+def test_score_from_before_the_first_step_is_passed_over_once(helper: ModuleType) -> None:
+    import torch
+
+    net = torch.nn.Linear(1, 1)
+    assert [helper._pai_common_score(0.5, net) for _ in range(3)] == [None, 0.5, 0.5]
+
+
+def test_score_after_a_step_counts(helper: ModuleType) -> None:
+    import torch
+
+    net = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(net.parameters())
+    net(torch.ones(1)).backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    assert helper._pai_common_score(0.5, net) == 0.5
+
+
+def test_library_state_stays_out_of_the_broadcast_of_a_model_without_buffers(
+    helper: ModuleType, perforate: Callable[..., Any]
+) -> None:
+    import torch
+
+    def kept(*layers: Any) -> set[str]:
+        model = perforate(*layers)
+        helper.keep_tracker_state_local(model)
+        return {name for name, _ in model.named_buffers()} - set(model._ddp_params_and_buffers_to_ignore)
+
+    assert kept(torch.nn.Linear(2, 2)) == set()
+    assert {"1.running_mean", "0.this_node_index"} <= kept(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+
+
+def tied() -> list[Any]:
+    """Two layers of one weight."""
+    import torch
+
+    first, second = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    second.weight = first.weight
+    return [first, second]
+
+
+def test_tied_parameters_are_saved_and_loaded_and_stay_tied(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    import torch
+
+    model = helper.load_latest_switch(perforate(*tied()), None)
+    assert model[0].main_module.weight is model[1].main_module.weight
+    model(torch.ones(1, 2)).sum().backward()  # so that the library knows shapes
+    helper.UPA.save_system(model, "PAI", "tied")
+    fresh = helper.load_latest_switch(perforate(*tied()), None)
+    fresh = helper.UPA.load_system(fresh, "PAI", "tied", True)
+    assert fresh[0].main_module.weight is fresh[1].main_module.weight
+    assert torch.equal(fresh[0].main_module.weight, model[0].main_module.weight)
+    fresh.load_state_dict(model.state_dict())
+
+
+def test_library_cannot_save_tied_parameters(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    with pytest.raises(RuntimeError, match="share memory"):
+        helper.UPA.save_system(perforate(*tied()), "PAI", "tied")

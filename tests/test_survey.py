@@ -7,7 +7,7 @@ from textwrap import indent
 import pytest
 
 from retrofit.survey.scores import direction_of
-from retrofit.survey.sites import Optimizer, Script, Wrapper
+from retrofit.survey.sites import Optimizer, Score, Script, Wrapper
 from tests.helpers import code, script, survey_of
 
 DDP = "from torch.nn.parallel import DistributedDataParallel as DDP\n"
@@ -742,6 +742,187 @@ def test_epoch_loop_counts_the_same_numbers(head: str, count: str) -> None:
     assert loops_of(looped(head, "from tqdm import tqdm, trange\n")) == [(2, count, True)]
 
 
+WHILE = "while HEAD:\n    for x in y:\n        loss.backward()\n        step += 1\n    epoch += 1\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "target", "limited", "endless"),
+    [
+        pytest.param("epoch < 3", "epoch", True, "True", id="epochs"),
+        pytest.param("n >= epoch", "epoch", True, "True", id="counter on the right"),
+        pytest.param("step < args.max_steps", "step", True, "True", id="steps counted in the loop over batches"),
+        pytest.param("epoch < n and not stop", "epoch", True, "not stop", id="and a flag"),
+        pytest.param("lr > 1e-6 and step < n", "step", True, "lr > 1e-6", id="and another limit"),
+        pytest.param("True", "", False, "True", id="for ever"),
+        pytest.param("1", "", False, "True", id="1"),
+    ],
+)
+def test_while_loop_loses_its_limit_only(head: str, target: str, limited: bool, endless: str) -> None:
+    (loop,) = survey_of(WHILE.replace("HEAD", head)).loops
+    assert (loop.target, loop.limited, loop.endless, loop.by_iteration) == (target, limited, endless, False)
+
+
+@pytest.mark.parametrize(
+    ("increment", "counts"),
+    [
+        pytest.param("n += 1", True, id="every turn"),
+        pytest.param("n = n + 1", True, id="written out"),
+        pytest.param("if i % 4 == 0:\n    optimizer.step()\n    n += 1", True, id="every step of the optimizer"),
+        pytest.param("if bad:\n    n += 1", False, id="failures"),
+        pytest.param("n += 1\nif good:\n    n = 0", False, id="set back"),
+        pytest.param("n -= 1", False, id="downwards"),
+        pytest.param("n = count()", False, id="from a function"),
+    ],
+)
+def test_what_counts_turns(increment: str, counts: bool) -> None:
+    found = survey_of("while n < 9:\n    for x in y:\n        loss.backward()\n" + indent(increment, "    ")).loops
+    assert bool(found) is counts
+
+
+def test_counter_of_a_method_counts() -> None:
+    text = """
+        class T:
+            def one(self):
+                for x in y:
+                    self.loss(x).backward()
+                self.epoch += 1
+            def fit(self):
+                while self.epoch < self.epochs:
+                    self.one()
+    """
+    assert [loop.target for loop in survey_of(code(text)).loops] == ["self.epoch"]
+
+
+@pytest.mark.parametrize(
+    ("text", "by_iteration"),
+    [
+        pytest.param("for step in range(9):\n    loss.backward()\n", True, id="for"),
+        pytest.param("while True:\n    loss.backward()\n    optimizer.step()\n", True, id="while"),
+        pytest.param(
+            "while True:\n    for i in range(4):\n        loss.backward()\n    optimizer.step()\n",
+            True,
+            id="micro steps",
+        ),
+        pytest.param(
+            "for e in range(9):\n    for i in range(99):\n        loss.backward()\n        optimizer.step()\n",
+            False,
+            id="epochs of so many steps",
+        ),
+    ],
+)
+def test_loop_over_iterations(text: str, by_iteration: bool) -> None:
+    assert [loop.by_iteration for loop in survey_of(text).loops] == [by_iteration]
+
+
+def test_scheduler_stepped_every_iteration_stays_with_the_script() -> None:
+    text = script(before="sched = torch.optim.lr_scheduler.StepLR(optimizer, 3)")
+    text = text.replace("for x, y in loader:\n", "if True:\n") + "    sched.step()\n"
+    assert [step.per for step in survey_of(text).steps] == ["batch"]
+
+
+@pytest.mark.parametrize(
+    ("leaving", "budget"),
+    [
+        pytest.param("if n > max_steps:\n    break", True, id="greater"),
+        pytest.param("if args.max_steps <= n:\n    break", True, id="counter on the right"),
+        pytest.param("if args.max_steps and n >= args.max_steps:\n    break", True, id="where it is set"),
+        pytest.param("for x in z:\n    if n > 9:\n        break", False, id="another loop's"),
+        pytest.param("if n == 0 and eval_only:\n    break", False, id="before training"),
+        pytest.param("if n > best_n + patience:\n    break\nbest_n = n", False, id="patience"),
+        pytest.param("if n > max_steps:\n    save()\n    break", False, id="does something else too"),
+        pytest.param("if n > max_steps:\n    break\nelse:\n    log()", False, id="with an else"),
+        pytest.param("if loss > 100 and n > 9:\n    break\nloss = 1", False, id="under another condition"),
+        pytest.param("if time() > end:\n    break", False, id="time"),
+    ],
+)
+def test_what_leaves_after_a_number_of_turns_is_a_budget(leaving: str, budget: bool) -> None:
+    text = f"while True:\n    loss.backward()\n    n += 1\n{indent(leaving, '    ')}\n"
+    (loop,) = survey_of(text).loops
+    assert bool(loop.budgets) is budget
+    assert bool(loop.breaks) is (not budget and "for x" not in leaving)
+
+
+def test_budget_in_the_loop_over_batches() -> None:
+    text = WHILE.replace("HEAD", "step < n").replace(
+        "step += 1\n", "step += 1\n        if step >= n:\n            break\n"
+    )
+    (loop,) = survey_of(text).loops
+    assert ([b.line for b in loop.budgets], loop.breaks) == ([5], [])
+
+
+def test_what_is_left_of_a_condition_is_told_as_a_way_to_leave() -> None:
+    assert [loop.breaks for loop in survey_of(WHILE.replace("HEAD", "epoch < n and not stop")).loops] == [[1]]
+
+
+def iterating(evaluation: str) -> Score:
+    """Return the score of a loop over iterations."""
+    text = script().replace("for epoch in range(10):\n    for x, y in loader:\n", "while n < 9:\n    if True:\n")
+    (score,) = survey_of(text.replace("pass\n", "n += 1\n") + indent(code(evaluation), "    ") + "    log()\n").scores
+    return score
+
+
+TRACKS = "    acc = validate(model)\n    if acc > best:\n        best = acc\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "report", "when", "guarded"),
+    [
+        pytest.param("if n % 5 == 0:", "if acc > best:", "", False, id="all ranks"),
+        pytest.param("if n % 5 == 0 and rank == 0:", "if n % 5 == 0 and", "n % 5 == 0", True, id="rank 0"),
+        pytest.param("if rank == 0 and (n % 5 == 0 or last):", "if rank", "(n % 5 == 0 or last)", True, id="or"),
+        pytest.param("if rank == 0 and due(n):", "if rank", "", True, id="call in the condition"),
+        pytest.param("if rank == 0 and n % best == 0:", "if rank", "", True, id="changed by then"),
+    ],
+)
+def test_score_of_some_iterations_is_handed_over_there(head: str, report: str, when: str, guarded: bool) -> None:
+    score = iterating(f"{head}\n{TRACKS}")
+    assert score.index.source.code(score.anchors["report"]).startswith(report)
+    assert (score.when, score.guarded, score.in_turn) == (when, guarded, False)
+
+
+def test_score_of_rank_0_under_a_common_condition() -> None:
+    score = iterating(f"if n % 5 == 0:\n    if rank == 0:\n{indent(TRACKS, '    ')}")
+    assert (score.when, score.ranks, score.condition) == ("n % 5 == 0", "first", "n % 5 == 0")
+
+
+def test_loss_of_single_batches_is_no_score() -> None:
+    text = script().partition("for epoch")[0] + (
+        "for step in range(9):\n    loss = criterion(model(x), y)\n    loss.backward()\n"
+        "    if loss < best:\n        best = loss\n"
+    )
+    assert survey_of(text).scores == []
+    assert [score.expression for score in survey_of(text, metric="loss").scores] == ["loss"]
+
+
+def test_score_of_every_full_batch_step_is_one() -> None:
+    text = script("acc = validate(model)\nbest = max(best, acc)").replace("for x, y in loader:\n", "if True:\n")
+    assert [score.expression for score in survey_of(text).scores] == ["acc"]
+
+
+def test_score_of_an_elif_is_not_told_to_be_that_of_the_if() -> None:
+    assert iterating(f"if n % 2:\n    pass\nelif n % 5 == 0:\n{TRACKS}").condition == "not (n % 2)"
+
+
+def test_score_of_an_else_is_handed_over_by_all_in_every_turn() -> None:
+    score = iterating(f"if n % 5:\n    pass\nelse:\n    if rank == 0:\n{indent(TRACKS, '    ')}")
+    assert (score.when, score.guarded) == ("", True)
+
+
+def test_score_within_the_loop_over_batches_is_handed_over_there() -> None:
+    text = script().replace(
+        "        optimizer.step()\n", "        optimizer.step()\n        if n % 5 == 0:\n" + indent(TRACKS, " " * 8)
+    )
+    (score,) = survey_of(text).scores
+    assert score.in_turn
+    assert score.index.source.code(score.anchors["report"]).startswith("if acc > best")
+
+
+def test_score_of_every_batch_is_handed_over_at_the_end_of_the_epoch() -> None:
+    text = script().replace("        optimizer.step()\n", "        optimizer.step()\n" + indent(code(TRACKS), "    "))
+    (score,) = survey_of(text).scores
+    assert not score.in_turn
+
+
 def test_endless_loop_is_not_limited() -> None:
     assert loops_of(looped("itertools.count()", "import itertools\n")) == [(2, "", False)]
 
@@ -756,8 +937,16 @@ def test_endless_loop_is_not_limited() -> None:
         ),
         pytest.param(looped("epochs"), id="over a list"),
         pytest.param(looped("enumerate(epochs)"), id="enumerate"),
-        pytest.param("while epoch < 3:\n    for x in y:\n        loss.backward()\n", id="while"),
-        pytest.param("for step in range(3):\n    loss.backward()\n", id="one loop only"),
+        pytest.param("while epoch < 3:\n    for x in y:\n        loss.backward()\n", id="while without a counter"),
+        pytest.param("while loss > 0.1:\n    loss.backward()\n    n += 1\n", id="while until it converges"),
+        pytest.param("while not done:\n    for x in y:\n        loss.backward()\n", id="while not done"),
+        pytest.param("for x in loader:\n    loss.backward()\n", id="one loop over batches"),
+        pytest.param("for x in loader:\n    for i in range(2):\n        loss.backward()\n", id="micro steps only"),
+        pytest.param("while True:\n    line = queue.get()\n    if line is None:\n        break\n", id="reads a queue"),
+        pytest.param(
+            "for part in parts:\n    while i < len(part):\n        part[i].backward()\n        i += 1\n",
+            id="while over batches",
+        ),
         pytest.param("def epochs():\n    return [epoch for epoch in range(3)]\n", id="comprehension"),
         pytest.param(looped("range(10)", "def range(n):\n    return [1, 2]\n"), id="own function called range"),
         pytest.param(looped("range(10)", "from mine import range\n"), id="imported range"),
@@ -988,6 +1177,133 @@ def test_score_of_all_ranks(epoch: str) -> None:
     assert scores_of(epoch) == [("acc", "max", "all")]
 
 
+def keeping(function: str, epoch: str = "test(epoch)", metric: str = "") -> Script:
+    """Return the survey of a script whose loop calls a local function."""
+    return survey_of(script(epoch, code(function)), metric=metric)
+
+
+def keeper(best: str = "best_acc", head: str = "", made: str = "acc = run()", end: str = "", inside: str = "") -> str:
+    """Return a function that keeps the best of its score."""
+    outer = f"    global {best}\n" if best.isidentifier() else ""
+    tracks = f"if acc > {best}:\n    {best} = acc\n{inside and indent(inside, '    ')}"
+    return f"{head}def test(epoch):\n{outer}{indent(made, '    ')}\n{indent(tracks, '    ')}\n{indent(end, '    ')}\n"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(keeper(), id="global"),
+        pytest.param(keeper(best="best['acc']"), id="item"),
+        pytest.param(keeper(best="state.best"), id="attribute"),
+        pytest.param(keeper(head="@torch.no_grad()\n"), id="under no_grad"),
+        pytest.param(keeper(made="for x in y:\n    acc = run()"), id="made in a loop"),
+        pytest.param(keeper(end="save()"), id="with work after it"),
+        pytest.param(keeper(end="return"), id="bare return at the end"),
+    ],
+)
+def test_score_that_a_function_keeps_to_itself(function: str) -> None:
+    found = keeping(function)
+    assert [(s.expression, s.direction, s.condition, s.code) for s in found.scores] == [
+        ("acc", "max", "", "test(epoch)")
+    ]
+    assert [(kept.expression, kept.guarded, kept.returns) for kept in found.kept_scores] == [("acc", False, False)]
+
+
+def test_score_that_a_method_keeps_to_itself() -> None:
+    text = DDP + code("""
+        class Trainer:
+            def __init__(self):
+                self.model = DDP(Net())
+            def validate(self, epoch):
+                acc = run()
+                if acc > self.best:
+                    self.best = acc
+            def fit(self):
+                for epoch in range(10):
+                    for x in y:
+                        self.model(x).backward()
+                    self.validate(epoch)
+    """)
+    assert [(s.expression, s.code) for s in survey_of(text).scores] == [("acc", "self.validate(epoch)")]
+
+
+@pytest.mark.parametrize(
+    ("made", "guarded", "condition", "ranks"),
+    [
+        pytest.param("if rank != 0:\n    return\nacc = run()", False, "", "first", id="other ranks return early"),
+        pytest.param("if epoch % 2:\n    return\nacc = run()", False, "not (epoch % 2)", "all", id="epochs without"),
+        pytest.param("if rank == 0:\n    acc = run()", True, "", "first", id="made on the first rank"),
+        pytest.param("if epoch > 3:\n    acc = run()", True, "epoch > 3", "all", id="made in some epochs"),
+    ],
+)
+def test_kept_score_under_a_condition(made: str, guarded: bool, condition: str, ranks: str) -> None:
+    (score,) = keeping(keeper(made=made)).scores
+    assert score.kept is not None
+    assert (score.kept.guarded, score.condition, score.ranks) == (guarded, condition, ranks)
+
+
+def test_kept_score_of_a_function_that_is_called_under_a_condition() -> None:
+    (score,) = keeping(keeper(), "if epoch % 5 == 0:\n    test(epoch)\nlog()").scores
+    assert (score.guarded, score.condition) == (True, "epoch % 5 == 0")
+
+
+@pytest.mark.parametrize(
+    ("end", "call", "returns"),
+    [
+        pytest.param("return acc", "test(epoch)", [True], id="returned and dropped"),
+        pytest.param("return acc", "x = test(epoch)", [], id="returned"),
+        pytest.param("return loss, acc", "loss, x = test(epoch)", [], id="returned in a tuple"),
+    ],
+)
+def test_score_that_a_function_keeps_and_returns(end: str, call: str, returns: list[bool]) -> None:
+    found = keeping(keeper(end=end), call)
+    assert [(score.direction, score.evidence.startswith("line")) for score in found.scores] == [("max", True)]
+    assert [kept.returns for kept in found.kept_scores] == returns
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        pytest.param(keeper(), "test(epoch)\ntest(epoch)", id="called twice"),
+        pytest.param(keeper(), "for i in z:\n    test(epoch)", id="called in an inner loop"),
+        pytest.param(keeper(end="return loss"), "test(epoch)", id="another value is returned"),
+        pytest.param(keeper(end="return loss"), "loss = test(epoch)", id="another value is returned and named"),
+        pytest.param(keeper(end="return acc"), "self.acc = test(epoch)", id="returned to an attribute"),
+        pytest.param(keeper(end="yield acc"), "test(epoch)", id="generator"),
+        pytest.param(keeper(made="acc = last"), "test(epoch)", id="only another name's value"),
+        pytest.param(keeper(head="@timed\n"), "test(epoch)", id="unknown decorator"),
+        pytest.param(keeper(inside="return"), "test(epoch)", id="returns after the score is made"),
+        pytest.param(keeper(made="try:\n    acc = run()\nexcept E:\n    pass"), "test(epoch)", id="made in a try"),
+        pytest.param("def test(epoch):\n    acc = run()\n    best = max(best, acc)\n", "test(epoch)", id="local best"),
+        pytest.param(keeper().replace("run()", "0\n    run().backward()"), "test(epoch)", id="trains"),
+    ],
+)
+def test_score_that_a_function_keeps_for_good(function: str, call: str) -> None:
+    assert keeping(function, call).scores == []
+
+
+def test_best_of_one_validation_is_no_best_of_the_training() -> None:
+    function = "def evaluate():\n    best = 0\n    for t in ts:\n        best = max(best, run(t))\n    return best\n"
+    assert [s.expression for s in keeping(function, "val_f1 = evaluate()").scores] == ["val_f1"]
+
+
+def test_score_kept_by_a_function_that_is_called_after_some_batches() -> None:
+    text = script(before=keeper()).replace("        optimizer.step()\n", "        optimizer.step()\nCALL")
+    (score,) = survey_of(text.replace("CALL", "        if n % 5 == 0:\n            test(n)\n")).scores
+    assert (score.in_turn, score.guarded, score.code) == (True, False, "test(n)")
+    assert survey_of(text.replace("CALL", "        test(n)\n")).scores == []
+
+
+def test_two_kept_scores_are_both_told_and_one_can_be_chosen() -> None:
+    function = keeper(end="if loss < state.best:\n    state.best = loss", made="acc, loss = run()")
+    assert [s.expression for s in keeping(function).scores] == ["acc", "loss"]
+    assert [(s.expression, s.direction) for s in keeping(function, metric="loss").scores] == [("loss", "min")]
+
+
+def test_hint_names_what_is_compared_with_the_best() -> None:
+    assert [name for name, _ in keeping(keeper(end="return loss")).hints] == ["acc"]
+
+
 @pytest.mark.parametrize(
     ("epoch", "report"),
     [
@@ -1062,6 +1378,25 @@ def test_score_under_a_condition_has_a_guard(epoch: str, expected: tuple[str, st
 def test_ranks_that_leave_the_epoch_before_its_score_are_told(check: str, cut_off: bool) -> None:
     (score,) = survey_of(script(f"{check}\nacc = validate(model)\nif acc > best:\n    best = acc")).scores
     assert (score.cut_off > 0) is cut_off
+
+
+@pytest.mark.parametrize(
+    ("epoch", "made"),
+    [
+        pytest.param(
+            LOSS + "best = min(best, val_loss)\nval_loss = test(model)", "val_loss = validate(model)", id="after"
+        ),
+        pytest.param("val_loss = run()\n" + LOSS + "best = min(best, val_loss)", "", id="before"),
+        pytest.param(
+            "val_loss = run()\nif x:\n    val_loss = validate(model)\n    best = min(best, val_loss)\nlog()",
+            "best = min(best, val_loss)",
+            id="before the condition under which it is made",
+        ),
+    ],
+)
+def test_score_is_the_value_that_is_compared_with_the_best(epoch: str, made: str) -> None:
+    (score,) = survey_of(script(epoch)).scores
+    assert (score.index.source.code(score.anchors["made"]) if score.captured else "") == made
 
 
 def test_metric_that_the_user_names_takes_the_scripts_direction() -> None:

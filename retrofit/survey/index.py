@@ -144,8 +144,10 @@ def meeting(statements: list[Statement]) -> Statement | None:
     """Return the statement after which every one of ``statements`` has had its chance to run.
 
     That is the last of them in their common block, or the compound statement whose branches hold them; None where they
-    are in different functions.
+    are in different functions, or there are none.
     """
+    if not statements:
+        return None
     paths = [statement.path for statement in statements]
     depth = 0
     while all(len(path) > depth for path in paths) and len({path[depth] for path in paths}) == 1:
@@ -180,6 +182,7 @@ class Index:
         self.statements: list[Statement] = []
         self.calls: list[cst.Call] = []
         self.bindings: list[Binding] = []
+        self.items: list[Binding] = []
         self.comparisons: list[cst.Comparison] = []
         self.attributes: list[cst.Attribute] = []
         self.returns: list[tuple[cst.Return, Scope]] = []
@@ -195,7 +198,12 @@ class Index:
     def bound_names(self) -> set[str]:
         """Every name that is assigned, or is a parameter, anywhere in the file."""
         names = {binding.target for binding in self.bindings}
-        return names.union(*(scope.parameters for scope in self._scope_of.values()))
+        return names.union(*(scope.parameters for scope in self.scopes))
+
+    @property
+    def scopes(self) -> list[Scope]:
+        """The module and every class and function in it."""
+        return list(self._scope_of.values())
 
     def statement(self, node: cst.CSTNode) -> Statement:
         """Return the innermost statement that holds ``node``."""
@@ -352,6 +360,8 @@ class Index:
             if "." not in name:
                 scope = self.scope if name in statement.scope.outer else statement.scope
                 scope.names.add(name)
+        elif isinstance(target, cst.Subscript) and (dotted(target.value) is not None):
+            self.items.append(Binding(self.source.code(target), value, item, statement))
 
     def _import(self, node: cst.Import | cst.ImportFrom, statement: Statement) -> None:
         prefix = ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Statement, dotted
-from retrofit.survey.sites import Backward, EpochLoop
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
+from retrofit.survey.sites import Backward, Budget, EpochLoop
 
 
 def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[EpochLoop]:
@@ -16,30 +17,51 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
 
     Args:
         backwards: the backward passes; an epoch loop is around the batch loop of one of them, perhaps through calls.
+            Where nothing has two such loops, one that fetches its batches by itself counts.
     """
     found: dict[Statement, EpochLoop] = {}
-    for backward in backwards:
-        for loops in flow.enclosing_loops(backward.statement):
-            loop = _choose([site for s in loops if (site := _epoch_loop(index, s)) is not None], loops)
+    ways = [loops for backward in backwards for loops in flow.enclosing_loops(backward.statement)]
+    sites = {s: _epoch_loop(index, flow, s) for loops in ways for s in loops}
+    for alone in (False, True):
+        for loops in ways if not found else []:
+            loop = _choose([site for s in loops if (site := sites[s]) is not None], loops, alone)
             if loop is not None:
                 found.setdefault(loop.statement, loop)
     for loop in found.values():
+        inner = [part for loops in ways if loop.statement in loops for part in loops[: loops.index(loop.statement)]]
+        loop.by_iteration = all(_accumulates(index, part) for part in inner)
+        loop.inner = [part for part in dict.fromkeys(inner) if part.scope is loop.scope]
         loop.leftovers = _leftovers(loop.statement, flow)
+        loop.budgets = list(_budgets(index, flow, loop))
         loop.breaks = _breaks(loop)
     return list(found.values())
 
 
-def _choose(candidates: list[EpochLoop], loops: list[Statement]) -> EpochLoop | None:
-    """Choose the epoch loop among the countable loops around a backward pass, innermost first."""
-    outer = [site for site in candidates if site.statement is not loops[0]]
+def _choose(candidates: list[EpochLoop], loops: list[Statement], alone: bool) -> EpochLoop | None:
+    """Choose the epoch loop among the countable loops around a backward pass, innermost first.
+
+    Args:
+        alone: whether the only loop may be it.
+    """
+    outer = [site for site in candidates if site.statement is not loops[0] or (alone and len(loops) == 1)]
     named = [site for site in outer if re.search(r"epoch", site.target, re.IGNORECASE)]
     if named or outer:
         return (named or outer)[0]
     return None
 
 
-def _epoch_loop(index: Index, statement: Statement) -> EpochLoop | None:
+def _accumulates(index: Index, statement: Statement) -> bool:
+    """Whether a loop only adds up gradients: `for micro_step in range(n)`, without a step of the optimizer."""
     node = statement.node
+    if not isinstance(node, cst.For) or not isinstance(node.iter, cst.Call):
+        return False
+    return index.qualified(node.iter.func) == "range" and ".step(" not in index.source.code(node.body)
+
+
+def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | None:
+    node = statement.node
+    if isinstance(node, cst.While):
+        return _while_loop(index, flow, statement, node)
     if not isinstance(node, cst.For):
         return None
     iterable = node.iter
@@ -73,6 +95,148 @@ def _epoch_loop(index: Index, statement: Statement) -> EpochLoop | None:
     return site
 
 
+def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While) -> EpochLoop | None:
+    """Return a `while` loop that goes on for ever, or until a counter has reached its end; None for any other."""
+    site = EpochLoop(
+        node=node, index=index, target="", count="", limited=False, endless="True", anchors={"range": node.test}
+    )
+    if index.source.code(node.test) in ("True", "1"):
+        return site
+    parts = conjuncts(node.test)
+    limits = [part for part in parts if counter(index, flow, statement, part, (cst.LessThan, cst.LessThanEqual))]
+    if not limits:
+        return None
+    site.target = counter(index, flow, statement, limits[0], (cst.LessThan, cst.LessThanEqual))
+    site.limited = True
+    site.endless = " and ".join(index.source.code(part) for part in parts if part not in limits) or "True"
+    return site
+
+
+def conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return what must all hold for a condition to hold."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        return [*conjuncts(test.left), *conjuncts(test.right)]
+    return [test]
+
+
+_MIRRORED: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
+    cst.LessThan: cst.GreaterThan,
+    cst.LessThanEqual: cst.GreaterThanEqual,
+    cst.GreaterThan: cst.LessThan,
+    cst.GreaterThanEqual: cst.LessThanEqual,
+}
+
+
+def counter(
+    index: Index,
+    flow: Flow,
+    loop: Statement,
+    test: cst.BaseExpression,
+    operators: tuple[type[cst.BaseCompOp], ...],
+) -> str:
+    """Return the counter of a loop's turns that a comparison holds against a fixed number, "" where it does not.
+
+    Args:
+        operators: the comparisons that count, with the counter on their left.
+    """
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return ""
+    right = test.comparisons[0]
+    for name, operator, bound in (
+        (dotted(test.left), type(right.operator), right.comparator),
+        (dotted(right.comparator), _MIRRORED.get(type(right.operator)), test.left),
+    ):
+        if name is None or operator not in operators:
+            continue
+        changing = {b.target.partition(".")[0] for b in index.bindings if loop in b.statement.path}
+        fixed = changing.isdisjoint(re.findall(r"(?<![.\w])[A-Za-z_]\w*", index.source.code(bound)))
+        if fixed and _counts(index, flow, loop, name):
+            return name
+    return ""
+
+
+def _counts(index: Index, flow: Flow, loop: Statement, name: str) -> bool:
+    """Whether a variable only ever grows in a loop: with every turn, or with every step of the optimizer."""
+    variable = flow.variable(name, loop.scope)
+    called = _called(index, flow, loop)
+    changes = [
+        binding
+        for binding in index.bindings
+        if binding.target == name
+        and flow.variable(name, binding.statement.scope) == variable
+        and (loop in binding.statement.path or binding.statement.scope in called)
+    ]
+    node = loop.node
+    if isinstance(node, cst.For) and dotted(node.target) == name:
+        return all(change.statement is loop for change in changes)
+    return bool(changes) and all(_increments(change) and _regular(index, change.statement, loop) for change in changes)
+
+
+def _called(index: Index, flow: Flow, loop: Statement) -> set[Scope]:
+    """Return the local functions that run within a loop."""
+    found: set[Scope] = set()
+    waiting = [call for call in index.calls if loop in index.statement(call).path]
+    while waiting:
+        function = flow.called(waiting.pop())
+        if function is not None and function not in found:
+            found.add(function)
+            waiting += [call for call in index.calls if index.scope_of(call) is function]
+    return found
+
+
+def _increments(binding: Binding) -> bool:
+    node = binding.statement.node
+    if not isinstance(node, cst.SimpleStatementLine):
+        return False
+    for small in node.body:
+        if isinstance(small, cst.AugAssign) and dotted(small.target) == binding.target:
+            return isinstance(small.operator, cst.AddAssign)
+    value = binding.value
+    return (
+        isinstance(value, cst.BinaryOperation)
+        and isinstance(value.operator, cst.Add)
+        and dotted(value.left) == binding.target
+    )
+
+
+def _regular(index: Index, statement: Statement, loop: Statement) -> bool:
+    """Whether a statement runs with every turn, or where the optimizer steps; a count of failures does neither."""
+    for part in statement.ancestors:
+        if part is loop or isinstance(part.node, cst.FunctionDef):
+            return True
+        if isinstance(part.node, cst.If) and ".step(" not in index.source.code(part.node.body):
+            return False
+    return True
+
+
+def _budgets(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Budget]:
+    """Yield what leaves the loop, or one inside it, after a number of turns: `if step >= max_steps: break`."""
+    bound = {b.target.partition(".")[0] for b in index.bindings if loop.statement in b.statement.path}
+    greater = (cst.GreaterThan, cst.GreaterThanEqual)
+    for statement in index.statements:
+        node = statement.node
+        if not isinstance(node, cst.If) or node.orelse is not None or not _only_leaves(node.body):
+            continue
+        if statement.scope is not loop.scope or loop.statement not in statement.path or statement.crowded:
+            continue
+        loops = [part for part in statement.path if isinstance(part.node, (cst.For, cst.While))]
+        if loops[-1] is not loop.statement and loops[-1] not in loop.inner:
+            continue
+        parts = conjuncts(node.test)
+        limits = [part for part in parts if counter(index, flow, loop.statement, part, greater)]
+        others = " ".join(index.source.code(part) for part in parts if part not in limits)
+        if limits and bound.isdisjoint(re.findall(r"(?<![.\w])[A-Za-z_]\w*", others)):
+            yield Budget(node=node, index=index)
+
+
+def _only_leaves(body: cst.BaseSuite) -> bool:
+    if len(body.body) != 1:
+        return False
+    line = body.body[0]
+    small = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else line
+    return isinstance(small, cst.Break) or (isinstance(small, cst.Return) and small.value is None)
+
+
 def _last_name(index: Index, node: cst.BaseExpression) -> str:
     return (dotted(node) or "").rpartition(".")[2]
 
@@ -100,17 +264,17 @@ def _leftovers(statement: Statement, flow: Flow) -> list[tuple[int, str]]:
 
 
 def _breaks(loop: EpochLoop) -> list[int]:
-    """Return the lines of `break` and `return` that leave the loop itself."""
-    lines = []
+    """Return the lines that leave the loop itself: `break`, `return`, what is left of a `while` loop's condition."""
+    lines = [] if loop.endless in ("", "True") else [loop.line]
+    budgets = [budget.node for budget in loop.budgets]
 
     def walk(node: cst.CSTNode, inner: bool) -> None:
-        if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
+        if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)) or node in budgets:
             return
         if isinstance(node, cst.Return) or (isinstance(node, cst.Break) and not inner):
             lines.append(loop.index.source.position(node)[0])
         for child in node.children:
             walk(child, inner or isinstance(node, (cst.For, cst.While)))
 
-    assert isinstance(loop.node, cst.For)
-    walk(loop.node.body, False)
+    walk(loop.body, False)
     return lines

@@ -6,6 +6,7 @@ import re
 
 import libcst as cst
 
+from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Statement, dotted, meeting
 from retrofit.survey.sites import EpochLoop, Model, Optimizer, Resume, Wrapper
@@ -156,9 +157,12 @@ def _finished(index: Index, built: Statement, target: str, wrappers: list[Wrappe
     used.update(b.statement for b in index.bindings if dotted(b.value) == target)
     finished = built
     name = re.escape(target)
+    methods = "|".join(torch_api.MODULE_METHODS)  # those change nothing that dendrites depend on
     changes = re.compile(
         rf"\b{name}\.[\w.]+(\[[^\]]*\])?\s*=[^=]|\b{name}\.(load_state_dict|apply|requires_grad_|set_\w+)\("
         rf"|\bsetattr\({name}\b|\b{name}\b(.|\n)*\.requires_grad\s*=|\b{name}\.[\w.]*(weight|bias)\.data\b"
+        rf"|^\s*{name}\.(?!({methods})\()\w+\(",
+        re.MULTILINE,
     )
     for statement in built.following:
         if any(statement in user.path for user in used):

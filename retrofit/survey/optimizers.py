@@ -62,7 +62,8 @@ def _step(index: Index, flow: Flow, call: cst.Call, loops: list[EpochLoop]) -> S
     statement = index.statement(call)
     around = next(iter(flow.enclosing_loops(statement)))
     epoch_loops = {loop.statement for loop in loops}
-    per = "epoch" if around and around[0] in epoch_loops else "batch" if around else "epoch"
+    by_iteration = any(loop.by_iteration for loop in loops if around and loop.statement is around[0])
+    per = "batch" if around and (around[0] not in epoch_loops or by_iteration) else "epoch"
     conditional = not (statement.parent is not None and statement.parent in epoch_loops)
     return Step(
         node=call,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Statement, dotted, meeting
-from retrofit.survey.sites import EpochLoop, Scheduler, Score
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, meeting
+from retrofit.survey.loops import conjuncts
+from retrofit.survey.sites import EpochLoop, KeptScore, Scheduler, Score
 
 _BEST = re.compile(r"best|lowest|highest|(^|_)(min|max|top|record)_", re.IGNORECASE)
 _HIGHER = re.compile(
@@ -32,11 +33,37 @@ _RANK_CHECK = re.compile(
 _COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.LessThanEqual: -1}
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Candidate:
+    """A value that may be the score.
+
+    Attributes:
+        best: the root of what holds the best of it, "" where the script keeps none.
+        call: the loop's call of the function that keeps it, None where the loop itself has it.
+    """
+
     node: cst.BaseExpression
     direction: str
     evidence: str
+    best: str = ""
+    call: cst.Call | None = None
+
+
+@dataclass(frozen=True)
+class _Way:
+    """The way from a body through conditions to the place where the score is made.
+
+    Attributes:
+        guard: the outermost conditional statement around that place, None where there is none.
+        block: a statement of the block in which the score is known.
+        condition: the code of a condition on it, other than a rank check; "" for none.
+        ranks: "first" where a rank check is on it, else "all".
+    """
+
+    guard: Statement | None
+    block: Statement
+    condition: str
+    ranks: str
 
 
 def direction_of(name: str) -> str:
@@ -65,11 +92,12 @@ def find_scores(
     """
     scores: dict[str, Score] = {}
     for loop in loops:
-        tracked = list(_tracked(index, loop))
+        tracked = list(_tracked(index, _code_of(index, loop)))
         plateau = list(_plateau(index, loop, schedulers))
-        candidates = tracked or plateau or list(_named(index, flow, loop))
+        kept, keepers = _kept(index, flow, loop)
+        candidates = tracked or plateau or kept or list(_named(index, flow, loop, keepers))
         if metric:
-            candidates = _given(index, metric, [*tracked, *plateau])
+            candidates = _given(index, metric, [*tracked, *plateau, *kept])
         for candidate in candidates:
             score = _site(index, flow, loop, candidate)
             if score is None:
@@ -96,9 +124,11 @@ def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, int]]:
     for comparison in index.comparisons:
         if len(comparison.comparisons) != 1 or any(_in_loop(index, loop, comparison) for loop in loops):
             continue
-        for side in (comparison.left, comparison.comparisons[0].comparator):
-            name = dotted(side)
-            if name and type(comparison.comparisons[0].operator) in _COMPARE and re.search(r"best", name):
+        left, right = comparison.left, comparison.comparisons[0].comparator
+        for best, score in ((left, right), (right, left)):
+            name = dotted(score)
+            known = isinstance(best, (cst.Name, cst.Attribute, cst.Subscript)) and "best" in index.source.code(best)
+            if name and known and type(comparison.comparisons[0].operator) in _COMPARE:
                 found.setdefault(name, index.source.position(comparison)[0])
     return list(found.items())
 
@@ -108,9 +138,16 @@ def _in_loop(index: Index, loop: EpochLoop, node: cst.CSTNode) -> bool:
     return statement.scope is loop.scope and loop.statement in statement.ancestors
 
 
-def _tracked(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
-    """Values of which the script keeps the best so far: `if acc > best: best = acc`, `best = max(acc, best)`."""
-    bindings = [b for b in index.bindings if _in_loop(index, loop, b.statement.node)]
+def _code_of(index: Index, body: EpochLoop | Scope) -> Callable[[cst.CSTNode], bool]:
+    """Return a test whether a node stands in the epoch loop, or in a function."""
+    if isinstance(body, EpochLoop):
+        return lambda node: _in_loop(index, body, node)
+    return lambda node: index.scope_of(node) is body
+
+
+def _tracked(index: Index, inside: Callable[[cst.CSTNode], bool]) -> Iterator[_Candidate]:
+    """Values of which the code inside keeps the best so far: `if acc > best: best = acc`, `best = max(acc, best)`."""
+    bindings = [b for b in (*index.bindings, *index.items) if inside(b.statement.node)]
     bound = {b.target.partition(".")[0].partition("[")[0] for b in bindings}
 
     def is_score(node: cst.BaseExpression) -> bool:
@@ -122,9 +159,9 @@ def _tracked(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
             if is_score(score):
                 found = True
                 line, code = index.source.position(score)[0], index.source.code(binding.statement.node)
-                yield _Candidate(score, direction, f"line {line}: {code}")
+                yield _Candidate(score, direction, f"line {line}: {code}", re.split(r"\W", binding.target)[0])
     for comparison in index.comparisons:
-        if len(comparison.comparisons) != 1 or not _in_loop(index, loop, comparison):
+        if len(comparison.comparisons) != 1 or not inside(comparison):
             continue
         right = comparison.comparisons[0]
         sign = _COMPARE.get(type(right.operator))
@@ -137,12 +174,12 @@ def _tracked(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
             sense = _sense(index, comparison, best, score, bindings)
             if sense and is_score(score):
                 found = True
-                yield _Candidate(score, "max" if better * sense > 0 else "min", evidence)
+                yield _Candidate(score, "max" if better * sense > 0 else "min", evidence, _root(best))
         if not found:
             for best, score, better in pairs:
                 name = (dotted(best) or "").rpartition(".")[2]
                 if re.search(r"best|lowest|highest", name) and is_score(score) and _saves(index, comparison):
-                    yield _Candidate(score, "max" if better > 0 else "min", evidence)
+                    yield _Candidate(score, "max" if better > 0 else "min", evidence, _root(best))
 
 
 def _root(node: cst.BaseExpression) -> str:
@@ -241,8 +278,116 @@ def _plateau(index: Index, loop: EpochLoop, schedulers: list[Scheduler]) -> Iter
                 )
 
 
-def _named(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[_Candidate]:
-    """What functions that validate return, as far as its name tells that it is a score."""
+def _kept(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[_Candidate], set[Scope]]:
+    """Scores of which a function that the loop calls keeps the best: `test(epoch)` with `if acc > best_acc` in it.
+
+    Returns:
+        the candidates that the loop can have, and every function that keeps a best.
+    """
+    candidates: list[_Candidate] = []
+    calls: dict[Scope, list[cst.Call]] = {}
+    for call in index.calls:
+        function = flow.called(call) if _in_loop(index, loop, call) else None
+        if function is not None and ".backward(" not in index.source.code(function.node):
+            calls.setdefault(function, []).append(call)
+    keepers: set[Scope] = set()
+    for function, (call, *others) in calls.items():
+        found = [c for c in _tracked(index, _code_of(index, function)) if _outlives(function, c.best)]
+        keepers.update([function] if found else [])
+        for candidate in [] if others else found:
+            handed = _handed_back(index, loop, function, call, candidate)
+            candidates += [handed] if handed is not None else []
+    return candidates, keepers
+
+
+def _outlives(function: Scope, name: str) -> bool:
+    """Whether a variable is there after the function has returned: the best threshold of one validation is not."""
+    return name not in function.names or name in function.outer or name in function.parameters
+
+
+def _handed_back(
+    index: Index, loop: EpochLoop, function: Scope, call: cst.Call, candidate: _Candidate
+) -> _Candidate | None:
+    """Return a function's score as the epoch loop gets it, or can get it by a `return`; None where it cannot."""
+    code = index.source.code
+    returned = [node.value for node, scope in index.returns if scope is function and node.value is not None]
+    if isinstance(index.parents[call], cst.Expr):
+        own = replace(candidate, call=call)
+        unclear = any(code(value) != code(candidate.node) for value in returned)
+        return None if unclear or _kept_score(index, loop, own) is None else own
+    for binding in index.bindings:
+        if binding.value is call and returned and "." not in binding.target:
+            values = [_element(value, binding.item) for value in returned]
+            if all(value is not None and code(value) == code(candidate.node) for value in values):
+                return replace(candidate, node=_target_node(index, binding.statement, binding.target))
+    return None
+
+
+def _element(value: cst.BaseExpression, item: int | None) -> cst.BaseExpression | None:
+    if item is None:
+        return value
+    return value.elements[item].value if isinstance(value, cst.Tuple) and item < len(value.elements) else None
+
+
+def _kept_score(index: Index, loop: EpochLoop, candidate: _Candidate) -> KeptScore | None:
+    """Return how a function is to return the score that it keeps, None where that is not clear."""
+    assert candidate.call is not None
+    function = index.scope_of(candidate.node)
+    node, call = function.node, index.statement(candidate.call)
+    between = call.path[call.path.index(loop.statement) + 1 : -1]
+    assert isinstance(node, cst.FunctionDef)
+    plain = node.asynchronous is None and not re.search(r"\byield\b", index.source.code(node))
+    known = all(index.qualified(_called(d.decorator)).startswith("torch.") for d in node.decorators)
+    simple = all(isinstance(part.node, (cst.If, cst.With)) or part in loop.inner for part in between)
+    if not plain or not known or not simple:
+        return None
+    expression = index.source.code(candidate.node)
+    makers, again = _reaching(index, candidate.node, _makers(index, candidate.node, _code_of(index, function)))
+    made = meeting(makers)
+    if made is None or again:
+        return None
+    way = _way_in(index, index.statement(node), made)
+    if not isinstance(way.block.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.For, cst.With)):
+        return None
+    last = index.statements_in(node.body)[-1]
+    kept = KeptScore(
+        node=last.node,
+        index=index,
+        expression=expression,
+        call=index.source.code(candidate.call),
+        anchors={"call": call.node},
+        condition=way.condition,
+        ranks=way.ranks,
+    )
+    if way.guard is not None:
+        kept.anchors |= {"guard": way.guard.node, "made": _last_before_leaving(way.block).node}
+    for leaving, scope in index.returns:
+        place = index.statement(leaving)
+        if scope is not function:
+            continue
+        if leaving.value is not None:
+            kept.returns = True
+        elif place is last:
+            kept.ends = True
+        elif place.order > made.order:
+            return None
+        else:
+            tests = [index.source.code(part.node.test) for part in place.ancestors if isinstance(part.node, cst.If)]
+            others = [test for test in tests if not _RANK_CHECK.search(test)]
+            kept.condition = kept.condition or (f"not ({others[0]})" if others else "")
+            kept.ranks = "first" if len(others) < len(tests) else kept.ranks
+    return None if kept.returns and (way.guard is not None or kept.ends) else kept
+
+
+def _called(decorator: cst.BaseExpression) -> cst.BaseExpression:
+    return decorator.func if isinstance(decorator, cst.Call) else decorator
+
+
+def _named(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> Iterator[_Candidate]:
+    """What functions that validate return, as far as its name tells that it is a score.
+
+    A function among ``keepers`` has a best of its own, so another value that it returns may not be what counts.
+    """
     for binding in index.bindings:
         call = binding.value
         if not isinstance(call, cst.Call) or not _in_loop(index, loop, binding.statement.node):
@@ -251,7 +396,7 @@ def _named(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[_Candidate]:
         function = flow.called(call)
         validates = _VALIDATES.search(name) or (function is not None and _looks_like_validation(index, function.node))
         moded = isinstance(call.func, cst.Attribute) and name == "eval" and not call.args
-        if not validates or moded or "." in binding.target or binding.target == "_":
+        if not validates or moded or function in keepers or "." in binding.target or binding.target == "_":
             continue
         if not direction_of(binding.target) and _NO_SCORE.search(binding.target):
             continue
@@ -281,68 +426,117 @@ def _given(index: Index, metric: str, known: list[_Candidate]) -> list[_Candidat
     """The user's own expression, with the direction that the script shows for it."""
     for candidate in known:
         if index.source.code(candidate.node) == metric:
-            return [candidate]
+            return [replace(candidate, best="")]
     expression = cst.parse_expression(metric)
     return [_Candidate(expression, direction_of(metric), "--metric")]
+
+
+def _makers(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNode], bool]) -> list[Statement]:
+    """Return the statements ``inside`` that make a value, other than those that only begin it with a constant."""
+    names = (_root(node), index.source.code(node) if node in index.parents else "")
+    return [
+        b.statement
+        for b in (*index.bindings, *index.items)
+        if b.target in names
+        and inside(b.statement.node)
+        and not isinstance(b.value, (cst.Integer, cst.Float, cst.Name))
+    ]
+
+
+def _reaching(index: Index, node: cst.CSTNode, makers: list[Statement]) -> tuple[list[Statement], bool]:
+    """Leave those makers whose value can be the one at ``node``; tell as well whether one makes it anew after that."""
+    here = index.statement(node)
+    early = [maker for maker in makers if maker.order <= here.order]
+    sure = [maker.order for maker in early if any(maker in part.siblings for part in here.path)]
+    return [maker for maker in early if not sure or maker.order >= max(sure)], len(early) < len(makers)
 
 
 def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> Score | None:
     own = candidate.node in index.parents
     expression = index.source.code(candidate.node) if own else cst.Module(body=[]).code_for_node(candidate.node)
     name = _root(candidate.node)
-    makers = [
-        b.statement
-        for b in index.bindings
-        if b.target in (name, expression)
-        and _in_loop(index, loop, b.statement.node)
-        and not isinstance(b.value, (cst.Integer, cst.Float, cst.Name))
-    ]
-    if not makers and own:
-        makers = [index.statement(candidate.node)]
-    here = meeting(makers) if makers else None
-    if here is None:
-        last = index.statements_in(loop.node.body)[-1] if isinstance(loop.node, cst.For) else None
-        if last is None:
+    kept = _kept_score(index, loop, candidate) if candidate.call is not None else None
+    if kept is not None and candidate.call is not None:
+        here, again = index.statement(candidate.call), False
+    else:
+        makers, again = _makers(index, candidate.node, _code_of(index, loop)), False
+        if makers and own:
+            reaching, again = _reaching(index, candidate.node, makers)
+            makers = reaching or makers
+        here = meeting(makers) or index.statements_in(loop.body)[-1]
+        if not makers and own:
+            here = index.statement(candidate.node)
+    turns = [part for part in here.path[:-1] if part in loop.inner]
+    way = _way_in(index, turns[-1] if turns else loop.statement, here)
+    direct = bool(way.condition) and (bool(turns) or loop.by_iteration)
+    if turns and not direct:
+        if kept is not None:
             return None
-        here = last
-    guard, block = _way_in(loop, here)
-    outer = guard or block
+        turns, way = [], _way_in(index, loop.statement, here)
+    trains = re.search(rf"\b{name}\b.*\.backward\(", index.source.code(loop.body)) if name and kept is None else None
+    if len(turns) > 1 or (loop.by_iteration and candidate.best and trains and not way.condition):
+        return None  # the loss of single batches is no score to decide by
+    together = direct and way.ranks == "all"
+    guard = None if together else way.guard
+    outer = guard or way.block
     score = Score(
-        node=candidate.node if own else here.node,
+        node=here.node if not own else candidate.node if candidate.call is None else candidate.call,
         index=index,
         expression=expression,
         direction=candidate.direction,
         evidence=candidate.evidence,
-        known=not name or name in flow.variable(name, loop.scope)[0].names,
-        anchors={"report": _last_before_leaving(outer).node},
+        kept=kept,
+        known=kept is not None or not name or name in flow.variable(name, loop.scope)[0].names,
+        condition=way.condition or (kept.condition if kept is not None else ""),
+        ranks="first" if kept is not None and kept.ranks == "first" else way.ranks,
+        when=_common_condition(index, way) if direct and guard is not None else "",
+        anchors={"report": (guard if direct and guard is not None else _last_before_leaving(outer)).node},
     )
+    score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
     score.cut_off = _cut_off(index, outer)
     if guard is not None:
-        score.anchors |= {"guard": guard.node, "made": _last_before_leaving(block).node}
-        inside = block.path[block.path.index(guard) :]
-        tests = [
-            index.source.code(part.node.test) for part in inside if isinstance(part.node, cst.If) and part is not block
-        ]
-        conditions = [test for test in tests if not _RANK_CHECK.search(test)]
-        score.condition = conditions[0] if conditions else ""
-        score.ranks = "first" if len(conditions) < len(tests) else "all"
+        score.anchors |= {"guard": guard.node, "made": _last_before_leaving(way.block).node}
+    elif again and not direct:
+        score.anchors["made"] = way.block.node
     return score
 
 
-def _way_in(loop: EpochLoop, made: Statement) -> tuple[Statement | None, Statement]:
-    """Go from the loop's body towards the place where the score is made, through conditions only.
-
-    Returns:
-        the outermost conditional statement around that place, None where there is none; and a statement of the block in
-        which the score is known.
-    """
-    inner = made.path[made.path.index(loop.statement) + 1 :]
-    guard = None
-    for statement in inner:
-        if not isinstance(statement.node, cst.If) or statement is made:
-            return guard, statement
+def _way_in(index: Index, body: Statement, made: Statement) -> _Way:
+    """Go from the body of a loop or function towards the place where the score is made, through conditions only."""
+    inner = made.path[made.path.index(body) + 1 :]
+    codes, parts = [], []
+    guard, block = None, inner[-1]
+    for statement, below in zip(inner, [*inner[1:], None], strict=True):
+        node = statement.node
+        if not isinstance(node, cst.If) or below is None:
+            block = statement
+            break
         guard = guard or statement
-    return guard, inner[-1]
+        yes = _code_within(index, below.node, node.body)
+        codes.append(index.source.code(node.test) if yes else f"not ({index.source.code(node.test)})")
+        parts += [index.source.code(part) for part in conjuncts(node.test)] if yes else codes[-1:]
+    conditions = [code for code in codes if not _RANK_CHECK.search(code)]
+    others = [part for part in parts if not _RANK_CHECK.search(part)]
+    ranks = "first" if len(others) < len(parts) else "all"
+    return _Way(guard, block, (conditions or others or [""])[0], ranks)
+
+
+def _common_condition(index: Index, way: _Way) -> str:
+    """Return what of the conditions on the way is the same on all ranks and holds afterwards too, "" where unclear."""
+    assert way.guard is not None
+    ifs = [part.node for part in way.block.path[:-1] if isinstance(part.node, cst.If) and way.guard in part.path]
+    parts = [p for node in ifs for p in conjuncts(node.test) if not _RANK_CHECK.search(index.source.code(p))]
+    changed = {b.target for b in index.bindings if way.guard in b.statement.path}
+    changed.update(name for scope in index.scopes for name in scope.outer)
+    found = []
+    for part in parts:
+        code = index.source.code(part)
+        calls = set(re.findall(r"([\w.]+)\(", code)) - {"len", "int", "min", "max"}
+        if calls or ":=" in code or not changed.isdisjoint(re.findall(r"[\w.]+", code)):
+            return ""
+        low = isinstance(part, (cst.BooleanOperation, cst.IfExp, cst.Lambda)) and not part.lpar
+        found.append(f"({code})" if low or "\n" in code else code)
+    return " and ".join(found) if all(_code_within(index, way.block.node, node.body) for node in ifs) else ""
 
 
 def _cut_off(index: Index, place: Statement) -> int:

@@ -21,6 +21,8 @@ SITE_KINDS = (
     "step",
     "backward",
     "score",
+    "kept-score",
+    "budget",
     "parser",
     "framework",
     "resume",
@@ -332,17 +334,32 @@ class Backward(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class Budget(Site):
+    """An `if` that does nothing but leave the epoch loop after a number of turns; `node` is its statement."""
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"leaves": self.code.splitlines()[0]}
+
+
+@dataclass(eq=False, kw_only=True)
 class EpochLoop(Site):
-    """The loop over epochs; `node` is the loop's statement, the anchor "range" its limited iterable.
+    """The loop over epochs, or over iterations where there is none; `node` is the loop's statement.
+
+    The anchor "range" is what limits it: the iterable of a `for`, the condition of a `while`.
 
     Attributes:
-        target: the loop variable's code, "" for a while loop.
+        target: the loop variable's code; for a `while` loop the counter in its condition, "" where it has none.
         count: the arguments of an `itertools.count` that counts the same numbers without end.
         bar: the progress bar's function, for `trange`, which is a bar and a range in one.
         bar_arguments: the bar's own arguments, each after a comma.
-        limited: whether the loop ends after a number of epochs.
+        limited: whether the loop's head ends it after a number of turns.
+        endless: the condition of a `while` loop without that limit; "" for a `for` loop.
+        by_iteration: whether a turn is one step of the optimizer, so that no loop over batches is inside.
+        inner: the loops inside it, in its function, that lead to a backward pass.
         leftovers: (line, code) of the statements after the loop that no longer run when training leaves inside it.
-        breaks: lines at which the loop is left early.
+        budgets: the statements that leave it after a number of turns.
+        breaks: lines at which the loop is left early for other reasons.
     """
 
     target: str
@@ -350,12 +367,55 @@ class EpochLoop(Site):
     limited: bool
     bar: str = ""
     bar_arguments: str = ""
+    endless: str = ""
+    by_iteration: bool = False
+    inner: list[Statement] = field(default_factory=list)
     leftovers: list[tuple[int, str]] = field(default_factory=list)
+    budgets: list[Budget] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
+
+    @property
+    def body(self) -> cst.BaseSuite:
+        """The loop's block."""
+        assert isinstance(self.node, (cst.For, cst.While))
+        return self.node.body
 
     @property
     def facts(self) -> dict[str, object]:
         return {"variable": self.target, "limited": self.limited}
+
+
+@dataclass(eq=False, kw_only=True)
+class KeptScore(Site):
+    """A score that a function keeps to itself; `node` is the function's last statement.
+
+    The anchor "call" is the epoch loop's statement that calls the function. Where the score is made only under a
+    condition, the anchors "guard" and "made" are as those of `Score`, in the function.
+
+    Attributes:
+        expression: the score's code in the function.
+        call: the code of the call.
+        condition: the code of a condition, other than a rank check, under which the function has a score; "" for none.
+        ranks: "all", or "first" where only rank 0 has one.
+        returns: whether the function returns the score already, and only the loop does not take it.
+        ends: whether the function's last statement is a `return` without a value.
+    """
+
+    expression: str
+    call: str
+    condition: str = ""
+    ranks: str = "all"
+    returns: bool = False
+    ends: bool = False
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the score is made only under a condition."""
+        return "guard" in self.anchors
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"expression": self.expression, "of": self.call}
 
 
 @dataclass(eq=False, kw_only=True)
@@ -364,7 +424,9 @@ class Score(Site):
 
     The anchor "report" is the statement after which all ranks can hand it over. Where the score is made only under a
     condition, the anchor "guard" is the outermost conditional statement around that place, and the anchor "made" the
-    last statement of the block in which it is made.
+    last statement of the block in which it is made. Where its name is used anew later in the epoch, "made" is the
+    statement that makes it. The anchor "loop" is the epoch loop, and "turn" the loop over batches inside it, where the
+    score is handed over in there.
 
     Attributes:
         expression: the score's code at that place.
@@ -372,6 +434,8 @@ class Score(Site):
         evidence: where expression and direction come from.
         ranks: "all", or "first" where only rank 0 validates.
         condition: the code of a condition, other than a rank check, under which there is a score; "" for none.
+        kept: where a function keeps the score to itself, how it is to return it; the site is its call then.
+        when: a condition, the same on all ranks, under which they have something to hand over; "" for always.
         known: whether the expression's names have a meaning at that place.
         contradicted: whether the script shows both directions.
         cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
@@ -382,6 +446,8 @@ class Score(Site):
     evidence: str
     ranks: str = "all"
     condition: str = ""
+    kept: KeptScore | None = None
+    when: str = ""
     known: bool = True
     contradicted: bool = False
     cut_off: int = 0
@@ -390,6 +456,16 @@ class Score(Site):
     def guarded(self) -> bool:
         """Whether the score is made only under a condition."""
         return "guard" in self.anchors
+
+    @property
+    def captured(self) -> bool:
+        """Whether it is to be kept under a name of its own from where it is made."""
+        return "made" in self.anchors
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether it is handed over inside a loop over batches."""
+        return "turn" in self.anchors
 
     @property
     def facts(self) -> dict[str, object]:
@@ -570,6 +646,16 @@ class Script(Site):
         return self.score.direction if self.score else ""
 
     @property
+    def budgets(self) -> list[Budget]:
+        """What leaves the epoch loops after a number of turns."""
+        return [budget for loop in self.loops for budget in loop.budgets]
+
+    @property
+    def kept_scores(self) -> list[KeptScore]:
+        """The scores that functions keep to themselves."""
+        return [score.kept for score in self.scores if score.kept is not None]
+
+    @property
     def optimizer(self) -> Optimizer | None:
         """The optimizer, where there is just one."""
         return self.optimizers[0] if len(self.optimizers) == 1 else None
@@ -630,7 +716,7 @@ class Script(Site):
         """Yield every site with the word by which rules name its kind."""
         yield "script", self
         for kind in SITE_KINDS:
-            for site in getattr(self, kind + "s"):
+            for site in getattr(self, kind.replace("-", "_") + "s"):
                 yield kind, site
         for loop in self.loops:
             yield "epoch-loop", loop

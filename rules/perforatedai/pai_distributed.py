@@ -35,11 +35,14 @@ import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA  # type: ignore[import-untyped]
 from perforatedai import utils_perforatedai as UPA
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 # To the library 0.0 means "no best score yet": with constant zeros it never switches (measured).
 _pai_almost_zero = 1e-12
 
 _pai_unusable_scores = 0
+_pai_scores = 0
+_pai_steps = 0
 _pai_found_dimensions: dict[str, list[int]] = {}
 _pai_exit_status: int | None = None
 _pai_model: torch.nn.Module | None = None
@@ -155,6 +158,9 @@ def load_latest_switch(
     global _pai_model
     _pai_model = model
     save = GPA.pc.get_save_name()
+    # The library cannot save tied tensors, such as a language model's embedding and head: "Some tensors share
+    # memory"; what it saves with weight_tying_experimental, a new process cannot load (both measured).
+    model.register_state_dict_post_hook(_pai_copy_tied_tensors)
     if initializing():
         _pai_set_output_dimensions(model, output_dimensions or {})
         for layer in _pai_layers(model):
@@ -191,11 +197,20 @@ def keep_tracker_state_local(model: torch.nn.Module) -> None:
     """Keep the buffer `tracker_string` out of DistributedDataParallel's broadcast, before the wrapper.
 
     It is the library's records as text, and its length differs between ranks: "Received data size doesn't
-    match expected size" (measured). All other buffers stay in the broadcast.
+    match expected size" (measured). The model's own buffers stay in the broadcast, and others of the library
+    with them. A model without any keeps all out: its forward pass waits for no other rank then, as it was
+    written, and rank 0 may validate alone through the wrapper, where it would hang else (measured).
     """
     _pai_settle(model, _pai_device(model))
+    buffers = {
+        f"{path}.{name}" if path else name: type(module).__module__.partition(".")[0] == "perforatedai"
+        for path, module in model.named_modules()
+        for name, _ in module.named_buffers(recurse=False)
+    }
+    records = [name for name in buffers if name.rpartition(".")[2] == "tracker_string"]
+    own = [name for name, of_library in buffers.items() if not of_library and name not in records]
     ignored = list(getattr(model, "_ddp_params_and_buffers_to_ignore", []))
-    ignored += [name for name, _ in model.named_buffers() if name.rpartition(".")[2] == "tracker_string"]
+    ignored += records if own or GPA.pc.get_perforated_backpropagation() else buffers
     # Torch has no public way yet (pytorch issue 43690). What the model ignored before stays ignored.
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, ignored)  # type: ignore[no-untyped-call]
 
@@ -446,11 +461,36 @@ def _pai_require_initialization(model: torch.nn.Module, save: str) -> None:
         _pai_fail(f"{path} was made with another model. {cure}")
 
 
+def _pai_copy_tied_tensors(_model: Any, state: dict[str, Any], _prefix: str, _metadata: Any) -> None:
+    """State-dict hook: give each further name of a tied parameter a copy. In the model they stay tied."""
+    known = set()
+    for name, tensor in state.items():
+        if isinstance(tensor, torch.Tensor) and tensor.numel():
+            place = (tensor.data_ptr(), tensor.shape, tensor.stride())
+            if place in known:
+                state[name] = tensor.clone()
+            known.add(place)
+
+
+@register_optimizer_step_post_hook
+def _pai_count_step(*_: Any) -> None:
+    """Optimizer hook: note that this process trains."""
+    global _pai_steps
+    _pai_steps += 1
+
+
 def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
-    """One score for all ranks, fit for the library; None where there is nothing to hand over."""
-    global _pai_unusable_scores
+    """One score for all ranks, fit for the library; None where there is nothing to hand over.
+
+    A script that validates before it trains, as at iteration 0, begins with a score that says nothing of its
+    dendrites, and that the library takes to its debugger (measured). It is passed over, but only the first.
+    """
+    global _pai_scores, _pai_unusable_scores
     if initializing():
-        _pai_fail("The initialisation run ended an epoch without a backward pass: is there a batch?")
+        _pai_scores += 1
+        if _pai_scores > 1:
+            _pai_fail("The initialisation run ended an epoch without a backward pass: is there a batch?")
+        return None
     number = None if score is None else float(score.item() if hasattr(score, "item") else score)
     if _pai_grouped():
         mine = [0.0, 0.0] if number is None else [number, 1.0]
@@ -459,6 +499,10 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
         total, count = sums.tolist()
         number = total / count if count else None
     if number is None:
+        return None
+    _pai_scores += 1
+    if _pai_scores == 1 and not _pai_steps and all(p.grad is None for p in net.parameters()):
+        _pai_say(f"The validation score {number} is from before the first step, so it is not counted")
         return None
     if math.isfinite(number):
         _pai_unusable_scores = 0
