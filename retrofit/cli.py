@@ -212,23 +212,26 @@ def apply(script: Path, dry_run: bool, check: bool, rules: Path | None, force: b
     help="Run on N GPUs simulated on the CPU. [default: 2, where torch sees fewer than 2 GPUs; else 2 real ones]",
 )
 @click.option(
-    "--max-batches", type=click.IntRange(min=1), metavar="K", default=4, show_default=True, help="Batches of an epoch."
+    "--max-batches",
+    type=click.IntRange(min=1),
+    metavar="K",
+    default=4,
+    help="Batches that each data loader gives. [default: 4]",
 )
 @click.option(
     "--max-rounds",
     type=click.IntRange(min=1),
     metavar="N",
     default=10,
-    show_default=True,
-    help="Rounds before giving up.",
+    help="Rounds before giving up. [default: 10]",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
     default=300,
-    show_default=True,
-    help="How long a round may go without a batch, a step or a line of output before it counts as hanging.",
+    help="How long a round may go without a batch, a step or a line of output before it counts as hanging. "
+    "[default: 300]",
 )
 @_PYTHON
 @click.option("--as-is", is_flag=True, help="Run SCRIPT as it stands. [default: where it is retrofitted already]")
@@ -257,7 +260,7 @@ def verify(
     as_json: bool,
     **chosen: Any,
 ) -> int:
-    """Prove that SCRIPT trains when it is rewritten: run it, restarts and all.
+    """Train the rewritten SCRIPT, and prove that it works.
 
     A copy of the project is rewritten and trained with the real perforatedai in its capacity test, from initialisation
     over every restart to completion. Your files stay as they are. ARGUMENTS are those of SCRIPT.
@@ -303,15 +306,15 @@ def verify(
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
     default=120,
-    show_default=True,
-    help="How long the imports may take, and then the process group.",
+    help="How long the imports may take, and then the process group. [default: 120]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON. [default: text]")
 @_guarded
 def doctor(python: str | None, ranks: int | None, timeout: float, as_json: bool) -> int:
-    """Say whether this machine can train so, and what to do where it cannot.
+    """Say whether this machine can train so.
 
-    It looks at the Python that trains, GPUs, environment, ports and memory, and starts a real process group.
+    It looks at the Python that trains, GPUs, environment, ports and memory, and starts a real process group. Where
+    something is wrong it says what to do.
 
     Exit codes: 0 no problem; 1 a problem; 2 the Python does not exist.
     """
