@@ -21,13 +21,14 @@ def inlining(recipe: Recipe, index: Index) -> dict[str, str]:
         `helper_source`, its imports that the script lacks and its definitions; `collisions`, the names that mean
         something else in the script.
     """
-    bound = {**index.aliases, **{name: module for name, module in recipe.imports.items() if name not in index.aliases}}
+    aliases = index.entry.aliases
+    bound = {**aliases, **{name: module for name, module in recipe.imports.items() if name not in aliases}}
     body: list[cst.SimpleStatementLine | cst.BaseCompoundStatement] = []
     provided = {name.rpartition(".")[2] for name in recipe.provided}
     collisions = {name for name in provided if name in index.scope.names or name in index.bound_names}
     for statement in cst.parse_module(recipe.helper_source).body[1:]:
         imported = _imported(statement)
-        collisions.update(name for name, module in imported.items() if name in index.aliases and bound[name] != module)
+        collisions.update(name for name, module in imported.items() if name in aliases and bound[name] != module)
         if not imported or any(name not in bound for name in imported):
             body.append(statement)
     source = re.sub(r"\n{4,}", "\n\n\n", cst.Module(body=body).code).strip("\n")

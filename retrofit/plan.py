@@ -11,10 +11,11 @@ from retrofit.errors import EngineError, Problem, UserError
 from retrofit.inline import inlining
 from retrofit.launch import MARK, Launch, is_ours, launch_script
 from retrofit.options import Options
+from retrofit.project import Project, load_project
 from retrofit.proof import prove
 from retrofit.rewrite import rewrite
 from retrofit.rules import Evaluator, Output, Recipe
-from retrofit.source import Source, read_source
+from retrofit.survey.index import File
 from retrofit.survey.script import Choices, survey
 from retrofit.survey.sites import Script
 
@@ -76,19 +77,20 @@ def make_plan(
         UserError: the script cannot be read or edited.
         EngineError: the rewriting failed its proofs.
     """
-    source = read_source(path, shown)
+    project = load_project(path, shown)
     try:
-        return _plan(source, recipe, options, force, survey_only)
+        return _plan(project, recipe, options, force, survey_only)
     except RecursionError:
         raise UserError(Problem(shown, 1, 1, "RF004", "is nested too deeply to be rewritten.")) from None
 
 
-def _plan(source: Source, recipe: Recipe, options: Options, force: bool, survey_only: bool) -> Plan:
+def _plan(project: Project, recipe: Recipe, options: Options, force: bool, survey_only: bool) -> Plan:
+    source = project.entry
     path = source.path
     choices = Choices(
         options.metric, options.mode, options.model, recipe.module_functions, recipe.provided, recipe.handover
     )
-    script = survey(source, choices)
+    script = survey(source, choices, project.modules)
     if script.other_models:
         wrapped = ", ".join(f"`{name}`" for name in script.other_models)
         message = f"--model {options.model} names none of the wrapped models: {wrapped}."
@@ -96,19 +98,30 @@ def _plan(source: Source, recipe: Recipe, options: Options, force: bool, survey_
     evaluator = Evaluator(recipe, options.for_rules(), inlining(recipe, script.index) if options.inline else {})
     outcome = evaluator.outcome(script)
     questions = sorted(set(outcome.questions), key=lambda problem: (problem.line, problem.column, problem.code))
+    texts: dict[File, str] = {}
     if not questions:
         try:
-            text = rewrite(script.index, outcome.edits)
+            texts = {
+                file: rewrite(script.index, edits, file) for file, edits in _by_file(script, outcome.edits).items()
+            }
         except UserError as error:
             if not survey_only:
                 raise
             questions = list(error.problems)
     if questions or survey_only:
         return Plan(script, outcome.edits, questions, outcome.notes)
-    _prove(source, script, outcome.edits, text, choices, evaluator)
+    others = [file.source.shown for file in texts if file is not script.index.entry]
+    if options.inline and others:
+        message = f"--inline is for one file, but {', '.join(others)} must change as well. Leave it out."
+        raise UserError(Problem(source.shown, 0, 0, "RF019", message))
+    _prove(project, script, outcome.edits, texts, choices, evaluator)
     names = evaluator.context(script)
     save_name = str(names["save_name"])
-    files = [] if text == source.text else [NewFile(path, source.data, source.encode(text))]
+    files = [
+        NewFile(file.source.path, file.source.data, file.source.encode(text))
+        for file, text in texts.items()
+        if text != file.source.text
+    ]
     notes = list(outcome.notes)
     problems: list[Problem] = []
     for output in recipe.outputs:
@@ -123,19 +136,35 @@ def _plan(source: Source, recipe: Recipe, options: Options, force: bool, survey_
     return Plan(script, outcome.edits, [], notes, files, decisions, evaluator.render(recipe.next_steps, names).strip())
 
 
+def _by_file(script: Script, edits: list[Edit]) -> dict[File, list[Edit]]:
+    """The edits of each file, the entry script first."""
+    found: dict[File, list[Edit]] = {file: [] for file in script.index.files}
+    for edit in edits:
+        found[script.index.file(edit.node)].append(edit)
+    return {file: mine for file, mine in found.items() if mine}
+
+
 def _prove(
-    source: Source, script: Script, edits: list[Edit], text: str, choices: Choices, evaluator: Evaluator
+    project: Project,
+    script: Script,
+    edits: list[Edit],
+    texts: dict[File, str],
+    choices: Choices,
+    evaluator: Evaluator,
 ) -> None:
     """Check the rewriting, and that a second one would find nothing to do."""
-    prove(script.index, edits, text)
-    if text == source.text:
+    mine = _by_file(script, edits)
+    for file, text in texts.items():
+        prove(file.source, mine[file], text)
+    if not texts:
         return
-    again = evaluator.outcome(survey(Source(source.path, source.encode(text), source.shown), choices))
+    changed = project.with_texts({file.source: text for file, text in texts.items()})
+    again = evaluator.outcome(survey(changed.entry, choices, changed.modules))
     if again.questions:
         raise EngineError(f"{again.questions[0]} (after the rewriting)")
     if again.edits:
         codes = ", ".join(sorted({edit.code for edit in again.edits}))
-        raise EngineError(f"{source.shown}: a second rewriting would change it again ({codes})")
+        raise EngineError(f"{project.entry.shown}: a second rewriting would change it again ({codes})")
 
 
 def _output(

@@ -6,28 +6,27 @@ from collections.abc import Iterable, Sequence
 
 from retrofit.edits import Edit
 from retrofit.errors import EngineError
-from retrofit.source import split_lines
-from retrofit.survey.index import Index
+from retrofit.source import Source, split_lines
 
 
-def prove(index: Index, edits: Sequence[Edit], text: str) -> None:
+def prove(source: Source, edits: Sequence[Edit], text: str) -> None:
     """Check that a rewriting is sound.
 
     It must compile, and hold every line outside the edited statements, in order. Blank lines before a removed
     statement may go.
 
     Args:
-        index: the file before.
+        source: the file before.
         edits: what was applied to it.
         text: the file after.
 
     Raises:
         EngineError: it is not; nothing may be written.
     """
-    name = index.source.shown
+    name = source.shown
     if not _compiles(text, name):
         raise EngineError(f"{name}: the rewritten file does not compile")
-    kept = _untouched_lines(index, edits)
+    kept = _untouched_lines(source, edits)
     if not _in_order(kept, split_lines(text)):
         raise EngineError(f"{name}: the rewriting changes lines that it was not asked to change")
 
@@ -40,12 +39,12 @@ def _compiles(text: str, name: str) -> bool:
     return True
 
 
-def _untouched_lines(index: Index, edits: Sequence[Edit]) -> list[str]:
-    lines = split_lines(index.source.text)
+def _untouched_lines(source: Source, edits: Sequence[Edit]) -> list[str]:
+    lines = split_lines(source.text)
     touched: set[int] = set()
     for edit in edits:
         if edit.kind in ("replace", "guard", "remove", "set-keyword"):
-            first, last = index.source.lines(edit.node)
+            first, last = source.lines(edit.node)
             touched.update(range(first, last + 1))
             while edit.kind == "remove" and first > 1 and not lines[first - 2].strip():
                 first -= 1

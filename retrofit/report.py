@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 from retrofit.plan import NewFile, Plan
 from retrofit.rules import Recipe, Rule
-from retrofit.survey.sites import Script
+from retrofit.survey.sites import Script, Site
 
 
 def diff(file: NewFile, shown: str) -> bytes:
@@ -59,7 +58,7 @@ def summary(plan: Plan, shown: dict[Path, str]) -> str:
 
 def survey_text(script: Script, plan: Plan) -> str:
     """Return the survey for people: what stands where, then what is open."""
-    rows = [(f"{script.index.source.shown}:{line}", kind, _facts(facts)) for line, kind, facts in _rows(script)]
+    rows = [(f"{site.shown}:{site.line}", kind, _facts(site.facts)) for kind, site in _rows(script)]
     widths = [max((len(row[n]) for row in rows), default=0) for n in (0, 1)]
     lines = [f"{place:<{widths[0]}}  {kind:<{widths[1]}}  {facts}".rstrip() for place, kind, facts in rows]
     lines.append("")
@@ -77,7 +76,7 @@ def survey_text(script: Script, plan: Plan) -> str:
 def survey_json(script: Script, plan: Plan) -> str:
     """Return the survey for machines.
 
-    An object with `file`, `kind`, `sites` (each with kind, line, column, code and facts), `questions` and `notes`
+    An object with `file`, `kind`, `sites` (each with kind, file, line, column, code and facts), `questions` and `notes`
     (each with line, column, code and message).
     """
     sites = []
@@ -86,7 +85,9 @@ def survey_json(script: Script, plan: Plan) -> str:
             continue
         line, column = site.position
         first_line = site.code.strip().splitlines()[0] if site.code.strip() else ""
-        sites.append({"kind": kind, "line": line, "column": column, "code": first_line, "facts": site.facts})
+        sites.append(
+            {"kind": kind, "file": site.shown, "line": line, "column": column, "code": first_line, "facts": site.facts}
+        )
     data = {
         "file": script.index.source.shown,
         "kind": script.kind,
@@ -101,9 +102,11 @@ def _problem(problem: object) -> dict[str, object]:
     return {key: value for key, value in vars(problem).items() if key != "file"}
 
 
-def _rows(script: Script) -> Iterator[tuple[int, str, dict[str, object]]]:
-    rows = [(site.line, kind, site.facts) for kind, site in script.sites() if site is not script]
-    yield from sorted(rows, key=lambda row: row[0])
+def _rows(script: Script) -> list[tuple[str, Site]]:
+    """Every site with its kind, file by file in the order of their lines."""
+    files = script.index.files
+    rows = [(kind, site) for kind, site in script.sites() if site is not script]
+    return sorted(rows, key=lambda row: (files.index(row[1].file), row[1].line))
 
 
 def _facts(facts: dict[str, object]) -> str:

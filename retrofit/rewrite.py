@@ -13,28 +13,30 @@ import libcst as cst
 from retrofit.edits import ORIGINAL, Edit
 from retrofit.errors import EngineError, Problem, UserError
 from retrofit.source import split_lines
-from retrofit.survey.index import Index, dotted
+from retrofit.survey.index import File, Index, dotted
 
 #: Where a new argument would make a line longer than about this, it goes on a line of its own.
 _LINE_LENGTH = 95
 _Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 
-def rewrite(index: Index, edits: Sequence[Edit]) -> str:
-    """Return a file's text with all edits applied.
+def rewrite(index: Index, edits: Sequence[Edit], file: File | None = None) -> str:
+    """Return a file's text with all its edits applied.
 
     Args:
-        index: the file.
-        edits: its edits in the order of their rules; those at one place take effect in this order.
+        index: the project's files.
+        edits: the file's edits in the order of their rules; those at one place take effect in this order.
+        file: the file; None for the entry script.
 
     Raises:
         UserError: a statement to edit shares its line with another.
         EngineError: two edits want the same place.
     """
-    placed = [_place_import(index, edit) if edit.kind == "add-import" else edit for edit in edits]
+    file = file or index.entry
+    placed = [_place_import(file, edit) if edit.kind == "add-import" else edit for edit in edits]
     _refuse_crowded(index, placed)
     _refuse_overlaps(index, placed)
-    changed = index.source.module.visit(_Rewriter(index, placed))
+    changed = file.source.module.visit(_Rewriter(index, file, placed))
     assert isinstance(changed, cst.Module)
     return changed.code
 
@@ -50,7 +52,7 @@ def _refuse_crowded(index: Index, edits: Sequence[Edit]) -> None:
             line, column = index.source.position(edit.node)
             raise UserError(
                 Problem(
-                    index.source.shown,
+                    index.source.file(edit.node).shown,
                     line,
                     column,
                     edit.code,
@@ -74,16 +76,16 @@ def _refuse_overlaps(index: Index, edits: Sequence[Edit]) -> None:
                 raise EngineError(f"rule {owner.code} replaces code that rule {edit.code} changes")
 
 
-def _place_import(index: Index, edit: Edit) -> Edit:
+def _place_import(file: File, edit: Edit) -> Edit:
     """Turn an import into an insertion at the right place of the file's head."""
     definitions = [
         s.index
-        for s in index.body
-        if isinstance(s.node, (cst.FunctionDef, cst.ClassDef)) or _is_main_guard(index, s.node)
+        for s in file.body
+        if isinstance(s.node, (cst.FunctionDef, cst.ClassDef)) or _is_main_guard(file, s.node)
     ]
-    end = definitions[0] if definitions else len(index.body)
-    imports = {part.index for s, _ in index.imports for part in s.path[:1]}
-    head = [s for s in index.body[:end] if s.index in imports]
+    end = definitions[0] if definitions else len(file.body)
+    imports = {part.index for s, _ in file.imports for part in s.path[:1]}
+    head = [s for s in file.body[:end] if s.index in imports]
     name = edit.text.strip().removeprefix("import ")
     if name in sys.stdlib_module_names and head:
         own = [s for s in head if _import_root(s.node) != "__future__"]
@@ -97,18 +99,18 @@ def _place_import(index: Index, edit: Edit) -> Edit:
             return Edit("insert-before", own[0].node, edit.text, edit.code)
     if head:
         last = head[-1]
-        while last.following and re.match(r"(sys\.path|os\.environ)\b", index.source.code(last.following[0].node)):
+        while last.following and re.match(r"(sys\.path|os\.environ)\b", file.source.code(last.following[0].node)):
             last = last.following[0]
         return Edit("insert-after", last.node, edit.text, edit.code)
-    if not index.body:
+    if not file.body:
         raise EngineError(f"rule {edit.code} imports something into a file that has no statement")
-    first = index.body[0]
+    first = file.body[0]
     docstring = isinstance(first.node, cst.SimpleStatementLine) and isinstance(first.node.body[0], cst.Expr)
     return Edit("insert-after" if docstring else "insert-before", first.node, edit.text, edit.code)
 
 
-def _is_main_guard(index: Index, node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.If) and "__name__" in index.source.code(node.test)
+def _is_main_guard(file: File, node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.If) and "__name__" in file.source.code(node.test)
 
 
 def _import_root(node: cst.CSTNode) -> str:
@@ -126,11 +128,12 @@ def _is_plain_import(node: cst.CSTNode) -> bool:
 
 
 class _Rewriter(cst.CSTTransformer):
-    def __init__(self, index: Index, edits: Sequence[Edit]) -> None:
+    def __init__(self, index: Index, file: File, edits: Sequence[Edit]) -> None:
         super().__init__()
         self._index = index
-        self._module = index.source.module
-        strings = re.sub(r'"""(.|\n)*?"""', "", index.source.text)
+        self._source = file.source
+        self._module = file.source.module
+        strings = re.sub(r'"""(.|\n)*?"""', "", file.source.text)
         self._double_quotes = strings.count('"') > strings.count("'")
         self._statements: dict[cst.CSTNode, list[Edit]] = defaultdict(list)
         self._expressions: dict[cst.CSTNode, list[Edit]] = defaultdict(list)
@@ -234,7 +237,7 @@ class _Rewriter(cst.CSTTransformer):
                 Problem(edit.code, 0, 0, "RF007", f"writes code that is no Python: {text.strip()}")
             ) from None
         if self._double_quotes:
-            snippet = snippet.visit(_DoubleQuotes(self._index.source.code(edit.node)))
+            snippet = snippet.visit(_DoubleQuotes(self._source.code(edit.node)))
         first, *rest = snippet.body
         first = first.with_changes(leading_lines=[*snippet.header, *first.leading_lines])
         return [_without_indented_blanks(statement) for statement in (first, *rest)]

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, cast
 
 from retrofit.edits import KINDS, ORIGINAL, Edit, Kind
 from retrofit.errors import Problem, UserError
-from retrofit.survey.sites import SITE_KINDS, Script, Site
+from retrofit.survey.index import File
+from retrofit.survey.sites import SITE_KINDS, EditedFile, Script, Site
 from retrofit.toml import read_toml
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
     from jinja2.environment import TemplateExpression
 
-_SITES = frozenset({"script", "epoch-loop", *SITE_KINDS})
+_SITES = frozenset({"script", "epoch-loop", "edited-file", *SITE_KINDS})
 
 
 @dataclass(frozen=True)
@@ -232,6 +233,22 @@ def _naming(rule: Rule | None) -> Iterator[None]:
         raise UserError(Problem(name, 0, 0, "RF007", f"has a mistake in a condition or template: {what}")) from error
 
 
+def _edited_files(script: Script, edits: list[Edit], names: Iterable[str]) -> list[Site]:
+    """The files that ``edits`` change, or that use one of ``names`` without importing it."""
+    index = script.index
+    written: dict[File, list[str]] = {file: [] for file in index.files}
+    for edit in edits:
+        written[index.file(edit.node)].append(edit.text)
+    for file, texts in written.items():
+        unknown = set(names) - file.scope.names - index.bound_names
+        texts += [f"{name}." for name in sorted(unknown) if re.search(rf"\b{name}\.", file.source.text)]
+    return [
+        EditedFile(node=file.source.module, index=index, entry=file is index.entry, written="\n".join(texts))
+        for file, texts in written.items()
+        if texts
+    ]
+
+
 class Evaluator:
     """Asks a recipe's rules about a script's sites.
 
@@ -256,8 +273,14 @@ class Evaluator:
         environment.filters["repr"] = repr
         return environment
 
-    def context(self, script: Script) -> dict[str, object]:
-        """Return the names that conditions and templates see at every site of a script."""
+    def context(self, script: Script, file: File | None = None) -> dict[str, object]:
+        """Return the names that conditions and templates see at every site of a file.
+
+        Args:
+            script: the survey.
+            file: the file, by whose imports names are chosen; None for the entry script.
+        """
+        file = file or script.index.entry
         names: dict[str, object] = {
             "script": script,
             "options": self._options,
@@ -265,7 +288,7 @@ class Evaluator:
             **self._texts,
         }
         for name, module in self._recipe.imports.items():
-            names[name] = script.imported_as(module) or name
+            names[name] = file.imported_as(module) or name
         for name, expression in self._recipe.values.items():
             names[name] = self.evaluate(expression, names)
         return names
@@ -287,16 +310,16 @@ class Evaluator:
     def outcome(self, script: Script) -> Outcome:
         """Return everything that the recipe's rules say of a script."""
         with _naming(None):
-            shared = self.context(script)
+            shared = {file: self.context(script, file) for file in script.index.files}
         named = {kind: [site for other, site in script.sites() if other == kind] for kind in _SITES}
-        edits: list[Edit] = []
+        edits: dict[Rule, list[Edit]] = {rule: [] for rule in self._recipe.rules}
         questions: list[Problem] = []
         notes: list[Problem] = []
 
         def at(kind: str) -> Iterator[tuple[Site, dict[str, object]]]:
             calls = script.calls(kind.removeprefix("call:")) if kind.startswith("call:") else []
             for site in calls or named.get(kind, []):
-                names = {**shared, "site": site}
+                names = {**shared[site.file], "site": site}
                 if site is not script:
                     site.arguments = site.arguments or script.namespace(site)
                     for name, expression in self._recipe.site_values.items():
@@ -309,19 +332,29 @@ class Evaluator:
                 own[rule.code] = [(site, names) for site, names in at(rule.site) if self.evaluate(rule.when, names)]
                 for site, names in own[rule.code]:
                     questions += self._remarks(rule, rule.asks, site, names)
-        for rule in [] if questions else self._recipe.rules:
-            with _naming(rule):
-                for site, names in own[rule.code]:
-                    notes += self._remarks(rule, rule.notes, site, names)
-                for change in rule.changes:
-                    for site, names in at(change.site) if change.site else own[rule.code]:
-                        if self.evaluate(change.when, names):
-                            kind = self.render(change.kind, names)
-                            if kind not in KINDS:
-                                raise ValueError(f"unknown edit {kind!r}")
-                            text = self.render(change.template, names)
-                            edits.append(Edit(cast(Kind, kind), site.anchor(change.at), text, rule.code))
-        return Outcome(edits, questions, notes)
+        if questions:
+            return Outcome([], questions, notes)
+        for last in (False, True):  # what is said of edited files comes when all others are known
+            if last:
+                made = [edit for ordered in edits.values() for edit in ordered]
+                named["edited-file"] = _edited_files(script, made, self._recipe.imports)
+            for rule in self._recipe.rules:
+                with _naming(rule):
+                    for site, names in [] if last else own[rule.code]:
+                        notes += self._remarks(rule, rule.notes, site, names)
+                    for change in rule.changes:
+                        if last != ("edited-file" in (rule.site, change.site)):
+                            continue
+                        for site, names in at(change.site or rule.site) if last or change.site else own[rule.code]:
+                            if self.evaluate(change.when, names):
+                                edits[rule].append(self._edit(rule, change, site, names))
+        return Outcome([edit for ordered in edits.values() for edit in ordered], questions, notes)
+
+    def _edit(self, rule: Rule, change: Change, site: Site, names: Mapping[str, object]) -> Edit:
+        kind = self.render(change.kind, names)
+        if kind not in KINDS:
+            raise ValueError(f"unknown edit {kind!r}")
+        return Edit(cast(Kind, kind), site.anchor(change.at), self.render(change.template, names), rule.code)
 
     def _remarks(
         self, rule: Rule, remarks: Iterable[Remark], site: Site, names: Mapping[str, object]
@@ -331,4 +364,4 @@ class Evaluator:
                 place = self.evaluate(remark.at, names) if remark.at else site
                 line, column = place.position if isinstance(place, Site) else site.position
                 message = " ".join(self.render(remark.message, names).split())
-                yield Problem(site.index.source.shown, line, column, rule.code, message)
+                yield Problem(place.shown if isinstance(place, Site) else site.shown, line, column, rule.code, message)

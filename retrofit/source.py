@@ -8,7 +8,7 @@ import os
 import re
 import tokenize
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from io import BytesIO
@@ -129,6 +129,14 @@ class Source:
         """Return the first and last offset of ``node`` in the text, without its surrounding white space."""
         return self._spans[node]
 
+    def holds(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is one of this file."""
+        return node in self._spans
+
+    def file(self, node: cst.CSTNode) -> Source:
+        """Return the file that ``node`` stands in: this one."""
+        return self
+
     def code(self, node: cst.CSTNode) -> str:
         """Return the text of ``node`` exactly as it stands in the file."""
         first, last = self.span(node)
@@ -153,6 +161,67 @@ class Source:
     def encode(self, text: str) -> bytes:
         """Return ``text`` as bytes in this file's encoding, with its byte order mark where it has one."""
         return (codecs.BOM_UTF8 if self.bom else b"") + text.encode(self.encoding)
+
+
+class Sources:
+    """Several files of one project that are read as one text, so that a node's place tells its file as well.
+
+    Args:
+        files: the files, the entry script first.
+    """
+
+    def __init__(self, files: Sequence[Source]) -> None:
+        self.files = files
+        self._bases = [0]
+        for file in files:
+            self._bases.append(self._bases[-1] + len(file.text) + 1)
+
+    @cached_property
+    def text(self) -> str:
+        """The texts of all files, one after the other."""
+        return "\n".join(file.text for file in self.files)
+
+    @property
+    def path(self) -> Path:
+        """Where the entry script is."""
+        return self.files[0].path
+
+    @property
+    def shown(self) -> str:
+        """How messages name the entry script."""
+        return self.files[0].shown
+
+    @property
+    def module(self) -> cst.Module:
+        """The tree of the entry script."""
+        return self.files[0].module
+
+    def file(self, node: cst.CSTNode) -> Source:
+        """Return the file that ``node`` stands in."""
+        return next(file for file in self.files if file.holds(node))
+
+    def span(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Return the first and last offset of ``node`` in the joint text."""
+        number = next(number for number, file in enumerate(self.files) if file.holds(node))
+        first, last = self.files[number].span(node)
+        return first + self._bases[number], last + self._bases[number]
+
+    def code(self, node: cst.CSTNode) -> str:
+        """Return the text of ``node`` exactly as it stands in its file."""
+        return self.file(node).code(node)
+
+    def position(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Return the 1-based line and column of ``node`` in its file."""
+        return self.file(node).position(node)
+
+    def column(self, offset: int) -> int:
+        """Return the 1-based column of an offset in the joint text."""
+        number = bisect.bisect_right(self._bases, offset) - 1
+        return self.files[number].column(offset - self._bases[number])
+
+    def lines(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Return the first and last 1-based line of ``node`` in its file."""
+        return self.file(node).lines(node)
 
 
 def read_source(path: Path, shown: str) -> Source:

@@ -160,7 +160,7 @@ def test_inspect_json_gives_the_place_and_code_of_each_site(folder: Folder) -> N
     assert (data["file"], data["kind"], data["questions"], data["notes"]) == ("train.py", "ddp", [], [])
     lines = SCRIPT.splitlines()
     for site in data["sites"]:
-        assert set(site) == {"kind", "line", "column", "code", "facts"}
+        assert set(site) == {"kind", "file", "line", "column", "code", "facts"}
         assert lines[site["line"] - 1][site["column"] - 1 :].startswith(site["code"]), site
     assert {site["kind"] for site in data["sites"]} >= {
         "wrapper",

@@ -14,7 +14,7 @@ from retrofit.plan import make_plan
 from retrofit.proof import prove
 from retrofit.rewrite import rewrite
 from retrofit.rules import Change, Recipe, Rule
-from retrofit.survey.index import Index
+from retrofit.survey.index import File, Index
 from tests.conftest import SCRIPT
 from tests.helpers import edits_of, index_of, plan_of
 
@@ -23,7 +23,7 @@ TEXT = "import os\na = 1\nif a:\n    b = f(a)\n\n    c = 2\nd = 3\n"
 
 def proof(change: tuple[str, str, str] | None, text: str, before: str = TEXT) -> None:
     index = index_of(before)
-    prove(index, edits_of(index, change) if change else [], text)
+    prove(index.entry.source, edits_of(index, change) if change else [], text)
 
 
 def test_unchanged_text_is_sound() -> None:
@@ -100,8 +100,8 @@ def test_changed_line_ends_are_no_changed_lines() -> None:
 
 
 def break_rewrite(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
-    def broken(index: Index, edits: list[Edit]) -> str:
-        text = rewrite(index, edits)
+    def broken(index: Index, edits: list[Edit], file: File | None = None) -> str:
+        text = rewrite(index, edits, file)
         assert old in text
         return text.replace(old, new)
 

@@ -37,10 +37,10 @@ class Origin:
 
 
 class Flow:
-    """Follows values of one file.
+    """Follows values of a project.
 
     Args:
-        index: the file.
+        index: its files.
         module_functions: qualified names of further functions that return their first argument's module.
     """
 
@@ -58,7 +58,8 @@ class Flow:
     def variable(self, name: str, scope: Scope) -> Variable:
         """Return the variable that ``name`` means in ``scope``, by Python's scoping rules.
 
-        Dotted names are variables of their own; `self.x` belongs to the class.
+        Dotted names are variables of their own; `self.x` belongs to the class, and what is imported from another file
+        of the project to that file.
         """
         first = name.partition(".")[0]
         if first == "self" and name != first:
@@ -67,12 +68,12 @@ class Flow:
         while here is not None:
             skipped = here.kind == "class" and here is not scope
             if first in here.names and first not in here.outer and not skipped:
-                return (here, name)
+                return self.index.imported(name, here) or (here, name)
             if first in here.outer:
                 here = scope.module if here.parent is None else here.parent
                 continue
             here = here.parent
-        return (scope.module, name)
+        return self.index.imported(name, scope.module) or (scope.module, name)
 
     def called(self, call: cst.Call) -> Scope | None:
         """Return the local function that ``call`` calls, as far as its name tells."""
@@ -85,10 +86,8 @@ class Flow:
         holder: Scope | None
         if name.startswith("self.") and name.count(".") == 1 and scope.enclosing_class is not None:
             holder, name = scope.enclosing_class, name.removeprefix("self.")
-        elif "." in name:
-            return None
         else:
-            holder = self.variable(name, scope)[0]
+            holder, name = self.variable(name, scope)
         inner = holder.inner.get(name)
         if inner is not None and inner.kind == "class":
             return inner.inner.get("__init__")
@@ -231,7 +230,7 @@ class Flow:
         return self.closure(set(self.origins(node, scope)))
 
     def sources(self, variable: Variable) -> list[Source]:
-        """Return every value that ``variable`` is given in this file."""
+        """Return every value that ``variable`` is given anywhere."""
         return self._sources.get(variable, [])
 
     def names_of(self, origins: set[Origin], scope: Scope) -> list[str]:
@@ -239,7 +238,7 @@ class Flow:
         return [
             name
             for name, here in self._visible(scope)
-            if not origins.isdisjoint(self.closure(set(self._trace_variable((here, name), set()))))
+            if not origins.isdisjoint(self.closure(set(self._trace_variable(self.variable(name, here), set()))))
         ]
 
     def _visible(self, scope: Scope) -> Iterator[tuple[str, Scope]]:

@@ -46,10 +46,10 @@ _CALLS = (
 
 
 def find_frameworks(index: Index) -> list[Framework]:
-    """Return the first use of each such library in a file."""
+    """Return the first use of each such library in a project."""
     found: dict[str, Framework] = {}
     for name, modules, advice in _IMPORTS:
-        for statement, module in index.imports:
+        for statement, module in (one for file in index.files for one in file.imports):
             if module.partition(".")[0] in modules:
                 found.setdefault(name, Framework(node=statement.node, index=index, name=name, advice=advice))
     for name, prefixes, advice in _CALLS:

@@ -1,14 +1,14 @@
-"""One walk over a file's tree: statements, scopes, calls, assignments and import aliases, with their parents."""
+"""One walk over each file's tree: statements, scopes, calls, assignments and import aliases, with their parents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 
 import libcst as cst
 
-from retrofit.source import Source
+from retrofit.source import Source, Sources
 
 
 @dataclass(eq=False)
@@ -20,7 +20,9 @@ class Scope:
         name: as in the source, "" for the module.
         parameters: a function's parameter names in order, `self` included.
         names: every name bound in this scope.
+        assigned: those of them that are bound otherwise than by an import.
         outer: names declared global or nonlocal.
+        file: a module's file, None for any other scope.
     """
 
     kind: str
@@ -29,8 +31,10 @@ class Scope:
     node: cst.CSTNode
     parameters: list[str] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
+    assigned: set[str] = field(default_factory=set)
     outer: set[str] = field(default_factory=set)
     inner: dict[str, Scope] = field(default_factory=dict)
+    file: File | None = None
 
     @property
     def module(self) -> Scope:
@@ -87,6 +91,31 @@ class Statement:
     def preceding(self) -> list[Statement]:
         """The earlier statements of the same block, nearest first."""
         return self.siblings[: self.index][::-1]
+
+
+@dataclass(eq=False)
+class File:
+    """One file of a project.
+
+    Attributes:
+        name: its module's full name, "" for the entry script.
+        aliases: what each imported name stands for, as a full path.
+        imports: every import, as its statement and the module.
+        stars: the modules of which it imports everything.
+        body: its statements at module level.
+    """
+
+    source: Source
+    name: str
+    scope: Scope
+    aliases: dict[str, str] = field(default_factory=dict)
+    imports: list[tuple[Statement, str]] = field(default_factory=list)
+    stars: list[str] = field(default_factory=list)
+    body: list[Statement] = field(default_factory=list)
+
+    def imported_as(self, module: str) -> str | None:
+        """Return the name under which ``module`` is imported here, None where it is not."""
+        return next((name for name, full in self.aliases.items() if full == module), None)
 
 
 @dataclass(eq=False)
@@ -161,24 +190,25 @@ def meeting(statements: list[Statement]) -> Statement | None:
 
 
 class Index:
-    """What one file holds, gathered in one walk.
+    """What the files of a project hold, gathered in one walk over each.
 
     Args:
-        source: the file.
+        source: the entry script.
         provided: full names of functions that a recipe provides, such as `helper.function`; where they stand in the
-            file itself, their bodies are passed over.
+            entry script itself, their bodies are passed over.
+        modules: the other files, by the full names of their modules.
     """
 
-    def __init__(self, source: Source, provided: frozenset[str] = frozenset()) -> None:
-        self.source = source
+    def __init__(
+        self, source: Source, provided: frozenset[str] = frozenset(), modules: Mapping[str, Source] | None = None
+    ) -> None:
+        modules = modules or {}
+        self.source: Source | Sources = Sources([source, *modules.values()]) if modules else source
         self.provided = provided
         names = {name.rpartition(".")[2] for name in provided}
         defined = {node.name.value for node in source.module.body if isinstance(node, cst.FunctionDef)}
         self.inlined = bool(names) and 2 * len(names & defined) > len(names)
         self._passed_over = names if self.inlined else set()
-        self.scope = Scope("module", "", None, source.module)
-        self.aliases: dict[str, str] = {}
-        self.imports: list[tuple[Statement, str]] = []
         self.statements: list[Statement] = []
         self.calls: list[cst.Call] = []
         self.bindings: list[Binding] = []
@@ -189,10 +219,66 @@ class Index:
         self.loops: list[Statement] = []
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self._statement_of: dict[cst.CSTNode, Statement] = {}
-        self._scope_of: dict[cst.CSTNode, Scope] = {source.module: self.scope}
-        for node in source.module.body:
-            self.parents[node] = source.module
-        self.body = self._block(source.module.body, self.scope, None)
+        self._scope_of: dict[cst.CSTNode, Scope] = {}
+        self.files = [self._file(name, one) for name, one in {"": source, **modules}.items()]
+        self.entry = self.files[0]
+        self.scope = self.entry.scope
+        self._modules = {file.name: file for file in self.files[1:]}
+
+    def _file(self, name: str, source: Source) -> File:
+        module = source.module
+        scope = self._scope_of[module] = Scope("module", "", None, module)
+        file = scope.file = File(source, name, scope)
+        for node in module.body:
+            self.parents[node] = module
+        file.body = self._block(module.body, scope, None)
+        return file
+
+    def file(self, node: cst.CSTNode) -> File:
+        """Return the file that ``node`` stands in."""
+        if len(self.files) == 1 or node not in self.parents:
+            return next((file for file in self.files if file.source.module is node), self.files[0])
+        return self.file_of(self.statement(node).scope)
+
+    def file_of(self, scope: Scope) -> File:
+        """Return the file that ``scope`` is in."""
+        file = scope.module.file
+        assert file is not None
+        return file
+
+    def imported(self, name: str, scope: Scope) -> tuple[Scope, str] | None:
+        """Return what an imported name means in the project's file that defines it.
+
+        Args:
+            name: a name or dotted path as it stands in the code.
+            scope: the scope that binds the name.
+
+        Returns:
+            the defining module's scope and the name there; None for what is not imported from a file of the project.
+        """
+        if not self._modules:
+            return None
+        file = self.file_of(scope)
+        first, _, rest = name.partition(".")
+        if first in scope.assigned:
+            return None
+        if first in file.aliases:
+            return self._member(f"{file.aliases[first]}.{rest}" if rest else file.aliases[first])
+        for star in file.stars if first not in file.scope.names else ():
+            owner = self._modules.get(star)
+            if owner is not None and (first in owner.scope.names or owner.stars):
+                return self._member(f"{star}.{name}")
+        return None
+
+    def _member(self, full: str) -> tuple[Scope, str] | None:
+        """Resolve `package.module.name` to its module and `name`, through modules that pass an import on."""
+        parts = full.split(".")
+        for end in range(len(parts) - 1, 0, -1):
+            file = self._modules.get(".".join(parts[:end]))
+            if file is not None:
+                name = ".".join(parts[end:])
+                return self.imported(name, file.scope) or (file.scope, name)
+        return None
 
     @cached_property
     def bound_names(self) -> set[str]:
@@ -237,8 +323,9 @@ class Index:
         name = dotted(node)
         if name is None:
             return ""
+        assert node is not None
         first, _, rest = name.partition(".")
-        full = self.aliases.get(first, first)
+        full = self.file(node).aliases.get(first, first)
         return f"{full}.{rest}" if rest else full
 
     def _block(self, body: object, scope: Scope, parent: Statement | None, crowded: bool = False) -> list[Statement]:
@@ -268,11 +355,12 @@ class Index:
     def _define(self, node: cst.FunctionDef | cst.ClassDef, statement: Statement) -> None:
         outer = statement.scope
         outer.names.add(node.name.value)
+        outer.assigned.add(node.name.value)
         function = isinstance(node, cst.FunctionDef)
         scope = Scope("function" if function else "class", node.name.value, outer, node)
         outer.inner[scope.name] = scope
         if outer.parent is None:
-            self.aliases.pop(scope.name, None)  # its own definition takes the place of an import
+            self.file_of(outer).aliases.pop(scope.name, None)  # its own definition takes the place of an import
         self._scope_of[node] = scope
         for decorator in node.decorators:
             self._walk(decorator, node, statement)
@@ -284,11 +372,12 @@ class Index:
                 if param.default is not None:
                     self._walk(param.default, node, statement)
             scope.names.update(scope.parameters)
+            scope.assigned.update(scope.parameters)
         else:
             for argument in (*node.bases, *node.keywords):
                 self._walk(argument, node, statement)
         self.parents[node.body] = node
-        if outer.parent is None and scope.name in self._passed_over:
+        if outer.parent is None and scope.name in self._passed_over and self.file_of(outer).name == "":
             return
         self._suite(node.body, scope, statement)
 
@@ -358,30 +447,43 @@ class Index:
         if name is not None:
             self.bindings.append(Binding(name, value, item, statement))
             if "." not in name:
-                scope = self.scope if name in statement.scope.outer else statement.scope
+                scope = statement.scope.module if name in statement.scope.outer else statement.scope
                 scope.names.add(name)
+                scope.assigned.add(name)
         elif isinstance(target, cst.Subscript) and (dotted(target.value) is not None):
             self.items.append(Binding(self.source.code(target), value, item, statement))
 
     def _import(self, node: cst.Import | cst.ImportFrom, statement: Statement) -> None:
+        file = self.file_of(statement.scope)
         prefix = ""
         if isinstance(node, cst.ImportFrom):
-            prefix = "." * len(node.relative) + (dotted(node.module) or "") + "."
-        self.imports.append((statement, prefix.rstrip(".") or prefix))
+            module = _absolute(file, len(node.relative), dotted(node.module) or "")
+            prefix = module + "."
+            file.imports.append((statement, module))
         if isinstance(node.names, cst.ImportStar):
+            file.stars.append(prefix[:-1])
             return
         for alias in node.names:
             name = dotted(alias.name) or ""
             if not prefix:
-                self.imports.append((statement, name))
+                file.imports.append((statement, name))
             bound = alias.asname.name if alias.asname is not None else None
             if isinstance(bound, cst.Name):
-                self.aliases[bound.value] = prefix + name
+                file.aliases[bound.value] = prefix + name
                 statement.scope.names.add(bound.value)
             elif prefix:
-                self.aliases[name] = prefix + name
+                file.aliases[name] = prefix + name
                 statement.scope.names.add(name)
             else:
                 first = name.partition(".")[0]
-                self.aliases.setdefault(first, first)
+                file.aliases.setdefault(first, first)
                 statement.scope.names.add(first)
+
+
+def _absolute(file: File, dots: int, module: str) -> str:
+    """Return the full name of a module that is imported relative to a file's package."""
+    if not dots or not file.name:
+        return "." * dots + module
+    parts = file.name.split(".")
+    package = parts if file.source.path.name == "__init__.py" else parts[:-1]
+    return ".".join([*package[: len(package) + 1 - dots], *([module] if module else [])])

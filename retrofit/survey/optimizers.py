@@ -24,7 +24,7 @@ def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[l
     for call in index.calls:
         name = index.qualified(call.func)
         kind = name.rpartition(".")[2]
-        if name.startswith(_SCHEDULER_MODULE) or (kind in torch_api.SCHEDULERS and _by_star(index, name)):
+        if name.startswith(_SCHEDULER_MODULE) or (kind in torch_api.SCHEDULERS and _by_star(index, call, name)):
             schedulers.append(
                 Scheduler(
                     node=call,
@@ -52,9 +52,10 @@ def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[l
     return schedulers, steps
 
 
-def _by_star(index: Index, name: str) -> bool:
+def _by_star(index: Index, call: cst.Call, name: str) -> bool:
     """Whether a bare name can only come from an `import *`."""
-    return "." not in name and name not in index.aliases and name not in index.scope.names
+    file = index.file(call)
+    return "." not in name and name not in file.aliases and name not in file.scope.names
 
 
 def _step(index: Index, flow: Flow, call: cst.Call, loops: list[EpochLoop]) -> Step:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import libcst as cst
@@ -42,9 +43,15 @@ class Choices:
     handover: frozenset[str] = frozenset()
 
 
-def survey(source: Source, choices: Choices = Choices()) -> Script:
-    """Return every site of a script."""
-    index = Index(source, choices.provided)
+def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, Source] | None = None) -> Script:
+    """Return every site of a script.
+
+    Args:
+        source: the entry script.
+        choices: what the user says about it.
+        modules: the project's other files that count, by the full names of their modules.
+    """
+    index = Index(source, choices.provided, modules)
     flow = Flow(index, choices.module_functions)
     script = Script(node=source.module, index=index)
     script.parsers = find_parsers(index, flow)
@@ -148,4 +155,4 @@ def _name_models(script: Script, flow: Flow, origins: set[Origin]) -> None:
 
 
 def _function_code(site: Site) -> str:
-    return site.index.source.code(site.scope.node) if site.scope.parent else site.index.source.text
+    return site.index.source.code(site.scope.node) if site.scope.parent else site.file.source.text

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import File, Index, Scope, Statement
 from retrofit.survey.literals import dict_literal
 
 #: The words by which rules name the kinds of sites, besides "script" and "epoch-loop".
@@ -31,11 +31,11 @@ SITE_KINDS = (
 
 @dataclass(eq=False, kw_only=True)
 class Site:
-    """One place in one file.
+    """One place in one file of the project.
 
     Attributes:
         node: the expression or statement that the site is about.
-        index: the file that it stands in.
+        index: the project's files.
         arguments: the name under which the parsed command line is in scope here, None where it is not.
         model: the name under which the wrapped model is in scope here, "" where it is not.
         anchors: further nodes of the site that an edit may be about, by name.
@@ -57,6 +57,16 @@ class Site:
     def scope(self) -> Scope:
         """The scope that the site is evaluated in."""
         return self.statement.scope
+
+    @property
+    def file(self) -> File:
+        """The file that the site stands in."""
+        return self.index.file(self.node)
+
+    @property
+    def shown(self) -> str:
+        """How messages name the site's file."""
+        return self.file.source.shown
 
     @property
     def position(self) -> tuple[int, int]:
@@ -530,6 +540,38 @@ class Framework(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class EditedFile(Site):
+    """A file that other rules change, for the imports that their code needs; `node` is its module.
+
+    Attributes:
+        entry: whether it is the entry script.
+        written: all new code for it.
+    """
+
+    entry: bool
+    written: str
+
+    @property
+    def position(self) -> tuple[int, int]:
+        return (1, 1)
+
+    @property
+    def scope(self) -> Scope:
+        return self.file.scope
+
+    def anchor(self, name: str | None) -> cst.CSTNode:
+        return self.node
+
+    def uses(self, name: str) -> bool:
+        """Whether the new code uses ``name``."""
+        return re.search(rf"\b{name}\b", self.written) is not None
+
+    def imported_as(self, module: str) -> str | None:
+        """Return the name under which ``module`` is imported in the file, None where it is not."""
+        return self.file.imported_as(module)
+
+
+@dataclass(eq=False, kw_only=True)
 class CallSite(Site):
     """Any call, for rules that ask for one by name; its anchors are "call" and "function"."""
 
@@ -704,13 +746,6 @@ class Script(Site):
     def argument(self, function: str, name: str) -> str:
         """Return the code of an argument that ``function`` is called with, "" where there is none."""
         return next((code for call in self.calls(function) if (code := call.argument(name))), "")
-
-    def imported_as(self, module: str) -> str | None:
-        """Return the name under which ``module`` is imported, None where it is not."""
-        for name, qualified in self.index.aliases.items():
-            if qualified == module:
-                return name
-        return None
 
     def sites(self) -> Iterator[tuple[str, Site]]:
         """Yield every site with the word by which rules name its kind."""
