@@ -59,29 +59,45 @@ def load_project(path: Path, shown: str) -> Project:
     """
     entry = read_source(path, shown)
     folder = Path(os.path.dirname(shown))
-    found: dict[Path, str] = {}
-    relevant: dict[str, Source] = {}
     roots = _roots(entry)
-    waiting = [(entry.path, "", entry.data)]
+    files: dict[str, _Module] = {}
+    waiting = [_Module(entry.path, entry.data, set(_imports(entry.path, "", entry.data)))]
+    known = {entry.path}
     while waiting:
-        here, name, data = waiting.pop(0)
-        for module in _imports(here, name, data):
-            for part in _with_parents(module):
-                file = _find(part, roots)
-                if file is None or file == entry.path or file in found:
-                    continue
-                found[file] = part
-                try:
-                    code = file.read_bytes()
-                except OSError:
-                    continue
-                waiting.append((file, part, code))
-                if _RELEVANT.search(code) and MARK.encode() not in code[:200]:
-                    try:
-                        relevant[part] = read_source(file, str(folder / os.path.relpath(file, entry.path.parent)))
-                    except UserError:
-                        continue
-    return Project(entry, relevant)
+        for name in sorted(waiting.pop(0).imports):
+            file = _find(name, roots)
+            if file is None or file in known:
+                continue
+            known.add(file)
+            try:
+                data = file.read_bytes()
+            except OSError:
+                continue
+            files[name] = _Module(file, data, set(_imports(file, name, data)))
+            waiting.append(files[name])
+    modules = {}
+    for name in _relevant(files):
+        path = files[name].path
+        try:
+            modules[name] = read_source(path, str(folder / os.path.relpath(path, entry.path.parent)))
+        except UserError:
+            continue
+    return Project(entry, modules)
+
+
+@dataclass(frozen=True)
+class _Module:
+    path: Path
+    data: bytes
+    imports: set[str]
+
+
+def _relevant(files: Mapping[str, _Module]) -> list[str]:
+    """The modules that say something of training, and those that pass such a module's names on."""
+    found = {name for name, m in files.items() if _RELEVANT.search(m.data) and MARK.encode() not in m.data[:200]}
+    while more := {name for name, m in files.items() if name not in found and not found.isdisjoint(m.imports)}:
+        found |= more
+    return [name for name in files if name in found]
 
 
 def _roots(entry: Source) -> list[Path]:
@@ -98,7 +114,7 @@ def _roots(entry: Source) -> list[Path]:
 
 
 def _imports(path: Path, name: str, data: bytes) -> Iterator[str]:
-    """Yield the full names of the modules, or of members of modules, that a file imports."""
+    """Yield the full names of the modules, or of members of modules, that a file imports, and of their packages."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -108,19 +124,18 @@ def _imports(path: Path, name: str, data: bytes) -> Iterator[str]:
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            for alias in node.names:
+                yield from _with_parents(alias.name)
         elif isinstance(node, ast.ImportFrom):
             base = [*package[: len(package) + 1 - node.level], *([node.module] if node.module else [])]
             prefix = ".".join(base) if node.level else node.module or ""
-            yield prefix
-            yield from (f"{prefix}.{alias.name}" for alias in node.names if alias.name != "*")
+            yield from _with_parents(prefix)
+            yield from (f"{prefix}.{alias.name}".lstrip(".") for alias in node.names if alias.name != "*")
 
 
 def _with_parents(module: str) -> Iterator[str]:
-    parts = module.split(".")
-    for end in range(1, len(parts) + 1):
-        if parts[end - 1]:
-            yield ".".join(parts[:end])
+    parts = module.split(".") if module else []
+    yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
 
 
 def _find(module: str, roots: list[Path]) -> Path | None:

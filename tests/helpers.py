@@ -123,3 +123,8 @@ def refusal_of(make: Callable[[], object]) -> UserError:
 def bug(reason: str) -> pytest.MarkDecorator:
     """Mark a test that fails because of a known mistake in the code."""
     return pytest.mark.xfail(strict=True, reason=reason)
+
+
+def plan_of_project(script: Path) -> Plan:
+    """Return the plan for a script on disk, its questions included."""
+    return make_plan(script, script.name, recipe(), Options())
