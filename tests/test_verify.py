@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from retrofit.verify.causes import between_ranks, cause, trap
+from retrofit.verify.inside import files
 from retrofit.verify.judge import Check, Training, judge
 from retrofit.verify.record import Event, Round, cut_rounds, read_events
 from retrofit.verify.scratch import copy_project
@@ -347,3 +348,11 @@ def test_writing_in_the_copy_never_reaches_the_original(project: Path, tmp_path:
     assert (copied / "deep" / "new.txt").read_text() == "new"
     assert (copied / "old.txt").read_text() == "old more"
     assert sorted(os.listdir(copied)) == ["deep", "folder", "old.txt", "there.txt"]
+
+
+def test_a_package_installed_for_development_comes_from_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path / "project" / "src"), "/elsewhere"])
+    files.import_from_the_copy(tmp_path / "project", tmp_path / "copy")
+    assert sys.path == ["", str(tmp_path / "copy" / "src"), "/elsewhere"]

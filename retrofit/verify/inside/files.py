@@ -106,6 +106,20 @@ def _below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder + os.sep)
 
 
+def import_from_the_copy(original: Path, project: Path) -> None:
+    """Have modules that were installed for development, or are on PYTHONPATH, come from the copy, which is rewritten.
+
+    Args:
+        original: the user's project.
+        project: its copy.
+    """
+    root = os.path.realpath(original)
+    for number, entry in enumerate(sys.path):
+        path = os.path.realpath(entry)
+        if entry and _below(path, root):
+            sys.path[number] = os.path.join(project, os.path.relpath(path, root))
+
+
 def tell_of_saves(torch: Any) -> None:
     """Let the audit hook see the files that torch.save writes, which compiled code opens.
 
