@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import signal
+import struct
 import subprocess
+import termios
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -82,10 +85,45 @@ def run(
         timeout: after how many seconds without a sign of life or output it counts as hanging.
         tick: called several times a second; what it raises ends the program.
     """
+    with _terminal() as terminal:
+        return _run(command, folder, environment, terminal, signs, log, timeout, tick)
+
+
+@contextlib.contextmanager
+def _terminal() -> Iterator[int]:
+    """Give a terminal of 80 columns at which nobody types.
+
+    A script finds what it would find at its user's, such as the width for its progress bar, but whatever it or a
+    debugger reads is the end of the input.
+    """
+    try:
+        ours, theirs = os.openpty()
+    except OSError:  # there is none to be had in some containers
+        yield subprocess.DEVNULL
+        return
+    try:
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        os.write(ours, b"\x04" * 1000)  # one is used up by each read
+        yield theirs
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+
+def _run(
+    command: list[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    stdin: int,
+    signs: Path,
+    log: Path,
+    timeout: float,
+    tick: Callable[[], None],
+) -> Ended:
     started = time.time()
     with open(log, "wb") as output:
         process = subprocess.Popen(
-            command, cwd=folder, env=dict(environment), stdin=subprocess.DEVNULL, stdout=output,
+            command, cwd=folder, env=dict(environment), stdin=stdin, stdout=output,
             stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
     stacks: dict[int, str] = {}
