@@ -204,6 +204,7 @@ class Trial:
         watching = {
             "events": str(self._events),
             "original": str(self._scratch.original),
+            "copy": str(self._scratch.folder),
             "project": str(self._scratch.project),
             "simulate": gpus,
             "simulator": str(_PACKAGE / "simulator"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -112,7 +113,7 @@ def verify(request: Request, recipe: Recipe, options: Options, told: Callable[[R
     simulate = request.simulate or interpreter.gpus < request.gpus
     limits = Limits(request.gpus, simulate, request.max_batches, request.max_rounds, request.timeout)
     with processes.interruptible() as check:
-        folder = Path(tempfile.mkdtemp(prefix="retrofit-"))
+        folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="retrofit-")))
         try:
             scratch = copy_project(request.script, folder / "copy")
             for file in plan.files if applied else ():

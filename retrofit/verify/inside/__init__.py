@@ -27,7 +27,7 @@ def start(load: Callable[[str, Path], None]) -> None:
 
     settings: dict[str, Any] = json.loads(Path(os.environ["RETROFIT_VERIFY"]).read_text(encoding="utf-8"))
     events = Events(Path(settings["events"]), Path(settings["project"]))
-    files.keep_the_original(Path(settings["original"]), Path(settings["project"]), events)
+    files.keep_the_original(Path(settings["original"]), Path(settings["copy"]), events)
     watch.errors(events)
 
     def torch_is_there(torch: Any) -> None:
