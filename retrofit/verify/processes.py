@@ -22,6 +22,8 @@ from retrofit.errors import Interrupted
 
 #: How often we look, in seconds.
 _TICK = 0.2
+#: How much of the output is looked at, in bytes.
+_OUTPUT_LIMIT = 2**20
 
 
 @dataclass
@@ -31,7 +33,7 @@ class Ended:
     Attributes:
         status: its exit status; negative where a signal ended it.
         seconds: how long it took.
-        output: all that it and its processes printed.
+        output: what it and its processes printed, of much the end.
         stacks: where each process was, by its number, if the program hung and was killed; else empty.
     """
 
@@ -143,8 +145,13 @@ def _run(
     finally:
         _kill(process, signs, started)
     tick()
-    text = log.read_text(encoding="utf-8", errors="replace")
-    return Ended(process.returncode, time.time() - started, text, stacks)
+    return Ended(process.returncode, time.time() - started, _end(log), stacks)
+
+
+def _end(log: Path) -> str:
+    with open(log, "rb") as file:
+        file.seek(max(0, log.stat().st_size - _OUTPUT_LIMIT))
+        return file.read().decode("utf-8", errors="replace")
 
 
 def _family(root: int, signs: Path, started: float) -> dict[int, psutil.Process]:

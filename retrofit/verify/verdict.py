@@ -107,7 +107,16 @@ def verify(request: Request, recipe: Recipe, options: Options, told: Callable[[R
         UserError: it could not be tried, and why; or the recipe cannot be applied.
         Interrupted: a signal asked to stop; no process and no file is left.
     """
+    try:
+        return _verify(request, recipe, options, told)
+    except OSError as error:  # such as a full disk
+        raise _untried(request, f"cannot be tried: {error}") from None
+
+
+def _verify(request: Request, recipe: Recipe, options: Options, told: Callable[[Round], None]) -> Verdict:
     started = time.monotonic()
+    if request.keep is not None and os.path.lexists(request.keep):
+        raise _untried(request, f"cannot be tried: --keep {request.keep} is there already. Name a new folder.")
     plan, applied = _plan(request, recipe, options)
     interpreter = _interpreter(request)
     simulate = request.simulate or interpreter.gpus < request.gpus
@@ -136,7 +145,8 @@ def verify(request: Request, recipe: Recipe, options: Options, told: Callable[[R
             return Verdict(request, applied, limits, interpreter, training, checks, time.monotonic() - started)
         finally:
             if request.keep is not None:
-                shutil.copytree(folder, request.keep, symlinks=True)
+                shutil.rmtree(folder / "tmp", ignore_errors=True)
+                shutil.move(folder, request.keep)
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -183,14 +193,24 @@ def _raise_if_untried(request: Request, trial: Trial, training: Training, plan: 
     if any(one.epochs for one in training.rounds) and not any(one.all("step") for one in training.rounds):
         batches = f"in the {request.max_batches} batches of an epoch no optimizer makes a step"
         raise _untried(request, f"cannot be tried: {batches}. Raise --max-batches.")
-    if last.ended != "failed" or len(training.rounds) > 1 or last.epochs:
+    if last.ended == "failed" and last.all("cut") and "StopIteration" in _said(last):
+        batches = f"it takes more than {request.max_batches} batches from a loader"
+        raise _untried(request, f"cannot be tried: {batches}. Raise --max-batches. {_said(last)}")
+    if len(training.rounds) > 1 or last.epochs:
+        return
+    if last.ended == "hung" and not last.all("perforated"):
+        waiting = "; ".join(f"{who} is in {', called by '.join(stack[:3])}" for who, stack in last.stacks.items())
+        message = f"nothing happened for {request.timeout:g} s before the model was there. {waiting}".strip()
+        raise _untried(request, f"cannot be tried: {message} Raise --timeout if it needs so long to begin.")
+    if last.ended != "failed":
         return
     reason = _reason(last)
-    if not reason and applied and last is training.initial:
+    if not reason and applied:
         before = next((file.before for file in plan.files if file.path == plan.script.index.source.path), None)
         if before is not None:
             alone = plan.script.kind == "dp" or bool(plan.script.spawns)
-            unchanged, output = trial.run_unchanged(before, alone)
+            processes_, steps = (1, 1) if last is training.initial else (request.gpus, last.steps + 1)
+            unchanged, output = trial.run_unchanged(before, alone, processes_, steps)
             if output:
                 reason = f"before its rewriting it does not run here either. {_said(unchanged) or output[:300]}"
     if reason:

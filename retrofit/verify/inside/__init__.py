@@ -37,8 +37,8 @@ def start(load: Callable[[str, Path], None]) -> None:
         limits.limit_loaders(torch, settings["max_batches"], events)
         watch.torch_library(torch, events)
         files.tell_of_saves(torch)
-        if settings["stop_after_step"]:
-            watch.stop_after_step(torch, events)
+        if settings["stop_after_steps"]:
+            watch.stop_after_steps(settings["stop_after_steps"], events)
 
     after_import("torch", torch_is_there)
     after_import("bdb", lambda module: watch.debugger(module, events))

@@ -437,12 +437,13 @@ def rank_of_files() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
-def stop_after_step(torch: Any, events: Events) -> None:
-    """Leave after the first step of an optimizer: all that is asked is whether the script itself runs here."""
+def stop_after_steps(steps: int, events: Events) -> None:
+    """Leave after some steps of optimizers: all that is asked is whether the script itself comes so far here."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     def leave(*_: Any) -> None:
-        events.write("runs")
-        os._exit(0)
+        if _state.steps >= steps:
+            events.write("runs")
+            os._exit(0)
 
     register_optimizer_step_post_hook(leave)
