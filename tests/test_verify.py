@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
+from retrofit.cli import main
 from retrofit.verify import processes
 from retrofit.verify import scratch as scratch_module
 from retrofit.verify.causes import between_ranks, cause, trap
@@ -423,3 +425,90 @@ def test_a_script_finds_a_terminal_at_which_nobody_types(tmp_path: Path) -> None
     command = [sys.executable, "-c", _TERMINAL]
     ended = processes.run(command, tmp_path, os.environ, tmp_path, tmp_path / "log", 60, lambda: None)
     assert ended.output.splitlines() == ["True 80 ['24', '80']", *["''"] * 3]
+
+
+@pytest.mark.parametrize("keep", ["there", "train.py/below"])
+def test_a_folder_that_cannot_be_kept_is_refused_before_the_training(keep: str, project: Path) -> None:
+    (project / "there").mkdir()
+    (project / "train.py").write_text("")
+    result = _cli("verify", "train.py", "--keep", keep)
+    assert result.exit_code == 2
+    assert "train.py: RF018 cannot be tried: " in result.stderr
+    assert keep.partition("/")[0] in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_fewer_rounds_than_a_capacity_test_has_are_refused() -> None:
+    result = _cli("verify", "train.py", "--max-rounds", "3")
+    assert result.exit_code == 2
+    assert "3 is not in the range x>=4" in result.stderr
+
+
+def _cli(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def test_of_a_long_output_the_end_is_read(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys; sys.stdout.buffer.write(b'first' + b'\\xff' * 3_000_000 + b'last')"]
+    ended = processes.run(command, tmp_path, os.environ, tmp_path, tmp_path / "log", 60, lambda: None)
+    assert ended.output.endswith("last")
+    assert len(ended.output) == 2**20
+
+
+_LOADERS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import torch
+from retrofit.verify.inside import limits
+
+class Events:
+    cuts = 0
+    def alive(self): pass
+    def write(self, kind): self.cuts += kind == "cut"
+
+events = Events()
+limits.limit_loaders(torch, 4, events)
+from torch.utils.data import DataLoader, IterableDataset
+
+class Repeat:
+    def __init__(self, sampler): self.sampler = sampler
+    def __iter__(self):
+        while True:
+            yield from self.sampler
+
+class MultiEpochs(DataLoader):  # as in timm and YOLO: one iterator for all epochs
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        object.__setattr__(self, "batch_sampler", Repeat(self.batch_sampler))
+        self.iterator = super().__iter__()
+    def __len__(self): return len(self.batch_sampler.sampler)
+    def __iter__(self):
+        for _ in range(len(self)):
+            yield next(self.iterator)
+
+class Moving(MultiEpochs):
+    def __iter__(self):
+        for batch in super().__iter__():
+            yield batch.to("cpu")
+
+class Stream(IterableDataset):
+    def __iter__(self): return iter(range(100))
+
+data = list(range(100))
+for loader in (DataLoader(data, 5, num_workers=2), MultiEpochs(data, 5), Moving(data, 5)):
+    assert len(loader) == 4
+    assert [len(list(loader)) for _ in range(7)] == [4] * 7, loader
+assert len(list(DataLoader(Stream(), 5))) == 4
+assert len(list(DataLoader(data, 50))) == len(DataLoader(data, 50)) == 2
+batches = iter(DataLoader(data, 5))
+events.cuts = 0
+assert len([next(batches) for _ in range(4)]) == 4 and not events.cuts
+assert next(batches, None) is None and events.cuts
+"""
+
+
+@pytest.mark.real
+def test_every_kind_of_loader_is_limited() -> None:
+    command = [sys.executable, "-c", _LOADERS, str(Path(__file__).parents[1])]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

@@ -115,8 +115,8 @@ def verify(request: Request, recipe: Recipe, options: Options, told: Callable[[R
 
 def _verify(request: Request, recipe: Recipe, options: Options, told: Callable[[Round], None]) -> Verdict:
     started = time.monotonic()
-    if request.keep is not None and os.path.lexists(request.keep):
-        raise _untried(request, f"cannot be tried: --keep {request.keep} is there already. Name a new folder.")
+    if request.keep is not None:
+        _prepare_to_keep(request, request.keep)
     plan, applied = _plan(request, recipe, options)
     interpreter = _interpreter(request)
     simulate = request.simulate or interpreter.gpus < request.gpus
@@ -144,10 +144,21 @@ def _verify(request: Request, recipe: Recipe, options: Options, told: Callable[[
             checks = judge(training)
             return Verdict(request, applied, limits, interpreter, training, checks, time.monotonic() - started)
         finally:
-            if request.keep is not None:
-                shutil.rmtree(folder / "tmp", ignore_errors=True)
-                shutil.move(folder, request.keep)
-            shutil.rmtree(folder, ignore_errors=True)
+            try:
+                if request.keep is not None:
+                    shutil.rmtree(folder / "tmp", ignore_errors=True)
+                    shutil.move(folder, request.keep)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prepare_to_keep(request: Request, keep: Path) -> None:
+    """Find out before the training whether the copy can be kept."""
+    if os.path.lexists(keep):
+        raise _untried(request, f"cannot be tried: --keep {keep} is there already. Name a new folder.")
+    keep.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(keep.parent, os.W_OK):
+        raise _untried(request, f"cannot be tried: --keep {keep} cannot be written.")
 
 
 def _plan(request: Request, recipe: Recipe, options: Options) -> tuple[Plan, bool]:
