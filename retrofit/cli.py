@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -34,9 +35,15 @@ def _guarded(command: _F) -> _F:
             for problem in error.problems:
                 click.echo(str(problem), err=True)
             code = QUESTION
-        except Interrupted as signal:
+        except Interrupted as error:
             click.echo("Stopped. Nothing of it is left.", err=True)
-            code = 128 + signal.number
+            code = 128 + error.number
+        except KeyboardInterrupt:
+            click.echo("Stopped.", err=True)
+            code = 128 + signal.SIGINT
+        except BrokenPipeError:  # whoever read our output has gone
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - what is left in the buffer goes there at exit
+            code = 128 + signal.SIGPIPE
         except EngineError as error:
             click.echo(f"retrofit failed its own check, and changed nothing: {error}", err=True)
             click.echo(
@@ -220,7 +227,7 @@ def apply(script: Path, dry_run: bool, check: bool, rules: Path | None, force: b
 )
 @click.option(
     "--max-rounds",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=4),  # three dendrites, then completion
     metavar="N",
     default=10,
     help="Rounds before giving up. [default: 10]",

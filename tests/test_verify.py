@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
+from retrofit.cli import main
+from retrofit.verify import processes
+from retrofit.verify import scratch as scratch_module
 from retrofit.verify.causes import between_ranks, cause, trap
 from retrofit.verify.inside import files
 from retrofit.verify.judge import Check, Training, judge
@@ -304,21 +308,25 @@ def test_the_working_folder_stands_for_itself_in_the_copy(
 
 
 _WRITES = """
-import os, sys
+import os, shutil, sqlite3, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from retrofit.verify.inside import files
 from retrofit.verify.inside.events import Events
-original, copy = Path(sys.argv[2]), Path(sys.argv[3])
+original, copy, project = Path(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[5])
 os.environ["RETROFIT_VERIFY_STAGE"] = "x"
-files.keep_the_original(original, copy, Events(Path(sys.argv[4]), copy))
-os.chdir(copy)
+files.keep_the_original(original, copy, Events(Path(sys.argv[4]), project))
+os.chdir(project)
 open("large.bin", "w").write("new")             # in place of a link
 open("linked/deep/new.txt", "w").write("new")   # through a link to a folder
 open("linked/old.txt", "a").write(" more")
 os.mkdir("linked/folder")
 os.remove("linked/gone.txt")
 os.rename("linked/moved.txt", "linked/there.txt")
+shutil.rmtree("linked/tree")
+open("../beside.txt", "a").write(" more")       # beside the project
+os.makedirs("../outputs/run", exist_ok=True)
+sqlite3.connect("linked/data.db").close()
 assert open(original / "linked" / "old.txt").read() == "old"
 try:
     open(original / "train.py", "w")
@@ -330,24 +338,181 @@ except PermissionError as error:
 def test_writing_in_the_copy_never_reaches_the_original(project: Path, tmp_path: Path) -> None:
     linked = project / "linked"
     (linked / "deep").mkdir(parents=True)
+    (linked / "tree" / "deep").mkdir(parents=True)
+    (linked / "tree" / "deep" / "leaf.txt").write_text("leaf")
     for name in ("old", "gone", "moved"):
         (linked / f"{name}.txt").write_text(name)
-    before = {str(path): path.read_bytes() for path in project.rglob("*") if path.is_file()}
-    scratch = copy_project(Path("train.py"), tmp_path / "scratch")
+    (project.parent / "beside.txt").write_text("old")
+    (project.parent / "outputs").mkdir()
+
+    def files() -> dict[str, bytes | None]:
+        return {str(path): path.read_bytes() if path.is_file() else None for path in project.parent.rglob("*")}
+
+    before = files()
+    scratch = copy_project(Path("train.py"), tmp_path / "trial" / "copy")
     for path in sorted((scratch.project / "linked").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     (scratch.project / "linked").rmdir()
     (scratch.project / "linked").symlink_to(linked)  # as where there are very many files
-    command = [sys.executable, "-c", _WRITES, str(Path(__file__).parents[1]), str(project), str(scratch.project)]
-    result = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", _WRITES, str(Path(__file__).parents[1]), str(project), str(scratch.folder)]
+    result = subprocess.run(
+        [*command, str(tmp_path), str(scratch.project)], capture_output=True, text=True, check=False
+    )
     assert result.returncode == 0, result.stderr
     assert "would change" in result.stdout
-    assert {str(path): path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
+    assert files() == before
+    assert (scratch.project.parent / "beside.txt").read_text() == "old more"
+    assert (scratch.project.parent / "outputs" / "run").is_dir()
     copied = scratch.project / "linked"
     assert (scratch.project / "large.bin").read_text() == "new"
     assert (copied / "deep" / "new.txt").read_text() == "new"
     assert (copied / "old.txt").read_text() == "old more"
-    assert sorted(os.listdir(copied)) == ["deep", "folder", "old.txt", "there.txt"]
+    assert sorted(os.listdir(copied)) == ["data.db", "deep", "folder", "old.txt", "there.txt"]
+
+
+def test_a_link_of_the_project_leads_into_the_copy(project: Path, tmp_path: Path) -> None:
+    (project / "alias").symlink_to("package")
+    (project / "whole.py").symlink_to(project / "train.py")
+    (project / "outside").symlink_to("../datasets")
+    (project / "broken").symlink_to("nowhere")
+    (project / "loop").symlink_to("loop")
+    os.mkfifo(project / "queue")
+    scratch = copy_project(Path("train.py"), tmp_path / "scratch")
+    for name in ("alias/__init__.py", "whole.py"):
+        assert (scratch.project / name).resolve().is_relative_to(scratch.project)
+    assert (scratch.project / "outside" / "a.txt").resolve() == project.parent / "datasets" / "a.txt"
+    assert (scratch.project / "broken").is_symlink()
+    assert not (scratch.project / "queue").exists()
+
+
+def test_temporary_files_in_the_project_are_no_part_of_it(project: Path) -> None:
+    scratch = copy_project(Path("train.py"), project / "tmp" / "retrofit-x" / "copy")
+    assert scratch.script.exists()
+    assert not list((scratch.project / "tmp" / "retrofit-x").iterdir())
+
+
+def test_folders_of_a_home_are_linked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    (home / "photos").mkdir(parents=True)
+    (home / ".git").mkdir()
+    (home / "train.py").write_text("")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(home)
+    scratch = copy_project(Path("train.py"), tmp_path / "scratch")
+    assert scratch.original == home
+    assert (scratch.project / "photos").is_symlink()
+    assert not scratch.script.is_symlink()
+
+
+def test_a_project_right_below_the_root_of_the_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scratch_module, "_copy", lambda *_: None)  # it need not be there
+    monkeypatch.chdir("/")
+    scratch = copy_project(Path("/a-project-at-the-root/train.py"), tmp_path / "trial" / "copy")
+    assert scratch.project == tmp_path / "trial" / "copy" / "root" / "root" / "a-project-at-the-root"
+    assert (scratch.project.parent / "dev").is_symlink()
+    assert os.listdir(tmp_path / "trial") == ["copy"]
+    assert os.listdir(tmp_path / "trial" / "copy") == ["root"]
+
+
+_TERMINAL = """
+import os, sys
+print(sys.stdin.isatty(), os.get_terminal_size(0).columns, os.popen("stty size").read().split())
+for _ in range(3):
+    print(repr(sys.stdin.readline()))
+"""
+
+
+def test_a_script_finds_a_terminal_at_which_nobody_types(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _TERMINAL]
+    ended = processes.run(command, tmp_path, os.environ, tmp_path, tmp_path / "log", 60, lambda: None)
+    assert ended.output.splitlines() == ["True 80 ['24', '80']", *["''"] * 3]
+
+
+@pytest.mark.parametrize("keep", ["there", "train.py/below"])
+def test_a_folder_that_cannot_be_kept_is_refused_before_the_training(keep: str, project: Path) -> None:
+    (project / "there").mkdir()
+    (project / "train.py").write_text("")
+    result = _cli("verify", "train.py", "--keep", keep)
+    assert result.exit_code == 2
+    assert "train.py: RF018 cannot be tried: " in result.stderr
+    assert keep.partition("/")[0] in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_fewer_rounds_than_a_capacity_test_has_are_refused() -> None:
+    result = _cli("verify", "train.py", "--max-rounds", "3")
+    assert result.exit_code == 2
+    assert "3 is not in the range x>=4" in result.stderr
+
+
+def _cli(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def test_of_a_long_output_the_end_is_read(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys; sys.stdout.buffer.write(b'first' + b'\\xff' * 3_000_000 + b'last')"]
+    ended = processes.run(command, tmp_path, os.environ, tmp_path, tmp_path / "log", 60, lambda: None)
+    assert ended.output.endswith("last")
+    assert len(ended.output) == 2**20
+
+
+_LOADERS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import torch
+from retrofit.verify.inside import limits
+
+class Events:
+    cuts = 0
+    def alive(self): pass
+    def write(self, kind): self.cuts += kind == "cut"
+
+events = Events()
+limits.limit_loaders(torch, 4, events)
+from torch.utils.data import DataLoader, IterableDataset
+
+class Repeat:
+    def __init__(self, sampler): self.sampler = sampler
+    def __iter__(self):
+        while True:
+            yield from self.sampler
+
+class MultiEpochs(DataLoader):  # as in timm and YOLO: one iterator for all epochs
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        object.__setattr__(self, "batch_sampler", Repeat(self.batch_sampler))
+        self.iterator = super().__iter__()
+    def __len__(self): return len(self.batch_sampler.sampler)
+    def __iter__(self):
+        for _ in range(len(self)):
+            yield next(self.iterator)
+
+class Moving(MultiEpochs):
+    def __iter__(self):
+        for batch in super().__iter__():
+            yield batch.to("cpu")
+
+class Stream(IterableDataset):
+    def __iter__(self): return iter(range(100))
+
+data = list(range(100))
+for loader in (DataLoader(data, 5, num_workers=2), MultiEpochs(data, 5), Moving(data, 5)):
+    assert len(loader) == 4
+    assert [len(list(loader)) for _ in range(7)] == [4] * 7, loader
+assert len(list(DataLoader(Stream(), 5))) == 4
+assert len(list(DataLoader(data, 50))) == len(DataLoader(data, 50)) == 2
+batches = iter(DataLoader(data, 5))
+events.cuts = 0
+assert len([next(batches) for _ in range(4)]) == 4 and not events.cuts
+assert next(batches, None) is None and events.cuts
+"""
+
+
+@pytest.mark.real
+def test_every_kind_of_loader_is_limited() -> None:
+    command = [sys.executable, "-c", _LOADERS, str(Path(__file__).parents[1])]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
 
 
 def test_a_package_installed_for_development_comes_from_the_copy(

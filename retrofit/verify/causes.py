@@ -27,6 +27,10 @@ _KNOWN = (
         "a perforated layer got no gradient before its first restructuring: frozen, not used, or, with DataParallel, "
         "seen on replicas only",
     ),
+    (
+        r"converting a single layer without a name",
+        "the model is itself a single layer, which the library does not take: make it a module that has the layer",
+    ),
     (r"Need to call \.module", "the score was handed over with the wrapper instead of the model inside it"),
     (
         r"JSONDecodeError",

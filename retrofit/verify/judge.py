@@ -302,7 +302,9 @@ def _completion(training: Training) -> Iterator[Check]:
 
 def first_error(one: Round) -> tuple[int, Event] | None:
     """Return the error that a round died of, with its rank: not that of a rank that lost another one."""
-    errors = sorted(one.all("error"), key=lambda item: (_secondary(item[1]), item[0] < 0, item[1]["time"]))
+    # What torchrun raises only says that a worker has failed.
+    found = [(rank, event) for rank, event in one.all("error") if event["error"] != "ChildFailedError"]
+    errors = sorted(found, key=lambda item: (_secondary(item[1]), item[0] < 0, item[1]["time"]))
     return errors[0] if errors else None
 
 
@@ -315,7 +317,7 @@ def summary(event: Event) -> str:
 
 
 def _secondary(event: Event) -> bool:
-    return causes.between_ranks(event["message"]) or event["error"] == "ChildFailedError"
+    return causes.between_ranks(event["message"])
 
 
 def _own_error(one: Round, rank: int) -> bool:

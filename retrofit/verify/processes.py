@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import signal
+import struct
 import subprocess
+import termios
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +22,8 @@ from retrofit.errors import Interrupted
 
 #: How often we look, in seconds.
 _TICK = 0.2
+#: How much of the output is looked at, in bytes.
+_OUTPUT_LIMIT = 2**20
 
 
 @dataclass
@@ -28,7 +33,7 @@ class Ended:
     Attributes:
         status: its exit status; negative where a signal ended it.
         seconds: how long it took.
-        output: all that it and its processes printed.
+        output: what it and its processes printed, of much the end.
         stacks: where each process was, by its number, if the program hung and was killed; else empty.
     """
 
@@ -82,10 +87,45 @@ def run(
         timeout: after how many seconds without a sign of life or output it counts as hanging.
         tick: called several times a second; what it raises ends the program.
     """
+    with _terminal() as terminal:
+        return _run(command, folder, environment, terminal, signs, log, timeout, tick)
+
+
+@contextlib.contextmanager
+def _terminal() -> Iterator[int]:
+    """Give a terminal of 80 columns at which nobody types.
+
+    A script finds what it would find at its user's, such as the width for its progress bar, but whatever it or a
+    debugger reads is the end of the input.
+    """
+    try:
+        ours, theirs = os.openpty()
+    except OSError:  # there is none to be had in some containers
+        yield subprocess.DEVNULL
+        return
+    try:
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        os.write(ours, b"\x04" * 1000)  # one is used up by each read
+        yield theirs
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+
+def _run(
+    command: list[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    stdin: int,
+    signs: Path,
+    log: Path,
+    timeout: float,
+    tick: Callable[[], None],
+) -> Ended:
     started = time.time()
     with open(log, "wb") as output:
         process = subprocess.Popen(
-            command, cwd=folder, env=dict(environment), stdin=subprocess.DEVNULL, stdout=output,
+            command, cwd=folder, env=dict(environment), stdin=stdin, stdout=output,
             stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
     stacks: dict[int, str] = {}
@@ -105,8 +145,13 @@ def run(
     finally:
         _kill(process, signs, started)
     tick()
-    text = log.read_text(encoding="utf-8", errors="replace")
-    return Ended(process.returncode, time.time() - started, text, stacks)
+    return Ended(process.returncode, time.time() - started, _end(log), stacks)
+
+
+def _end(log: Path) -> str:
+    with open(log, "rb") as file:
+        file.seek(max(0, log.stat().st_size - _OUTPUT_LIMIT))
+        return file.read().decode("utf-8", errors="replace")
 
 
 def _family(root: int, signs: Path, started: float) -> dict[int, psutil.Process]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -23,12 +25,14 @@ class Scratch:
     """Where the copy is.
 
     Attributes:
+        folder: the copy, with what lies beside the project.
         original: the root of the user's project.
         project: the root of its copy.
         script: the copy of the entry script.
         cwd: the folder of the copy that stands for the user's working folder.
     """
 
+    folder: Path
     original: Path
     project: Path
     script: Path
@@ -49,17 +53,20 @@ def copy_project(script: Path, folder: Path) -> Scratch:
     script = Path(os.path.realpath(script))
     cwd = Path.cwd()
     root = next((path for path in script.parents if _is_root(path)), script.parent)
-    if cwd in root.parents and cwd != Path(cwd.anchor) and cwd != Path.home():
+    if cwd in root.parents and not _holds_more(cwd):
         root = cwd
-    copied = folder / root.parent.parent.name / root.parent.name / root.name
+    outer = (root.parent.parent, root.parent)  # each may be the root of the file system, which has no name
+    copied = folder.joinpath(*(path.name or "root" for path in (*outer, root)))
     copied.mkdir(parents=True)
-    for outer, inner in ((root.parent.parent, copied.parent.parent), (root.parent, copied.parent)):
-        for path in _entries(outer):
-            if not (inner / path.name).exists() and folder not in (path, *path.parents):
-                (inner / path.name).symlink_to(path)
-    _copy(root, copied, script)
+    for source, target in zip(outer, (copied.parent.parent, copied.parent), strict=True):
+        for entry in _entries(source) if source != root else ():
+            # Not what is being written there.
+            if not os.path.lexists(target / entry.name) and Path(entry.path) not in (folder, *folder.parents):
+                (target / entry.name).symlink_to(entry.path)
+    _copy(root, copied, script, folder)
     below = cwd.is_relative_to(root)
     return Scratch(
+        folder=folder,
         original=root,
         project=copied,
         script=copied / script.relative_to(root),
@@ -68,39 +75,63 @@ def copy_project(script: Path, folder: Path) -> Scratch:
 
 
 def _is_root(folder: Path) -> bool:
-    return folder != Path.home() and any((folder / mark).exists() for mark in _PROJECT_MARKS)
+    return not _holds_more(folder) and any(os.path.lexists(folder / mark) for mark in _PROJECT_MARKS)
 
 
-def _copy(root: Path, copied: Path, script: Path) -> None:
+def _holds_more(folder: Path) -> bool:
+    """Does a folder hold much that cannot belong to one project, as a home and the root of the file system do?"""
+    return folder in (Path(folder.anchor), Path.home())
+
+
+def _copy(root: Path, copied: Path, script: Path, folder: Path) -> None:
     """Copy folder by folder, the shallow ones first, until it is enough; link to the rest."""
     total = files = 0
-    waiting = [(root, copied)]
+    waiting = collections.deque([(root, copied)])
     while waiting:
-        source, target = waiting.pop(0)
-        for path in _entries(source):
-            new = target / path.name
-            if path.is_symlink():
-                new.symlink_to(path.resolve())
-            elif path.is_dir():
-                if (path / "pyvenv.cfg").exists() or (path not in script.parents and files >= _FILES_LIMIT):
-                    new.symlink_to(path)
-                else:
-                    new.mkdir()
-                    waiting.append((path, new))
-            elif path.is_file():
-                size = path.stat().st_size
-                small = size <= _FILE_LIMIT and total + size <= _TOTAL_LIMIT and files < _FILES_LIMIT
-                if small or path.suffix == ".py":
-                    shutil.copy2(path, new)
-                    total += size
-                    files += 1
-                else:
-                    new.symlink_to(path)
+        source, target = waiting.popleft()
+        for entry in _entries(source):
+            path, new = Path(entry.path), target / entry.name
+            if path == folder:  # temporary files may lie in the project
+                continue
+            with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+                if entry.is_symlink():
+                    new.symlink_to(_link(path, root, copied))
+                elif entry.is_dir():
+                    above = path in script.parents
+                    linked = _holds_more(root) or files >= _FILES_LIMIT or (path / "pyvenv.cfg").exists()
+                    if linked and not above:
+                        new.symlink_to(path)
+                    else:
+                        new.mkdir()
+                        waiting.append((path, new))
+                elif entry.is_file():
+                    size = entry.stat().st_size
+                    small = size <= _FILE_LIMIT and total + size <= _TOTAL_LIMIT and files < _FILES_LIMIT
+                    if small or path.suffix == ".py":
+                        _copy_file(path, new)
+                        total += size
+                        files += 1
+                    else:
+                        new.symlink_to(path)
 
 
-def _entries(folder: Path) -> Iterator[Path]:
+def _copy_file(path: Path, new: Path) -> None:
     try:
-        found = sorted(folder.iterdir())
+        shutil.copy2(path, new)
+    except PermissionError:  # whoever reads it shall be told so
+        new.unlink(missing_ok=True)
+        new.symlink_to(path)
+
+
+def _link(path: Path, root: Path, copied: Path) -> str:
+    """Where the copy of a link leads: into the copy as the original into the project, else to the same place."""
+    target = os.path.normpath(os.path.join(os.path.realpath(path.parent), os.readlink(path)))
+    return str(copied / os.path.relpath(target, root)) if Path(target).is_relative_to(root) else target
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    try:
+        found = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
         return
-    yield from (path for path in found if path.name not in _LEFT_OUT)
+    yield from (entry for entry in found if entry.name not in _LEFT_OUT)

@@ -25,6 +25,8 @@ _PLAIN_EPOCHS = 2
 _NOT_INHERITED = re.compile(
     r"PAI_.*|RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|LAUNCHER|TORCHRUN_ARGS|PYTHON_SCRIPT"
 )
+#: Where the output goes on with what torchrun has to say of a worker that failed.
+_TORCHRUN = re.compile(r"^.*torch/distributed/elastic/multiprocessing/api\.py.*$", re.MULTILINE)
 #: A line of faulthandler: File "x.py", line 3 in function
 _FRAME = re.compile(r'File "(.+)", line (\d+) in (.+)')
 
@@ -96,6 +98,7 @@ class Trial:
             "NUM_GPUS": str(self._limits.gpus),
             "MAX_ROUNDS": "1",
             "STOP_SECONDS": "5",
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),  # the processes share the cores
         }
         initial, rounds = Round("initialisation"), list[Round]()
         while len(rounds) < self._limits.max_rounds and (not rounds or rounds[-1].ended == "restructured"):
@@ -137,25 +140,28 @@ class Trial:
             self._told(one)
         return self._training("dp", initial, rounds)
 
-    def run_unchanged(self, text: bytes, spawns: bool) -> tuple[Round, str]:
-        """Run the script as it was, up to the first step of an optimizer.
+    def run_unchanged(self, text: bytes, spawns: bool, workers: int, steps: int) -> tuple[Round, str]:
+        """Run the script as it was, up to some step of an optimizer.
 
         Args:
             text: the script as it was.
             spawns: whether it starts its processes itself.
+            workers: how many processes to start otherwise.
+            steps: the step at which it may leave.
 
         Returns:
-            What was seen, and "" if it took a step, else the last line of its output.
+            What was seen, and "" if it came so far or to its end, else the last line of its output.
         """
         self._scratch.script.write_bytes(text)
-        launch = [] if spawns else ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=1"]
+        launch = [] if spawns else ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={workers}"]
         command = [self._python, *launch, str(self._scratch.script), *self._arguments]
-        ended = self._run("unchanged", command, {}, _nothing, stop_after_step=True)
+        ended = self._run("unchanged", command, {}, _nothing, stop_after_steps=steps)
         one = Round("the script as it was")
         _, one.ranks = read_events(self._events, "unchanged")
-        if one.all("runs"):
+        if one.all("runs") or (one.steps and not ended.status):
             return one, ""
-        return one, (ended.output.strip().splitlines() or [f"it left with status {ended.status}"])[-1]
+        own = _TORCHRUN.split(ended.output)[0].strip().splitlines()
+        return one, (own or [f"it left with status {ended.status}"])[-1]
 
     def _training(self, kind: str, initial: Round, rounds: list[Round]) -> Training:
         return Training(kind, initial, rounds, self._complete(), self._limits.max_rounds)
@@ -193,7 +199,7 @@ class Trial:
         command: list[str],
         settings: Mapping[str, str],
         tick: Callable[[], None],
-        stop_after_step: bool = False,
+        stop_after_steps: int = 0,
     ) -> processes.Ended:
         def watch() -> None:
             self._check()
@@ -204,17 +210,17 @@ class Trial:
         watching = {
             "events": str(self._events),
             "original": str(self._scratch.original),
+            "copy": str(self._scratch.folder),
             "project": str(self._scratch.project),
             "simulate": gpus,
             "simulator": str(_PACKAGE / "simulator"),
             "max_batches": self._limits.max_batches,
             "plain_epochs": _PLAIN_EPOCHS if stage == "round1" else 0,
-            "stop_after_step": stop_after_step,
+            "stop_after_steps": stop_after_steps,
         }
         path.write_text(json.dumps(watching), encoding="utf-8")
         startup = str(_PACKAGE / "verify" / "inside" / "startup")
         environment = {
-            "OMP_NUM_THREADS": "1",
             **{name: value for name, value in os.environ.items() if not _NOT_INHERITED.fullmatch(name)},
             "MPLBACKEND": "agg",
             "PAI_TESTING_DENDRITE_CAPACITY": "1",

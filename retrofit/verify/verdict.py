@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -106,13 +107,22 @@ def verify(request: Request, recipe: Recipe, options: Options, told: Callable[[R
         UserError: it could not be tried, and why; or the recipe cannot be applied.
         Interrupted: a signal asked to stop; no process and no file is left.
     """
+    try:
+        return _verify(request, recipe, options, told)
+    except OSError as error:  # such as a full disk
+        raise _untried(request, f"cannot be tried: {error}") from None
+
+
+def _verify(request: Request, recipe: Recipe, options: Options, told: Callable[[Round], None]) -> Verdict:
     started = time.monotonic()
+    if request.keep is not None:
+        _prepare_to_keep(request, request.keep)
     plan, applied = _plan(request, recipe, options)
     interpreter = _interpreter(request)
     simulate = request.simulate or interpreter.gpus < request.gpus
     limits = Limits(request.gpus, simulate, request.max_batches, request.max_rounds, request.timeout)
     with processes.interruptible() as check:
-        folder = Path(tempfile.mkdtemp(prefix="retrofit-"))
+        folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="retrofit-")))
         try:
             scratch = copy_project(request.script, folder / "copy")
             for file in plan.files if applied else ():
@@ -134,9 +144,21 @@ def verify(request: Request, recipe: Recipe, options: Options, told: Callable[[R
             checks = judge(training)
             return Verdict(request, applied, limits, interpreter, training, checks, time.monotonic() - started)
         finally:
-            if request.keep is not None:
-                shutil.copytree(folder, request.keep, symlinks=True)
-            shutil.rmtree(folder, ignore_errors=True)
+            try:
+                if request.keep is not None:
+                    shutil.rmtree(folder / "tmp", ignore_errors=True)
+                    shutil.move(folder, request.keep)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prepare_to_keep(request: Request, keep: Path) -> None:
+    """Find out before the training whether the copy can be kept."""
+    if os.path.lexists(keep):
+        raise _untried(request, f"cannot be tried: --keep {keep} is there already. Name a new folder.")
+    keep.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(keep.parent, os.W_OK):
+        raise _untried(request, f"cannot be tried: --keep {keep} cannot be written.")
 
 
 def _plan(request: Request, recipe: Recipe, options: Options) -> tuple[Plan, bool]:
@@ -182,14 +204,24 @@ def _raise_if_untried(request: Request, trial: Trial, training: Training, plan: 
     if any(one.epochs for one in training.rounds) and not any(one.all("step") for one in training.rounds):
         batches = f"in the {request.max_batches} batches of an epoch no optimizer makes a step"
         raise _untried(request, f"cannot be tried: {batches}. Raise --max-batches.")
-    if last.ended != "failed" or len(training.rounds) > 1 or last.epochs:
+    if last.ended == "failed" and last.all("cut") and "StopIteration" in _said(last):
+        batches = f"it takes more than {request.max_batches} batches from a loader"
+        raise _untried(request, f"cannot be tried: {batches}. Raise --max-batches. {_said(last)}")
+    if len(training.rounds) > 1 or last.epochs:
+        return
+    if last.ended == "hung" and not last.all("perforated"):
+        waiting = "; ".join(f"{who} is in {', called by '.join(stack[:3])}" for who, stack in last.stacks.items())
+        message = f"nothing happened for {request.timeout:g} s before the model was there. {waiting}".strip()
+        raise _untried(request, f"cannot be tried: {message} Raise --timeout if it needs so long to begin.")
+    if last.ended != "failed":
         return
     reason = _reason(last)
-    if not reason and applied and last is training.initial:
+    if not reason and applied:
         before = next((file.before for file in plan.files if file.path == plan.script.index.source.path), None)
         if before is not None:
             alone = plan.script.kind == "dp" or bool(plan.script.spawns)
-            unchanged, output = trial.run_unchanged(before, alone)
+            processes_, steps = (1, 1) if last is training.initial else (request.gpus, last.steps + 1)
+            unchanged, output = trial.run_unchanged(before, alone, processes_, steps)
             if output:
                 reason = f"before its rewriting it does not run here either. {_said(unchanged) or output[:300]}"
     if reason:

@@ -28,7 +28,7 @@ def start(load: Callable[[str, Path], None]) -> None:
     settings: dict[str, Any] = json.loads(Path(os.environ["RETROFIT_VERIFY"]).read_text(encoding="utf-8"))
     events = Events(Path(settings["events"]), Path(settings["project"]))
     files.import_from_the_copy(Path(settings["original"]), Path(settings["project"]))
-    files.keep_the_original(Path(settings["original"]), Path(settings["project"]), events)
+    files.keep_the_original(Path(settings["original"]), Path(settings["copy"]), events)
     watch.errors(events)
 
     def torch_is_there(torch: Any) -> None:
@@ -38,8 +38,8 @@ def start(load: Callable[[str, Path], None]) -> None:
         limits.limit_loaders(torch, settings["max_batches"], events)
         watch.torch_library(torch, events)
         files.tell_of_saves(torch)
-        if settings["stop_after_step"]:
-            watch.stop_after_step(torch, events)
+        if settings["stop_after_steps"]:
+            watch.stop_after_steps(settings["stop_after_steps"], events)
 
     after_import("torch", torch_is_there)
     after_import("bdb", lambda module: watch.debugger(module, events))

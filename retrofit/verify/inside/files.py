@@ -1,4 +1,5 @@
-"""Keep the user's project untouched: the copy that trains links to large files, and writing must not follow a link.
+"""Keep the user's files untouched: the copy that trains links to what is large or lies beside the project, and writing
+must not follow a link.
 
 An audit hook sees Python's writes before they happen, and puts a copy or nothing in the link's place. Writes of
 compiled code are seen where torch makes them; others, such as those of an image library, are not.
@@ -6,63 +7,82 @@ compiled code are seen where torch makes them; others, such as those of an image
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import os
 import shutil
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from .events import Events
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-#: Audit events whose arguments at these positions are paths that change.
-_CHANGES = {
-    "os.mkdir": (0,),
-    "os.remove": (0,),
-    "os.rmdir": (0,),
-    "os.rename": (0, 1),
-    "os.link": (1,),
-    "os.symlink": (1,),
-    "os.truncate": (0,),
-    "os.chmod": (0,),
-    "os.utime": (0,),
+#: Audit events with the positions of the paths that change, and of the folders' descriptors that they start from.
+_CHANGES: dict[str, tuple[tuple[int, int | None], ...]] = {
+    "os.mkdir": ((0, 2),),
+    "os.remove": ((0, 1),),
+    "os.rmdir": ((0, 1),),
+    "os.rename": ((0, 2), (1, 3)),
+    "os.link": ((1, 3),),
+    "os.symlink": ((1, 2),),
+    "os.truncate": ((0, None),),
+    "os.chmod": ((0, 2),),
+    "os.chown": ((0, 3),),
+    "os.utime": ((0, 3),),
+    "os.setxattr": ((0, None),),
+    "os.removexattr": ((0, None),),
+    "shutil.rmtree": ((0, 1),),
+    "sqlite3.connect": ((0, None),),
 }
-_FOLLOW_LINKS = {"os.truncate", "os.chmod", "os.utime"}
+_FOLLOW_LINKS = {"os.truncate", "os.chmod", "os.chown", "os.utime", "os.setxattr", "os.removexattr", "sqlite3.connect"}
 
 
-def keep_the_original(original: Path, project: Path, events: Events) -> None:
-    """Have writes that would reach the original project end in the copy, or fail where they name the original itself.
+class _Busy(threading.local):
+    """What the hook does itself is not to be hooked."""
+
+    now = False
+
+
+def keep_the_original(original: Path, copy: Path, events: Events) -> None:
+    """Have writes that would leave the copy end in it, or fail where they name the original project itself.
 
     Args:
-        original: the user's project.
-        project: its copy, in which the training runs.
+        original: the user's project. Its files may be written by their whole paths where it is the user's home or the
+            root of the file system, which hold much that is no part of it.
+        copy: the folder in which its copy is.
         events: told of a write that was refused.
     """
-    root, copy = os.path.realpath(original), os.path.realpath(project)
-    busy = False
+    root, ours = os.path.realpath(original), os.path.realpath(copy)
+    kept = "" if root in (os.sep, os.path.realpath(os.path.expanduser("~"))) else root
+    busy = _Busy()
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal busy
-        if (event != "open" and event not in _CHANGES) or busy:
+        if (event != "open" and event not in _CHANGES) or busy.now:
             return
         if event == "open":
             path, mode, flags = arguments
             if not _writes(mode, flags):
                 return
-            paths, follows, keep = [path], True, not (isinstance(mode, str) and "w" in mode)
+            paths, follows, keep = [(path, None)], True, not (isinstance(mode, str) and "w" in mode)
         else:
-            paths = [arguments[position] for position in _CHANGES[event]]
+            positions = _CHANGES[event]
+            paths = [(arguments[path], None if fd is None else arguments[fd]) for path, fd in positions]
             follows = keep = event in _FOLLOW_LINKS
-        busy = True
+        busy.now = True
         try:
-            for path in paths:
+            for path, descriptor in paths:
                 if isinstance(path, (str, bytes, os.PathLike)):
-                    _part(os.path.abspath(os.fsdecode(path)), root, copy, events)
+                    whole = _whole(path, descriptor)
+                    # The files in the folder are removed by their names in it, one by one.
+                    _part(os.path.join(whole, "x") if event == "shutil.rmtree" else whole, kept, ours, events)
                     if follows:
-                        _replace_link(os.path.abspath(os.fsdecode(path)), root, keep)
+                        _replace_link(whole, ours, keep)
         finally:
-            busy = False
+            busy.now = False
 
     sys.addaudithook(hook)
 
@@ -73,33 +93,56 @@ def _writes(mode: object, flags: object) -> bool:
     return isinstance(flags, int) and bool(flags & _WRITING)
 
 
-def _part(path: str, root: str, copy: str, events: Events) -> None:
-    """Put real folders in place of the links to folders of the original that a path goes through."""
+def _whole(path: str | bytes | os.PathLike[str], descriptor: int | None) -> str:
+    name = os.fsdecode(path)
+    if descriptor is not None and descriptor >= 0:
+        with contextlib.suppress(OSError):  # where there is no /proc
+            name = os.path.join(os.readlink(f"/proc/self/fd/{descriptor}"), name)
+    return os.path.abspath(name)
+
+
+def _part(path: str, kept: str, copy: str, events: Events) -> None:
+    """Put real folders in place of the links that a path goes through on its way out of the copy."""
     folder = os.path.dirname(path)
     there = os.path.realpath(folder)
-    if not _below(there, root) or _below(there, copy):
+    if _below(there, copy):
         return
     if not _below(path, copy):
-        events.write("original", path=path, place=events.place())
-        raise PermissionError(f"retrofit verify keeps {root} as it is, and the script would change {path}")
-    step = copy
-    for part in os.path.relpath(folder, copy).split(os.sep):
-        step = os.path.join(step, part)
-        if os.path.islink(step):
+        # Beside the copy are the trial's own files, which may lie in the project as well.
+        if kept and _below(there, kept) and not _below(there, os.path.dirname(copy)):
+            events.write("original", path=path, place=events.place())
+            raise PermissionError(f"retrofit verify keeps {kept} as it is, and the script would change {path}")
+        return
+    with _alone(copy):
+        step = copy
+        for part in os.path.relpath(folder, copy).split(os.sep):
+            step = os.path.join(step, part)
             target = os.path.realpath(step)
-            os.unlink(step)
-            os.mkdir(step)
-            for entry in os.scandir(target):
-                os.symlink(entry.path, os.path.join(step, entry.name))
+            if os.path.islink(step) and os.path.isdir(target) and not _below(target, copy):
+                os.unlink(step)
+                os.mkdir(step)
+                for entry in os.scandir(target):
+                    os.symlink(entry.path, os.path.join(step, entry.name))
 
 
-def _replace_link(path: str, root: str, keep: bool) -> None:
-    """Put a copy, or nothing where ``keep`` is false, in place of a link to a file of the original."""
-    target = os.path.realpath(path)
-    if os.path.islink(path) and _below(target, root):
-        os.unlink(path)
-        if keep and os.path.exists(target):
-            shutil.copy2(target, path)
+def _replace_link(path: str, copy: str, keep: bool) -> None:
+    """Put a copy, or nothing where ``keep`` is false, in place of a link that leads out of the copy to a file."""
+    if not os.path.islink(path) or not _below(path, copy):
+        return
+    with _alone(copy):
+        target = os.path.realpath(path)
+        if os.path.islink(path) and not _below(target, copy) and (os.path.isfile(target) or not os.path.exists(target)):
+            os.unlink(path)
+            if keep and os.path.exists(target):
+                shutil.copy2(target, path)
+
+
+@contextlib.contextmanager
+def _alone(copy: str) -> Iterator[None]:
+    """Keep the other processes of the training from doing the same at the same time."""
+    with open(os.path.join(os.path.dirname(copy), "lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _below(path: str, folder: str) -> bool:

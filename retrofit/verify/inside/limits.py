@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,13 +23,15 @@ _WITHOUT_WORKERS = {
 def limit_loaders(torch: Any, max_batches: int, events: Events) -> None:
     """End every DataLoader after its first batches, which its length says too, and run it without workers.
 
+    That of a subclass that goes through its batches in a way of its own ends after so many of those.
+
     Args:
         torch: the imported torch.
         max_batches: how many batches a loader gives.
-        events: told of every batch.
+        events: told of every batch, and when a loader is asked for more.
     """
     loader_class = torch.utils.data.DataLoader
-    make, iterate, length = loader_class.__init__, loader_class.__iter__, loader_class.__len__
+    make = loader_class.__init__
     signature = inspect.signature(make)
 
     @functools.wraps(make)
@@ -41,14 +42,40 @@ def limit_loaders(torch: Any, max_batches: int, events: Events) -> None:
                 bound.arguments[name] = value
         make(*bound.args, **bound.kwargs)
 
-    @functools.wraps(iterate)
-    def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807
-        for batch in itertools.islice(iterate(self), max_batches):
+    def limited(real: Any) -> Any:
+        @functools.wraps(real)
+        def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807
+            # A loader made of another one may take more than an epoch's batches from it.
+            return first(real(self)) if type(self).__iter__ is __iter__ else iter(real(self))
+
+        return __iter__
+
+    def first(batches: Any) -> Iterator[Any]:
+        for number, batch in enumerate(batches):
+            if number == max_batches:
+                events.write("cut")
+                return
             events.alive()
             yield batch
 
-    @functools.wraps(length)
-    def __len__(self: Any) -> int:  # noqa: N807
-        return min(int(length(self)), max_batches)
+    def shortened(real: Any) -> Any:
+        @functools.wraps(real)
+        def __len__(self: Any) -> int:  # noqa: N807
+            return min(int(real(self)), max_batches)
 
-    loader_class.__init__, loader_class.__iter__, loader_class.__len__ = __init__, __iter__, __len__
+        return __len__
+
+    def limit(kind: Any) -> None:
+        for name, wrapper in (("__iter__", limited), ("__len__", shortened)):
+            if name in vars(kind):
+                setattr(kind, name, wrapper(vars(kind)[name]))
+
+    prepare = loader_class.__init_subclass__
+
+    def __init_subclass__(cls: Any, /, **options: Any) -> None:  # noqa: N807
+        prepare.__func__(cls, **options)
+        limit(cls)
+
+    loader_class.__init__ = __init__
+    loader_class.__init_subclass__ = classmethod(__init_subclass__)
+    limit(loader_class)

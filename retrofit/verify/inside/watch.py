@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import math
@@ -51,11 +52,15 @@ def errors(events: Events) -> None:
     """
     import faulthandler
 
-    initializing = os.environ.get("PAI_PERFORATE_MODEL_PARALLEL") == "1" or "--perforate_model_parallel" in sys.argv
-    events.write("start", parent=os.getppid(), initializing=initializing)
-    folder = Path(os.environ["RETROFIT_VERIFY"]).parent
-    stacks = open(folder / f"stack-{os.getpid()}", "w")  # noqa: SIM115 - open to the end
-    faulthandler.register(signal.SIGUSR2, file=stacks, all_threads=True)
+    def start() -> None:
+        initial = os.environ.get("PAI_PERFORATE_MODEL_PARALLEL") == "1" or "--perforate_model_parallel" in sys.argv
+        events.write("start", parent=os.getppid(), initializing=initial)
+        folder = Path(os.environ["RETROFIT_VERIFY"]).parent
+        stacks = open(folder / f"stack-{os.getpid()}", "w")  # noqa: SIM115 - open to the end
+        faulthandler.register(signal.SIGUSR2, file=stacks, all_threads=True)
+
+    start()
+    os.register_at_fork(after_in_child=start)
     hook = sys.excepthook
 
     def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -185,21 +190,32 @@ def _tracker_value(name: str) -> Any:
 
 
 class _Schedule:
-    """What a scheduler does to learning rates, worked out on a copy that nobody else steps."""
+    """What a scheduler does to learning rates, worked out on a copy that nobody else steps.
+
+    A project's own scheduler may refuse to be copied or stepped so; then nothing is known of it.
+    """
 
     def __init__(self, scheduler: Any) -> None:
-        parameters = [p for group in scheduler.optimizer.param_groups for p in group["params"]]
-        self._scheduler = copy.deepcopy(scheduler, {id(parameter): parameter for parameter in parameters})
+        self._scheduler: Any = None
+        with contextlib.suppress(Exception):
+            parameters = [p for group in scheduler.optimizer.param_groups for p in group["params"]]
+            self._scheduler = copy.deepcopy(scheduler, {id(parameter): parameter for parameter in parameters})
 
-    def rates(self, score: Any, step: bool) -> list[float]:
-        """The learning rates now; after one more step, where ``step`` says so."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the copy's optimizer never steps
-            _state.scheduler_depth += 1
-            if step:
-                self._scheduler.step(score) if "Plateau" in type(self._scheduler).__name__ else self._scheduler.step()
+    def rates(self, score: Any, step: bool) -> list[float] | None:
+        """The learning rates now; after one more step, where ``step`` says so; None where that is not known."""
+        _state.scheduler_depth += 1
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the copy's optimizer never steps
+                if step:
+                    kinds = {kind.__name__ for kind in type(self._scheduler).__mro__}
+                    self._scheduler.step(score) if "ReduceLROnPlateau" in kinds else self._scheduler.step()
+                return _rates(self._scheduler.optimizer)
+        except Exception:
+            self._scheduler = None
+            return None
+        finally:
             _state.scheduler_depth -= 1
-        return _rates(self._scheduler.optimizer)
 
 
 def _choose_mode(tracker: Any, held: bool) -> None:
@@ -421,12 +437,13 @@ def rank_of_files() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
-def stop_after_step(torch: Any, events: Events) -> None:
-    """Leave after the first step of an optimizer: all that is asked is whether the script itself runs here."""
+def stop_after_steps(steps: int, events: Events) -> None:
+    """Leave after some steps of optimizers: all that is asked is whether the script itself comes so far here."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     def leave(*_: Any) -> None:
-        events.write("runs")
-        os._exit(0)
+        if _state.steps >= steps:
+            events.write("runs")
+            os._exit(0)
 
     register_optimizer_step_post_hook(leave)
