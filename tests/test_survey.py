@@ -547,6 +547,7 @@ def test_optimizer_stepped_by_a_scaler_is_found() -> None:
         pytest.param("scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)\nscheduler.step()", id="scheduler"),
         pytest.param("kind = torch.optim.Adam", id="class not called"),
         pytest.param("model.zero_grad()", id="model zeroed"),
+        pytest.param("average = torch.optim.swa_utils.AveragedModel(model)", id="average of weights"),
     ],
 )
 def test_nothing_else_is_an_optimizer(statement: str) -> None:
