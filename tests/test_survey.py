@@ -1583,6 +1583,11 @@ def test_parser_without_a_name_cannot_take_more_options() -> None:
         pytest.param(
             "from apex.parallel import DistributedDataParallel as DDP\nm = DDP(m)\n", "NVIDIA Apex", id="apex's wrapper"
         ),
+        pytest.param(
+            "from torch.optim import swa_utils\nm = swa_utils.AveragedModel(m)\n",
+            "torch.optim.swa_utils.AveragedModel",
+            id="an average of the model",
+        ),
         pytest.param("from apex import amp\nm, o = amp.initialize(m, o)\n", "NVIDIA Apex", id="apex's amp"),
         pytest.param(
             "from transformers import Trainer\nclass Mine(Trainer):\n    pass\nMine(model).train()\n",
