@@ -547,6 +547,7 @@ def test_optimizer_stepped_by_a_scaler_is_found() -> None:
         pytest.param("scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)\nscheduler.step()", id="scheduler"),
         pytest.param("kind = torch.optim.Adam", id="class not called"),
         pytest.param("model.zero_grad()", id="model zeroed"),
+        pytest.param("average = torch.optim.swa_utils.AveragedModel(model)", id="average of weights"),
     ],
 )
 def test_nothing_else_is_an_optimizer(statement: str) -> None:
@@ -1581,6 +1582,11 @@ def test_parser_without_a_name_cannot_take_more_options() -> None:
         pytest.param("from torch.distributed.fsdp import fully_shard\nfully_shard(m)\n", "FSDP", id="fully_shard"),
         pytest.param(
             "from apex.parallel import DistributedDataParallel as DDP\nm = DDP(m)\n", "NVIDIA Apex", id="apex's wrapper"
+        ),
+        pytest.param(
+            "from torch.optim import swa_utils\nm = swa_utils.AveragedModel(m)\n",
+            "torch.optim.swa_utils.AveragedModel",
+            id="an average of the model",
         ),
         pytest.param("from apex import amp\nm, o = amp.initialize(m, o)\n", "NVIDIA Apex", id="apex's amp"),
         pytest.param(

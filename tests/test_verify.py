@@ -188,6 +188,21 @@ def test_an_initialisation_that_wrote_nothing_fails() -> None:
     assert checks[0].place == "train.py:3"
 
 
+def test_an_initialisation_that_wrote_elsewhere_names_the_change_of_folder() -> None:
+    training = _training(complete=False)
+    training.initial.ended = "failed"
+    training.initial.ranks[0].append({"kind": "moved", "place": "train.py:3", "rank": 0, "time": 1.0})
+    assert "changes its working folder" in _failed(judge(training))["initialisation"]
+
+
+def test_what_torchrun_says_of_its_workers_is_no_cause() -> None:
+    training = _training(complete=False)
+    training.initial.ended, training.initial.ranks = "failed", {}
+    training.initial.output = "converting a single layer without a name, add a layer_name\n"
+    training.initial.ranks[-1] = [{"kind": "error", "error": "ChildFailedError", "message": "=====", "time": 1.0}]
+    assert "the model is itself a single layer" in _failed(judge(training))["initialisation"]
+
+
 def test_checkpoints_that_load_in_part_and_a_final_model_that_does_not() -> None:
     rounds = _proven()
     rounds[1].ranks[0].append(

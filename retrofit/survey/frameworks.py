@@ -42,6 +42,12 @@ _CALLS = (
         ),
         _SHARDS,
     ),
+    (
+        "torch.optim.swa_utils.AveragedModel",
+        ("torch.optim.swa_utils.AveragedModel",),
+        "It copies the model's buffers, and those of the tracker's records change their length. "
+        "Average the parameters alone.",
+    ),
 )
 
 

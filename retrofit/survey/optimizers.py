@@ -172,6 +172,7 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         name = index.qualified(call.func)
         kind = name.rpartition(".")[2]
         torchs = name.startswith("torch.optim.") and not name.startswith(_SCHEDULER_MODULE) and kind[:1].isupper()
+        torchs = torchs and kind != "AveragedModel"
         made = torchs or kind in torch_api.OPTIMIZERS or Origin(call) in both
         if made and call not in found and _target(index, call) and not _by_tracker(index, flow, call, handover):
             found.append(call)

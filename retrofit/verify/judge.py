@@ -78,6 +78,13 @@ def _initialisation(training: Training) -> Iterator[Check]:
         else:
             yield Check(name, "ok", f"left after the first backward pass; {_count(layers, 'layer')} can grow dendrites")
         return
+    moved = initial.all("moved")
+    if done and moved:
+        message = (
+            "the script changes its working folder, and the library writes below the new one: no launcher finds it"
+        )
+        yield Check(name, "failed", message, moved[-1][1]["place"])
+        return
     yield Check(name, "failed", *_why(initial, "ended without writing array_dims.csv"))
 
 

@@ -89,6 +89,12 @@ def _copy(root: Path, copied: Path, script: Path, folder: Path) -> None:
     waiting = collections.deque([(root, copied)])
     while waiting:
         source, target = waiting.popleft()
+        if source != root:
+            linked = _holds_more(root) or files >= _FILES_LIMIT or (source / "pyvenv.cfg").exists()
+            if linked and source not in script.parents:
+                target.symlink_to(source)
+                continue
+            target.mkdir()
         for entry in _entries(source):
             path, new = Path(entry.path), target / entry.name
             if path == folder:  # temporary files may lie in the project
@@ -97,13 +103,7 @@ def _copy(root: Path, copied: Path, script: Path, folder: Path) -> None:
                 if entry.is_symlink():
                     new.symlink_to(_link(path, root, copied))
                 elif entry.is_dir():
-                    above = path in script.parents
-                    linked = _holds_more(root) or files >= _FILES_LIMIT or (path / "pyvenv.cfg").exists()
-                    if linked and not above:
-                        new.symlink_to(path)
-                    else:
-                        new.mkdir()
-                        waiting.append((path, new))
+                    waiting.append((path, new))
                 elif entry.is_file():
                     size = entry.stat().st_size
                     small = size <= _FILE_LIMIT and total + size <= _TOTAL_LIMIT and files < _FILES_LIMIT

@@ -45,7 +45,7 @@ _state = _State()
 
 
 def errors(events: Events) -> None:
-    """Note exceptions that end the process, and be ready to show where it is when it hangs.
+    """Note exceptions that end the process and changes of its working folder, and show where it is when it hangs.
 
     Args:
         events: where to note them.
@@ -59,8 +59,13 @@ def errors(events: Events) -> None:
         stacks = open(folder / f"stack-{os.getpid()}", "w")  # noqa: SIM115 - open to the end
         faulthandler.register(signal.SIGUSR2, file=stacks, all_threads=True)
 
+    def moved(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "os.chdir" and (place := events.place(sys._getframe(1))):
+            events.write("moved", place=place)
+
     start()
     os.register_at_fork(after_in_child=start)
+    sys.addaudithook(moved)
     hook = sys.excepthook
 
     def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
