@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -201,3 +202,85 @@ def test_a_name_of_its_own_is_no_import(tmp_path: Path) -> None:
     write(tmp_path, {"main": main, "engine": ENGINE})
     plan = plan_of_project(tmp_path / "main.py")
     assert [question.code for question in plan.questions] == ["PAI104"]
+
+
+# ---- classes
+
+
+TRAINER = """
+from base import Base
+
+
+class Trainer(Base):
+    def __init__(self, model, loader):
+        super().__init__(model)
+        self.loader = loader
+        self.best = 0.0
+
+    def train(self, max_epochs):
+        for epoch in range(max_epochs):
+            self.run_epoch()
+            acc = self.validate()
+            if acc > self.best:
+                self.best = acc
+"""
+BASE = """
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+class Base:
+    def __init__(self, model):
+        self.model = model
+        self.model = DDP(self.model)
+
+    def run_epoch(self):
+        for batch in self.loader:
+            self.backward(batch)
+
+    def backward(self, batch):
+        self.model(batch).backward()
+"""
+ENTRY = """
+import torch
+from trainer import Trainer
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+trainer = Trainer(model, loader)
+trainer.train(10)
+"""
+
+
+def test_methods_of_a_base_class_belong_to_the_class(tmp_path: Path) -> None:
+    write(tmp_path, {"main": ENTRY, "trainer": TRAINER, "base": BASE})
+    plan = plan_of_project(tmp_path / "main.py")
+    assert not plan.questions
+    changed = {file.path.stem: file.after.decode() for file in plan.files if file.before}
+    assert "perforate_model(" in changed["main"]
+    assert "itertools.count()" in changed["trainer"]
+    assert "fill_missing_gradients(self.model)" in changed["base"]
+    assert "find_unused_parameters=True" in changed["base"]
+
+
+def test_what_is_called_on_an_object_is_its_class_s_method(tmp_path: Path) -> None:
+    """Also where the object comes in as a parameter, and where the object itself is called."""
+    main = MAIN.replace("IMPORT", "from engine import Engine, evaluate\nfrom scaler import Scaler")
+    main = main.replace("    best_acc = 0\n", "    engine = Engine(Scaler())\n    best_acc = 0\n")
+    main = main.replace("TRAIN", "engine.train_one_epoch").replace("EVALUATE", "evaluate")
+    start, rest = ENGINE.split("def train_one_epoch(")
+    train, evaluate = rest.split("\n\n\n")
+    engine = f"""{start}class Engine:
+    def __init__(self, scaler):
+        self.scaler = scaler
+
+    def train_one_epoch(self, {indent(train, "    ").lstrip()}
+
+
+{evaluate}"""
+    engine = engine.replace("loss.backward()", "self.scaler(loss)")
+    scaler = "class Scaler:\n    def __call__(self, loss):\n        loss.backward()\n"
+    write(tmp_path, {"main": main, "engine": engine, "scaler": scaler})
+    plan = plan_of_project(tmp_path / "main.py")
+    assert not plan.questions
+    assert {file.path.name for file in plan.files if file.before} == {"main.py", "scaler.py"}
+    assert plan.script.loops[0].line == main[: main.index("for epoch")].count("\n") + 1
