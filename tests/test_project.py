@@ -284,3 +284,29 @@ def test_what_is_called_on_an_object_is_its_class_s_method(tmp_path: Path) -> No
     assert not plan.questions
     assert {file.path.name for file in plan.files if file.before} == {"main.py", "scaler.py"}
     assert plan.script.loops[0].line == main[: main.index("for epoch")].count("\n") + 1
+
+
+def test_a_helper_may_return_the_wrapped_model(tmp_path: Path) -> None:
+    main = MAIN.replace("IMPORT", "from engine import evaluate, train_one_epoch\nfrom tools import wrap")
+    main = main.replace("TRAIN", "train_one_epoch").replace("EVALUATE", "evaluate")
+    main = main.replace("(model, ", "(net, ")
+    main = main.replace("model = DistributedDataParallel(model)", "bare = model\n    net = wrap(model, 0)")
+    tools = """\
+from torch.nn.parallel import DistributedDataParallel
+
+
+def wrap(model, rank):
+    if next(model.parameters()).is_cuda:
+        return DistributedDataParallel(model, device_ids=[rank])
+    return DistributedDataParallel(model)
+"""
+    write(tmp_path, {"main": main, "engine": ENGINE, "tools": tools})
+    plan = plan_of_project(tmp_path / "main.py")
+    assert not plan.questions
+    changed = {file.path.stem: file.after.decode() for file in plan.files if file.before}
+    head, _, end = changed["tools"].rpartition("    if not pai_distributed.initializing():\n")
+    assert "return DistributedDataParallel(model, device_ids=[rank], find_unused_parameters=True)\n" in head
+    assert end.endswith(
+        "return DistributedDataParallel(model, find_unused_parameters=True)\n    else:\n        return model\n"
+    )
+    assert "report_validation_score(acc, net)" in changed["main"]

@@ -144,6 +144,7 @@ class Wrapper(Site):
         part: whether only a part of a model is wrapped (`model.features`).
         moved: where the call builds the model, the moves called on it there, such as `.to(device)`.
         members: whether what only the wrapper has (`.module`, `no_sync`) is used before the first backward pass.
+        returned: whether a function returns it instead of assigning it.
         first: whether it is the first wrapper of its statement.
         other_model: whether it is the first wrapper of a further model.
     """
@@ -156,6 +157,7 @@ class Wrapper(Site):
     part: bool = False
     moved: str = ""
     members: bool = False
+    returned: bool = False
     first: bool = True
     other_model: bool = False
 
@@ -181,6 +183,11 @@ class Wrapper(Site):
     def unwrapped(self) -> str:
         """The code of the model as this statement leaves it, but not wrapped."""
         return (self.operand if self.module else self.target + self.moved) + self.chain
+
+    @property
+    def keeps(self) -> str:
+        """What stands before the wrapper in its statement: `model = `, or `return `."""
+        return "return " if self.returned else f"{self.target} = "
 
     @property
     def changes_unwrapped(self) -> bool:
