@@ -16,7 +16,7 @@ from retrofit.source import Source, read_source
 
 #: What a file must mention to matter: training, its wrapper, its options. Models and data sets mostly do not.
 _RELEVANT = re.compile(
-    rb"DataParallel|\bbackward\(|\boptim|lr_scheduler|ArgumentParser|parse_args|perforatedai|\bepoch"
+    rb"DataParallel|\bbackward\(|\boptim|lr_scheduler|ArgumentParser|parse_args|perforatedai|\bepoch|return.*\.parameters\("
 )
 _PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _INSTALLED = frozenset({"site-packages", "dist-packages"})

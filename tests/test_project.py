@@ -310,3 +310,17 @@ def wrap(model, rank):
         "return DistributedDataParallel(model, find_unused_parameters=True)\n    else:\n        return model\n"
     )
     assert "report_validation_score(acc, net)" in changed["main"]
+
+
+def test_a_package_may_import_from_itself(tmp_path: Path) -> None:
+    """`from nets import wide` in `nets` means the module nets.wide, also where that one is left out."""
+    main = MAIN.replace("IMPORT", "from engine import evaluate, train_one_epoch").replace("TRAIN", "train_one_epoch")
+    main = main.replace("model = Net()", "model, parameters = build()").replace("model.parameters()", "parameters")
+    main = main.replace("import Net", "import build").replace("EVALUATE", "evaluate")
+    nets = "from nets import wide\n\n\ndef build():\n    model = wide.Net()\n    return model, model.parameters()\n"
+    files = {"main": main, "engine": ENGINE, "nets/__init__": nets, "nets/wide": "class Net:\n    width = 2\n"}
+    write(tmp_path, files)
+    plan = plan_of_project(tmp_path / "main.py")
+    assert not plan.questions
+    (optimizer,) = plan.script.optimizers
+    assert dict(optimizer.bound)["params"] == "model.parameters()"

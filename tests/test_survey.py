@@ -1613,3 +1613,27 @@ def test_framework_is_recognised(text: str, name: str) -> None:
 )
 def test_no_framework(text: str) -> None:
     assert survey_of(text).frameworks == []
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "net = Net()\nparams = net.parameters()\n",
+        "def build():\n    m = Net()\n    return m, m.parameters()\n\nnet, params = build()\n",
+    ],
+    ids=["name", "factory"],
+)
+def test_parameters_kept_under_a_name_are_the_models(before: str) -> None:
+    optimizer = only_optimizer(
+        f"import torch\n{DDP}{before}net = DDP(net)\noptimizer = torch.optim.SGD(params, lr=0.1)\n{LOOP}".replace(
+            "model(", "net("
+        )
+    )
+    assert optimizer.plain
+    assert dict(optimizer.bound) == {"params": "net.parameters()", "lr": "0.1"}
+
+
+def test_some_parameters_kept_under_a_name_stay_so() -> None:
+    before = "net = Net()\nparams = net.head.parameters()\nnet = DDP(net)\n"
+    optimizer = only_optimizer(f"import torch\n{DDP}{before}optimizer = torch.optim.SGD(params, lr=0.1)\n{LOOP}")
+    assert optimizer.keeps == "its parameters come from params"
