@@ -79,7 +79,7 @@ def load_project(path: Path, shown: str) -> Project:
     for name in _relevant(files):
         path = files[name].path
         try:
-            modules[name] = read_source(path, str(folder / os.path.relpath(path, entry.path.parent)))
+            modules[name] = read_source(path, os.path.normpath(folder / os.path.relpath(path, entry.path.parent)))
         except UserError:
             continue
     return Project(entry, modules)
