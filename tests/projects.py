@@ -111,8 +111,9 @@ def write_after(names: list[str]) -> None:
     for project in load_projects():
         if project.name in names:
             shutil.rmtree(project.after, ignore_errors=True)
-            apply(project.copy("before", project.after), *project.options)
-            shutil.rmtree(project.after / ".retrofit")
+            script = project.copy("before", project.after)
+            apply(script, *project.options)
+            shutil.rmtree(script.parent / ".retrofit")
 
 
 if __name__ == "__main__":
