@@ -71,6 +71,11 @@ def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> li
 
 def disorder(models: list[Model], optimizers: list[Optimizer], flow: Flow) -> str:
     """Return why perforating the model where it is built would not do, "" where it would."""
+    for optimizer in optimizers:
+        if optimizer.keeps and optimizer.factory_made:
+            return (
+                f"the parameters of the optimizer at line {optimizer.line} come out of the call that builds the model"
+            )
     for model in models:
         root = model.target.partition(".")[0]
         if root != "self" and root not in flow.variable(root, model.scope)[0].names:
@@ -219,6 +224,12 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
     return list(found.values())
 
 
+#: Lines that restarted rounds may run as well: messages, and plain values to begin with.
+_HARMLESS = re.compile(
+    r"""(print|raise|\w+\.(info|warning|error))\b.*|[\w.\[\]"', ]+ = ([^()]|float\(["'][+-]?inf["']\))*|pass|#.*|"""
+)
+
+
 def _resume(index: Index, block: Statement) -> Resume:
     node = block.node
     assert isinstance(node, cst.If)
@@ -227,8 +238,8 @@ def _resume(index: Index, block: Statement) -> Resume:
         test = f"({test})" if not node.test.lpar else test
     site = Resume(node=node, index=index, test=test, anchors={"test": node.test})
     if node.orelse is not None:
-        said = r"else:\s*((print|raise|\w+\.(info|warning|error))\b.*\s*)+"
-        site.otherwise = not re.fullmatch(said, index.source.code(node.orelse))
+        head, *rest = index.source.code(node.orelse).strip().splitlines()
+        site.otherwise = head.strip() != "else:" or not all(_HARMLESS.fullmatch(line.strip()) for line in rest)
     return site
 
 

@@ -115,6 +115,9 @@ def find_optimizers(
             parameter_model=whole or _parameter_model(index, call),
             handed_over=_handed_over(index, flow, calls, handover),
         )
+        params = first_argument(call, "params")
+        made = [] if params is None else flow.origins(params, optimizer.scope)
+        optimizer.factory_made = not {o.node for o in made if o.item is not None}.isdisjoint(o.node for o in model)
         optimizer.takes_model = all(_trains(index, flow, call, model) for call in calls)
         optimizer.keeps = _reason_to_keep(index, flow, optimizer, calls, schedulers, scores)
         mine = _schedulers_of(flow, calls, schedulers)

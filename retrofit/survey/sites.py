@@ -303,6 +303,7 @@ class Optimizer(Site):
         keeps: why the script's own construction is kept, "" where the class and its arguments can be handed over.
         handed_over: whether the script gives it to the tracker already.
         parameter_model: the name of the model whose parameters it takes, "" where that is no plain name.
+        factory_made: whether its parameters come out of the call that builds the model.
         takes_model: whether its arguments mention the model, so that they are fresh when they are written again.
         alone: whether one plain statement builds it, and nothing else is made from it.
         in_loop_scope: whether it is built in the same function as the epoch loop, or in one around it.
@@ -315,6 +316,7 @@ class Optimizer(Site):
     keeps: str = ""
     handed_over: bool = False
     parameter_model: str = ""
+    factory_made: bool = False
     takes_model: bool = False
     alone: bool = False
     in_loop_scope: bool = False
