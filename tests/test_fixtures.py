@@ -53,6 +53,13 @@ def test_undo_brings_before_back(project: Project, tmp_path: Path) -> None:
 
 def test_inline_leaves_one_file_that_stays_so(project: Project, tmp_path: Path) -> None:
     script = project.copy("before", tmp_path)
+    before, after = files_below(project.before), files_below(project.after)
+    if [name for name in before if name != project.entry and after[name] != before[name]]:
+        answer = CliRunner().invoke(main, ["apply", str(script), "--inline", *project.options])
+        assert answer.exit_code == 2
+        assert "RF019" in answer.stderr
+        assert files_below(tmp_path) == before
+        return
     apply(script, "--inline", *project.options)
     made = files_below(tmp_path)
     assert "pai_distributed.py" not in made
