@@ -109,6 +109,7 @@ _PYTHON = click.option(
     "--python", metavar="PROGRAM", help="The Python that trains. [default: retrofit's own if it has torch, else PATH's]"
 )
 _SCRIPT = click.argument("script", type=click.Path(path_type=Path), metavar="SCRIPT")
+_SCRIPTS = click.argument("scripts", type=click.Path(path_type=Path), metavar="SCRIPT...", nargs=-1, required=True)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -135,13 +136,13 @@ def inspect(script: Path, as_json: bool, rules: Path | None, **chosen: Any) -> i
     """
     from retrofit import report
 
-    plan = _plan(script, rules, chosen, inspecting=True)
+    plan = _plan(script, rules, chosen)
     click.echo(report.survey_json(plan.script, plan) if as_json else report.survey_text(plan.script, plan))
     return OK
 
 
 @main.command()
-@_SCRIPT
+@_SCRIPTS
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -174,38 +175,50 @@ def inspect(script: Path, as_json: bool, rules: Path | None, **chosen: Any) -> i
     help="Replace a train_distributed.sh or pai_distributed.py that would be kept. [default: off]",
 )
 @_guarded
-def apply(script: Path, dry_run: bool, check: bool, rules: Path | None, force: bool, **chosen: Any) -> int:
-    """Rewrite SCRIPT, and write its helper and launcher.
+def apply(scripts: tuple[Path, ...], dry_run: bool, check: bool, rules: Path | None, force: bool, **chosen: Any) -> int:
+    """Rewrite each SCRIPT, and write its helper and launcher.
 
-    They are pai_distributed.py and train_distributed.sh beside it.
+    They are pai_distributed.py and train_distributed.sh beside it. Where several scripts of a folder are given, the
+    launchers after the first are named after their scripts. Modules that scripts share are changed for all of them.
 
     DataParallel scripts get no launcher. All files are written, or none; `retrofit undo` brings the old ones back.
     """
     from retrofit import report
+    from retrofit.options import load_options
+    from retrofit.plan import final_files, make_plans
 
-    plan = _plan(script, rules, chosen, force=force)
-    shown = {file.path: shown_path(file.path) for file in plan.files}
-    if not plan.files:
-        ignored = [name for name in ("metric", "mode", "model", "output_dimensions", "inline") if chosen.get(name)]
-        for name in ignored:
-            option = f"--{name.replace('_', '-')}"
-            click.echo(f"{script}: RF016 {option} changes nothing in a script that is rewritten already.", err=True)
-        click.echo(f"{script}: nothing to do")
+    if len(scripts) > 1 and chosen.get("save_name"):
+        message = "is for one script: several would overwrite each other's checkpoints there."
+        raise UserError(Problem("--save-name", 0, 0, "RF006", message))
+    plans = make_plans(scripts, _recipe(rules), lambda script: load_options(script, chosen), force)
+    for script, plan in zip(scripts, plans, strict=True):
+        if not plan.files:
+            ignored = [name for name in ("metric", "mode", "model", "output_dimensions", "inline") if chosen.get(name)]
+            for name in ignored:
+                option = f"--{name.replace('_', '-')}"
+                click.echo(f"{script}: RF016 {option} changes nothing in a script that is rewritten already.", err=True)
+            # Among several scripts it would stand in the middle of a diff.
+            click.echo(f"{script}: nothing to do", err=dry_run and len(scripts) > 1)
+            continue
+        for note in plan.notes:
+            click.echo(f"{note}", err=True)
+    files = final_files(plan.files for plan in plans)
+    if not files:
         return OK
-    for note in plan.notes:
-        click.echo(f"{note}", err=True)
     if dry_run:
-        for file in plan.files:
-            click.echo(report.diff(file, shown[file.path]), nl=False)
+        for file in files:
+            click.echo(report.diff(file, shown_path(file.path)), nl=False)
         return FOUND if check else OK
     if check:
-        for name in shown.values():
-            click.echo(f"would write {name}")
+        for file in files:
+            click.echo(f"would write {shown_path(file.path)}")
         return FOUND
     from retrofit.write import write_files
 
-    write_files(plan.script.index.source.path, plan.files)
-    click.echo(report.summary(plan, shown))
+    changing = [plan for plan in plans if plan.files]
+    write_files(*((plan.script.index.source.path, plan.files) for plan in changing))
+    shown = {file.path: shown_path(file.path) for file in files}
+    click.echo("\n\n".join(report.summary(plan, shown) for plan in changing))
     return OK
 
 
@@ -379,14 +392,8 @@ def _recipe(rules: Path | None) -> Recipe:
     return load_recipe(rules_folder() / "perforatedai", rules)
 
 
-def _plan(
-    script: Path, rules: Path | None, chosen: dict[str, Any], force: bool = False, inspecting: bool = False
-) -> Plan:
+def _plan(script: Path, rules: Path | None, chosen: dict[str, Any]) -> Plan:
     from retrofit.options import load_options
     from retrofit.plan import make_plan
 
-    options = load_options(script, chosen)
-    plan = make_plan(script, str(script), _recipe(rules), options, force, survey_only=inspecting)
-    if plan.questions and not inspecting:
-        raise UserError(*plan.questions)
-    return plan
+    return make_plan(script, str(script), _recipe(rules), load_options(script, chosen), survey_only=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from retrofit.edits import Edit
 from retrofit.errors import EngineError, Problem, UserError
 from retrofit.inline import inlining
-from retrofit.launch import MARK, Launch, is_ours, launch_script
+from retrofit.launch import MARK, Launch, is_ours, launch_script, own_launcher
 from retrofit.options import Options
 from retrofit.project import Project, load_project
 from retrofit.proof import prove
@@ -62,8 +64,69 @@ class Plan:
     next_steps: str = ""
 
 
+@dataclass(frozen=True)
+class Company:
+    """What else one command applies the recipe to.
+
+    Attributes:
+        pending: what the plans of the scripts before this one write, by the files' real paths.
+        neighbours: whether another script of this one's folder is among them, so that each gets a launcher of its own.
+    """
+
+    pending: Mapping[Path, bytes] = field(default_factory=dict)
+    neighbours: bool = False
+
+
+def make_plans(
+    scripts: Sequence[Path], recipe: Recipe, options: Callable[[Path], Options], force: bool = False
+) -> list[Plan]:
+    """Return what applying ``recipe`` to several scripts would do, each on top of the changes of those before it.
+
+    Args:
+        scripts: the entry scripts.
+        options: tells the options for a script.
+        force: replace a helper module or launch script that would be kept.
+
+    Raises:
+        UserError: a script cannot be read or edited, or a question is open.
+        EngineError: a rewriting failed its proofs.
+    """
+    folders = [Path(os.path.realpath(script)).parent for script in scripts]
+    plans: list[Plan] = []
+    problems: list[Problem] = []
+    pending: dict[Path, bytes] = {}
+    for script, folder in zip(scripts, folders, strict=True):
+        try:
+            company = Company(pending, folders.count(folder) > 1)
+            plan = make_plan(script, str(script), recipe, options(script), force, company=company)
+        except UserError as error:
+            problems += error.problems
+            continue
+        problems += plan.questions
+        plans.append(plan)
+        pending.update((file.path, file.after) for file in plan.files)
+    if problems:
+        raise UserError(*problems)
+    return plans
+
+
+def final_files(written: Iterable[Sequence[NewFile]]) -> list[NewFile]:
+    """Return what is to be written in one go, where several plans write, as the last of them leaves it."""
+    found: dict[Path, NewFile] = {}
+    for file in (file for files in written for file in files):
+        first = found.get(file.path)
+        found[file.path] = file if first is None else replace(file, before=first.before)
+    return list(found.values())
+
+
 def make_plan(
-    path: Path, shown: str, recipe: Recipe, options: Options, force: bool = False, survey_only: bool = False
+    path: Path,
+    shown: str,
+    recipe: Recipe,
+    options: Options,
+    force: bool = False,
+    survey_only: bool = False,
+    company: Company = Company(),
 ) -> Plan:
     """Return what applying ``recipe`` to a script would do.
 
@@ -72,19 +135,20 @@ def make_plan(
         shown: how messages name it.
         force: replace a helper module or launch script that would be kept.
         survey_only: stop before the new files are worked out.
+        company: what else the same command applies it to.
 
     Raises:
         UserError: the script cannot be read or edited.
         EngineError: the rewriting failed its proofs.
     """
-    project = load_project(path, shown)
+    project = load_project(path, shown, company.pending)
     try:
-        return _plan(project, recipe, options, force, survey_only)
+        return _plan(project, recipe, options, force, survey_only, company)
     except RecursionError:
         raise UserError(Problem(shown, 1, 1, "RF004", "is nested too deeply to be rewritten.")) from None
 
 
-def _plan(project: Project, recipe: Recipe, options: Options, force: bool, survey_only: bool) -> Plan:
+def _plan(project: Project, recipe: Recipe, options: Options, force: bool, survey_only: bool, company: Company) -> Plan:
     source = project.entry
     path = source.path
     choices = Choices(
@@ -126,8 +190,11 @@ def _plan(project: Project, recipe: Recipe, options: Options, force: bool, surve
     problems: list[Problem] = []
     for output in recipe.outputs:
         if evaluator.evaluate(output.when, names):
+            target = _target(output, path, company)
+            if output.launcher:
+                names["launcher"] = target.name
             try:
-                files += _output(output, path, recipe, script, options, save_name, force, notes)
+                files += _output(output, target, recipe, script, options, save_name, force, notes, company)
             except UserError as error:
                 problems += error.problems
     if problems:
@@ -167,26 +234,46 @@ def _prove(
         raise EngineError(f"{project.entry.shown}: a second rewriting would change it again ({codes})")
 
 
+def _target(output: Output, script: Path, company: Company) -> Path:
+    """Return where a file goes: a launcher under a name of its own where the folder has other scripts to start."""
+    path = script.parent / output.path
+    if not output.launcher:
+        return path
+    own = own_launcher(path, script)
+    started = (_data(path, company) or b"").decode("utf-8", errors="replace")
+    free = not started or _starts(started, script.name)
+    return own if _data(own, company) is not None or (company.neighbours and not free) else path
+
+
+def _starts(launcher: str, script: str) -> bool:
+    return f"$here/{shlex.quote(script)}\n" in launcher
+
+
+def _data(path: Path, company: Company) -> bytes | None:
+    """Return what a file holds, or is about to hold, None where there is none."""
+    return company.pending.get(path) or (path.read_bytes() if path.is_file() else None)
+
+
 def _output(
     output: Output,
-    script_path: Path,
+    path: Path,
     recipe: Recipe,
     script: Script,
     options: Options,
     save_name: str,
     force: bool,
     notes: list[Problem],
+    company: Company,
 ) -> list[NewFile]:
-    path = script_path.parent / output.path
     text = (recipe.folder / output.template).read_text(encoding="utf-8")
     if output.launcher:
-        text = launch_script(text, _launch(script, options, save_name))
-    before = path.read_bytes() if path.is_file() else None
+        text = launch_script(text, _launch(script, options, save_name, path.name))
+    before = _data(path, company)
     if before is not None:
         old = before.decode("utf-8", errors="replace")
         ours = is_ours(old) if output.launcher else MARK in old[:200]
-        shown = str(Path(script.index.source.shown).parent / output.path)
-        if output.launcher and ours and not force and f"$here/{shlex.quote(script.file_name)}\n" not in old:
+        shown = str(Path(script.index.source.shown).parent / path.name)
+        if output.launcher and ours and not force and not _starts(old, script.file_name):
             message = "starts another script of this folder. Move it away, or replace it with --force."
             raise UserError(Problem(shown, 0, 0, "RF008", message))
         if not ours and not force:
@@ -216,7 +303,7 @@ def _output(
     return [NewFile(path, before, text.encode(), output.executable)]
 
 
-def _launch(script: Script, options: Options, save_name: str) -> Launch:
+def _launch(script: Script, options: Options, save_name: str, name: str) -> Launch:
     number = options.nproc_per_node
     return Launch(
         script=script.file_name,
@@ -224,6 +311,7 @@ def _launch(script: Script, options: Options, save_name: str) -> Launch:
         nproc_per_node="gpu" if number == "gpu" else int(number),
         gpus=options.gpus or None,
         launcher=chosen_launcher(script, options)[0],  # type: ignore[arg-type]
+        name=name,
     )
 
 

@@ -16,7 +16,7 @@ from retrofit.source import Source, read_source
 
 #: What a file must mention to matter: training, its wrapper, its options. Models and data sets mostly do not.
 _RELEVANT = re.compile(
-    rb"DataParallel|\bbackward\(|\boptim|lr_scheduler|ArgumentParser|parse_args|perforatedai|\bepoch"
+    rb"DataParallel|\bbackward\(|\boptim|lr_scheduler|ArgumentParser|parse_args|perforatedai|\bepoch|return.*\.parameters\("
 )
 _PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
@@ -44,7 +44,7 @@ class Project:
         return Project(changed(self.entry), {name: changed(source) for name, source in self.modules.items()})
 
 
-def load_project(path: Path, shown: str) -> Project:
+def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = None) -> Project:
     """Read an entry script, and follow its imports as far as they lead to files of its project.
 
     Imports are looked for beside the script, where it adds constant paths to `sys.path`, and in its project's root and
@@ -53,11 +53,13 @@ def load_project(path: Path, shown: str) -> Project:
     Args:
         path: the script.
         shown: how messages name it.
+        pending: what files are about to hold, by their real paths.
 
     Raises:
         UserError: the script itself cannot be read or parsed.
     """
-    entry = read_source(path, shown)
+    pending = pending or {}
+    entry = read_source(path, shown, pending)
     folder = Path(os.path.dirname(shown))
     roots = _roots(entry)
     files: dict[str, _Module] = {}
@@ -70,7 +72,7 @@ def load_project(path: Path, shown: str) -> Project:
                 continue
             known.add(file)
             try:
-                data = file.read_bytes()
+                data = pending[file] if file in pending else file.read_bytes()
             except OSError:
                 continue
             files[name] = _Module(file, data, set(_imports(file, name, data)))
@@ -79,7 +81,8 @@ def load_project(path: Path, shown: str) -> Project:
     for name in _relevant(files):
         path = files[name].path
         try:
-            modules[name] = read_source(path, str(folder / os.path.relpath(path, entry.path.parent)))
+            known_as = os.path.normpath(folder / os.path.relpath(path, entry.path.parent))
+            modules[name] = read_source(path, known_as, pending)
         except UserError:
             continue
     return Project(entry, modules)

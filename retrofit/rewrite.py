@@ -220,7 +220,8 @@ class _Rewriter(cst.CSTTransformer):
             else:
                 main = _keep_trailing_comment(new, statements)
         if (before or main[:1] != [new]) and new in main:
-            main[main.index(new)] = new.with_changes(leading_lines=[])
+            blank = 2 if before and isinstance(new, (cst.FunctionDef, cst.ClassDef)) else 0
+            main[main.index(new)] = new.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * blank)
         return [*before, *main, *after]
 
     def _parse(self, edit: Edit) -> list[_Line]:

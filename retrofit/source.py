@@ -8,7 +8,7 @@ import os
 import re
 import tokenize
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from io import BytesIO
@@ -224,14 +224,20 @@ class Sources:
         return self.file(node).lines(node)
 
 
-def read_source(path: Path, shown: str) -> Source:
+def read_source(path: Path, shown: str, pending: Mapping[Path, bytes] | None = None) -> Source:
     """Read and parse one file.
+
+    Args:
+        path: where it is.
+        shown: how messages name it.
+        pending: what files are about to hold, by their real paths.
 
     Raises:
         UserError: no such file, a directory, unreadable, or not parsable Python.
     """
+    real = Path(os.path.realpath(path))
     try:
-        data = path.read_bytes()
+        data = pending[real] if pending and real in pending else path.read_bytes()
     except FileNotFoundError:
         raise UserError(Problem(shown, 0, 0, "RF001", "no such file. Give the path of the training script.")) from None
     except IsADirectoryError:
@@ -248,7 +254,7 @@ def read_source(path: Path, shown: str) -> Source:
         raise UserError(Problem(shown, 0, 0, "RF001", f"cannot be read: {error.strerror}.")) from None
     if b"\0" in data:
         raise UserError(Problem(shown, 0, 0, "RF003", "is not a text file."))
-    return Source(Path(os.path.realpath(path)), data, shown)
+    return Source(real, data, shown)
 
 
 def split_lines(text: str) -> list[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from retrofit.errors import Problem, UserError, shown_path
-from retrofit.plan import NewFile
+from retrofit.plan import NewFile, final_files
 
 _JOURNAL = ".retrofit/undo.json"
 
@@ -30,23 +30,26 @@ class _Target:
     mode: int | None
 
 
-def write_files(script: Path, files: Sequence[NewFile]) -> None:
+def write_files(*applied: tuple[Path, Sequence[NewFile]]) -> None:
     """Write all files, or none where one cannot be written.
 
     Args:
-        script: the entry script; the originals are kept in `.retrofit/` beside it.
-        files: what to write.
+        applied: entry scripts, each with what to write for it, on top of what those before it write; the originals are
+            kept in `.retrofit/` beside the script.
 
     Raises:
         UserError: a file cannot be written; all are as they were.
     """
-    journal = script.parent / _JOURNAL
-    records = _read(journal)
-    record = records.setdefault(script.name, {})
-    for file in files:
-        name = os.path.relpath(file.path, script.parent)
-        record[name] = _entry(file, record.get(name))
-    _put([*(_Target(f.path, f.after, _mode(f)) for f in files), _journal(journal, records)])
+    journals: dict[Path, dict[str, Any]] = {}
+    for script, new in applied:
+        journal = script.parent / _JOURNAL
+        records = journals[journal] if journal in journals else journals.setdefault(journal, _read(journal))
+        record = records.setdefault(script.name, {})
+        for file in new:
+            name = os.path.relpath(file.path, script.parent)
+            record[name] = _entry(file, record.get(name))
+    files = final_files([new for _, new in applied])
+    _put([*(_Target(f.path, f.after, _mode(f)) for f in files), *(_journal(j, r) for j, r in journals.items())])
 
 
 def undo(script: Path, shown: str, force: bool = False) -> list[Path]:
@@ -76,6 +79,9 @@ def undo(script: Path, shown: str, force: bool = False) -> list[Path]:
         names = ", ".join(changed)
         message = f"was not undone: {names} changed since. --force undoes all the same, and loses what was changed."
         raise UserError(Problem(shown, 0, 0, "RF012", message))
+    for heir in list(records.values())[-1:]:  # the last undo takes the files away that all scripts need
+        for name in record.keys() - mine.keys():
+            heir.setdefault(name, record[name])
     targets = [
         _Target(script.parent / name, None if e["before"] is None else base64.b64decode(e["before"]), e["mode"])
         for name, e in mine.items()

@@ -30,6 +30,7 @@ class Project:
     kind: str
     arguments: tuple[str, ...]
     options: tuple[str, ...]
+    start: str
     before_runs: bool = True
     history: bool = False
 
@@ -59,6 +60,7 @@ def load_projects() -> list[Project]:
                 kind=data["kind"],
                 arguments=tuple(data["arguments"]),
                 options=tuple(data["options"]),
+                start=data.get("start", "python" if data["kind"] == "dp" else "torchrun"),
                 before_runs=data.get("before_runs", True),
                 history=data.get("history", False),
             )
@@ -109,8 +111,9 @@ def write_after(names: list[str]) -> None:
     for project in load_projects():
         if project.name in names:
             shutil.rmtree(project.after, ignore_errors=True)
-            apply(project.copy("before", project.after), *project.options)
-            shutil.rmtree(project.after / ".retrofit")
+            script = project.copy("before", project.after)
+            apply(script, *project.options)
+            shutil.rmtree(script.parent / ".retrofit")
 
 
 if __name__ == "__main__":

@@ -435,6 +435,128 @@ def test_a_note_is_said_once_when_something_is_written(folder: Folder) -> None:
         assert (answer.code, answer.out, answer.err) == (0, "train.py: nothing to do\n", "")
 
 
+# ---- several scripts
+
+
+ENGINE = """\
+def train_one_epoch(model, loader, criterion, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+"""
+SHARING = swapped(
+    SCRIPT,
+    ("import torch\n", "from engine import train_one_epoch\nimport torch\n"),
+    (
+        """        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+""",
+        "        train_one_epoch(model, loader, criterion, optimizer)\n",
+    ),
+)
+
+
+@pytest.fixture
+def sharing(folder: Folder) -> Folder:
+    """A folder with two scripts that train by the same module."""
+    for name in ("first.py", "second.py"):
+        folder.write(name, SHARING)
+    folder.write("engine.py", ENGINE)
+    return folder
+
+
+def test_scripts_that_share_a_module_are_rewritten_together(sharing: Folder) -> None:
+    answer = sharing.run("apply", "first.py", "second.py")
+    assert (answer.code, answer.err) == (0, "")
+    launchers = {"train_distributed.sh": "first", "train_distributed_second.sh": "second"}
+    assert sharing.names() == {"first.py", "second.py", "engine.py", "pai_distributed.py", *launchers}
+    assert sharing.text("engine.py").count("finish_initialization()") == 1
+    for launcher, script in launchers.items():
+        text = sharing.text(launcher)
+        assert f"SAVE_NAME=PAI_{script}\n" in text
+        assert f"PYTHON_SCRIPT=$here/{script}.py\n" in text
+        assert f"#   ./{launcher} [arguments" in text
+        assert f"Train with: ./{launcher} [arguments of {script}.py]" in answer.out
+    for name in ("engine.py", "first.py", "second.py"):
+        assert len(re.findall(rf"^rewrote {re.escape(name)} ", answer.out, re.MULTILINE)) == 1
+
+
+def test_several_scripts_become_what_they_become_one_by_one(sharing: Folder) -> None:
+    sharing.run("apply", "first.py", "second.py")
+    together = {name: sharing.text(name) for name in sharing.names()}
+    for name in ("second.py", "first.py"):
+        assert sharing.run("undo", name).code == 0
+    assert sharing.names() == {"first.py", "second.py", "engine.py"}
+    assert sharing.text("engine.py") == ENGINE
+    sharing.run("apply", "first.py")
+    (sharing.path / "train_distributed.sh").rename(sharing.path / "train_distributed_first.sh")
+    sharing.run("apply", "second.py")
+    for name in ("first.py", "second.py", "engine.py", "pai_distributed.py"):
+        assert sharing.text(name) == together[name]
+
+
+def test_a_second_apply_to_several_scripts_finds_nothing_to_do(sharing: Folder) -> None:
+    sharing.run("apply", "first.py", "second.py")
+    before = sharing.state()
+    for command in (["first.py", "second.py"], ["second.py", "first.py"], ["second.py"]):
+        answer = sharing.run("apply", *command)
+        assert answer.code == 0
+        assert answer.out.splitlines() == [f"{name}: nothing to do" for name in command]
+        assert sharing.run("apply", "--check", *command).code == 0
+    assert sharing.state() == before
+
+
+def test_one_refused_script_keeps_all_from_being_written(sharing: Folder) -> None:
+    best = ("        if acc > best_acc:\n            best_acc = acc\n", "")
+    sharing.write("second.py", swapped(SHARING, best, ("acc = validate", "quality = validate")))
+    before = sharing.state()
+    for order in (["first.py", "second.py"], ["second.py", "first.py"]):
+        answer = sharing.run("apply", *order, "missing.py")
+        assert (answer.code, answer.out) == (2, "")
+        assert {line.partition(":")[0] for line in answer.lines} == {"second.py", "missing.py"}
+        assert sharing.state() == before
+
+
+def test_one_file_that_cannot_be_written_keeps_all_from_being_written(sharing: Folder) -> None:
+    sharing.write("deep/third.py", SCRIPT)
+    (sharing.path / "deep" / "train_distributed.sh").mkdir()
+    before = sharing.state()
+    assert sharing.run("apply", "first.py", "deep/third.py").code == 2
+    assert sharing.state() == before
+
+
+def test_check_and_dry_run_of_several_scripts_name_each_file_once(sharing: Folder) -> None:
+    before = sharing.state()
+    command = ["first.py", "second.py"]
+    answer = sharing.run("apply", "--check", *command)
+    assert answer.code == 1
+    names = [line.removeprefix("would write ") for line in answer.out.splitlines()]
+    assert len(names) == len(set(names)) == 6
+    shown = sharing.run("apply", "--dry-run", *command)
+    assert (shown.code, shown.err) == (0, "")
+    assert re.findall(r"^diff --git a/\S+ b/(\S+)$", shown.out, re.MULTILINE) == names
+    assert sharing.state() == before
+    subprocess.run(["git", "init", "-q"], cwd=sharing.path, check=True)
+    subprocess.run(["git", "apply", "-"], cwd=sharing.path, input=shown.raw, check=True)
+    by_diff = {name: sharing.text(name) for name in names}
+    subprocess.run(["git", "apply", "-R", "-"], cwd=sharing.path, input=shown.raw, check=True)
+    sharing.run("apply", *command)
+    assert {name: sharing.text(name) for name in names} == by_diff
+
+
+def test_several_scripts_need_folders_of_their_own_for_checkpoints(sharing: Folder) -> None:
+    before = sharing.state()
+    answer = sharing.run("apply", "--save-name", "same", "first.py", "second.py")
+    assert (answer.code, answer.out) == (2, "")
+    assert "--save-name: RF006" in answer.err
+    assert sharing.state() == before
+
+
 # ---- rule
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -201,3 +202,147 @@ def test_a_name_of_its_own_is_no_import(tmp_path: Path) -> None:
     write(tmp_path, {"main": main, "engine": ENGINE})
     plan = plan_of_project(tmp_path / "main.py")
     assert [question.code for question in plan.questions] == ["PAI104"]
+
+
+# ---- classes
+
+
+TRAINER = """
+from base import Base
+
+
+class Trainer(Base):
+    def __init__(self, model, loader):
+        super().__init__(model)
+        self.loader = loader
+        self.best = 0.0
+
+    def train(self, max_epochs):
+        for epoch in range(max_epochs):
+            self.run_epoch()
+            acc = self.validate()
+            if acc > self.best:
+                self.best = acc
+"""
+BASE = """
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+class Base:
+    def __init__(self, model):
+        self.model = model
+        self.model = DDP(self.model)
+
+    def run_epoch(self):
+        for batch in self.loader:
+            self.backward(batch)
+
+    def backward(self, batch):
+        self.model(batch).backward()
+"""
+ENTRY = """
+import torch
+from trainer import Trainer
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+trainer = Trainer(model, loader)
+trainer.train(10)
+"""
+
+
+def test_methods_of_a_base_class_belong_to_the_class(tmp_path: Path) -> None:
+    write(tmp_path, {"main": ENTRY, "trainer": TRAINER, "base": BASE})
+    plan = plan_of_project(tmp_path / "main.py")
+    assert not plan.questions
+    changed = {file.path.stem: file.after.decode() for file in plan.files if file.before}
+    assert "perforate_model(" in changed["main"]
+    assert "itertools.count()" in changed["trainer"]
+    assert "fill_missing_gradients(self.model)" in changed["base"]
+    assert "find_unused_parameters=True" in changed["base"]
+
+
+def test_what_is_called_on_an_object_is_its_class_s_method(tmp_path: Path) -> None:
+    """Also where the object comes in as a parameter, and where the object itself is called."""
+    main = MAIN.replace("IMPORT", "from engine import Engine, evaluate\nfrom scaler import Scaler")
+    main = main.replace("    best_acc = 0\n", "    engine = Engine(Scaler())\n    best_acc = 0\n")
+    main = main.replace("TRAIN", "engine.train_one_epoch").replace("EVALUATE", "evaluate")
+    start, rest = ENGINE.split("def train_one_epoch(")
+    train, evaluate = rest.split("\n\n\n")
+    engine = f"""{start}class Engine:
+    def __init__(self, scaler):
+        self.scaler = scaler
+
+    def train_one_epoch(self, {indent(train, "    ").lstrip()}
+
+
+{evaluate}"""
+    engine = engine.replace("loss.backward()", "self.scaler(loss)")
+    scaler = "class Scaler:\n    def __call__(self, loss):\n        loss.backward()\n"
+    write(tmp_path, {"main": main, "engine": engine, "scaler": scaler})
+    plan = plan_of_project(tmp_path / "main.py")
+    assert not plan.questions
+    assert {file.path.name for file in plan.files if file.before} == {"main.py", "scaler.py"}
+    assert plan.script.loops[0].line == main[: main.index("for epoch")].count("\n") + 1
+
+
+def test_a_helper_may_return_the_wrapped_model(tmp_path: Path) -> None:
+    main = MAIN.replace("IMPORT", "from engine import evaluate, train_one_epoch\nfrom tools import wrap")
+    main = main.replace("TRAIN", "train_one_epoch").replace("EVALUATE", "evaluate")
+    main = main.replace("(model, ", "(net, ")
+    main = main.replace("model = DistributedDataParallel(model)", "bare = model\n    net = wrap(model, 0)")
+    tools = """\
+from torch.nn.parallel import DistributedDataParallel
+
+
+def wrap(model, rank):
+    if next(model.parameters()).is_cuda:
+        return DistributedDataParallel(model, device_ids=[rank])
+    return DistributedDataParallel(model)
+"""
+    write(tmp_path, {"main": main, "engine": ENGINE, "tools": tools})
+    plan = plan_of_project(tmp_path / "main.py")
+    assert not plan.questions
+    changed = {file.path.stem: file.after.decode() for file in plan.files if file.before}
+    head, _, end = changed["tools"].rpartition("    if not pai_distributed.initializing():\n")
+    assert "return DistributedDataParallel(model, device_ids=[rank], find_unused_parameters=True)\n" in head
+    assert end.endswith(
+        "return DistributedDataParallel(model, find_unused_parameters=True)\n    else:\n        return model\n"
+    )
+    assert "report_validation_score(acc, net)" in changed["main"]
+
+
+def test_a_package_may_import_from_itself(tmp_path: Path) -> None:
+    """`from nets import wide` in `nets` means the module nets.wide, also where that one is left out."""
+    main = MAIN.replace("IMPORT", "from engine import evaluate, train_one_epoch").replace("TRAIN", "train_one_epoch")
+    main = main.replace("model = Net()", "model, parameters = build()").replace("model.parameters()", "parameters")
+    main = main.replace("import Net", "import build").replace("EVALUATE", "evaluate")
+    nets = "from nets import wide\n\n\ndef build():\n    model = wide.Net()\n    return model, model.parameters()\n"
+    files = {"main": main, "engine": ENGINE, "nets/__init__": nets, "nets/wide": "class Net:\n    width = 2\n"}
+    write(tmp_path, files)
+    plan = plan_of_project(tmp_path / "main.py")
+    assert not plan.questions
+    (optimizer,) = plan.script.optimizers
+    assert dict(optimizer.bound)["params"] == "model.parameters()"
+
+
+def test_a_resume_by_a_function_of_another_module_is_passed_over_in_restarts(tmp_path: Path) -> None:
+    main = MAIN.replace("IMPORT", "from engine import evaluate, train_one_epoch\nfrom state import load_state")
+    main = main.replace("EVALUATE", "evaluate").replace("TRAIN", "train_one_epoch")
+    main = main.replace(
+        "    best_acc = 0\n", "    best_acc = 0\n    if RESUME:\n        best_acc = load_state(model, optimizer)\n"
+    )
+    state = """\
+import torch
+
+
+def load_state(model, optimizer):
+    state = torch.load("last.pth")
+    model.module.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    return state["best_acc"]
+"""
+    write(tmp_path, {"main": main, "engine": ENGINE, "state": state})
+    plan = plan_of_project(tmp_path / "main.py")
+    assert not plan.questions
+    assert "    if RESUME and not pai_distributed.load_folder():\n" in plan.files[0].after.decode()

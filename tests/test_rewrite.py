@@ -258,7 +258,7 @@ def test_strings_that_need_their_quotes_keep_them(new: str) -> None:
             "import os\nimport mine\ndef f():\n    import a\n",
             id="not in a function",
         ),
-        pytest.param("def f():\n    pass\n", "import mine\ndef f():\n    pass\n", id="before a function"),
+        pytest.param("def f():\n    pass\n", "import mine\n\n\ndef f():\n    pass\n", id="before a function"),
         pytest.param(
             "import os\nif __name__ == '__main__':\n    import a\n",
             "import os\nimport mine\nif __name__ == '__main__':\n    import a\n",

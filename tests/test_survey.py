@@ -413,6 +413,23 @@ def test_checkpoint_to_resume_from_is_found(statement: str, tests: list[str]) ->
     assert [resume.test for resume in survey_of(script(before=statement)).resumes] == tests
 
 
+@pytest.mark.parametrize(
+    ("otherwise", "expected"),
+    [
+        ("start = 0", False),
+        ("start, best = 0, float('inf')\n    print(f'from {start}')  # anew", False),
+        ("args.start = 0\n    # nothing else", False),
+        ("model.apply(init)", True),
+        ("start = load_pretrained(model)", True),
+        ("if args.pretrained:\n        start = 0", True),
+    ],
+)
+def test_values_to_begin_with_are_set_in_restarts_too(otherwise: str, expected: bool) -> None:
+    statement = f"if args.resume:\n{LOAD}\nelse:\n    {otherwise}"
+    (resume,) = survey_of(script(before=statement)).resumes
+    assert resume.otherwise is expected
+
+
 def test_checkpoint_loaded_in_training_is_none_to_resume_from() -> None:
     assert survey_of(script(f"if args.resume:\n{LOAD}")).resumes == []
 
@@ -1619,3 +1636,36 @@ def test_framework_is_recognised(text: str, name: str) -> None:
 )
 def test_no_framework(text: str) -> None:
     assert survey_of(text).frameworks == []
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "net = Net()\nparams = net.parameters()\n",
+        "def build():\n    m = Net()\n    return m, m.parameters()\n\nnet, params = build()\n",
+    ],
+    ids=["name", "factory"],
+)
+def test_parameters_kept_under_a_name_are_the_models(before: str) -> None:
+    optimizer = only_optimizer(
+        f"import torch\n{DDP}{before}net = DDP(net)\noptimizer = torch.optim.SGD(params, lr=0.1)\n{LOOP}".replace(
+            "model(", "net("
+        )
+    )
+    assert optimizer.plain
+    assert dict(optimizer.bound) == {"params": "net.parameters()", "lr": "0.1"}
+
+
+def test_some_parameters_kept_under_a_name_stay_so() -> None:
+    before = "net = Net()\nparams = net.head.parameters()\nnet = DDP(net)\n"
+    optimizer = only_optimizer(f"import torch\n{DDP}{before}optimizer = torch.optim.SGD(params, lr=0.1)\n{LOOP}")
+    assert optimizer.keeps == "its parameters come from params"
+
+
+def test_other_parameters_from_the_factory_are_of_the_model_before_its_dendrites() -> None:
+    factory = "def build():\n    m = Net()\n    return m, [p for p in m.parameters() if p.ndim > 1]\n\n"
+    survey = survey_of(
+        f"import torch\n{DDP}{factory}model, params = build()\n"
+        f"optimizer = torch.optim.SGD(params, lr=0.1)\nmodel = DDP(model)\n{LOOP}"
+    )
+    assert survey.disorder == "the parameters of the optimizer at line 8 come out of the call that builds the model"

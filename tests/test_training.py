@@ -16,15 +16,15 @@ PROJECTS = load_projects()
 TRAPS = re.compile(r"\(Pdb\)|not properly set|Traceback \(most recent call last\)")
 
 
-def _torchrun(project: Project) -> list[str]:
-    return ["torchrun", "--standalone", "--nproc_per_node=2", project.entry, *project.arguments]
+def _command(project: Project) -> list[str]:
+    program = ["python"] if project.start == "python" else ["torchrun", "--standalone", "--nproc_per_node=2"]
+    return [*program, project.entry, *project.arguments]
 
 
 @pytest.mark.parametrize("project", [p for p in PROJECTS if p.before_runs], ids=lambda project: project.name)
 def test_before_trains(project: Project, tmp_path: Path) -> None:
     project.copy("before", tmp_path)
-    command = ["python", project.entry, *project.arguments] if project.kind == "dp" else _torchrun(project)
-    result = run(command, tmp_path)
+    result = run(_command(project), tmp_path)
     # gloo aborts at its end now and then, whatever the script: then the run counts by what it printed before.
     assert result.returncode == 0 or "terminate called without an active exception" in result.stdout, shown(result)
 

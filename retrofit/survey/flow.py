@@ -49,21 +49,26 @@ class Flow:
         self._functions = torch_api.MODULE_FUNCTIONS | module_functions
         self._sources: dict[Variable, list[Source]] = defaultdict(list)
         self._callers: dict[Scope, list[cst.Call]] = defaultdict(list)
+        self._bases: dict[Scope, list[Scope]] = defaultdict(list)
+        self._derived: dict[Scope, list[Scope]] = defaultdict(list)
+        self._relate_classes()
         for binding in index.bindings:
             variable = self.variable(binding.target, binding.statement.scope)
             self._sources[variable].append(Source(binding.value, binding.statement.scope, binding.item))
-        for call in index.calls:
-            self._pass_arguments(call)
+        # What is called on an object is only known once it is known which parameters hold the object.
+        waiting = [call for call in index.calls if not self._pass_arguments(call)]
+        while len(waiting) > len(waiting := [call for call in waiting if not self._pass_arguments(call)]):
+            pass
 
     def variable(self, name: str, scope: Scope) -> Variable:
         """Return the variable that ``name`` means in ``scope``, by Python's scoping rules.
 
-        Dotted names are variables of their own; `self.x` belongs to the class, and what is imported from another file
-        of the project to that file.
+        Dotted names are variables of their own; `self.x` belongs to the class, or the base class that it has in the
+        project, and what is imported from another file of the project to that file.
         """
         first = name.partition(".")[0]
         if first == "self" and name != first:
-            return (scope.enclosing_class or scope, name)
+            return (self._root(scope.enclosing_class) or scope, name)
         here: Scope | None = scope
         while here is not None:
             skipped = here.kind == "class" and here is not scope
@@ -76,28 +81,94 @@ class Flow:
         return self.index.imported(name, scope.module) or (scope.module, name)
 
     def called(self, call: cst.Call) -> Scope | None:
-        """Return the local function that ``call`` calls, as far as its name tells."""
+        """Return the local function that ``call`` calls, as far as its name and the classes of objects tell."""
         return self._function(call.func, self.index.scope_of(call))
 
     def _function(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
         name = dotted(node)
+        own = scope.enclosing_class
         if name is None:
+            if own is not None and isinstance(node, cst.Attribute) and isinstance(node.value, cst.Call):
+                return self._above(own, node.attr.value) if dotted(node.value.func) == "super" else None
             return None
-        holder: Scope | None
-        if name.startswith("self.") and name.count(".") == 1 and scope.enclosing_class is not None:
-            holder, name = scope.enclosing_class, name.removeprefix("self.")
-        else:
-            holder, name = self.variable(name, scope)
-        inner = holder.inner.get(name)
+        if name.startswith("self.") and name.count(".") == 1 and own is not None:
+            method = self._method(own, name.removeprefix("self."))
+            return method or self._called_object(node, scope)
+        inner = self._defined(name, scope)
         if inner is not None and inner.kind == "class":
-            return inner.inner.get("__init__")
-        return inner
+            return self._inherited(inner, "__init__")
+        return inner or self._called_object(node, scope)
+
+    def _defined(self, name: str, scope: Scope) -> Scope | None:
+        """Return the function or class that ``name`` means."""
+        holder, name = self.variable(name, scope)
+        return holder.inner.get(name)
+
+    def _called_object(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
+        """Return the method that is called on an object of a local class, `__call__` where the object itself is."""
+        kind = self._class(node, scope, set())
+        if kind is not None:
+            return self._inherited(kind, "__call__")
+        if isinstance(node, cst.Attribute) and (kind := self._class(node.value, scope, set())) is not None:
+            return self._inherited(kind, node.attr.value)
+        return None
+
+    def _class(self, node: cst.BaseExpression, scope: Scope, seen: set[Variable]) -> Scope | None:
+        """Return the local class of an object, None where it has none, or that is not known."""
+        if isinstance(node, cst.Call):
+            kind = self._defined(name, scope) if (name := dotted(node.func)) is not None else None
+            return kind if kind is not None and kind.kind == "class" else None
+        name = dotted(node)
+        variable = None if name is None else self.variable(name, scope)
+        if variable is None or variable in seen:
+            return None
+        seen.add(variable)
+        for source in self._sources.get(variable, ()):
+            if source.value is not None and source.item is None:
+                kind = self._class(source.value, source.scope, seen)
+                if kind is not None:
+                    return kind
+        return None
+
+    def _relate_classes(self) -> None:
+        for scope in self.index.scopes:
+            if not isinstance(scope.node, cst.ClassDef) or scope.parent is None:
+                continue
+            for name in [dotted(base.value) for base in scope.node.bases]:
+                base = None if name is None else self._defined(name, scope.parent)
+                if base is not None and base.kind == "class":
+                    self._bases[scope].append(base)
+                    self._derived[base].append(scope)
+
+    def _root(self, scope: Scope | None) -> Scope | None:
+        """Return the class of the project from which a class comes in the end."""
+        seen: set[Scope] = set()
+        while scope is not None and scope not in seen and self._bases.get(scope):
+            seen.add(scope)
+            scope = self._bases[scope][0]
+        return scope
+
+    def _inherited(self, scope: Scope, name: str, depth: int = 0) -> Scope | None:
+        """Return the method of a class, or of the nearest base class that has it."""
+        if name in scope.inner or depth > 20:
+            return scope.inner.get(name)
+        return self._above(scope, name, depth)
+
+    def _above(self, scope: Scope, name: str, depth: int = 0) -> Scope | None:
+        bases = self._bases.get(scope, ())
+        return next((f for base in bases if (f := self._inherited(base, name, depth + 1)) is not None), None)
+
+    def _method(self, scope: Scope, name: str) -> Scope | None:
+        """Return what `self.name` calls: the one that takes its place in a derived class, or the class's own."""
+        derived = [kind.inner[name] for kind in self._derived[scope] if name in kind.inner]
+        return derived[0] if len(derived) == 1 else self._inherited(scope, name)
 
     def callers(self, function: Scope) -> list[cst.Call]:
         """Return the calls of a local function, `mp.spawn(function, ...)` among them."""
         return self._callers[function]
 
-    def _pass_arguments(self, call: cst.Call) -> None:
+    def _pass_arguments(self, call: cst.Call) -> bool:
+        """Give a call's arguments to the parameters of the local function, and return whether it calls one."""
         scope = self.index.scope_of(call)
         function = self.called(call)
         arguments: list[tuple[str | None, cst.BaseExpression]] = [
@@ -116,17 +187,18 @@ class Flow:
             passed = given.get("args", given.get(1))
             function = None if target is None else self._function(target, scope)
             if function is None or not isinstance(passed, (cst.Tuple, cst.List)):
-                return
+                return False
             arguments = [(None, element.value) for element in passed.elements]
             parameters = function.parameters[1:]
         if function is None:
-            return
+            return False
         self._callers[function].append(call)
         for number, (keyword, value) in enumerate(arguments):
             if keyword is None and number < len(parameters):
                 keyword = parameters[number]
             if keyword in function.parameters:
                 self._sources[(function, keyword)].append(Source(value, scope))
+        return True
 
     def module_operand(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """Return the module that ``node`` passes on: `x` for `x.cuda()`, `DDP(x)`, `x.module`; else None."""
@@ -251,7 +323,7 @@ class Flow:
                         shadowed.add(name)
                         yield name, here
             here = here.parent
-        holder = scope.enclosing_class
+        holder = self._root(scope.enclosing_class)
         if holder is not None:
             for owner, name in list(self._sources):
                 if owner is holder and name.startswith("self."):

@@ -246,12 +246,13 @@ class Index:
         assert file is not None
         return file
 
-    def imported(self, name: str, scope: Scope) -> tuple[Scope, str] | None:
+    def imported(self, name: str, scope: Scope, seen: frozenset[str] = frozenset()) -> tuple[Scope, str] | None:
         """Return what an imported name means in the project's file that defines it.
 
         Args:
             name: a name or dotted path as it stands in the code.
             scope: the scope that binds the name.
+            seen: the full names that were passed on already, as in a package that imports from itself.
 
         Returns:
             the defining module's scope and the name there; None for what is not imported from a file of the project.
@@ -263,21 +264,23 @@ class Index:
         if first in scope.assigned:
             return None
         if first in file.aliases:
-            return self._member(f"{file.aliases[first]}.{rest}" if rest else file.aliases[first])
+            return self._member(f"{file.aliases[first]}.{rest}" if rest else file.aliases[first], seen)
         for star in file.stars if first not in file.scope.names else ():
             owner = self._modules.get(star)
             if owner is not None and (first in owner.scope.names or owner.stars):
-                return self._member(f"{star}.{name}")
+                return self._member(f"{star}.{name}", seen)
         return None
 
-    def _member(self, full: str) -> tuple[Scope, str] | None:
+    def _member(self, full: str, seen: frozenset[str]) -> tuple[Scope, str] | None:
         """Resolve `package.module.name` to its module and `name`, through modules that pass an import on."""
+        if full in seen:
+            return None
         parts = full.split(".")
         for end in range(len(parts) - 1, 0, -1):
             file = self._modules.get(".".join(parts[:end]))
             if file is not None:
                 name = ".".join(parts[end:])
-                return self.imported(name, file.scope) or (file.scope, name)
+                return self.imported(name, file.scope, seen | {full}) or (file.scope, name)
         return None
 
     @cached_property

@@ -71,6 +71,11 @@ def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> li
 
 def disorder(models: list[Model], optimizers: list[Optimizer], flow: Flow) -> str:
     """Return why perforating the model where it is built would not do, "" where it would."""
+    for optimizer in optimizers:
+        if optimizer.keeps and optimizer.factory_made:
+            return (
+                f"the parameters of the optimizer at line {optimizer.line} come out of the call that builds the model"
+            )
     for model in models:
         root = model.target.partition(".")[0]
         if root != "self" and root not in flow.variable(root, model.scope)[0].names:
@@ -172,9 +177,13 @@ def _finished(index: Index, built: Statement, target: str, wrappers: list[Wrappe
     return finished
 
 
-def is_resume(index: Index, statement: Statement) -> bool:
-    """Whether a statement loads a checkpoint of an earlier training, not weights to begin with."""
-    code = index.source.code(statement.node)
+def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
+    """Whether a statement loads a checkpoint of an earlier training, not weights to begin with.
+
+    Args:
+        called: the code of a function that it calls, which does the loading.
+    """
+    code = index.source.code(statement.node) + called
     if "load_state_dict" not in code:
         return False
     test = index.source.code(statement.node.test) if isinstance(statement.node, cst.If) else ""
@@ -200,23 +209,38 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
         statement = index.statement(call)
         if origins.isdisjoint(flow.closure(set(flow.origins(call.func.value, statement.scope)))):
             continue
-        if any(loop.statement in statement.path for loop in loops):
-            continue
-        if not any(model.statement.order < statement.order for model in models):
-            continue
-        for part in statement.path:
-            if isinstance(part.node, cst.If) and part.scope is statement.scope and is_resume(index, part):
-                test = index.source.code(part.node.test)
-                if isinstance(part.node.test, (cst.BooleanOperation, cst.IfExp, cst.NamedExpr, cst.Lambda)):
-                    test = f"({test})" if not part.node.test.lpar else test
-                site = Resume(node=part.node, index=index, test=test, anchors={"test": part.node.test})
-                if part.node.orelse is not None:
-                    rest = index.source.code(part.node.orelse)
-                    said = r"else:\s*((print|raise|\w+\.(info|warning|error))\b.*\s*)+"
-                    site.otherwise = not re.fullmatch(said, rest)
-                found[part] = site
+        helper = "" if statement.scope.parent is None else index.source.code(statement.scope.node)
+        callers = [(index.statement(caller), helper) for caller in flow.callers(statement.scope)]
+        for place, loads in [(statement, ""), *callers]:
+            if any(loop.statement in place.path for loop in loops):
+                continue
+            if not any(model.statement.order < place.order for model in models):
+                continue
+            ifs = [part for part in place.path if isinstance(part.node, cst.If) and part.scope is place.scope]
+            block = next((part for part in ifs if is_resume(index, part, loads)), None)
+            if block is not None:
+                found[block] = _resume(index, block)
                 break
     return list(found.values())
+
+
+#: Lines that restarted rounds may run as well: messages, and plain values to begin with.
+_HARMLESS = re.compile(
+    r"""(print|raise|\w+\.(info|warning|error))\b.*|[\w.\[\]"', ]+ = ([^()]|float\(["'][+-]?inf["']\))*|pass|#.*|"""
+)
+
+
+def _resume(index: Index, block: Statement) -> Resume:
+    node = block.node
+    assert isinstance(node, cst.If)
+    test = index.source.code(node.test)
+    if isinstance(node.test, (cst.BooleanOperation, cst.IfExp, cst.NamedExpr, cst.Lambda)):
+        test = f"({test})" if not node.test.lpar else test
+    site = Resume(node=node, index=index, test=test, anchors={"test": node.test})
+    if node.orelse is not None:
+        head, *rest = index.source.code(node.orelse).strip().splitlines()
+        site.otherwise = head.strip() != "else:" or not all(_HARMLESS.fullmatch(line.strip()) for line in rest)
+    return site
 
 
 def _assigned(statement: Statement, origins: set[Origin], flow: Flow) -> str:

@@ -102,20 +102,27 @@ def find_optimizers(
         call = calls[0]
         name = index.source.code(call.func)
         kind = index.qualified(call.func).rpartition(".")[2]
+        whole = _model_of_parameters(index, flow, call, model)
+        bound = bind(index, call, torch_api.OPTIMIZERS.get(kind, ())) or []
+        if whole:
+            bound = [(key, f"{whole}.parameters()" if key == "params" else code) for key, code in bound]
         optimizer = Optimizer(
             node=call,
             index=index,
             target=target,
             name=name,
-            bound=bind(index, call, torch_api.OPTIMIZERS.get(kind, ())) or [],
+            bound=bound,
+            parameter_model=whole or _parameter_model(index, call),
             handed_over=_handed_over(index, flow, calls, handover),
         )
+        params = first_argument(call, "params")
+        made = [] if params is None else flow.origins(params, optimizer.scope)
+        optimizer.factory_made = not {o.node for o in made if o.item is not None}.isdisjoint(o.node for o in model)
         optimizer.takes_model = all(_trains(index, flow, call, model) for call in calls)
         optimizer.keeps = _reason_to_keep(index, flow, optimizer, calls, schedulers, scores)
         mine = _schedulers_of(flow, calls, schedulers)
         optimizer.alone = len(calls) == 1 and not mine and _is_plain_assignment(index, call)
         optimizer.in_loop_scope = bool(loops) and _encloses(optimizer.scope, loops[0].scope)
-        optimizer.parameter_model = _parameter_model(index, call)
         if optimizer.plain and mine:
             optimizer.scheduler = mine[0]
             mine[0].optimizer = optimizer
@@ -142,6 +149,22 @@ def _parameter_model(index: Index, call: cst.Call) -> str:
             name = dotted(part.func.value) or ""
             return name if name.isidentifier() else ""
     return ""
+
+
+def _model_of_parameters(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> str:
+    """Return the model's name here, where a name holds its `parameters()` from before, perhaps from a factory."""
+    params, scope = first_argument(call, "params"), index.scope_of(call)
+    if not isinstance(params, cst.Name):
+        return ""
+    made = [o for o in flow.deep_origins(params, scope) if not flow.inside(o)]
+    for origin in made:
+        node = origin.node
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.args:
+            return ""
+        if node.func.attr.value != "parameters" or not flow.deep_origins(node.func.value, index.scope_of(node)) & model:
+            return ""
+    names = flow.names_of(model, scope) if made else []
+    return next((name for name in names if name.isidentifier() and name != params.value), "")
 
 
 def _by_tracker(index: Index, flow: Flow, call: cst.Call, handover: frozenset[str]) -> bool:
@@ -215,7 +238,7 @@ def _reason_to_keep(
         return "its arguments cannot be bound to names"
     if not _is_plain_assignment(index, call):
         return "it is not assigned by a statement of its own"
-    if not _plain_parameters(index, call):
+    if not optimizer.parameter_model and not _plain_parameters(index, call):
         return f"its parameters come from {index.source.code(call.args[0].value)}"
     by_hand = _rate_set_by_hand(index)
     if by_hand:

@@ -145,6 +145,9 @@ def _before_leaving(script: Script) -> list[Statement]:
 def _name_models(script: Script, flow: Flow, origins: set[Origin]) -> None:
     """Note the model's name at every site, the wrapped one's where there is a choice."""
     targets = [wrapper.target for wrapper in script.wrappers if wrapper.target]
+    helpers = {wrapper.scope for wrapper in script.wrappers if wrapper.returned}
+    calls = {call for helper in helpers for call in flow.callers(helper)}
+    targets += [binding.target for binding in flow.index.bindings if binding.value in calls]
     sites: list[Site] = [*script.backwards, *script.scores, *script.optimizers, *script.loops]
     for site in sites:
         names = flow.names_of(origins, site.scope)

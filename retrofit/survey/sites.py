@@ -144,6 +144,7 @@ class Wrapper(Site):
         part: whether only a part of a model is wrapped (`model.features`).
         moved: where the call builds the model, the moves called on it there, such as `.to(device)`.
         members: whether what only the wrapper has (`.module`, `no_sync`) is used before the first backward pass.
+        returned: whether a function returns it instead of assigning it.
         first: whether it is the first wrapper of its statement.
         other_model: whether it is the first wrapper of a further model.
     """
@@ -156,6 +157,7 @@ class Wrapper(Site):
     part: bool = False
     moved: str = ""
     members: bool = False
+    returned: bool = False
     first: bool = True
     other_model: bool = False
 
@@ -181,6 +183,11 @@ class Wrapper(Site):
     def unwrapped(self) -> str:
         """The code of the model as this statement leaves it, but not wrapped."""
         return (self.operand if self.module else self.target + self.moved) + self.chain
+
+    @property
+    def keeps(self) -> str:
+        """What stands before the wrapper in its statement: `model = `, or `return `."""
+        return "return " if self.returned else f"{self.target} = "
 
     @property
     def changes_unwrapped(self) -> bool:
@@ -296,6 +303,7 @@ class Optimizer(Site):
         keeps: why the script's own construction is kept, "" where the class and its arguments can be handed over.
         handed_over: whether the script gives it to the tracker already.
         parameter_model: the name of the model whose parameters it takes, "" where that is no plain name.
+        factory_made: whether its parameters come out of the call that builds the model.
         takes_model: whether its arguments mention the model, so that they are fresh when they are written again.
         alone: whether one plain statement builds it, and nothing else is made from it.
         in_loop_scope: whether it is built in the same function as the epoch loop, or in one around it.
@@ -308,6 +316,7 @@ class Optimizer(Site):
     keeps: str = ""
     handed_over: bool = False
     parameter_model: str = ""
+    factory_made: bool = False
     takes_model: bool = False
     alone: bool = False
     in_loop_scope: bool = False

@@ -45,6 +45,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
                 module=module,
                 chain=chain,
                 part=_is_part(flow, operand, call),
+                returned=bool(module) and _is_returned(index, whole),
                 moved="" if module else split_moves(index, operand)[1],
                 anchors={"operand": operand, "call": call},
             )
@@ -86,6 +87,13 @@ def _target(index: Index, value: cst.BaseExpression) -> str:
     if isinstance(assign, cst.Assign) and len(assign.targets) == 1:
         return dotted(assign.targets[0].target) or ""
     return ""
+
+
+def _is_returned(index: Index, value: cst.BaseExpression) -> bool:
+    holder = index.parents.get(value)
+    while isinstance(holder, cst.IfExp):
+        holder = index.parents.get(holder)
+    return isinstance(holder, cst.Return)
 
 
 def _module_name(flow: Flow, operand: cst.BaseExpression) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from retrofit.errors import Problem, UserError
 from retrofit.interpreter import Interpreter, look_at
+from retrofit.launch import own_launcher
 from retrofit.options import Options
 from retrofit.plan import Plan, make_plan
 from retrofit.rules import Recipe
@@ -131,7 +132,7 @@ def _verify(request: Request, recipe: Recipe, options: Options, told: Callable[[
                 target.write_bytes(file.after)
             trial = Trial(interpreter.path, request.arguments, limits, scratch, folder, told, check)
             if plan.script.kind == "ddp":
-                launcher = scratch.script.parent / _launcher(recipe)
+                launcher = _launcher(recipe, scratch.script)
                 if not launcher.is_file():
                     message = (
                         f"cannot be tried as it stands: {launcher.name} is not beside it. `retrofit apply` writes it."
@@ -175,8 +176,10 @@ def _plan(request: Request, recipe: Recipe, options: Options) -> tuple[Plan, boo
     return plan, True
 
 
-def _launcher(recipe: Recipe) -> str:
-    return next(output.path for output in recipe.outputs if output.launcher)
+def _launcher(recipe: Recipe, script: Path) -> Path:
+    path = next(script.parent / output.path for output in recipe.outputs if output.launcher)
+    own = own_launcher(path, script)
+    return own if own.is_file() else path
 
 
 def _interpreter(request: Request) -> Interpreter:
