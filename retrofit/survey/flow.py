@@ -49,11 +49,19 @@ class Flow:
         self._functions = torch_api.MODULE_FUNCTIONS | module_functions
         self._sources: dict[Variable, list[Source]] = defaultdict(list)
         self._callers: dict[Scope, list[cst.Call]] = defaultdict(list)
+        self._lineages: dict[Scope, list[Scope]] = {}
+        self._methods: dict[cst.Call, Scope] = {}
         for binding in index.bindings:
             variable = self.variable(binding.target, binding.statement.scope)
             self._sources[variable].append(Source(binding.value, binding.statement.scope, binding.item))
         for call in index.calls:
             self._pass_arguments(call)
+        self._method_names = {n for c in index.scopes if c.kind == "class" for n, s in c.inner.items() if s.kind == "function"}
+        for _ in range(2):  # an object may be found only where its holder's methods are known
+            new = {c: m for c in index.calls if c not in self._methods and (m := self._find_method(c)) is not None}
+            self._methods.update(new)
+            for call in new:
+                self._pass_arguments(call)
 
     def variable(self, name: str, scope: Scope) -> Variable:
         """Return the variable that ``name`` means in ``scope``, by Python's scoping rules.
@@ -63,35 +71,79 @@ class Flow:
         """
         first = name.partition(".")[0]
         if first == "self" and name != first:
-            return (scope.enclosing_class or scope, name)
+            holder = scope.enclosing_class
+            return (scope if holder is None else self.lineage(holder)[-1], name)
         here: Scope | None = scope
         while here is not None:
             skipped = here.kind == "class" and here is not scope
             if first in here.names and first not in here.outer and not skipped:
                 return self.index.imported(name, here) or (here, name)
-            if first in here.outer:
-                here = scope.module if here.parent is None else here.parent
-                continue
             here = here.parent
         return self.index.imported(name, scope.module) or (scope.module, name)
 
     def called(self, call: cst.Call) -> Scope | None:
-        """Return the local function that ``call`` calls, as far as its name tells."""
+        """Return the local function or method that ``call`` calls, as far as names and constructors tell."""
+        if call in self._methods:
+            return self._methods[call]
         return self._function(call.func, self.index.scope_of(call))
 
     def _function(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
+        found = self.defined(node, scope)
+        return self._method(found, "__init__") if found is not None and found.kind == "class" else found
+
+    def defined(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
+        """Return the local function or class that a name means in ``scope``."""
         name = dotted(node)
         if name is None:
-            return None
-        holder: Scope | None
+            return self._of_base(node, scope)
         if name.startswith("self.") and name.count(".") == 1 and scope.enclosing_class is not None:
-            holder, name = scope.enclosing_class, name.removeprefix("self.")
+            return self._method(scope.enclosing_class, name.removeprefix("self."))
+        holder, name = self.variable(name, scope)
+        return holder.inner.get(name)
+
+    def _of_base(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
+        """Return the base class's method that `super().name` means."""
+        holder = scope.enclosing_class
+        if holder is None or not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Call):
+            return None
+        if dotted(node.value.func) != "super":
+            return None
+        return next((c.inner[node.attr.value] for c in self.lineage(holder)[1:] if node.attr.value in c.inner), None)
+
+    def lineage(self, holder: Scope) -> list[Scope]:
+        """Return a class and its local base classes, the first base of each."""
+        if holder not in self._lineages:
+            found = self._lineages[holder] = [holder]
+            while isinstance(node := found[-1].node, cst.ClassDef) and node.bases:
+                base = self.defined(node.bases[0].value, found[-1].parent or holder)
+                if base is None or base.kind != "class" or base in found:
+                    break
+                found.append(base)
+        return self._lineages[holder]
+
+    def _method(self, holder: Scope, name: str) -> Scope | None:
+        """Return a method of a class: its own, an inherited one, or the one that its only subclass has for it."""
+        found = next((c.inner[name] for c in self.lineage(holder) if name in c.inner), None)
+        if found is not None and "NotImplementedError" not in self.index.source.code(found.node):
+            return found
+        heirs = [c for c in self.index.scopes if c.kind == "class" and name in c.inner and c is not holder]
+        heirs = [c for c in heirs if holder in self.lineage(c)]
+        return heirs[0].inner[name] if len(heirs) == 1 else found
+
+    def _find_method(self, call: cst.Call) -> Scope | None:
+        """Return the method that is called on an object of a local class, or the object's `__call__`."""
+        if self._function(call.func, self.index.scope_of(call)) is not None:
+            return None
+        if isinstance(call.func, cst.Attribute):
+            operand, name = call.func.value, call.func.attr.value
         else:
-            holder, name = self.variable(name, scope)
-        inner = holder.inner.get(name)
-        if inner is not None and inner.kind == "class":
-            return inner.inner.get("__init__")
-        return inner
+            operand, name = call.func, "__call__"
+        if name not in self._method_names or dotted(operand) in (None, "self"):
+            return None
+        made = [o.node for o in self.origins(operand, self.index.scope_of(call)) if isinstance(o.node, cst.Call)]
+        classes = {self.defined(node.func, self.index.scope_of(node)) for node in made}
+        methods = {self._method(c, name) for c in classes if c is not None and c.kind == "class"} - {None}
+        return methods.pop() if len(methods) == 1 else None
 
     def callers(self, function: Scope) -> list[cst.Call]:
         """Return the calls of a local function, `mp.spawn(function, ...)` among them."""
@@ -251,11 +303,11 @@ class Flow:
                         shadowed.add(name)
                         yield name, here
             here = here.parent
-        holder = scope.enclosing_class
-        if holder is not None:
+        if scope.enclosing_class is not None:
+            holder = self.lineage(scope.enclosing_class)[-1]
             for owner, name in list(self._sources):
                 if owner is holder and name.startswith("self."):
-                    yield name, holder
+                    yield name, scope
 
     def enclosing_loops(self, statement: Statement, seen: frozenset[Scope] = frozenset()) -> Iterator[list[Statement]]:
         """Yield the loops around ``statement``, innermost first, once for each way of calls that leads there."""
