@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Statement
+from retrofit.survey.index import Index, Statement, dotted
 from retrofit.survey.sites import Backward
 
 
@@ -13,10 +15,14 @@ def find_backwards(index: Index, flow: Flow) -> list[Backward]:
     """Return the statements that call `.backward()` on a loss inside a loop.
 
     A `backward` inside a class that defines its own differentiation (`torch.autograd.Function`) is none, nor is a
-    function such as `torch.autograd.backward`.
+    function such as `torch.autograd.backward`. A call of something that is not of this project, by a name that says it
+    scales, with a loss and an optimizer (`loss_scaler(loss, optimizer)`), holds the backward pass.
     """
     found = []
     for call in index.calls:
+        if _scales(index, flow, call):
+            loops = next(iter(flow.enclosing_loops(index.statement(call))))
+            found += [Backward(node=call, index=index, loop=_batch_loop(loops))] if loops else []
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "backward":
             continue
         if index.source.code(call.func.value) in ("self", "ctx", "super()"):
@@ -30,6 +36,17 @@ def find_backwards(index: Index, flow: Flow) -> list[Backward]:
         if loops:
             found.append(Backward(node=call, index=index, loop=_batch_loop(loops)))
     return found
+
+
+def _scales(index: Index, flow: Flow, call: cst.Call) -> bool:
+    """Whether a call hands loss and optimizer to a helper of another project that does the backward pass."""
+    name = (dotted(call.func) or "").rpartition(".")[2]
+    statement = index.statement(call).node
+    if not re.search(r"scaler$", name, re.IGNORECASE) or flow.called(call) is not None or len(call.args) < 2:
+        return False
+    given = [index.source.code(arg.value) for arg in call.args[:2]]
+    plain = isinstance(statement, (cst.SimpleStatementLine, cst.SimpleStatementSuite))
+    return plain and "loss" in given[0].lower() and "optim" in given[1].lower()
 
 
 def _batch_loop(loops: list[Statement]) -> Statement:

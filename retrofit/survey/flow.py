@@ -49,126 +49,111 @@ class Flow:
         self._functions = torch_api.MODULE_FUNCTIONS | module_functions
         self._sources: dict[Variable, list[Source]] = defaultdict(list)
         self._callers: dict[Scope, list[cst.Call]] = defaultdict(list)
-        self._bases: dict[Scope, list[Scope]] = defaultdict(list)
-        self._derived: dict[Scope, list[Scope]] = defaultdict(list)
-        self._relate_classes()
+        self._lineages: dict[Scope, list[Scope]] = {}
+        self._methods: dict[cst.Call, Scope] = {}
         for binding in index.bindings:
             variable = self.variable(binding.target, binding.statement.scope)
             self._sources[variable].append(Source(binding.value, binding.statement.scope, binding.item))
-        # What is called on an object is only known once it is known which parameters hold the object.
-        waiting = [call for call in index.calls if not self._pass_arguments(call)]
-        while len(waiting) > len(waiting := [call for call in waiting if not self._pass_arguments(call)]):
-            pass
+        for call in index.calls:
+            self._pass_arguments(call)
+        self._method_names = {
+            n for c in index.scopes if c.kind == "class" for n, s in c.inner.items() if s.kind == "function"
+        }
+        for _ in range(2):  # an object may be found only where its holder's methods are known
+            new = {c: m for c in index.calls if c not in self._methods and (m := self._find_method(c)) is not None}
+            self._methods.update(new)
+            for call in new:
+                self._pass_arguments(call)
 
     def variable(self, name: str, scope: Scope) -> Variable:
         """Return the variable that ``name`` means in ``scope``, by Python's scoping rules.
 
-        Dotted names are variables of their own; `self.x` belongs to the class, or the base class that it has in the
-        project, and what is imported from another file of the project to that file.
+        Dotted names are variables of their own; `self.x` belongs to the class, and what is imported from another file
+        of the project to that file.
         """
         first = name.partition(".")[0]
         if first == "self" and name != first:
-            return (self._root(scope.enclosing_class) or scope, name)
+            holder = scope.enclosing_class
+            return (scope if holder is None else self.lineage(holder)[-1], name)
         here: Scope | None = scope
         while here is not None:
             skipped = here.kind == "class" and here is not scope
             if first in here.names and first not in here.outer and not skipped:
                 return self.index.imported(name, here) or (here, name)
-            if first in here.outer:
-                here = scope.module if here.parent is None else here.parent
-                continue
             here = here.parent
         return self.index.imported(name, scope.module) or (scope.module, name)
 
     def called(self, call: cst.Call) -> Scope | None:
-        """Return the local function that ``call`` calls, as far as its name and the classes of objects tell."""
+        """Return the local function or method that ``call`` calls, as far as names and constructors tell."""
+        if call in self._methods:
+            return self._methods[call]
         return self._function(call.func, self.index.scope_of(call))
 
     def _function(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
-        name = dotted(node)
-        own = scope.enclosing_class
-        if name is None:
-            if own is not None and isinstance(node, cst.Attribute) and isinstance(node.value, cst.Call):
-                return self._above(own, node.attr.value) if dotted(node.value.func) == "super" else None
-            return None
-        if name.startswith("self.") and name.count(".") == 1 and own is not None:
-            method = self._method(own, name.removeprefix("self."))
-            return method or self._called_object(node, scope)
-        inner = self._defined(name, scope)
-        if inner is not None and inner.kind == "class":
-            return self._inherited(inner, "__init__")
-        return inner or self._called_object(node, scope)
+        found = self.defined(node, scope)
+        return self._method(found, "__init__") if found is not None and found.kind == "class" else found
 
-    def _defined(self, name: str, scope: Scope) -> Scope | None:
-        """Return the function or class that ``name`` means."""
+    def defined(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
+        """Return the local function or class that a name means in ``scope``."""
+        name = dotted(node)
+        if name is None:
+            return self._of_base(node, scope)
+        if name.startswith("self.") and name.count(".") == 1 and scope.enclosing_class is not None:
+            return self._method(scope.enclosing_class, name.removeprefix("self."))
         holder, name = self.variable(name, scope)
         return holder.inner.get(name)
 
-    def _called_object(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
-        """Return the method that is called on an object of a local class, `__call__` where the object itself is."""
-        kind = self._class(node, scope, set())
-        if kind is not None:
-            return self._inherited(kind, "__call__")
-        if isinstance(node, cst.Attribute) and (kind := self._class(node.value, scope, set())) is not None:
-            return self._inherited(kind, node.attr.value)
-        return None
-
-    def _class(self, node: cst.BaseExpression, scope: Scope, seen: set[Variable]) -> Scope | None:
-        """Return the local class of an object, None where it has none, or that is not known."""
-        if isinstance(node, cst.Call):
-            kind = self._defined(name, scope) if (name := dotted(node.func)) is not None else None
-            return kind if kind is not None and kind.kind == "class" else None
-        name = dotted(node)
-        variable = None if name is None else self.variable(name, scope)
-        if variable is None or variable in seen:
+    def _of_base(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
+        """Return the base class's method that `super().name` means."""
+        holder = scope.enclosing_class
+        if holder is None or not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Call):
             return None
-        seen.add(variable)
-        for source in self._sources.get(variable, ()):
-            if source.value is not None and source.item is None:
-                kind = self._class(source.value, source.scope, seen)
-                if kind is not None:
-                    return kind
-        return None
+        if dotted(node.value.func) != "super":
+            return None
+        return next((c.inner[node.attr.value] for c in self.lineage(holder)[1:] if node.attr.value in c.inner), None)
 
-    def _relate_classes(self) -> None:
-        for scope in self.index.scopes:
-            if not isinstance(scope.node, cst.ClassDef) or scope.parent is None:
+    def lineage(self, holder: Scope) -> list[Scope]:
+        """Return a class and its local base classes, the first base of each."""
+        if holder not in self._lineages:
+            found = self._lineages[holder] = [holder]
+            while isinstance(node := found[-1].node, cst.ClassDef) and node.bases:
+                base = self.defined(node.bases[0].value, found[-1].parent or holder)
+                if base is None or base.kind != "class" or base in found:
+                    break
+                found.append(base)
+        return self._lineages[holder]
+
+    def _method(self, holder: Scope, name: str) -> Scope | None:
+        """Return a method of a class: its own, an inherited one, or the one that its only subclass has for it."""
+        found = next((c.inner[name] for c in self.lineage(holder) if name in c.inner), None)
+        if found is not None and "NotImplementedError" not in self.index.source.code(found.node):
+            return found
+        heirs = [c for c in self.index.scopes if c.kind == "class" and name in c.inner and c is not holder]
+        heirs = [c for c in heirs if holder in self.lineage(c)]
+        return heirs[0].inner[name] if len(heirs) == 1 else found
+
+    def _find_method(self, call: cst.Call) -> Scope | None:
+        """Return the method that is called on an object of a local class, or the object's `__call__`."""
+        if self._function(call.func, self.index.scope_of(call)) is not None:
+            return None
+        ways = [(call.func, "__call__")]
+        if isinstance(call.func, cst.Attribute):
+            ways.append((call.func.value, call.func.attr.value))
+        for operand, name in ways:
+            if name not in self._method_names or dotted(operand) in (None, "self"):
                 continue
-            for name in [dotted(base.value) for base in scope.node.bases]:
-                base = None if name is None else self._defined(name, scope.parent)
-                if base is not None and base.kind == "class":
-                    self._bases[scope].append(base)
-                    self._derived[base].append(scope)
-
-    def _root(self, scope: Scope | None) -> Scope | None:
-        """Return the class of the project from which a class comes in the end."""
-        seen: set[Scope] = set()
-        while scope is not None and scope not in seen and self._bases.get(scope):
-            seen.add(scope)
-            scope = self._bases[scope][0]
-        return scope
-
-    def _inherited(self, scope: Scope, name: str, depth: int = 0) -> Scope | None:
-        """Return the method of a class, or of the nearest base class that has it."""
-        if name in scope.inner or depth > 20:
-            return scope.inner.get(name)
-        return self._above(scope, name, depth)
-
-    def _above(self, scope: Scope, name: str, depth: int = 0) -> Scope | None:
-        bases = self._bases.get(scope, ())
-        return next((f for base in bases if (f := self._inherited(base, name, depth + 1)) is not None), None)
-
-    def _method(self, scope: Scope, name: str) -> Scope | None:
-        """Return what `self.name` calls: the one that takes its place in a derived class, or the class's own."""
-        derived = [kind.inner[name] for kind in self._derived[scope] if name in kind.inner]
-        return derived[0] if len(derived) == 1 else self._inherited(scope, name)
+            made = [o.node for o in self.origins(operand, self.index.scope_of(call)) if isinstance(o.node, cst.Call)]
+            classes = {self.defined(node.func, self.index.scope_of(node)) for node in made}
+            methods = {self._method(c, name) for c in classes if c is not None and c.kind == "class"} - {None}
+            if len(methods) == 1:
+                return methods.pop()
+        return None
 
     def callers(self, function: Scope) -> list[cst.Call]:
         """Return the calls of a local function, `mp.spawn(function, ...)` among them."""
         return self._callers[function]
 
-    def _pass_arguments(self, call: cst.Call) -> bool:
-        """Give a call's arguments to the parameters of the local function, and return whether it calls one."""
+    def _pass_arguments(self, call: cst.Call) -> None:
         scope = self.index.scope_of(call)
         function = self.called(call)
         arguments: list[tuple[str | None, cst.BaseExpression]] = [
@@ -187,18 +172,17 @@ class Flow:
             passed = given.get("args", given.get(1))
             function = None if target is None else self._function(target, scope)
             if function is None or not isinstance(passed, (cst.Tuple, cst.List)):
-                return False
+                return
             arguments = [(None, element.value) for element in passed.elements]
             parameters = function.parameters[1:]
         if function is None:
-            return False
+            return
         self._callers[function].append(call)
         for number, (keyword, value) in enumerate(arguments):
             if keyword is None and number < len(parameters):
                 keyword = parameters[number]
             if keyword in function.parameters:
                 self._sources[(function, keyword)].append(Source(value, scope))
-        return True
 
     def module_operand(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """Return the module that ``node`` passes on: `x` for `x.cuda()`, `DDP(x)`, `x.module`; else None."""
@@ -323,11 +307,11 @@ class Flow:
                         shadowed.add(name)
                         yield name, here
             here = here.parent
-        holder = self._root(scope.enclosing_class)
-        if holder is not None:
+        if scope.enclosing_class is not None:
+            holder = self.lineage(scope.enclosing_class)[-1]
             for owner, name in list(self._sources):
                 if owner is holder and name.startswith("self."):
-                    yield name, holder
+                    yield name, scope
 
     def enclosing_loops(self, statement: Statement, seen: frozenset[Scope] = frozenset()) -> Iterator[list[Statement]]:
         """Yield the loops around ``statement``, innermost first, once for each way of calls that leads there."""

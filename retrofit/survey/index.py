@@ -246,19 +246,19 @@ class Index:
         assert file is not None
         return file
 
-    def imported(self, name: str, scope: Scope, seen: frozenset[str] = frozenset()) -> tuple[Scope, str] | None:
+    def imported(self, name: str, scope: Scope) -> tuple[Scope, str] | None:
         """Return what an imported name means in the project's file that defines it.
 
         Args:
             name: a name or dotted path as it stands in the code.
             scope: the scope that binds the name.
-            seen: the full names that were passed on already, as in a package that imports from itself.
 
         Returns:
             the defining module's scope and the name there; None for what is not imported from a file of the project.
         """
-        if not self._modules:
-            return None
+        return self._imported(name, scope, frozenset()) if self._modules else None
+
+    def _imported(self, name: str, scope: Scope, seen: frozenset[str]) -> tuple[Scope, str] | None:
         file = self.file_of(scope)
         first, _, rest = name.partition(".")
         if first in scope.assigned:
@@ -273,15 +273,26 @@ class Index:
 
     def _member(self, full: str, seen: frozenset[str]) -> tuple[Scope, str] | None:
         """Resolve `package.module.name` to its module and `name`, through modules that pass an import on."""
-        if full in seen:
-            return None
         parts = full.split(".")
-        for end in range(len(parts) - 1, 0, -1):
+        for end in range(len(parts) - 1, 0, -1) if full not in seen else ():
             file = self._modules.get(".".join(parts[:end]))
             if file is not None:
                 name = ".".join(parts[end:])
-                return self.imported(name, file.scope, seen | {full}) or (file.scope, name)
+                return self._imported(name, file.scope, seen | {full}) or (file.scope, name)
         return None
+
+    def keep(self, scopes: set[Scope]) -> None:
+        """Leave out what is in other scopes than these."""
+        self.statements = [s for s in self.statements if s.scope in scopes]
+        self.loops = [s for s in self.loops if s.scope in scopes]
+        self.calls = [node for node in self.calls if self.scope_of(node) in scopes]
+        self.comparisons = [node for node in self.comparisons if self.scope_of(node) in scopes]
+        self.attributes = [node for node in self.attributes if self.scope_of(node) in scopes]
+        self.bindings = [b for b in self.bindings if b.statement.scope in scopes]
+        self.items = [b for b in self.items if b.statement.scope in scopes]
+        self.returns = [(node, scope) for node, scope in self.returns if scope in scopes]
+        for file in self.files:
+            file.imports = [(s, module) for s, module in file.imports if s.scope in scopes]
 
     @cached_property
     def bound_names(self) -> set[str]:

@@ -190,6 +190,15 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
             if call.func.attr.value == "step" and operand is not None:
                 used["step"].update(flow.origins(operand, scope))
     both = (used["step"] & used["zero_grad"]) - model
+    # an optimizer that something outside the project makes, and steps
+    both |= {
+        origin
+        for origin in used["zero_grad"] - model
+        if isinstance(origin.node, cst.Call)
+        and flow.called(origin.node) is None
+        and "optim" in (dotted(origin.node.func) or "").lower()
+        and _trains(index, flow, origin.node, model)
+    }
     found: list[cst.Call] = []
     for call in index.calls:
         name = index.qualified(call.func)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import libcst as cst
@@ -13,13 +13,14 @@ from retrofit.survey.arguments import Namespaces, find_parsers
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
-from retrofit.survey.index import Index, Statement
+from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import find_loops
 from retrofit.survey.models import disorder, find_models, find_resumes, group_by_model
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
+from retrofit.survey.reach import reachable
 from retrofit.survey.scores import find_hints, find_scores
-from retrofit.survey.sites import CallSite, Script, Site, Wrapper
-from retrofit.survey.wrappers import find_wrappers, mark_members
+from retrofit.survey.sites import Backward, CallSite, Script, Site, Wrapper
+from retrofit.survey.wrappers import find_wrappers, mark_members, wrapper_kind
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     """
     index = Index(source, choices.provided, modules)
     flow = Flow(index, choices.module_functions)
+    if modules:
+        flow = _without_unused(index, flow, choices)
     script = Script(node=source.module, index=index)
     script.parsers = find_parsers(index, flow)
     script.frameworks = find_frameworks(index)
@@ -65,6 +68,8 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         groups = named
         script.wrappers = [w for _, wrappers in groups for w in wrappers]
     script.backwards = find_backwards(index, flow)
+    if len(groups) == 1:
+        script.backwards = _lifted(script.backwards, flow.closure(groups[0][0]), flow)
     groups = _trained(groups, script, flow)
     script.groups = [wrappers for _, wrappers in groups]
     trained = [wrapper for group in script.groups for wrapper in group]
@@ -93,6 +98,38 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         if site is not script:
             site.arguments = script.namespace(site)
     return script
+
+
+def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:
+    """Leave out code that the entry script does not use, as far as there is still a training without it."""
+    used = reachable(index, flow)
+
+    def trains(scopes: Collection[Scope]) -> bool:
+        wrapped = any(wrapper_kind(index, call) and index.scope_of(call) in scopes for call in index.calls)
+        return wrapped and any(backward.scope in scopes for backward in find_backwards(index, flow))
+
+    if not trains(used) and trains(index.scopes):
+        return flow
+    index.keep(used)
+    return Flow(index, choices.module_functions)
+
+
+def _lifted(backwards: list[Backward], origins: set[Origin], flow: Flow) -> list[Backward]:
+    """Return the backward passes where the model is in sight: in a helper that does not know it, its calls instead."""
+    found: dict[cst.CSTNode, Backward] = {}
+    waiting = [(backward, frozenset[Scope]()) for backward in backwards]
+    while waiting:
+        backward, seen = waiting.pop(0)
+        scope = backward.scope
+        callers = [] if scope in seen else flow.callers(scope)
+        if not callers or flow.names_of(origins, scope):
+            found.setdefault(backward.statement.node, backward)
+            continue
+        for call in callers:
+            loops = next(iter(flow.enclosing_loops(flow.index.statement(call))))
+            if loops:
+                waiting.append((Backward(node=call, index=flow.index, loop=loops[0]), seen | {scope}))
+    return list(found.values())
 
 
 def _trained(

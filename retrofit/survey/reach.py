@@ -1,0 +1,53 @@
+"""Tell which functions and classes of a project's modules its entry script can use at all."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index, Scope
+
+
+def reachable(index: Index, flow: Flow) -> set[Scope]:
+    """Return the scopes whose code may run: all of the entry script, and what that mentions, and so on.
+
+    A class is mentioned with all its methods. A function that is registered by a decorator counts as mentioned.
+    """
+    mentions: dict[Scope, list[cst.BaseExpression]] = defaultdict(list)
+    for node in index.parents:
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            mentions[index.scope_of(node)].append(node)
+    inner: dict[Scope, list[Scope]] = defaultdict(list)
+    for scope in index.scopes:
+        if scope.parent is not None:
+            inner[scope.parent].append(scope)
+    found: set[Scope] = set()
+    waiting = [scope for scope in index.scopes if index.file_of(scope) is index.entry]
+    waiting += [file.scope for file in index.files]
+    while waiting:
+        scope = waiting.pop()
+        if scope in found:
+            continue
+        found.add(scope)
+        waiting += [s for s in inner[scope] if scope.kind != "module" or _registered(s)]
+        for node in mentions[scope]:
+            defined = flow.defined(node, scope)
+            if defined is not None and not _is_main_guard(index, node, scope):
+                waiting.append(defined)
+                waiting += flow.lineage(defined) if defined.kind == "class" else []
+    return found
+
+
+def _is_main_guard(index: Index, node: cst.CSTNode, scope: Scope) -> bool:
+    """Whether a node stands under `if __name__ == "__main__"` of a module that is only imported."""
+    if scope.kind != "module" or index.file_of(scope) is index.entry:
+        return False
+    tests = [part.node.test for part in index.statement(node).path if isinstance(part.node, cst.If)]
+    return any("__name__" in index.source.code(test) for test in tests)
+
+
+def _registered(scope: Scope) -> bool:
+    node = scope.node
+    return isinstance(node, (cst.FunctionDef, cst.ClassDef)) and bool(node.decorators)
