@@ -76,7 +76,10 @@ def load_project(path: Path, shown: str) -> Project:
                 except OSError:
                     continue
                 waiting.append((file, part, code))
-                if _RELEVANT.search(code) and MARK.encode() not in code[:200]:
+                if b"sys.path." in code:
+                    roots = list(dict.fromkeys([*roots, *_added_folders(file, code.decode(errors="replace"))]))
+                passes_on = file.name == "__init__.py" and b"import " in code
+                if (passes_on or _RELEVANT.search(code)) and MARK.encode() not in code[:200]:
                     try:
                         relevant[part] = read_source(file, str(folder / os.path.relpath(file, entry.path.parent)))
                     except UserError:
@@ -86,15 +89,23 @@ def load_project(path: Path, shown: str) -> Project:
 
 def _roots(entry: Source) -> list[Path]:
     """The folders in which Python, or an installation for development, looks for the project's modules."""
-    roots = [entry.path.parent]
-    for match in re.finditer(r"sys\.path\.(?:append|insert)\((.*)\)", entry.text):
-        steps = re.findall(r"""["']([^"']*)["']""", match[1])
-        if steps and not any(os.path.isabs(step) for step in steps):
-            roots.append(Path(os.path.normpath(entry.path.parent.joinpath(*steps))))
+    roots = [entry.path.parent, *_added_folders(entry.path, entry.text)]
     root = next((p for p in entry.path.parents if any((p / mark).exists() for mark in _PROJECT_MARKS)), None)
     if root is not None and root != Path.home():
         roots += [root, root / "src"]
     return list(dict.fromkeys(roots))
+
+
+def _added_folders(path: Path, text: str) -> Iterator[Path]:
+    """Yield the folders that a file adds to `sys.path`, at once or by a name (`lib = join(here, "..", "lib")`)."""
+    at_once = r"sys\.path\.(?:append|insert)\((.*)\)"
+    named = r"^[ \t]*\w+ *= *(?:os\.path\.|osp\.)?join\((.*)\)" if "sys.path." in text else at_once
+    for match in (*re.finditer(at_once, text), *re.finditer(named, text, re.MULTILINE)):
+        steps = re.findall(r"""["']([^"']*)["']""", match[1])
+        if steps and not any(os.path.isabs(step) for step in steps):
+            folder = Path(os.path.normpath(path.parent.joinpath(*steps)))
+            if folder.is_dir():
+                yield folder
 
 
 def _imports(path: Path, name: str, data: bytes) -> Iterator[str]:

@@ -202,3 +202,105 @@ def test_a_scaler_of_another_project_holds_the_backward_pass(plan_project):
     texts = changed(plan_project(main, engine=engine))
     assert "fill_missing_gradients(model)\n        loss_scaler(loss, optimizer)\n        if " in texts["engine.py"]
     assert "set_optimizer_instance(optimizer)" in texts["main.py"]
+
+
+def test_a_package_may_only_pass_on_what_its_modules_define(plan_project):
+    files = {"tools/__init__": "from .engine import *", "tools/engine": ENGINE}
+    texts = changed(plan_project(MAIN.replace("from engine import train_one_epoch, validate", "from tools import *"), **files))
+    assert "fill_missing_gradients(model)" in texts["engine.py"]
+
+
+def test_a_module_may_add_the_folder_of_the_others_to_the_path(plan_project):
+    paths = """
+    import os.path as osp
+    import sys
+
+    here = osp.dirname(__file__)
+    lib = osp.join(here, "lib")
+    sys.path.insert(0, lib)
+    """
+    main = MAIN.replace("from engine", "import _init_paths\nfrom engine")
+    texts = changed(plan_project(main, **{"_init_paths": paths, "lib/engine": ENGINE}))
+    assert "fill_missing_gradients(model)" in texts["engine.py"]
+
+
+def test_what_gets_the_model_with_its_optimizer_does_not_build_it(plan_project):
+    main = MAIN.replace("torch.optim.SGD(model.parameters(), lr=0.1)", "create_optimizer(args, model)")
+    main = main.replace("    model = DDP", "    if use_amp:\n        model, optimizer = prepare(model, optimizer)\n    model = DDP")
+    texts = changed(plan_project(main, engine=ENGINE))
+    assert texts["main.py"].index("perforate_model(") < texts["main.py"].index("create_optimizer(")
+
+
+DATA_PARALLEL = """
+import torch
+
+def build_optimizer(args, model):
+    if args.adam:
+        optimizer = torch.optim.Adam(model.parameters())
+    else:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return optimizer
+
+def main(args):
+    model = torch.nn.DataParallel(Net())
+    optimizer = build_optimizer(args, model)
+    SCHEDULER
+    best_acc = 0
+    for epoch in range(10):
+        for x, y in loader:
+            optimizer.zero_grad()
+            model(x).backward()
+            optimizer.step()
+            STEP
+        acc = validate(model)
+        best_acc = max(best_acc, acc)
+
+main(parse())
+"""
+
+
+def test_with_dataparallel_an_optimizer_from_a_helper_is_built_again_by_it(plan_project):
+    main = DATA_PARALLEL.replace("    SCHEDULER\n", "").replace("            STEP\n", "")
+    text = changed(plan_project(main))["main.py"]
+    made = "def setup_optimizer(model):\n        optimizer = build_optimizer(args, model)\n"
+    assert made in text
+    assert "if restructured:\n            optimizer = setup_optimizer(model)\n" in text
+
+
+def test_with_dataparallel_an_optimizer_built_in_branches_is_built_again_by_them(plan_project):
+    branches = """
+    if args.adam:
+        optimizer = torch.optim.Adam(model.parameters())
+    else:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    """.rstrip()
+    main = DATA_PARALLEL.replace("    SCHEDULER\n", "").replace("            STEP\n", "")
+    main = main.replace("\n    optimizer = build_optimizer(args, model)", branches)
+    main = "import torch" + main[main.index("\n\ndef main") :]
+    text = changed(plan_project(main))["main.py"]
+    assert "def setup_optimizer(model):\n        if args.adam:\n" in text
+    assert "optimizer = setup_optimizer(model)\n    best_acc" in text
+
+
+def test_with_dataparallel_a_kept_scheduler_goes_on_with_the_new_optimizer(plan_project):
+    main = DATA_PARALLEL.replace("SCHEDULER", "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)")
+    text = changed(plan_project(main.replace("STEP", "scheduler.step()")))["main.py"]
+    assert "            scheduler.optimizer = optimizer\n" in text
+
+
+def test_with_dataparallel_a_scheduler_of_the_projects_own_is_asked_for(plan_project):
+    main = DATA_PARALLEL.replace("SCHEDULER", "scheduler = WarmUp(optimizer)").replace("STEP", "scheduler.step()")
+    assert [question.code for question in plan_project(main).questions] == ["PAI007"]
+
+
+def test_with_dataparallel_a_scheduler_derived_from_one_of_torch_goes_on_too(plan_project):
+    main = DATA_PARALLEL.replace("SCHEDULER", "scheduler = WarmUp(optimizer)").replace("STEP", "scheduler.step()")
+    main = main.replace("import torch\n", "import torch\nfrom schedules import WarmUp\n", 1)
+    schedules = """
+    from torch.optim import lr_scheduler
+
+    class WarmUp(lr_scheduler._LRScheduler):
+        pass
+    """
+    text = changed(plan_project(main, schedules=schedules))["main.py"]
+    assert "            scheduler.optimizer = optimizer\n" in text

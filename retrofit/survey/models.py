@@ -118,8 +118,17 @@ def _builders(origins: set[Origin], flow: Flow) -> set[Origin]:
 
 
 def _optimizer_statements(index: Index) -> list[Statement]:
-    """Return the statements that use torch.optim, after which the model's layers have their names for good."""
-    return [index.statement(call) for call in index.calls if index.qualified(call.func).startswith("torch.optim.")]
+    """Return the statements that build an optimizer, after which the model's layers have their names for good."""
+    calls = [call for call in index.calls if index.qualified(call.func).startswith("torch.optim.")]
+    calls += [
+        b.value
+        for b in index.bindings
+        if isinstance(b.value, cst.Call)
+        and b.item is None
+        and "optim" in b.target.lower()
+        and "optim" in (dotted(b.value.func) or "").rpartition(".")[2].lower()
+    ]
+    return [index.statement(call) for call in calls]
 
 
 def _takes_model(origin: Origin, flow: Flow, origins: set[Origin]) -> bool:

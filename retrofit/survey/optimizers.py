@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -98,7 +99,8 @@ def find_optimizers(
     for call in _constructions(index, flow, model, handover):
         by_target.setdefault(_target(index, call), []).append(call)
     found = []
-    for target, calls in by_target.items():
+    for target, made in by_target.items():
+        calls = _outermost(flow, made)
         call = calls[0]
         name = index.source.code(call.func)
         kind = index.qualified(call.func).rpartition(".")[2]
@@ -121,10 +123,60 @@ def find_optimizers(
             mine[0].optimizer = optimizer
             for step in mine[0].steps:
                 step.removed = True
+        elif not optimizer.plain:
+            _make_again(index, flow, optimizer, calls, mine, model, loops)
         anchor = meeting([index.statement(call) for call in calls]) or index.statement(call)
         optimizer.anchors["made"] = anchor.node
         found.append(optimizer)
     return found
+
+
+def _outermost(flow: Flow, calls: list[cst.Call]) -> list[cst.Call]:
+    """Leave out the constructions in a helper that another one of the calls calls."""
+    inside = {o.node for call in calls for o in flow.closure(set(flow.inside(Origin(call))))}
+    return [call for call in calls if call not in inside] or calls
+
+
+def _make_again(
+    index: Index,
+    flow: Flow,
+    optimizer: Optimizer,
+    calls: list[cst.Call],
+    schedulers: list[Scheduler],
+    model: set[Origin],
+    loops: list[EpochLoop],
+) -> None:
+    """Note how an optimizer that the script builds can be built again: by one statement, beside the epoch loop.
+
+    The schedulers made from it stay, so each must have a name there.
+    """
+    made = meeting([index.statement(call) for call in calls])
+    if made is None or not loops or made.scope is not loops[0].scope or made.crowded:
+        return
+    bound = {b.target for b in index.bindings if made in b.statement.path}
+    whole = _is_plain_assignment(index, calls[0]) if len(calls) == 1 else isinstance(made.node, cst.If)
+    others = list(_others(index, flow, calls, schedulers))
+    places = [(s.target, s.scope) for s in schedulers] + [(_target(index, c), index.scope_of(c)) for c in others]
+    named = all(target and scope is made.scope for target, scope in places)
+    if not whole or bound != {optimizer.target} or not named or not optimizer.takes_model:
+        return
+    if not all(_is_scheduler(index, flow, call) for call in others):
+        return
+    code = index.source.code(made.node)
+    names = [name for name in flow.names_of(model, made.scope) if re.search(rf"\b{re.escape(name)}\b", code)]
+    optimizer.again = next((name for name in names if name.isidentifier()), "")
+    optimizer.kept_schedulers = list(dict.fromkeys(target for target, _ in places))
+
+
+def _is_scheduler(index: Index, flow: Flow, call: cst.Call) -> bool:
+    """Whether a call makes an object of a local class that derives from a scheduler of torch."""
+    made = flow.defined(call.func, index.scope_of(call))
+    if made is None or made.kind != "class":
+        return False
+    last = flow.lineage(made)[-1].node
+    return isinstance(last, cst.ClassDef) and any(
+        index.qualified(base.value).startswith(_SCHEDULER_MODULE) for base in last.bases
+    )
 
 
 def _encloses(outer: Scope, inner: Scope | None) -> bool:
@@ -200,7 +252,7 @@ def _handed_over(index: Index, flow: Flow, calls: list[cst.Call], handover: froz
     for call in index.calls:
         if index.qualified(call.func) in handover:
             operand = first_argument(call)
-            if operand is not None and not origins.isdisjoint(flow.origins(operand, index.scope_of(call))):
+            if operand is not None and not origins.isdisjoint(flow.deep_origins(operand, index.scope_of(call))):
                 return True
     return False
 
@@ -287,6 +339,11 @@ def _schedulers_of(flow: Flow, calls: list[cst.Call], schedulers: list[Scheduler
 
 def _other_scheduler(index: Index, flow: Flow, calls: list[cst.Call], mine: list[Scheduler]) -> str:
     """Return the name of anything else made from the optimizer and stepped: a scheduler of the project's own."""
+    return next((index.source.code(call.func) for call in _others(index, flow, calls, mine)), "")
+
+
+def _others(index: Index, flow: Flow, calls: list[cst.Call], mine: list[Scheduler]) -> Iterator[cst.Call]:
+    """Yield what else is made from the optimizer and stepped."""
     origins = {Origin(call) for call in calls}
     stepped = {
         origin
@@ -298,10 +355,8 @@ def _other_scheduler(index: Index, flow: Flow, calls: list[cst.Call], mine: list
     for call in index.calls:
         if Origin(call) not in stepped or call in known:
             continue
-        for arg in call.args:
-            if not origins.isdisjoint(flow.origins(arg.value, index.scope_of(call))):
-                return index.source.code(call.func)
-    return ""
+        if any(not origins.isdisjoint(flow.origins(arg.value, index.scope_of(call))) for arg in call.args):
+            yield call
 
 
 def _rate_set_by_hand(index: Index) -> int:

@@ -121,14 +121,13 @@ def _lifted(backwards: list[Backward], origins: set[Origin], flow: Flow) -> list
     while waiting:
         backward, seen = waiting.pop(0)
         scope = backward.scope
-        callers = [] if scope in seen else flow.callers(scope)
-        if not callers or flow.names_of(origins, scope):
-            found.setdefault(backward.statement.node, backward)
-            continue
-        for call in callers:
+        lifted = []
+        for call in [] if scope in seen or flow.names_of(origins, scope) else flow.callers(scope):
             loops = next(iter(flow.enclosing_loops(flow.index.statement(call))))
-            if loops:
-                waiting.append((Backward(node=call, index=flow.index, loop=loops[0]), seen | {scope}))
+            lifted += [Backward(node=call, index=flow.index, loop=loops[0])] if loops else []
+        waiting += [(call, seen | {scope}) for call in lifted]
+        if not lifted:
+            found.setdefault(backward.statement.node, backward)
     return list(found.values())
 
 

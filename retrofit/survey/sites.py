@@ -299,6 +299,8 @@ class Optimizer(Site):
         takes_model: whether its arguments mention the model, so that they are fresh when they are written again.
         alone: whether one plain statement builds it, and nothing else is made from it.
         in_loop_scope: whether it is built in the same function as the epoch loop, or in one around it.
+        again: the name of the model in the statement that builds it, where that statement can be run again; else "".
+        kept_schedulers: the names of the schedulers that go on with the optimizer that is built again.
     """
 
     target: str
@@ -311,6 +313,8 @@ class Optimizer(Site):
     takes_model: bool = False
     alone: bool = False
     in_loop_scope: bool = False
+    again: str = ""
+    kept_schedulers: list[str] = field(default_factory=list)
 
     def as_dict(self, prefix: str) -> str:
         """Return the arguments as a dict literal; ``prefix`` is what stands before it on its line."""
