@@ -304,3 +304,12 @@ def test_with_dataparallel_a_scheduler_derived_from_one_of_torch_goes_on_too(pla
     """
     text = changed(plan_project(main, schedules=schedules))["main.py"]
     assert "            scheduler.optimizer = optimizer\n" in text
+
+
+def test_a_line_of_another_file_is_named_with_it(plan_project):
+    rate = "\n\ndef set_rate(optimizer, lr):\n    for group in optimizer.param_groups:\n        group['lr'] = lr\n"
+    main = MAIN.replace("    for epoch in range(10):\n", "    for epoch in range(10):\n        set_rate(optimizer, 1)\n")
+    plan = plan_project(main.replace("import train_one", "import set_rate, train_one"), engine=ENGINE + rate)
+    reasons = {what: source for what, _, source in plan.decisions}
+    assert reasons["optimizer"] == "line 16 of engine.py sets the learning rate by hand"
+    assert reasons["validation score"].startswith("line 14: best_acc")

@@ -241,6 +241,11 @@ class Index:
             return next((file for file in self.files if file.source.module is node), self.files[0])
         return self.file_of(self.statement(node).scope)
 
+    def place(self, node: cst.CSTNode, beside: File | None = None) -> str:
+        """Return "line N" as messages print it, with the name of any file other than ``beside``, the entry script's."""
+        file = self.file(node)
+        return f"line {self.source.position(node)[0]}" + ("" if file is (beside or self.entry) else f" of {file.source.shown}")
+
     def file_of(self, scope: Scope) -> File:
         """Return the file that ``scope`` is in."""
         file = scope.module.file

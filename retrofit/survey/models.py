@@ -74,15 +74,15 @@ def disorder(models: list[Model], optimizers: list[Optimizer], flow: Flow) -> st
     for model in models:
         root = model.target.partition(".")[0]
         if root != "self" and root not in flow.variable(root, model.scope)[0].names:
-            return f"the model is built at line {model.line}, but `{model.target}` is no name there"
+            return f"the model is built at {model.place()}, but `{model.target}` is no name there"
         for optimizer in optimizers:
             here, there = optimizer.statement, model.statement
             if model.side == "before" and here.scope is not there.scope and not model.in_wrapper:
-                return f"the model is a parameter at line {model.line}, the optimizer is built at line {optimizer.line}"
+                return f"the model is a parameter at {model.place()}, the optimizer is built at {optimizer.place()}"
             early = here.order <= there.order
             if here.scope is there.scope and early and model.side == "after":
                 return (
-                    f"the optimizer at line {optimizer.line} is built before the model is finished at line {model.line}"
+                    f"the optimizer at {optimizer.place()} is built before the model is finished at {model.place()}"
                 )
     if len(models) > 1 and len({id(model.statement.siblings) for model in models}) < len(models):
         return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"

@@ -279,7 +279,7 @@ def _reason_to_keep(
         return f"its parameters come from {index.source.code(call.args[0].value)}"
     by_hand = _rate_set_by_hand(index)
     if by_hand:
-        return f"line {by_hand} sets the learning rate by hand"
+        return f"{by_hand} sets the learning rate by hand"
     mine = _schedulers_of(flow, calls, schedulers)
     if len(mine) > 1:
         return f"it has {len(mine)} schedulers"
@@ -289,7 +289,7 @@ def _reason_to_keep(
             return reason
     rare = next((score for score in scores if score.condition), None)
     if mine and rare is not None:
-        return f"its scheduler is stepped every epoch, but there is a score only if {rare.condition} (line {rare.line})"
+        return f"its scheduler is stepped every epoch, but there is a score only if {rare.condition} ({rare.place()})"
     other = _other_scheduler(index, flow, calls, mine)
     if other:
         return f"{other} is no scheduler class of torch"
@@ -309,11 +309,11 @@ def _scheduler_reason(index: Index, optimizer: Optimizer, scheduler: Scheduler) 
         return f"its scheduler {scheduler.target} is never stepped here"
     for step in scheduler.steps:
         if step.per == "batch":
-            return f"its scheduler is stepped once a batch (line {step.line})"
+            return f"its scheduler is stepped once a batch ({step.place()})"
         if step.conditional:
-            return f"its scheduler is stepped only under a condition (line {step.line})"
+            return f"its scheduler is stepped only under a condition ({step.place()})"
         if step.argument and scheduler.kind != "ReduceLROnPlateau":
-            return f"its scheduler is stepped with an argument (line {step.line})"
+            return f"its scheduler is stepped with an argument ({step.place()})"
     if len(scheduler.steps) > 1:
         return f"its scheduler is stepped in {len(scheduler.steps)} places"
     made, here = index.statement(optimizer.node), index.statement(call)
@@ -322,7 +322,7 @@ def _scheduler_reason(index: Index, optimizer: Optimizer, scheduler: Scheduler) 
     between = made.siblings[made.index + 1 : here.index]
     for statement in between:
         if re.search(rf"\b{re.escape(optimizer.target)}\b", index.source.code(statement.node)):
-            return f"it is used before its scheduler is built (line {index.source.position(statement.node)[0]})"
+            return f"it is used before its scheduler is built ({index.place(statement.node)})"
     return ""
 
 
@@ -359,8 +359,8 @@ def _others(index: Index, flow: Flow, calls: list[cst.Call], mine: list[Schedule
             yield call
 
 
-def _rate_set_by_hand(index: Index) -> int:
-    """Return the line at which a parameter group's learning rate is assigned, 0 where none is."""
+def _rate_set_by_hand(index: Index) -> str:
+    """Return where a parameter group's learning rate is assigned, "" where it is not."""
     groups = {
         index.source.code(loop.node.target)
         for loop in index.loops
@@ -372,8 +372,8 @@ def _rate_set_by_hand(index: Index) -> int:
         code, base = index.source.code(node), index.source.code(node.value)
         rate = parent.target is node and re.search(r"""\[\s*["'](lr|learning_rate)["']\s*\]$""", code)
         if rate and ("param_group" in base or any(re.search(rf"\b{re.escape(base)}\b", group) for group in groups)):
-            return index.source.position(node)[0]
-    return 0
+            return index.place(node)
+    return ""
 
 
 def _is_plain_assignment(index: Index, call: cst.Call) -> bool:

@@ -78,6 +78,10 @@ class Site:
         """1-based line."""
         return self.position[0]
 
+    def place(self, beside: Site | None = None) -> str:
+        """Return "line N", with the name of any file other than that of ``beside``, the entry script's."""
+        return self.index.place(self.node, beside.file if beside is not None else None)
+
     @property
     def code(self) -> str:
         """The site's code as it stands in the file."""
@@ -623,7 +627,7 @@ class Script(Site):
 
     Attributes:
         groups: the whole-model wrappers, grouped by the model that they wrap.
-        hints: (name, line) of values that the script compares with its best outside the epoch loop.
+        hints: (name, place) of values that the script compares with its best outside the epoch loop.
         disorder: why the model cannot be perforated where it is built, "" where it can.
         other_models: the wrapped models, where none of them is the one that the user named.
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
@@ -641,7 +645,7 @@ class Script(Site):
     parsers: list[Parser] = field(default_factory=list)
     frameworks: list[Framework] = field(default_factory=list)
     resumes: list[Resume] = field(default_factory=list)
-    hints: list[tuple[str, int]] = field(default_factory=list)
+    hints: list[tuple[str, str]] = field(default_factory=list)
     disorder: str = ""
     other_models: list[str] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)
