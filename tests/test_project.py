@@ -313,3 +313,27 @@ def test_a_line_of_another_file_is_named_with_it(plan_project):
     reasons = {what: source for what, _, source in plan.decisions}
     assert reasons["optimizer"] == "line 16 of engine.py sets the learning rate by hand"
     assert reasons["validation score"].startswith("line 14: best_acc")
+
+
+def test_a_helper_that_returns_the_wrapped_model_is_guarded_at_its_call(plan_project):
+    helper = """
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    def wrap(model, rank):
+        if rank > 7:
+            return DDP(model, device_ids=[rank], static_graph=True)
+        return DDP(model, device_ids=[rank])
+    """
+    main = MAIN.replace("DDP(model)", "wrap(model, rank)").replace("from engine", "from helper import wrap\nfrom engine")
+    texts = changed(plan_project(main, engine=ENGINE, helper=helper))
+    assert texts["helper.py"].count("device_ids=[rank], ") == 2
+    assert texts["helper.py"].count("find_unused_parameters=True)") == 2
+    assert texts["main.py"].count("initialize_tracker_settings()\n") == 1
+    assert "        model = wrap(model, rank)\n" in texts["main.py"]
+
+
+def test_a_score_that_has_a_second_name_is_made_where_it_gets_it(plan_project):
+    engine = ENGINE.replace("    return model.score()", "    global best\n    acc = 1.0\n    new = total\n    if new > best:\n        best = new")
+    main = MAIN.replace("acc = validate(model)\n        best_acc = max(best_acc, acc)", "validate(model)")
+    texts = changed(plan_project(main, engine=engine))
+    assert texts["engine.py"].rstrip().endswith("return new")

@@ -432,13 +432,11 @@ def _given(index: Index, metric: str, known: list[_Candidate]) -> list[_Candidat
 def _makers(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNode], bool]) -> list[Statement]:
     """Return the statements ``inside`` that make a value, other than those that only begin it with a constant."""
     names = (_root(node), index.source.code(node) if node in index.parents else "")
-    return [
-        b.statement
-        for b in (*index.bindings, *index.items)
-        if b.target in names
-        and inside(b.statement.node)
-        and not isinstance(b.value, (cst.Integer, cst.Float, cst.Name))
-    ]
+    made = [b for b in (*index.bindings, *index.items) if b.target in names and inside(b.statement.node)]
+    made = [b for b in made if not isinstance(b.value, (cst.Integer, cst.Float))]
+    anew = [b for b in made if not isinstance(b.value, cst.Name)]
+    renamed = [b for b in made if isinstance(b.value, cst.Name) and b.value.value not in ("None", "True", "False")]
+    return [b.statement for b in anew or renamed]
 
 
 def _reaching(index: Index, node: cst.CSTNode, makers: list[Statement]) -> tuple[list[Statement], bool]:

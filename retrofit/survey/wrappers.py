@@ -32,24 +32,44 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
         operand = first_argument(call, "module") if kind else None
         if operand is None:
             continue
+        node, given = call, operand
         whole, chain = _chain(index, call)
+        if isinstance(index.parents.get(whole), cst.Return) and (helper := _helper(flow, whole, operand)) is not None:
+            node, operand = helper
+            whole, chain = _chain(index, node)
         target = _target(index, whole)
         module = _module_name(flow, operand)
         found.append(
             Wrapper(
-                node=call,
+                node=node,
                 index=index,
                 kind=kind,
                 target=target,
                 operand=index.source.code(operand),
                 module=module,
                 chain=chain,
-                part=_is_part(flow, operand, call),
+                part=_is_part(flow, given, call),
                 moved="" if module else split_moves(index, operand)[1],
                 anchors={"operand": operand, "call": call},
             )
         )
     return found
+
+
+def _helper(
+    flow: Flow, returned: cst.BaseExpression, operand: cst.BaseExpression
+) -> tuple[cst.Call, cst.BaseExpression] | None:
+    """Return the only call of a function that does no more than to wrap its parameter, and what it wraps there."""
+    function = flow.index.scope_of(returned)
+    calls = flow.callers(function)
+    name = _module_name(flow, operand)
+    if len(calls) != 1 or name not in function.parameters or function.enclosing_class is not None:
+        return None
+    number = function.parameters.index(name)
+    for place, arg in enumerate(calls[0].args):
+        if arg.keyword.value == name if arg.keyword else place == number and not arg.star:
+            return calls[0], arg.value
+    return None
 
 
 def _chain(index: Index, call: cst.Call) -> tuple[cst.BaseExpression, str]:
