@@ -255,9 +255,7 @@ def _decisions(script: Script, options: Options, save_name: str) -> list[tuple[s
         if kept:
             found.append(("optimizer", f"{script.optimizer.name}, built by the script", kept))
         else:
-            found.append(
-                ("optimizer", f"{script.optimizer.name}, built by the tracker", script.optimizer.place())
-            )
+            found.append(("optimizer", f"{script.optimizer.name}, built by the tracker", script.optimizer.place()))
     if script.kind == "ddp":
         number = "one on each visible GPU" if options.nproc_per_node == "gpu" else options.nproc_per_node
         found.append(("launcher", *chosen_launcher(script, options)))

@@ -56,7 +56,9 @@ class Flow:
             self._sources[variable].append(Source(binding.value, binding.statement.scope, binding.item))
         for call in index.calls:
             self._pass_arguments(call)
-        self._method_names = {n for c in index.scopes if c.kind == "class" for n, s in c.inner.items() if s.kind == "function"}
+        self._method_names = {
+            n for c in index.scopes if c.kind == "class" for n, s in c.inner.items() if s.kind == "function"
+        }
         for _ in range(2):  # an object may be found only where its holder's methods are known
             new = {c: m for c in index.calls if c not in self._methods and (m := self._find_method(c)) is not None}
             self._methods.update(new)

@@ -244,7 +244,9 @@ class Index:
     def place(self, node: cst.CSTNode, beside: File | None = None) -> str:
         """Return "line N" as messages print it, with the name of any file other than ``beside``, the entry script's."""
         file = self.file(node)
-        return f"line {self.source.position(node)[0]}" + ("" if file is (beside or self.entry) else f" of {file.source.shown}")
+        return f"line {self.source.position(node)[0]}" + (
+            "" if file is (beside or self.entry) else f" of {file.source.shown}"
+        )
 
     def file_of(self, scope: Scope) -> File:
         """Return the file that ``scope`` is in."""

@@ -81,9 +81,7 @@ def disorder(models: list[Model], optimizers: list[Optimizer], flow: Flow) -> st
                 return f"the model is a parameter at {model.place()}, the optimizer is built at {optimizer.place()}"
             early = here.order <= there.order
             if here.scope is there.scope and early and model.side == "after":
-                return (
-                    f"the optimizer at {optimizer.place()} is built before the model is finished at {model.place()}"
-                )
+                return f"the optimizer at {optimizer.place()} is built before the model is finished at {model.place()}"
     if len(models) > 1 and len({id(model.statement.siblings) for model in models}) < len(models):
         return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
     if len({id(model.scope) for model in models}) > 1:

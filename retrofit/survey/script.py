@@ -19,7 +19,7 @@ from retrofit.survey.models import disorder, find_models, find_resumes, group_by
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores import find_hints, find_scores
-from retrofit.survey.sites import Backward, CallSite, Script, Site, Wrapper
+from retrofit.survey.sites import Backward, CallSite, Optimizer, Script, Site, Wrapper
 from retrofit.survey.wrappers import find_wrappers, mark_members, wrapper_kind
 
 
@@ -69,7 +69,10 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         script.wrappers = [w for _, wrappers in groups for w in wrappers]
     script.backwards = find_backwards(index, flow)
     if len(groups) == 1:
-        script.backwards = _lifted(script.backwards, flow.closure(groups[0][0]), flow)
+        known = flow.closure(groups[0][0])
+        script.backwards = _lifted(script.backwards, known, flow)
+        # one where no name stands for the model trains something else: a benchmark of single layers
+        script.backwards = [b for b in script.backwards if flow.names_of(known, b.scope)] or script.backwards
     groups = _trained(groups, script, flow)
     script.groups = [wrappers for _, wrappers in groups]
     trained = [wrapper for group in script.groups for wrapper in group]
@@ -88,6 +91,8 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover
     )
     script.resumes = find_resumes(origins, script.models, script.loops, flow)
+    for optimizer in script.optimizers:
+        optimizer.bare = _takes_bare_model(optimizer, script.wrappers)
     script.disorder = disorder(script.models, script.optimizers, flow)
     script.hints = find_hints(index, script.loops)
     _name_models(script, flow, origins)
@@ -145,6 +150,16 @@ def _trained(
                 found.append((origins, wrappers))
                 break
     return found or groups
+
+
+def _takes_bare_model(optimizer: Optimizer, wrappers: list[Wrapper]) -> bool:
+    """Whether an optimizer is built from more of the model than its parameters, and before it is wrapped."""
+    name = optimizer.again or optimizer.parameter_model
+    code = optimizer.index.source.code(optimizer.anchors["made"])
+    early = all(optimizer.statement.order < wrapper.statement.order for wrapper in wrappers)
+    return (
+        early and re.search(rf"\b{re.escape(name)}\b(?!\.(named_)?parameters\()", code) is not None if name else False
+    )
 
 
 def _relate_wrappers(script: Script) -> None:
