@@ -381,3 +381,22 @@ def test_a_backward_without_the_model_in_sight_is_asked_for(plan_project: Planne
     main = main.replace("        train_one_epoch(Step()", "        run(Step()")
     questions = plan_project(main, engine=engine).questions
     assert {question.code for question in questions} & {"PAI006", "PAI104"}
+
+
+def test_a_function_that_resumes_is_passed_over_where_it_is_called(plan_project: Planner) -> None:
+    load = "\n\ndef load_checkpoint(path, net):\n    state = torch.load(path)\n    net.load_state_dict(state)\n"
+    main = MAIN.replace(
+        "    best_acc = 0\n", "    if config.resume:\n        load_checkpoint(config.resume, model)\n    best_acc = 0\n"
+    )
+    main = main.replace("import train_one", "import load_checkpoint, train_one")
+    texts = changed(plan_project(main, engine=ENGINE + load))
+    assert "    if config.resume and not pai_distributed.load_folder():\n" in texts["main.py"]
+
+
+def test_a_function_that_loads_pretrained_weights_is_no_resume(plan_project: Planner) -> None:
+    load = "\n\ndef load_weights(path, net):\n    net.load_state_dict(torch.load(path))\n"
+    main = MAIN.replace(
+        "    optimizer =", "    if config.pretrained:\n        load_weights('w.pt', model)\n    optimizer ="
+    )
+    main = main.replace("import train_one", "import load_weights, train_one")
+    assert "not pai_distributed.load_folder()" not in changed(plan_project(main, engine=ENGINE + load))["main.py"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -211,8 +212,8 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
             continue
         if not any(model.statement.order < statement.order for model in models):
             continue
-        for part in statement.path:
-            if isinstance(part.node, cst.If) and part.scope is statement.scope and is_resume(index, part):
+        for part in [*statement.path, *_callers_resuming(flow, statement)]:
+            if isinstance(part.node, cst.If) and (part.scope is not statement.scope or is_resume(index, part)):
                 test = index.source.code(part.node.test)
                 if isinstance(part.node.test, (cst.BooleanOperation, cst.IfExp, cst.NamedExpr, cst.Lambda)):
                     test = f"({test})" if not part.node.test.lpar else test
@@ -224,6 +225,15 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
                 found[part] = site
                 break
     return list(found.values())
+
+
+def _callers_resuming(flow: Flow, statement: Statement) -> Iterator[Statement]:
+    """Yield the `if` statements that ask whether to resume, around the calls of the function that loads."""
+    for call in flow.callers(statement.scope):
+        for part in flow.index.statement(call).path:
+            test = flow.index.source.code(part.node.test) if isinstance(part.node, cst.If) else ""
+            if part.scope is not statement.scope and re.search(r"resume", test, re.IGNORECASE):
+                yield part
 
 
 def _assigned(statement: Statement, origins: set[Origin], flow: Flow) -> str:
