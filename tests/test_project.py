@@ -348,7 +348,7 @@ def test_a_helper_that_returns_the_wrapped_model_is_guarded_at_its_call(plan_pro
 def test_a_score_that_has_a_second_name_is_made_where_it_gets_it(plan_project: Planner) -> None:
     engine = ENGINE.replace(
         "    return model.score()",
-        "    global best\n    acc = 1.0\n    new = total\n    if new > best:\n        best = new",
+        "    global best\n    total = run()\n    new = total\n    if new > best:\n        best = new",
     )
     main = MAIN.replace("acc = validate(model)\n        best_acc = max(best_acc, acc)", "validate(model)")
     texts = changed(plan_project(main, engine=engine))

@@ -432,10 +432,11 @@ def _given(index: Index, metric: str, known: list[_Candidate]) -> list[_Candidat
 def _makers(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNode], bool]) -> list[Statement]:
     """Return the statements ``inside`` that make a value, other than those that only begin it with a constant."""
     names = (_root(node), index.source.code(node) if node in index.parents else "")
-    made = [b for b in (*index.bindings, *index.items) if b.target in names and inside(b.statement.node)]
-    made = [b for b in made if not isinstance(b.value, (cst.Integer, cst.Float))]
-    anew = [b for b in made if not isinstance(b.value, cst.Name)]
-    renamed = [b for b in made if isinstance(b.value, cst.Name) and b.value.value not in ("None", "True", "False")]
+    here = [b for b in (*index.bindings, *index.items) if inside(b.statement.node)]
+    made = [b for b in here if not isinstance(b.value, (cst.Integer, cst.Float, cst.Name))]
+    anew = [b for b in made if b.target in names]
+    own = {b.target for b in made}
+    renamed = [b for b in here if b.target in names and isinstance(b.value, cst.Name) and b.value.value in own]
     return [b.statement for b in anew or renamed]
 
 
