@@ -160,7 +160,10 @@ def _make_again(
     named = all(target and scope is made.scope for target, scope in places)
     if not whole or bound != {optimizer.target} or not named or not optimizer.takes_model:
         return
-    if not all(_is_scheduler(index, flow, call) for call in others):
+    unknown = next((call for call in others if not _is_scheduler(index, flow, call)), None)
+    if unknown is not None:
+        name = index.source.code(unknown.func)
+        optimizer.once = f"what {name} makes from it ({index.place(unknown)}) cannot be given a new one"
         return
     code = index.source.code(made.node)
     names = [name for name in flow.names_of(model, made.scope) if re.search(rf"\b{re.escape(name)}\b", code)]

@@ -306,6 +306,7 @@ class Optimizer(Site):
         in_loop_scope: whether it is built in the same function as the epoch loop, or in one around it.
         again: the name of the model in the statement that builds it, where that statement can be run again; else "".
         bare: whether it is built from more of the model than its parameters, before the model is wrapped.
+        once: what else keeps it from being built again, "" for nothing.
         kept_schedulers: the names of the schedulers that go on with the optimizer that is built again.
     """
 
@@ -322,6 +323,7 @@ class Optimizer(Site):
     again: str = ""
     kept_schedulers: list[str] = field(default_factory=list)
     bare: bool = False
+    once: str = ""
 
     def as_dict(self, prefix: str) -> str:
         """Return the arguments as a dict literal; ``prefix`` is what stands before it on its line."""
