@@ -325,9 +325,9 @@ def chosen_launcher(script: Script, options: Options) -> tuple[str, str]:
         return options.launcher, options.origin("launcher")
     spawn = next((site for site in script.spawns if not site.conditional), None)
     if spawn is not None:
-        return "python", f"line {spawn.line} spawns the workers"
+        return "python", f"{spawn.place()} spawns the workers"
     if script.parser is not None and {"--local_rank", "--local-rank"} & script.parser.options:
-        return "launch", f"the parser at line {script.parser.line} has --local_rank"
+        return "launch", f"the parser at {script.parser.place()} has --local_rank"
     return "torchrun", "default"
 
 
@@ -343,9 +343,7 @@ def _decisions(script: Script, options: Options, save_name: str) -> list[tuple[s
         if kept:
             found.append(("optimizer", f"{script.optimizer.name}, built by the script", kept))
         else:
-            found.append(
-                ("optimizer", f"{script.optimizer.name}, built by the tracker", f"line {script.optimizer.line}")
-            )
+            found.append(("optimizer", f"{script.optimizer.name}, built by the tracker", script.optimizer.place()))
     if script.kind == "ddp":
         number = "one on each visible GPU" if options.nproc_per_node == "gpu" else options.nproc_per_node
         found.append(("launcher", *chosen_launcher(script, options)))

@@ -75,6 +75,8 @@ def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = 
                 data = pending[file] if file in pending else file.read_bytes()
             except OSError:
                 continue
+            if b"sys.path." in data:
+                roots = list(dict.fromkeys([*roots, *_added_folders(file, data.decode(errors="replace"))]))
             files[name] = _Module(file, data, set(_imports(file, name, data)))
             waiting.append(files[name])
     modules = {}
@@ -105,15 +107,23 @@ def _relevant(files: Mapping[str, _Module]) -> list[str]:
 
 def _roots(entry: Source) -> list[Path]:
     """The folders in which Python, or an installation for development, looks for the project's modules."""
-    roots = [entry.path.parent]
-    for match in re.finditer(r"sys\.path\.(?:append|insert)\((.*)\)", entry.text):
-        steps = re.findall(r"""["']([^"']*)["']""", match[1])
-        if steps and not any(os.path.isabs(step) for step in steps):
-            roots.append(Path(os.path.normpath(entry.path.parent.joinpath(*steps))))
+    roots = [entry.path.parent, *_added_folders(entry.path, entry.text)]
     root = next((p for p in entry.path.parents if any((p / mark).exists() for mark in _PROJECT_MARKS)), None)
     if root is not None and root != Path.home():
         roots += [root, root / "src"]
     return list(dict.fromkeys(roots))
+
+
+def _added_folders(path: Path, text: str) -> Iterator[Path]:
+    """Yield the folders that a file adds to `sys.path`, at once or by a name (`lib = join(here, "..", "lib")`)."""
+    at_once = r"sys\.path\.(?:append|insert)\((.*)\)"
+    named = r"^[ \t]*\w+ *= *(?:os\.path\.|osp\.)?join\((.*)\)" if "sys.path." in text else at_once
+    for match in (*re.finditer(at_once, text), *re.finditer(named, text, re.MULTILINE)):
+        steps = re.findall(r"""["']([^"']*)["']""", match[1])
+        if steps and not any(os.path.isabs(step) for step in steps):
+            folder = Path(os.path.normpath(path.parent.joinpath(*steps)))
+            if folder.is_dir():
+                yield folder
 
 
 def _imports(path: Path, name: str, data: bytes) -> Iterator[str]:

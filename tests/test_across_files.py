@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,9 +42,11 @@ def validate(model):
     return model.score()
 """
 
+Planner = Callable[..., Plan]
+
 
 @pytest.fixture
-def plan_project(tmp_path: Path):
+def plan_project(tmp_path: Path) -> Planner:
     """Return a function that plans an apply on `main.py` among further files."""
 
     def make(main: str, **files: str) -> Plan:
@@ -63,7 +66,7 @@ def changed(plan: Plan) -> dict[str, str]:
     return {file.path.name: file.after.decode() for file in plan.files if file.before is not None}
 
 
-def test_the_loop_may_be_a_method_of_an_object_from_another_file(plan_project):
+def test_the_loop_may_be_a_method_of_an_object_from_another_file(plan_project: Planner) -> None:
     main = """
     import torch
     from trainer import Trainer
@@ -98,7 +101,7 @@ def test_the_loop_may_be_a_method_of_an_object_from_another_file(plan_project):
     assert [loop.target for loop in plan.script.loops] == ["epoch"]
 
 
-def test_attributes_and_methods_of_a_base_class_in_another_file_are_the_same_objects(plan_project):
+def test_attributes_and_methods_of_a_base_class_in_another_file_are_the_same_objects(plan_project: Planner) -> None:
     base = """
     class BaseTrainer:
         def __init__(self, model, optimizer):
@@ -149,18 +152,18 @@ def test_attributes_and_methods_of_a_base_class_in_another_file_are_the_same_obj
     assert "report_validation_score(acc, self.model)" in texts["base.py"]
 
 
-def test_a_name_that_a_package_imports_from_itself_is_no_endless_search(plan_project):
+def test_a_name_that_a_package_imports_from_itself_is_no_endless_search(plan_project: Planner) -> None:
     package = "from package import models\n# DataParallel"
     main = MAIN.replace("import torch\n", "import torch\nimport package\npackage.models.build()\n", 1)
     assert "main.py" in changed(plan_project(main, engine=ENGINE, **{"package/__init__": package}))
 
 
-def test_a_global_statement_at_module_level_is_no_endless_search(plan_project):
+def test_a_global_statement_at_module_level_is_no_endless_search(plan_project: Planner) -> None:
     main = MAIN + "\nif True:\n    global step\n    step = 1\n"
     assert "main.py" in changed(plan_project(main, engine=ENGINE))
 
 
-def test_only_what_the_entry_script_uses_of_a_module_counts(plan_project):
+def test_only_what_the_entry_script_uses_of_a_module_counts(plan_project: Planner) -> None:
     other = """
 
     def main():
@@ -179,7 +182,7 @@ def test_only_what_the_entry_script_uses_of_a_module_counts(plan_project):
     assert texts["engine.py"].count("fill_missing_gradients") == 1
 
 
-def test_a_backward_in_a_helper_that_does_not_know_the_model_is_edited_at_its_call(plan_project):
+def test_a_backward_in_a_helper_is_edited_there_though_it_does_not_know_the_model(plan_project: Planner) -> None:
     engine = ENGINE.replace("loss.backward()\n        optimizer.step()", "scaler(loss, optimizer)")
     engine = engine.replace("import torch\n", "import torch\nfrom misc import Scaler\nscaler = Scaler()\n", 1)
     misc = """
@@ -189,16 +192,193 @@ def test_a_backward_in_a_helper_that_does_not_know_the_model_is_edited_at_its_ca
             optimizer.step()
     """
     texts = changed(plan_project(MAIN, engine=engine, misc=misc))
-    assert "misc.py" not in texts
-    assert "fill_missing_gradients(model)\n        scaler(loss, optimizer)\n        if " in texts["engine.py"]
+    assert "engine.py" not in texts
+    assert "fill_missing_gradients()\n        loss.backward()\n        if " in texts["misc.py"]
 
 
-def test_a_scaler_of_another_project_holds_the_backward_pass(plan_project):
+def test_a_scaler_of_another_project_holds_the_backward_pass(plan_project: Planner) -> None:
     engine = ENGINE.replace("loss.backward()\n        optimizer.step()", "loss_scaler(loss, optimizer)")
     engine = engine.replace("loader, optimizer)", "loader, optimizer, loss_scaler)")
     main = MAIN.replace("loader, optimizer)", "loader, optimizer, NativeScaler())")
     main = main.replace("torch.optim.SGD(model.parameters(), lr=0.1)", "create_optimizer(args, model)")
-    main = main.replace("import torch\n", "from timm.utils import NativeScaler\nfrom timm.optim import create_optimizer\n")
+    main = main.replace(
+        "import torch\n", "from timm.utils import NativeScaler\nfrom timm.optim import create_optimizer\n"
+    )
     texts = changed(plan_project(main, engine=engine))
     assert "fill_missing_gradients(model)\n        loss_scaler(loss, optimizer)\n        if " in texts["engine.py"]
     assert "set_optimizer_instance(optimizer)" in texts["main.py"]
+
+
+def test_a_package_may_only_pass_on_what_its_modules_define(plan_project: Planner) -> None:
+    files = {"tools/__init__": "from .engine import *", "tools/engine": ENGINE}
+    texts = changed(
+        plan_project(MAIN.replace("from engine import train_one_epoch, validate", "from tools import *"), **files)
+    )
+    assert "fill_missing_gradients(model)" in texts["engine.py"]
+
+
+def test_a_module_may_add_the_folder_of_the_others_to_the_path(plan_project: Planner) -> None:
+    paths = """
+    import os.path as osp
+    import sys
+
+    here = osp.dirname(__file__)
+    lib = osp.join(here, "lib")
+    sys.path.insert(0, lib)
+    """
+    main = MAIN.replace("from engine", "import _init_paths\nfrom engine")
+    texts = changed(plan_project(main, **{"_init_paths": paths, "lib/engine": ENGINE}))
+    assert "fill_missing_gradients(model)" in texts["engine.py"]
+
+
+def test_what_gets_the_model_with_its_optimizer_does_not_build_it(plan_project: Planner) -> None:
+    main = MAIN.replace("torch.optim.SGD(model.parameters(), lr=0.1)", "create_optimizer(args, model)")
+    main = main.replace(
+        "    model = DDP", "    if use_amp:\n        model, optimizer = prepare(model, optimizer)\n    model = DDP"
+    )
+    texts = changed(plan_project(main, engine=ENGINE))
+    assert texts["main.py"].index("perforate_model(") < texts["main.py"].index("create_optimizer(")
+
+
+DATA_PARALLEL = """
+import torch
+
+def build_optimizer(args, model):
+    if args.adam:
+        optimizer = torch.optim.Adam(model.parameters())
+    else:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return optimizer
+
+def main(args):
+    model = torch.nn.DataParallel(Net())
+    optimizer = build_optimizer(args, model)
+    SCHEDULER
+    best_acc = 0
+    for epoch in range(10):
+        for x, y in loader:
+            optimizer.zero_grad()
+            model(x).backward()
+            optimizer.step()
+            STEP
+        acc = validate(model)
+        best_acc = max(best_acc, acc)
+
+main(parse())
+"""
+
+
+def test_with_dataparallel_an_optimizer_from_a_helper_is_built_again_by_it(plan_project: Planner) -> None:
+    main = DATA_PARALLEL.replace("    SCHEDULER\n", "").replace("            STEP\n", "")
+    text = changed(plan_project(main))["main.py"]
+    made = "def setup_optimizer(model):\n        optimizer = build_optimizer(args, model)\n"
+    assert made in text
+    assert "if restructured:\n            optimizer = setup_optimizer(model)\n" in text
+
+
+def test_with_dataparallel_an_optimizer_built_in_branches_is_built_again_by_them(plan_project: Planner) -> None:
+    branches = """
+    if args.adam:
+        optimizer = torch.optim.Adam(model.parameters())
+    else:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    """.rstrip()
+    main = DATA_PARALLEL.replace("    SCHEDULER\n", "").replace("            STEP\n", "")
+    main = main.replace("\n    optimizer = build_optimizer(args, model)", branches)
+    main = "import torch" + main[main.index("\n\ndef main") :]
+    text = changed(plan_project(main))["main.py"]
+    assert "def setup_optimizer(model):\n        if args.adam:\n" in text
+    assert "optimizer = setup_optimizer(model)\n    best_acc" in text
+
+
+def test_with_dataparallel_a_kept_scheduler_goes_on_with_the_new_optimizer(plan_project: Planner) -> None:
+    main = DATA_PARALLEL.replace("SCHEDULER", "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)")
+    text = changed(plan_project(main.replace("STEP", "scheduler.step()")))["main.py"]
+    assert "            scheduler.optimizer = optimizer\n" in text
+
+
+def test_with_dataparallel_a_scheduler_of_the_projects_own_is_asked_for(plan_project: Planner) -> None:
+    main = DATA_PARALLEL.replace("SCHEDULER", "scheduler = WarmUp(optimizer)").replace("STEP", "scheduler.step()")
+    (question,) = plan_project(main).questions
+    assert (question.code, "what WarmUp makes from it (line 13)" in question.message) == ("PAI007", True)
+
+
+def test_with_dataparallel_a_scheduler_derived_from_one_of_torch_goes_on_too(plan_project: Planner) -> None:
+    main = DATA_PARALLEL.replace("SCHEDULER", "scheduler = WarmUp(optimizer)").replace("STEP", "scheduler.step()")
+    main = main.replace("import torch\n", "import torch\nfrom schedules import WarmUp\n", 1)
+    schedules = """
+    from torch.optim import lr_scheduler
+
+    class WarmUp(lr_scheduler._LRScheduler):
+        pass
+    """
+    text = changed(plan_project(main, schedules=schedules))["main.py"]
+    assert "            scheduler.optimizer = optimizer\n" in text
+
+
+def test_a_line_of_another_file_is_named_with_it(plan_project: Planner) -> None:
+    rate = "\n\ndef set_rate(optimizer, lr):\n    for group in optimizer.param_groups:\n        group['lr'] = lr\n"
+    main = MAIN.replace(
+        "    for epoch in range(10):\n", "    for epoch in range(10):\n        set_rate(optimizer, 1)\n"
+    )
+    plan = plan_project(main.replace("import train_one", "import set_rate, train_one"), engine=ENGINE + rate)
+    reasons = {what: source for what, _, source in plan.decisions}
+    assert reasons["optimizer"] == "line 16 of engine.py sets the learning rate by hand"
+    assert reasons["validation score"].startswith("line 14: best_acc")
+
+
+def test_a_score_that_has_a_second_name_is_made_where_it_gets_it(plan_project: Planner) -> None:
+    engine = ENGINE.replace(
+        "    return model.score()",
+        "    global best\n    total = run()\n    new = total\n    if new > best:\n        best = new",
+    )
+    main = MAIN.replace("acc = validate(model)\n        best_acc = max(best_acc, acc)", "validate(model)")
+    texts = changed(plan_project(main, engine=engine))
+    assert texts["engine.py"].rstrip().endswith("return new")
+
+
+def test_with_dataparallel_an_optimizer_that_knew_the_bare_model_gets_it_again(plan_project: Planner) -> None:
+    main = DATA_PARALLEL.replace("    SCHEDULER\n", "").replace("            STEP\n", "")
+    main = main.replace("torch.nn.DataParallel(Net())", "Net()")
+    main = main.replace("    best_acc = 0\n", "    model = torch.nn.DataParallel(model)\n    best_acc = 0\n")
+    text = changed(plan_project(main))["main.py"]
+    assert "optimizer = setup_optimizer(getattr(model, 'module', model))\n" in text
+
+
+def test_a_backward_of_something_else_is_left_alone(plan_project: Planner) -> None:
+    main = MAIN.replace("    best_acc = 0\n", "    profile([Layer()])\n    best_acc = 0\n")
+    profile = "\n\ndef profile(layers):\n    for layer in layers:\n        layer(x).sum().backward()\n"
+    main = main.replace("import train_one", "import profile, train_one")
+    texts = changed(plan_project(main, engine=ENGINE + profile))
+    assert texts["engine.py"].count("fill_missing_gradients(") == 1
+
+
+def test_a_backward_without_the_model_in_sight_is_asked_for(plan_project: Planner) -> None:
+    engine = ENGINE.replace("(model, loader, optimizer)", "(step, loader, optimizer)").replace(
+        "criterion(model(x), y)", "step(x, y)"
+    )
+    main = MAIN.replace("train_one_epoch(model, ", "train_one_epoch(Step(), ").replace(
+        "    for epoch", "    run = train_one_epoch\n    for epoch"
+    )
+    main = main.replace("        train_one_epoch(Step()", "        run(Step()")
+    questions = plan_project(main, engine=engine).questions
+    assert {question.code for question in questions} & {"PAI006", "PAI104"}
+
+
+def test_a_function_that_resumes_is_passed_over_where_it_is_called(plan_project: Planner) -> None:
+    load = "\n\ndef load_checkpoint(path, net):\n    state = torch.load(path)\n    net.load_state_dict(state)\n"
+    main = MAIN.replace(
+        "    best_acc = 0\n", "    if config.resume:\n        load_checkpoint(config.resume, model)\n    best_acc = 0\n"
+    )
+    main = main.replace("import train_one", "import load_checkpoint, train_one")
+    texts = changed(plan_project(main, engine=ENGINE + load))
+    assert "    if config.resume and not pai_distributed.load_folder():\n" in texts["main.py"]
+
+
+def test_a_function_that_loads_pretrained_weights_is_no_resume(plan_project: Planner) -> None:
+    load = "\n\ndef load_weights(path, net):\n    net.load_state_dict(torch.load(path))\n"
+    main = MAIN.replace(
+        "    optimizer =", "    if config.pretrained:\n        load_weights('w.pt', model)\n    optimizer ="
+    )
+    main = main.replace("import train_one", "import load_weights, train_one")
+    assert "not pai_distributed.load_folder()" not in changed(plan_project(main, engine=ENGINE + load))["main.py"]

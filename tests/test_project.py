@@ -263,7 +263,7 @@ def test_methods_of_a_base_class_belong_to_the_class(tmp_path: Path) -> None:
 
 
 def test_what_is_called_on_an_object_is_its_class_s_method(tmp_path: Path) -> None:
-    """Also where an attribute holds the object, which is itself called; the edit is where the model is known."""
+    """Also where the object comes in as a parameter, and where the object itself is called."""
     main = MAIN.replace("IMPORT", "from engine import Engine, evaluate\nfrom scaler import Scaler")
     main = main.replace("    best_acc = 0\n", "    engine = Engine(Scaler())\n    best_acc = 0\n")
     main = main.replace("TRAIN", "engine.train_one_epoch").replace("EVALUATE", "evaluate")
@@ -282,7 +282,7 @@ def test_what_is_called_on_an_object_is_its_class_s_method(tmp_path: Path) -> No
     write(tmp_path, {"main": main, "engine": engine, "scaler": scaler})
     plan = plan_of_project(tmp_path / "main.py")
     assert not plan.questions
-    assert {file.path.name for file in plan.files if file.before} == {"main.py", "engine.py"}
+    assert {file.path.name for file in plan.files if file.before} == {"main.py", "scaler.py"}
     assert plan.script.loops[0].line == main[: main.index("for epoch")].count("\n") + 1
 
 

@@ -235,10 +235,10 @@ ACROSS_FUNCTIONS = swapped(
     SCRIPT,
     ("torch.nn.parallel import DistributedDataParallel", "torch.nn import DataParallel"),
     ("DistributedDataParallel(model)", "DataParallel(model)"),
-    (OPTIMIZER, "    optimizer = build(model)\n"),
+    (OPTIMIZER, "    optimizer, warmup = build(model)\n"),
     (
         "def main():",
-        "def build(model):\n    optimizer = «torch.optim.SGD(model.parameters(), lr=0.1)\n    return optimizer\n\n\n"
+        "def build(model):\n    optimizer = «torch.optim.SGD(model.parameters(), lr=0.1)\n    return optimizer, 5\n\n\n"
         "def main():",
     ),
 )

@@ -219,6 +219,7 @@ class Index:
         self.loops: list[Statement] = []
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self._statement_of: dict[cst.CSTNode, Statement] = {}
+        self._resolved: dict[tuple[str, Scope], tuple[Scope, str] | None] = {}
         self._scope_of: dict[cst.CSTNode, Scope] = {}
         self.files = [self._file(name, one) for name, one in {"": source, **modules}.items()]
         self.entry = self.files[0]
@@ -240,6 +241,13 @@ class Index:
             return next((file for file in self.files if file.source.module is node), self.files[0])
         return self.file_of(self.statement(node).scope)
 
+    def place(self, node: cst.CSTNode, beside: File | None = None) -> str:
+        """Return "line N" as messages print it, with the name of any file other than ``beside``, the entry script's."""
+        file = self.file(node)
+        return f"line {self.source.position(node)[0]}" + (
+            "" if file is (beside or self.entry) else f" of {file.source.shown}"
+        )
+
     def file_of(self, scope: Scope) -> File:
         """Return the file that ``scope`` is in."""
         file = scope.module.file
@@ -256,9 +264,13 @@ class Index:
         Returns:
             the defining module's scope and the name there; None for what is not imported from a file of the project.
         """
-        return self._imported(name, scope, frozenset()) if self._modules else None
+        if not self._modules:
+            return None
+        if (name, scope) not in self._resolved:
+            self._resolved[name, scope] = self._imported(name, scope, set())
+        return self._resolved[name, scope]
 
-    def _imported(self, name: str, scope: Scope, seen: frozenset[str]) -> tuple[Scope, str] | None:
+    def _imported(self, name: str, scope: Scope, seen: set[str]) -> tuple[Scope, str] | None:
         file = self.file_of(scope)
         first, _, rest = name.partition(".")
         if first in scope.assigned:
@@ -271,14 +283,17 @@ class Index:
                 return self._member(f"{star}.{name}", seen)
         return None
 
-    def _member(self, full: str, seen: frozenset[str]) -> tuple[Scope, str] | None:
+    def _member(self, full: str, seen: set[str]) -> tuple[Scope, str] | None:
         """Resolve `package.module.name` to its module and `name`, through modules that pass an import on."""
         parts = full.split(".")
-        for end in range(len(parts) - 1, 0, -1) if full not in seen else ():
+        if full in seen or len(seen) > 50:  # modules that import each other
+            return None
+        seen.add(full)
+        for end in range(len(parts) - 1, 0, -1):
             file = self._modules.get(".".join(parts[:end]))
             if file is not None:
                 name = ".".join(parts[end:])
-                return self._imported(name, file.scope, seen | {full}) or (file.scope, name)
+                return self._imported(name, file.scope, seen) or (file.scope, name)
         return None
 
     def keep(self, scopes: set[Scope]) -> None:

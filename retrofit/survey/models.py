@@ -79,16 +79,14 @@ def disorder(models: list[Model], optimizers: list[Optimizer], flow: Flow) -> st
     for model in models:
         root = model.target.partition(".")[0]
         if root != "self" and root not in flow.variable(root, model.scope)[0].names:
-            return f"the model is built at line {model.line}, but `{model.target}` is no name there"
+            return f"the model is built at {model.place()}, but `{model.target}` is no name there"
         for optimizer in optimizers:
             here, there = optimizer.statement, model.statement
             if model.side == "before" and here.scope is not there.scope and not model.in_wrapper:
-                return f"the model is a parameter at line {model.line}, the optimizer is built at line {optimizer.line}"
+                return f"the model is a parameter at {model.place()}, the optimizer is built at {optimizer.place()}"
             early = here.order <= there.order
             if here.scope is there.scope and early and model.side == "after":
-                return (
-                    f"the optimizer at line {optimizer.line} is built before the model is finished at line {model.line}"
-                )
+                return f"the optimizer at {optimizer.place()} is built before the model is finished at {model.place()}"
     if len(models) > 1 and len({id(model.statement.siblings) for model in models}) < len(models):
         return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
     if len({id(model.scope) for model in models}) > 1:
@@ -123,8 +121,17 @@ def _builders(origins: set[Origin], flow: Flow) -> set[Origin]:
 
 
 def _optimizer_statements(index: Index) -> list[Statement]:
-    """Return the statements that use torch.optim, after which the model's layers have their names for good."""
-    return [index.statement(call) for call in index.calls if index.qualified(call.func).startswith("torch.optim.")]
+    """Return the statements that build an optimizer, after which the model's layers have their names for good."""
+    calls = [call for call in index.calls if index.qualified(call.func).startswith("torch.optim.")]
+    calls += [
+        b.value
+        for b in index.bindings
+        if isinstance(b.value, cst.Call)
+        and b.item is None
+        and "optim" in b.target.lower()
+        and "optim" in (dotted(b.value.func) or "").rpartition(".")[2].lower()
+    ]
+    return [index.statement(call) for call in calls]
 
 
 def _takes_model(origin: Origin, flow: Flow, origins: set[Origin]) -> bool:

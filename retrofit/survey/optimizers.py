@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -98,7 +99,8 @@ def find_optimizers(
     for call in _constructions(index, flow, model, handover):
         by_target.setdefault(_target(index, call), []).append(call)
     found = []
-    for target, calls in by_target.items():
+    for target, made in by_target.items():
+        calls = _outermost(flow, made)
         call = calls[0]
         name = index.source.code(call.func)
         kind = index.qualified(call.func).rpartition(".")[2]
@@ -116,8 +118,8 @@ def find_optimizers(
             handed_over=_handed_over(index, flow, calls, handover),
         )
         params = first_argument(call, "params")
-        made = [] if params is None else flow.origins(params, optimizer.scope)
-        optimizer.factory_made = not {o.node for o in made if o.item is not None}.isdisjoint(o.node for o in model)
+        given = [] if params is None else flow.origins(params, optimizer.scope)
+        optimizer.factory_made = not {o.node for o in given if o.item is not None}.isdisjoint(o.node for o in model)
         optimizer.takes_model = all(_trains(index, flow, call, model) for call in calls)
         optimizer.keeps = _reason_to_keep(index, flow, optimizer, calls, schedulers, scores)
         mine = _schedulers_of(flow, calls, schedulers)
@@ -128,10 +130,63 @@ def find_optimizers(
             mine[0].optimizer = optimizer
             for step in mine[0].steps:
                 step.removed = True
+        elif not optimizer.plain:
+            _make_again(index, flow, optimizer, calls, mine, model, loops)
         anchor = meeting([index.statement(call) for call in calls]) or index.statement(call)
         optimizer.anchors["made"] = anchor.node
         found.append(optimizer)
     return found
+
+
+def _outermost(flow: Flow, calls: list[cst.Call]) -> list[cst.Call]:
+    """Leave out the constructions in a helper that another one of the calls calls."""
+    inside = {o.node for call in calls for o in flow.closure(set(flow.inside(Origin(call))))}
+    return [call for call in calls if call not in inside] or calls
+
+
+def _make_again(
+    index: Index,
+    flow: Flow,
+    optimizer: Optimizer,
+    calls: list[cst.Call],
+    schedulers: list[Scheduler],
+    model: set[Origin],
+    loops: list[EpochLoop],
+) -> None:
+    """Note how an optimizer that the script builds can be built again: by one statement, beside the epoch loop.
+
+    The schedulers made from it stay, so each must have a name there.
+    """
+    made = meeting([index.statement(call) for call in calls])
+    if made is None or not loops or made.scope is not loops[0].scope or made.crowded:
+        return
+    bound = {b.target for b in index.bindings if made in b.statement.path}
+    whole = _is_plain_assignment(index, calls[0]) if len(calls) == 1 else isinstance(made.node, cst.If)
+    others = list(_others(index, flow, calls, schedulers))
+    places = [(s.target, s.scope) for s in schedulers] + [(_target(index, c), index.scope_of(c)) for c in others]
+    named = all(target and scope is made.scope for target, scope in places)
+    if not whole or bound != {optimizer.target} or not named or not optimizer.takes_model:
+        return
+    unknown = next((call for call in others if not _is_scheduler(index, flow, call)), None)
+    if unknown is not None:
+        name = index.source.code(unknown.func)
+        optimizer.once = f"what {name} makes from it ({index.place(unknown)}) cannot be given a new one"
+        return
+    code = index.source.code(made.node)
+    names = [name for name in flow.names_of(model, made.scope) if re.search(rf"\b{re.escape(name)}\b", code)]
+    optimizer.again = next((name for name in names if name.isidentifier()), "")
+    optimizer.kept_schedulers = list(dict.fromkeys(target for target, _ in places))
+
+
+def _is_scheduler(index: Index, flow: Flow, call: cst.Call) -> bool:
+    """Whether a call makes an object of a local class that derives from a scheduler of torch."""
+    made = flow.defined(call.func, index.scope_of(call))
+    if made is None or made.kind != "class":
+        return False
+    last = flow.lineage(made)[-1].node
+    return isinstance(last, cst.ClassDef) and any(
+        index.qualified(base.value).startswith(_SCHEDULER_MODULE) for base in last.bases
+    )
 
 
 def _encloses(outer: Scope, inner: Scope | None) -> bool:
@@ -224,7 +279,7 @@ def _handed_over(index: Index, flow: Flow, calls: list[cst.Call], handover: froz
     for call in index.calls:
         if index.qualified(call.func) in handover:
             operand = first_argument(call)
-            if operand is not None and not origins.isdisjoint(flow.origins(operand, index.scope_of(call))):
+            if operand is not None and not origins.isdisjoint(flow.deep_origins(operand, index.scope_of(call))):
                 return True
     return False
 
@@ -251,7 +306,7 @@ def _reason_to_keep(
         return f"its parameters come from {index.source.code(call.args[0].value)}"
     by_hand = _rate_set_by_hand(index)
     if by_hand:
-        return f"line {by_hand} sets the learning rate by hand"
+        return f"{by_hand} sets the learning rate by hand"
     mine = _schedulers_of(flow, calls, schedulers)
     if len(mine) > 1:
         return f"it has {len(mine)} schedulers"
@@ -261,7 +316,7 @@ def _reason_to_keep(
             return reason
     rare = next((score for score in scores if score.condition), None)
     if mine and rare is not None:
-        return f"its scheduler is stepped every epoch, but there is a score only if {rare.condition} (line {rare.line})"
+        return f"its scheduler is stepped every epoch, but there is a score only if {rare.condition} ({rare.place()})"
     other = _other_scheduler(index, flow, calls, mine)
     if other:
         return f"{other} is no scheduler class of torch"
@@ -281,11 +336,11 @@ def _scheduler_reason(index: Index, optimizer: Optimizer, scheduler: Scheduler) 
         return f"its scheduler {scheduler.target} is never stepped here"
     for step in scheduler.steps:
         if step.per == "batch":
-            return f"its scheduler is stepped once a batch (line {step.line})"
+            return f"its scheduler is stepped once a batch ({step.place()})"
         if step.conditional:
-            return f"its scheduler is stepped only under a condition (line {step.line})"
+            return f"its scheduler is stepped only under a condition ({step.place()})"
         if step.argument and scheduler.kind != "ReduceLROnPlateau":
-            return f"its scheduler is stepped with an argument (line {step.line})"
+            return f"its scheduler is stepped with an argument ({step.place()})"
     if len(scheduler.steps) > 1:
         return f"its scheduler is stepped in {len(scheduler.steps)} places"
     made, here = index.statement(optimizer.node), index.statement(call)
@@ -294,7 +349,7 @@ def _scheduler_reason(index: Index, optimizer: Optimizer, scheduler: Scheduler) 
     between = made.siblings[made.index + 1 : here.index]
     for statement in between:
         if re.search(rf"\b{re.escape(optimizer.target)}\b", index.source.code(statement.node)):
-            return f"it is used before its scheduler is built (line {index.source.position(statement.node)[0]})"
+            return f"it is used before its scheduler is built ({index.place(statement.node)})"
     return ""
 
 
@@ -311,6 +366,11 @@ def _schedulers_of(flow: Flow, calls: list[cst.Call], schedulers: list[Scheduler
 
 def _other_scheduler(index: Index, flow: Flow, calls: list[cst.Call], mine: list[Scheduler]) -> str:
     """Return the name of anything else made from the optimizer and stepped: a scheduler of the project's own."""
+    return next((index.source.code(call.func) for call in _others(index, flow, calls, mine)), "")
+
+
+def _others(index: Index, flow: Flow, calls: list[cst.Call], mine: list[Scheduler]) -> Iterator[cst.Call]:
+    """Yield what else is made from the optimizer and stepped."""
     origins = {Origin(call) for call in calls}
     stepped = {
         origin
@@ -322,14 +382,12 @@ def _other_scheduler(index: Index, flow: Flow, calls: list[cst.Call], mine: list
     for call in index.calls:
         if Origin(call) not in stepped or call in known:
             continue
-        for arg in call.args:
-            if not origins.isdisjoint(flow.origins(arg.value, index.scope_of(call))):
-                return index.source.code(call.func)
-    return ""
+        if any(not origins.isdisjoint(flow.origins(arg.value, index.scope_of(call))) for arg in call.args):
+            yield call
 
 
-def _rate_set_by_hand(index: Index) -> int:
-    """Return the line at which a parameter group's learning rate is assigned, 0 where none is."""
+def _rate_set_by_hand(index: Index) -> str:
+    """Return where a parameter group's learning rate is assigned, "" where it is not."""
     groups = {
         index.source.code(loop.node.target)
         for loop in index.loops
@@ -341,8 +399,8 @@ def _rate_set_by_hand(index: Index) -> int:
         code, base = index.source.code(node), index.source.code(node.value)
         rate = parent.target is node and re.search(r"""\[\s*["'](lr|learning_rate)["']\s*\]$""", code)
         if rate and ("param_group" in base or any(re.search(rf"\b{re.escape(base)}\b", group) for group in groups)):
-            return index.source.position(node)[0]
-    return 0
+            return index.place(node)
+    return ""
 
 
 def _is_plain_assignment(index: Index, call: cst.Call) -> bool:

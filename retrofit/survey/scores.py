@@ -118,9 +118,9 @@ def find_scores(
     return found
 
 
-def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, int]]:
-    """Return (name, line) of what is compared with the best so far elsewhere than in the epoch loop itself."""
-    found: dict[str, int] = {}
+def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
+    """Return (name, place) of what is compared with the best so far elsewhere than in the epoch loop itself."""
+    found: dict[str, str] = {}
     for comparison in index.comparisons:
         if len(comparison.comparisons) != 1 or any(_in_loop(index, loop, comparison) for loop in loops):
             continue
@@ -129,7 +129,7 @@ def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, int]]:
             name = dotted(score)
             known = isinstance(best, (cst.Name, cst.Attribute, cst.Subscript)) and "best" in index.source.code(best)
             if name and known and type(comparison.comparisons[0].operator) in _COMPARE:
-                found.setdefault(name, index.source.position(comparison)[0])
+                found.setdefault(name, index.place(comparison, loops[0].file if loops else None))
     return list(found.items())
 
 
@@ -158,8 +158,8 @@ def _tracked(index: Index, inside: Callable[[cst.CSTNode], bool]) -> Iterator[_C
         for score, direction in _kept_best(index, binding):
             if is_score(score):
                 found = True
-                line, code = index.source.position(score)[0], index.source.code(binding.statement.node)
-                yield _Candidate(score, direction, f"line {line}: {code}", re.split(r"\W", binding.target)[0])
+                code = index.source.code(binding.statement.node)
+                yield _Candidate(score, direction, f"{index.place(score)}: {code}", re.split(r"\W", binding.target)[0])
     for comparison in index.comparisons:
         if len(comparison.comparisons) != 1 or not inside(comparison):
             continue
@@ -167,8 +167,7 @@ def _tracked(index: Index, inside: Callable[[cst.CSTNode], bool]) -> Iterator[_C
         sign = _COMPARE.get(type(right.operator))
         if sign is None:
             continue
-        line = index.source.position(comparison)[0]
-        evidence = f"line {line}: {index.source.code(comparison)}"
+        evidence = f"{index.place(comparison)}: {index.source.code(comparison)}"
         pairs = ((right.comparator, comparison.left, sign), (comparison.left, right.comparator, -sign))
         for best, score, better in pairs:
             sense = _sense(index, comparison, best, score, bindings)
@@ -274,7 +273,7 @@ def _plateau(index: Index, loop: EpochLoop, schedulers: list[Scheduler]) -> Iter
                 yield _Candidate(
                     call.args[0].value,
                     mode if mode in ("min", "max") else "",
-                    f"line {step.line}: {step.code}",
+                    f"{step.place()}: {step.code}",
                 )
 
 
@@ -401,10 +400,9 @@ def _named(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> It
         if not direction_of(binding.target) and _NO_SCORE.search(binding.target):
             continue
         if direction_of(binding.target) or binding.item is None:
-            line = index.source.position(call)[0]
             direction = direction_of(binding.target) or direction_of(name)
             yield _Candidate(
-                _target_node(index, binding.statement, binding.target), direction, f"line {line}: its name"
+                _target_node(index, binding.statement, binding.target), direction, f"{index.place(call)}: its name"
             )
 
 
@@ -434,13 +432,12 @@ def _given(index: Index, metric: str, known: list[_Candidate]) -> list[_Candidat
 def _makers(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNode], bool]) -> list[Statement]:
     """Return the statements ``inside`` that make a value, other than those that only begin it with a constant."""
     names = (_root(node), index.source.code(node) if node in index.parents else "")
-    return [
-        b.statement
-        for b in (*index.bindings, *index.items)
-        if b.target in names
-        and inside(b.statement.node)
-        and not isinstance(b.value, (cst.Integer, cst.Float, cst.Name))
-    ]
+    here = [b for b in (*index.bindings, *index.items) if inside(b.statement.node)]
+    made = [b for b in here if not isinstance(b.value, (cst.Integer, cst.Float, cst.Name))]
+    anew = [b for b in made if b.target in names]
+    own = {b.target for b in made}
+    renamed = [b for b in here if b.target in names and isinstance(b.value, cst.Name) and b.value.value in own]
+    return [b.statement for b in anew or renamed]
 
 
 def _reaching(index: Index, node: cst.CSTNode, makers: list[Statement]) -> tuple[list[Statement], bool]:

@@ -19,7 +19,7 @@ from retrofit.survey.models import disorder, find_models, find_resumes, group_by
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores import find_hints, find_scores
-from retrofit.survey.sites import Backward, CallSite, Script, Site, Wrapper
+from retrofit.survey.sites import Backward, CallSite, EpochLoop, Optimizer, Script, Site, Wrapper
 from retrofit.survey.wrappers import find_wrappers, mark_members, wrapper_kind
 
 
@@ -68,13 +68,12 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         groups = named
         script.wrappers = [w for _, wrappers in groups for w in wrappers]
     script.backwards = find_backwards(index, flow)
-    if len(groups) == 1:
-        script.backwards = _lifted(script.backwards, flow.closure(groups[0][0]), flow)
     groups = _trained(groups, script, flow)
     script.groups = [wrappers for _, wrappers in groups]
     trained = [wrapper for group in script.groups for wrapper in group]
     script.wrappers = [wrapper for wrapper in script.wrappers if wrapper.part or wrapper in trained]
     script.loops = find_loops(index, flow, script.backwards)
+    script.backwards = _of_training(script.backwards, script.loops, flow)
     script.schedulers, script.steps = find_schedulers(index, flow, script.loops)
     script.scores = find_scores(index, flow, script.loops, script.schedulers, choices.metric, choices.mode)
     origins: set[Origin] = set()
@@ -88,6 +87,8 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover
     )
     script.resumes = find_resumes(origins, script.models, script.loops, flow)
+    for optimizer in script.optimizers:
+        optimizer.bare = _takes_bare_model(optimizer, script.wrappers)
     script.disorder = disorder(script.models, script.optimizers, flow)
     script.hints = find_hints(index, script.loops)
     _name_models(script, flow, origins)
@@ -114,22 +115,11 @@ def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:
     return Flow(index, choices.module_functions)
 
 
-def _lifted(backwards: list[Backward], origins: set[Origin], flow: Flow) -> list[Backward]:
-    """Return the backward passes where the model is in sight: in a helper that does not know it, its calls instead."""
-    found: dict[cst.CSTNode, Backward] = {}
-    waiting = [(backward, frozenset[Scope]()) for backward in backwards]
-    while waiting:
-        backward, seen = waiting.pop(0)
-        scope = backward.scope
-        callers = [] if scope in seen else flow.callers(scope)
-        if not callers or flow.names_of(origins, scope):
-            found.setdefault(backward.statement.node, backward)
-            continue
-        for call in callers:
-            loops = next(iter(flow.enclosing_loops(flow.index.statement(call))))
-            if loops:
-                waiting.append((Backward(node=call, index=flow.index, loop=loops[0]), seen | {scope}))
-    return list(found.values())
+def _of_training(backwards: list[Backward], loops: list[EpochLoop], flow: Flow) -> list[Backward]:
+    """Leave out backward passes elsewhere than in an epoch loop, such as those that measure the model's speed."""
+    training = {loop.statement for loop in loops}
+    ways = {id(b): {s for way in flow.enclosing_loops(b.statement) for s in way} for b in backwards}
+    return [b for b in backwards if not training.isdisjoint(ways[id(b)])] or backwards
 
 
 def _trained(
@@ -146,6 +136,16 @@ def _trained(
                 found.append((origins, wrappers))
                 break
     return found or groups
+
+
+def _takes_bare_model(optimizer: Optimizer, wrappers: list[Wrapper]) -> bool:
+    """Whether an optimizer is built from more of the model than its parameters, and before it is wrapped."""
+    name = optimizer.again or optimizer.parameter_model
+    code = optimizer.index.source.code(optimizer.anchors["made"])
+    early = all(optimizer.statement.order < wrapper.statement.order for wrapper in wrappers)
+    return (
+        early and re.search(rf"\b{re.escape(name)}\b(?!\.(named_)?parameters\()", code) is not None if name else False
+    )
 
 
 def _relate_wrappers(script: Script) -> None:

@@ -78,6 +78,10 @@ class Site:
         """1-based line."""
         return self.position[0]
 
+    def place(self, beside: Site | None = None) -> str:
+        """Return "line N", with the name of any file other than that of ``beside``, the entry script's."""
+        return self.index.place(self.node, beside.file if beside is not None else None)
+
     @property
     def code(self) -> str:
         """The site's code as it stands in the file."""
@@ -163,9 +167,10 @@ class Wrapper(Site):
 
     @property
     def call(self) -> cst.Call:
-        """The wrapper call."""
-        assert isinstance(self.node, cst.Call)
-        return self.node
+        """The wrapper call; `node` is the call of the helper that returns it, where there is one."""
+        call = self.anchors["call"]
+        assert isinstance(call, cst.Call)
+        return call
 
     def keyword(self, name: str) -> str | None:
         """Return the code of a keyword argument, None where it is not given."""
@@ -307,6 +312,10 @@ class Optimizer(Site):
         takes_model: whether its arguments mention the model, so that they are fresh when they are written again.
         alone: whether one plain statement builds it, and nothing else is made from it.
         in_loop_scope: whether it is built in the same function as the epoch loop, or in one around it.
+        again: the name of the model in the statement that builds it, where that statement can be run again; else "".
+        bare: whether it is built from more of the model than its parameters, before the model is wrapped.
+        once: what else keeps it from being built again, "" for nothing.
+        kept_schedulers: the names of the schedulers that go on with the optimizer that is built again.
     """
 
     target: str
@@ -320,6 +329,10 @@ class Optimizer(Site):
     takes_model: bool = False
     alone: bool = False
     in_loop_scope: bool = False
+    again: str = ""
+    kept_schedulers: list[str] = field(default_factory=list)
+    bare: bool = False
+    once: str = ""
 
     def as_dict(self, prefix: str) -> str:
         """Return the arguments as a dict literal; ``prefix`` is what stands before it on its line."""
@@ -628,7 +641,7 @@ class Script(Site):
 
     Attributes:
         groups: the whole-model wrappers, grouped by the model that they wrap.
-        hints: (name, line) of values that the script compares with its best outside the epoch loop.
+        hints: (name, place) of values that the script compares with its best outside the epoch loop.
         disorder: why the model cannot be perforated where it is built, "" where it can.
         other_models: the wrapped models, where none of them is the one that the user named.
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
@@ -646,7 +659,7 @@ class Script(Site):
     parsers: list[Parser] = field(default_factory=list)
     frameworks: list[Framework] = field(default_factory=list)
     resumes: list[Resume] = field(default_factory=list)
-    hints: list[tuple[str, int]] = field(default_factory=list)
+    hints: list[tuple[str, str]] = field(default_factory=list)
     disorder: str = ""
     other_models: list[str] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)
