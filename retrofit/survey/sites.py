@@ -167,10 +167,9 @@ class Wrapper(Site):
 
     @property
     def call(self) -> cst.Call:
-        """The wrapper call; `node` is the call of the helper that returns it, where there is one."""
-        call = self.anchors["call"]
-        assert isinstance(call, cst.Call)
-        return call
+        """The wrapper call."""
+        assert isinstance(self.node, cst.Call)
+        return self.node
 
     def keyword(self, name: str) -> str | None:
         """Return the code of a keyword argument, None where it is not given."""
