@@ -75,8 +75,7 @@ def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = 
                 data = pending[file] if file in pending else file.read_bytes()
             except OSError:
                 continue
-            if b"sys.path." in data:
-                roots = list(dict.fromkeys([*roots, *_added_folders(file, data.decode(errors="replace"))]))
+            roots = list(dict.fromkeys([*roots, *_added_folders(file, data.decode(errors="replace"))]))
             files[name] = _Module(file, data, set(_imports(file, name, data)))
             waiting.append(files[name])
     modules = {}
@@ -108,16 +107,35 @@ def _relevant(files: Mapping[str, _Module]) -> list[str]:
 def _roots(entry: Source) -> list[Path]:
     """The folders in which Python, or an installation for development, looks for the project's modules."""
     roots = [entry.path.parent, *_added_folders(entry.path, entry.text)]
-    root = next((p for p in entry.path.parents if any((p / mark).exists() for mark in _PROJECT_MARKS)), None)
-    if root is not None and root != Path.home():
+    root = project_root(entry.path)
+    if root is not None:
         roots += [root, root / "src"]
     return list(dict.fromkeys(roots))
 
 
+def project_root(script: Path) -> Path | None:
+    """Return the nearest folder above a script that looks like a project's root, None where there is none.
+
+    Args:
+        script: the script's real path.
+    """
+    for folder in script.parents:
+        if not holds_more(folder) and any(os.path.lexists(folder / mark) for mark in _PROJECT_MARKS):
+            return folder
+    return None
+
+
+def holds_more(folder: Path) -> bool:
+    """Does a folder hold much that cannot belong to one project, as a home and the root of the file system do?"""
+    return folder in (Path(folder.anchor), Path.home())
+
+
 def _added_folders(path: Path, text: str) -> Iterator[Path]:
     """Yield the folders that a file adds to `sys.path`, at once or by a name (`lib = join(here, "..", "lib")`)."""
+    if "sys.path." not in text:
+        return
     at_once = r"sys\.path\.(?:append|insert)\((.*)\)"
-    named = r"^[ \t]*\w+ *= *(?:os\.path\.|osp\.)?join\((.*)\)" if "sys.path." in text else at_once
+    named = r"^[ \t]*\w+ *= *(?:os\.path\.|osp\.)?join\((.*)\)"
     for match in (*re.finditer(at_once, text), *re.finditer(named, text, re.MULTILINE)):
         steps = re.findall(r"""["']([^"']*)["']""", match[1])
         if steps and not any(os.path.isabs(step) for step in steps):

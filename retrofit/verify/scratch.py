@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from retrofit.project import holds_more, project_root
+
 #: What is copied: files up to this size, in bytes, and so much altogether. The rest, mostly data, is linked to.
 _FILE_LIMIT = 16 * 2**20
 _TOTAL_LIMIT = 256 * 2**20
 _FILES_LIMIT = 5_000
-_PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _LEFT_OUT = frozenset(
     {".git", ".hg", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", "node_modules", ".tox"}
 )
@@ -52,8 +53,8 @@ def copy_project(script: Path, folder: Path) -> Scratch:
     """
     script = Path(os.path.realpath(script))
     cwd = Path.cwd()
-    root = next((path for path in script.parents if _is_root(path)), script.parent)
-    if cwd in root.parents and not _holds_more(cwd):
+    root = project_root(script) or script.parent
+    if cwd in root.parents and not holds_more(cwd):
         root = cwd
     outer = (root.parent.parent, root.parent)  # each may be the root of the file system, which has no name
     copied = folder.joinpath(*(path.name or "root" for path in (*outer, root)))
@@ -74,15 +75,6 @@ def copy_project(script: Path, folder: Path) -> Scratch:
     )
 
 
-def _is_root(folder: Path) -> bool:
-    return not _holds_more(folder) and any(os.path.lexists(folder / mark) for mark in _PROJECT_MARKS)
-
-
-def _holds_more(folder: Path) -> bool:
-    """Does a folder hold much that cannot belong to one project, as a home and the root of the file system do?"""
-    return folder in (Path(folder.anchor), Path.home())
-
-
 def _copy(root: Path, copied: Path, script: Path, folder: Path) -> None:
     """Copy folder by folder, the shallow ones first, until it is enough; link to the rest."""
     total = files = 0
@@ -90,7 +82,7 @@ def _copy(root: Path, copied: Path, script: Path, folder: Path) -> None:
     while waiting:
         source, target = waiting.popleft()
         if source != root:
-            linked = _holds_more(root) or files >= _FILES_LIMIT or (source / "pyvenv.cfg").exists()
+            linked = holds_more(root) or files >= _FILES_LIMIT or (source / "pyvenv.cfg").exists()
             if linked and source not in script.parents:
                 target.symlink_to(source)
                 continue
