@@ -387,7 +387,8 @@ def rule(code: str | None, rules: Path | None) -> int:
 
 
 def _recipe(rules: Path | None) -> Recipe:
-    from retrofit.rules import load_recipe, rules_folder
+    from retrofit.rules import load_recipe
+    from retrofit.rules_folder import rules_folder
 
     return load_recipe(rules_folder() / "perforatedai", rules)
 

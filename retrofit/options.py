@@ -62,6 +62,8 @@ class Options:
 
 
 _KEYS = {f.name.replace("_", "-"): f.name for f in fields(Options) if f.name not in ("commanded", "configured")}
+#: The keys of `retrofit check`, which retrofit/check/settings.py reads.
+CHECK_KEYS = ("select", "ignore", "per-file-ignores", "severity", "exclude")
 _PATTERNS = {
     "nproc_per_node": (r"gpu|[1-9]\d*", "a number of processes, or gpu"),
     "gpus": (r"|[\w-]+(,[\w-]+)*", "GPU numbers such as 0,1"),
@@ -83,7 +85,8 @@ def load_options(script: Path, chosen: Mapping[str, Any]) -> Options:
         UserError: an unknown key or an impossible value.
     """
     given = {name: value for name, value in chosen.items() if value not in (None, "", (), False)}
-    pyproject, table = _project_table(script)
+    pyproject, written = project_table(script)
+    table = {_KEYS[key]: _typed(key, value, pyproject) for key, value in written.items() if key in _KEYS}
     options = replace(
         Options(), **{**table, **given}, commanded=frozenset(given), configured=frozenset(table.keys() - given.keys())
     )
@@ -113,7 +116,12 @@ def _fault(name: str, value: object) -> str:
     return ""
 
 
-def _project_table(script: Path) -> tuple[Path | None, dict[str, Any]]:
+def project_table(script: Path) -> tuple[Path | None, dict[str, Any]]:
+    """Return the nearest pyproject.toml above a file, and its `[tool.retrofit]` as it stands there.
+
+    Raises:
+        UserError: it is no valid TOML, or has an unknown key.
+    """
     for folder in Path(os.path.realpath(script)).parents:
         path = folder / "pyproject.toml"
         if path.is_file():
@@ -125,19 +133,17 @@ def _project_table(script: Path) -> tuple[Path | None, dict[str, Any]]:
     table = tool.get("retrofit", {}) if isinstance(tool, dict) else {}
     if not isinstance(table, dict):
         raise UserError(Problem(shown_path(path), 0, 0, "RF006", "[tool.retrofit] must be a table of keys."))
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS, 1)
-            hint = f" Did you mean {near[0]}?" if near else f" Known are {', '.join(_KEYS)}."
+    for key in table:
+        if key not in _KEYS and key not in CHECK_KEYS:
+            near = difflib.get_close_matches(key, [*_KEYS, *CHECK_KEYS], 1)
+            hint = f" Did you mean {near[0]}?" if near else f" Known are {', '.join([*_KEYS, *CHECK_KEYS])}."
             raise UserError(
                 Problem(shown_path(path), 0, 0, "RF006", f"[tool.retrofit] has the unknown key {key!r}.{hint}")
             )
-        found[_KEYS[key]] = _typed(path, key, value)
-    return path, found
+    return path, table
 
 
-def _typed(path: Path, key: str, value: object) -> object:
+def _typed(key: str, value: object, path: Path | None) -> object:
     if key == "inline" and isinstance(value, bool):
         return value
     if key == "output-dimensions" and isinstance(value, list) and all(isinstance(entry, str) for entry in value):
@@ -146,7 +152,7 @@ def _typed(path: Path, key: str, value: object) -> object:
         return str(value)
     wanted = {"inline": "true or false", "output-dimensions": 'a list such as ["fc=-1,-1,0"]'}.get(key, "a string")
     raise UserError(
-        Problem(shown_path(path), 0, 0, "RF006", f"[tool.retrofit] {key} is {value!r}; it must be {wanted}.")
+        Problem(shown_path(path or Path()), 0, 0, "RF006", f"[tool.retrofit] {key} is {value!r}; it must be {wanted}.")
     )
 
 

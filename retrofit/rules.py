@@ -1,7 +1,8 @@
 """Load rules from TOML files, and ask each about each site.
 
-A rule says at which kind of site it works, when, and what it changes (`edits`), asks (`asks`) or remarks (`notes`).
-Conditions are Jinja2 expressions and code is written as Jinja2 templates, both over the sites of the survey.
+A rule says at which kind of site it works, when, and what it changes (`edits`), asks (`asks`) or remarks (`notes`), or
+what `retrofit check` reports there (`message`). Conditions are Jinja2 expressions and code is written as Jinja2
+templates, both over the sites of the survey.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import libcst as cst
+
 from retrofit.edits import KINDS, ORIGINAL, Edit, Kind
 from retrofit.errors import Problem, UserError
+from retrofit.habits.kinds import KINDS as HABITS
 from retrofit.survey.index import File
 from retrofit.survey.sites import SITE_KINDS, EditedFile, Script, Site
 from retrofit.toml import read_toml
@@ -24,7 +28,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment, Template
     from jinja2.environment import TemplateExpression
 
-_SITES = frozenset({"script", "epoch-loop", "edited-file", *SITE_KINDS})
+    from retrofit.habits.file import TrainingFile
+
+_SITES = frozenset({"script", "epoch-loop", "edited-file", *SITE_KINDS, *HABITS, "suppression"})
 
 
 @dataclass(frozen=True)
@@ -62,8 +68,31 @@ class Remark:
 
 
 @dataclass(frozen=True)
+class Example:
+    """Code that shows a rule, and tests it.
+
+    Attributes:
+        bad: code in which the rule finds something, "" for none.
+        fixed: the same after the rule's fix, "" where it has none.
+        good: code in which it finds nothing, "" for none.
+    """
+
+    bad: str = ""
+    fixed: str = ""
+    good: str = ""
+
+
+@dataclass(frozen=True)
 class Rule:
-    """A rule as its TOML file says it."""
+    """A rule as its TOML file says it.
+
+    Attributes:
+        level: how bad it is what `retrofit check` finds: "error", "warning" or "advice"; "" for a rule that is not checked.
+        message: what a finding says, as a Jinja2 template.
+        at: the site's anchor that a finding points at, "" for the site itself.
+        unsure: a condition under which a finding depends on code that cannot be seen, and is advice only.
+        fix: "safe" or "unsafe" where its changes repair what was found, "" where it has none.
+    """
 
     code: str
     name: str
@@ -72,9 +101,15 @@ class Rule:
     when: str
     why: str
     source: str
+    level: str = ""
+    message: str = ""
+    at: str = ""
+    unsure: str = "false"
+    fix: str = ""
     changes: tuple[Change, ...] = ()
     asks: tuple[Remark, ...] = ()
     notes: tuple[Remark, ...] = ()
+    examples: tuple[Example, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -152,11 +187,21 @@ class Outcome:
     notes: list[Problem]
 
 
-def rules_folder() -> Path:
-    """Return the folder `rules/`, inside the installed package or beside it in a checkout."""
-    here = Path(__file__).resolve().parent
-    installed = here / "_rules"
-    return installed if installed.is_dir() else here.parent / "rules"
+@dataclass(frozen=True)
+class Found:
+    """What a rule of `retrofit check` finds at a site.
+
+    Attributes:
+        place: the node that it is about.
+        level: the rule's level, or "advice" where it depends on code that cannot be seen.
+        edits: the changes that repair it, none where there is no fix.
+    """
+
+    rule: Rule
+    place: cst.CSTNode
+    message: str
+    level: str
+    edits: tuple[Edit, ...] = ()
 
 
 def load_recipe(folder: Path, extra: Path | None = None) -> Recipe:
@@ -205,6 +250,7 @@ def _rule(path: Path) -> Rule:
             changes=tuple(Change(kind=change.pop("edit"), **{"template": "", **change}) for change in changes),
             asks=tuple(Remark(**ask) for ask in data.pop("asks", [])),
             notes=tuple(Remark(**note) for note in data.pop("notes", [])),
+            examples=tuple(Example(**example) for example in data.pop("examples", [])),
             **{"when": "true", **data},
         )
     except (TypeError, KeyError) as error:
@@ -287,11 +333,14 @@ class Evaluator:
             "original": ORIGINAL,
             **self._texts,
         }
-        for name, module in self._recipe.imports.items():
-            names[name] = file.imported_as(module) or name
+        names.update(self._imported(file))
         for name, expression in self._recipe.values.items():
             names[name] = self.evaluate(expression, names)
         return names
+
+    def _imported(self, file: File) -> dict[str, str]:
+        """Return the names that stand for the recipe's modules in a file."""
+        return {name: file.imported_as(module) or name for name, module in self._recipe.imports.items()}
 
     def evaluate(self, expression: str, names: Mapping[str, object]) -> object:
         """Return the value of a Jinja2 expression."""
@@ -311,7 +360,7 @@ class Evaluator:
         """Return everything that the recipe's rules say of a script."""
         with _naming(None):
             shared = {file: self.context(script, file) for file in script.index.files}
-        named = {kind: [site for other, site in script.sites() if other == kind] for kind in _SITES}
+        named = {kind: [site for other, site in script.sites() if other == kind] for kind in _SITES - HABITS.keys()}
         edits: dict[Rule, list[Edit]] = {rule: [] for rule in self._recipe.rules}
         questions: list[Problem] = []
         notes: list[Problem] = []
@@ -350,11 +399,31 @@ class Evaluator:
                                 edits[rule].append(self._edit(rule, change, site, names))
         return Outcome([edit for ordered in edits.values() for edit in ordered], questions, notes)
 
+    def found(self, file: TrainingFile, rules: Iterable[Rule]) -> Iterator[Found]:
+        """Yield what ``rules`` find in a file."""
+        with _naming(None):
+            shared = {**self._imported(file.index.entry), "file": file}
+        for rule in rules:
+            with _naming(rule):
+                for site in file.sites(rule.site):
+                    names = {**shared, "site": site}
+                    if not self.evaluate(rule.when, names):
+                        continue
+                    changes = [change for change in rule.changes if self.evaluate(change.when, names)]
+                    yield Found(
+                        rule=rule,
+                        place=site.anchor(rule.at) if rule.at else site.node,
+                        message=" ".join(self.render(rule.message, names).split()),
+                        level="advice" if self.evaluate(rule.unsure, names) else rule.level,
+                        edits=tuple(self._edit(rule, change, site, names) for change in changes),
+                    )
+
     def _edit(self, rule: Rule, change: Change, site: Site, names: Mapping[str, object]) -> Edit:
         kind = self.render(change.kind, names)
         if kind not in KINDS:
             raise ValueError(f"unknown edit {kind!r}")
-        return Edit(cast(Kind, kind), site.anchor(change.at), self.render(change.template, names), rule.code)
+        node = site.file.source.module if kind == "add-import" else site.anchor(change.at)
+        return Edit(cast(Kind, kind), node, self.render(change.template, names), rule.code)
 
     def _remarks(
         self, rule: Rule, remarks: Iterable[Remark], site: Site, names: Mapping[str, object]

@@ -144,12 +144,16 @@ class Source:
 
     def position(self, node: cst.CSTNode) -> tuple[int, int]:
         """Return the 1-based line and column of ``node``."""
-        first = self.span(node)[0]
-        return bisect.bisect_right(self._line_starts, first), self.column(first)
+        return self.place(self.span(node)[0])
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Return the 1-based line and column of an offset in the text."""
+        line = bisect.bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
 
     def column(self, offset: int) -> int:
         """Return the 1-based column of an offset in the text."""
-        return offset - self._line_starts[bisect.bisect_right(self._line_starts, offset) - 1] + 1
+        return self.place(offset)[1]
 
     def lines(self, node: cst.CSTNode) -> tuple[int, int]:
         """Return the first and last 1-based line of ``node``."""

@@ -15,7 +15,8 @@ from retrofit.errors import UserError
 from retrofit.options import Options
 from retrofit.plan import Plan, make_plan
 from retrofit.rewrite import rewrite
-from retrofit.rules import Recipe, load_recipe, rules_folder
+from retrofit.rules import Recipe, load_recipe
+from retrofit.rules_folder import rules_folder
 from retrofit.source import Source
 from retrofit.survey.index import Index
 from retrofit.survey.script import Choices, survey

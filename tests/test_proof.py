@@ -136,7 +136,7 @@ def test_rewriting_that_raises_a_question_is_an_error_of_ours(tmp_path: Path, mo
 
 def test_rule_that_never_stops_is_found(tmp_path: Path) -> None:
     edit = Change(kind="insert-before", template="print(1)")
-    endless = Rule("TST001", "endless", "Endless", "backward", "true", "", "", (edit,))
+    endless = Rule("TST001", "endless", "Endless", "backward", "true", "", "", changes=(edit,))
     path = tmp_path / "train.py"
     path.write_text(SCRIPT)
     with pytest.raises(EngineError, match=r"second rewriting would change it again \(TST001\)"):

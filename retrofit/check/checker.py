@@ -1,0 +1,224 @@
+"""Check one file: what the rules find there, less what its comments silence, and what the fixes make of it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from retrofit.check.finding import Checked, Finding, Replacement, located
+from retrofit.check.pattern import pattern_findings
+from retrofit.check.settings import Settings, covers
+from retrofit.check.suppressions import Suppression, find_suppressions, unused
+from retrofit.edits import Edit
+from retrofit.errors import EngineError, Problem, UserError
+from retrofit.habits.file import TrainingFile
+from retrofit.proof import prove
+from retrofit.rewrite import rewrite
+from retrofit.rules import Evaluator, Found, Recipe, Rule, load_recipe
+from retrofit.rules_folder import rules_folder
+from retrofit.source import Source, split_lines
+
+#: A fix may bring another finding about; more rounds than this are a circle.
+_ROUNDS = 10
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a check shall do besides finding.
+
+    Attributes:
+        fixes: the kinds of fixes to apply, of "safe" and "unsafe".
+        replacements: whether findings say what their fixes change.
+    """
+
+    fixes: frozenset[str] = frozenset()
+    replacements: bool = False
+
+
+class Checker:
+    """Asks the rules in `rules/ddp` about files."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._recipe: Recipe = load_recipe(folder or rules_folder() / "ddp")
+
+    @cached_property
+    def _evaluator(self) -> Evaluator:
+        return Evaluator(self._recipe, {})
+
+    def check(self, path: Path, shown: str, data: bytes, settings: Settings, wanted: Wanted = Wanted()) -> Checked:
+        """Return what a file's check says.
+
+        Args:
+            path: the file's real path; nothing is read from or written to it here.
+            shown: how messages name it.
+            data: its bytes.
+        """
+        try:
+            source = Source(path, data, shown)
+            repaired: list[str] = []
+            for _ in range(_ROUNDS if wanted.fixes else 0):
+                text, codes = self._fixed(source, settings, wanted.fixes)
+                if not codes:
+                    break
+                repaired += codes
+                source = Source(path, source.encode(text), shown)
+            findings = self._findings(source, settings, wanted.replacements)
+        except UserError as error:
+            return Checked(problem=error.problems[0])
+        except RecursionError:
+            return Checked(problem=Problem(shown, 1, 1, "RF004", "is nested too deeply to be checked."))
+        return Checked(tuple(findings), None, source.data if source.data != data else None, tuple(repaired))
+
+    def _rules(self, settings: Settings, path: Path) -> list[Rule]:
+        ignored = settings.ignored_in(path)
+        return [
+            rule
+            for rule in self._recipe.rules
+            if any(covers(selector, rule.code, rule.name) for selector in settings.select)
+            and not any(covers(selector, rule.code, rule.name) for selector in ignored)
+        ]
+
+    def _candidates(self, source: Source, settings: Settings) -> tuple[TrainingFile, list[_Candidate]]:
+        """Return what is to be reported of a file: what is found and not silenced, and what silences nothing."""
+        file = TrainingFile(source)
+        rules = self._rules(settings, source.path)
+        ddp = [rule for rule in rules if rule.site != "suppression"]
+        found = [_candidate(source, one, settings) for one in self._evaluator.found(file, ddp)]
+        if file.perforated and any(wrapper.kind for wrapper in file.wrappers):
+            found += [_Candidate(finding) for finding in pattern_findings(source) if _counts(finding, settings, source)]
+        suppressions = find_suppressions(source.text)
+        heard = []
+        for one in found:
+            silencing = [
+                s for s in suppressions if one.finding.line <= s.line <= one.last and s.silences(one.finding.code)
+            ]
+            for suppression in silencing:
+                suppression.used.add(one.finding.code)
+            if not silencing:
+                heard.append(one)
+        enabled = {rule.code for rule in rules}
+        for rule in (rule for rule in rules if rule.site == "suppression"):
+            heard += [_unused(source, rule, settings, *one) for one in unused(suppressions, enabled)]
+        return file, sorted(heard, key=lambda one: (one.finding.line, one.finding.column, one.finding.code))
+
+    def _findings(self, source: Source, settings: Settings, replacements: bool) -> list[Finding]:
+        file, candidates = self._candidates(source, settings)
+        if not replacements:
+            return [one.finding for one in candidates]
+        found = []
+        for one in candidates:
+            changes = one.finding.replacements
+            fix = one.finding.fix
+            if one.edits:
+                try:
+                    changes = tuple(_replacements(source.text, _rewritten(file, one.edits)))
+                except (EngineError, UserError):
+                    fix = ""
+            found.append(replace(one.finding, fix=fix, replacements=changes))
+        return found
+
+    def _fixed(self, source: Source, settings: Settings, kinds: frozenset[str]) -> tuple[str, list[str]]:
+        """Return a file's text after as many fixes as go together, and the codes of what they repair."""
+        file, candidates = self._candidates(source, settings)
+        edits: list[Edit] = []
+        text = source.text
+        codes = []
+        for one in candidates:
+            if one.finding.fix in kinds and one.edits:
+                try:
+                    text = _rewritten(file, [*edits, *one.edits])
+                except (EngineError, UserError):
+                    continue
+                edits += one.edits
+                codes.append(one.finding.code)
+        if not codes:  # comments, whose lines no other fix may have moved
+            for one in reversed(candidates):
+                if one.finding.fix in kinds and one.finding.replacements:
+                    text = _replaced(text, one.finding.replacements)
+                    codes.append(one.finding.code)
+        return text, codes
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A finding before it is known whether a comment silences it.
+
+    Attributes:
+        edits: the changes that repair it.
+        last: the last line of the code that it is about; on each a comment may silence it.
+    """
+
+    finding: Finding
+    edits: tuple[Edit, ...] = ()
+
+    @property
+    def last(self) -> int:
+        return self.finding.end_line
+
+
+def _counts(finding: Finding, settings: Settings, source: Source) -> bool:
+    """Whether the settings want a finding."""
+    chosen = [settings.select, settings.ignored_in(source.path)]
+    wanted, ignored = (any(covers(s, finding.code, finding.name) for s in selectors) for selectors in chosen)
+    return wanted and not ignored
+
+
+def _candidate(source: Source, one: Found, settings: Settings) -> _Candidate:
+    rule = one.rule
+    level = one.level if one.level != rule.level else settings.level(rule.code, rule.name, rule.level)
+    finding = Finding(
+        file=source.shown,
+        **located(source, *source.span(one.place)),
+        code=rule.code,
+        name=rule.name,
+        level=level,
+        message=one.message,
+        fix=rule.fix if one.edits else "",
+    )
+    return _Candidate(finding, one.edits)
+
+
+def _unused(source: Source, rule: Rule, settings: Settings, comment: Suppression, code: str, why: str) -> _Candidate:
+    lines = split_lines(source.text)
+    end = comment.column + len(comment.text)
+    finding = Finding(
+        file=source.shown,
+        line=comment.line,
+        column=comment.column,
+        end_line=comment.line,
+        end_column=end,
+        excerpt=(lines[comment.line - 1],),
+        code=rule.code,
+        name=rule.name,
+        level=settings.level(rule.code, rule.name, rule.level),
+        message=why,
+        fix=rule.fix,
+        replacements=(comment.without(code, lines[comment.line - 1]),),
+    )
+    return _Candidate(finding)
+
+
+def _rewritten(file: TrainingFile, edits: Sequence[Edit]) -> str:
+    """Return a file's text with ``edits`` applied and proven; an import that several ask for comes once."""
+    once = list({(edit.kind, edit.node, edit.text): edit for edit in edits}.values())
+    text = rewrite(file.index, once)
+    prove(file.source, once, text)
+    return text
+
+
+def _replacements(before: str, after: str) -> Iterator[Replacement]:
+    """Yield the lines by which two texts differ."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind != "equal":
+            yield Replacement(a + 1, b, "".join(new[c:d]))
+
+
+def _replaced(text: str, replacements: Sequence[Replacement]) -> str:
+    lines = text.splitlines(keepends=True)
+    for change in reversed(replacements):
+        lines[change.first - 1 : change.last] = [change.text]
+    return "".join(lines)

@@ -1,0 +1,113 @@
+"""What a check says of a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from typing import TypedDict
+
+from retrofit.errors import Problem
+from retrofit.source import Source, split_lines
+
+#: From the mildest to the gravest.
+LEVELS = ("advice", "warning", "error")
+_LONGEST_EXCERPT = 5
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Lines of a file that a fix replaces.
+
+    Attributes:
+        first: the 1-based number of the first line that goes.
+        last: that of the last one; ``first - 1`` where lines only come in before ``first``.
+        text: what stands there then, with its line ends.
+    """
+
+    first: int
+    last: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A place in a file about which a rule has something to say.
+
+    Attributes:
+        file: the file as messages name it.
+        line: 1-based, as are the others; the end is the first place behind it.
+        level: "error", "warning" or "advice".
+        excerpt: the lines of the file that it stands in.
+        fix: "safe" or "unsafe" where it can be repaired, "" where not.
+        replacements: what the fix changes, in the order of the lines.
+    """
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    code: str
+    name: str
+    level: str
+    message: str
+    excerpt: tuple[str, ...] = ()
+    fix: str = ""
+    replacements: tuple[Replacement, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """The place as `file:line:column`."""
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class Located(TypedDict):
+    """The part of a finding that tells its place."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    excerpt: tuple[str, ...]
+
+
+def located(source: Source, first: int, last: int) -> Located:
+    """Return the place of a stretch of a file's text, given by its offsets."""
+    line, column = source.place(first)
+    end_line, end_column = source.place(last)
+    excerpt = tuple(split_lines(source.text)[line - 1 : end_line][:_LONGEST_EXCERPT])
+    return Located(line=line, column=column, end_line=end_line, end_column=end_column, excerpt=excerpt)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The outcome for one file.
+
+    Attributes:
+        findings: in the order of the file.
+        problem: why the file could not be checked, None where it could.
+        fixed: its bytes after the fixes that were asked for, None where they change nothing.
+        repaired: the codes of the findings that the fixes have repaired, one for each.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    problem: Problem | None = None
+    fixed: bytes | None = None
+    repaired: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome for everything that one command checks.
+
+    Attributes:
+        findings: file by file, each in the order of its lines.
+        problems: what could not be checked, and why.
+        files: how many files were looked at.
+        repaired: the codes of the findings that fixes have repaired, one for each.
+    """
+
+    findings: tuple[Finding, ...]
+    problems: tuple[Problem, ...] = ()
+    files: int = 0
+    repaired: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""How one file uses PyTorch's data parallelism: the sites that the rules of `retrofit check` speak of."""

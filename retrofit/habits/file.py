@@ -1,0 +1,150 @@
+"""One file as the rules of `retrofit check` see it: its sites, found when a rule first asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from importlib import import_module
+from typing import cast
+
+import libcst as cst
+
+from retrofit import torch_api
+from retrofit.habits.kinds import KINDS
+from retrofit.habits.ranks import Ranks, ranks_at
+from retrofit.source import Source
+from retrofit.survey.backwards import find_backwards
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
+from retrofit.survey.loops import find_loops
+from retrofit.survey.sites import Backward, EpochLoop, Site, Wrapper
+from retrofit.survey.wrappers import find_wrappers
+
+
+class TrainingFile:
+    """A file that uses data parallelism, seen alone.
+
+    Args:
+        source: the file. What it imports is not followed: a rule speaks only of what the file itself shows.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.index = Index(source)
+        self.flow = Flow(self.index)
+        self._sites: dict[str, Sequence[Site]] = {}
+        self._bindings: dict[tuple[Scope, str], list[Binding]] | None = None
+
+    def sites(self, kind: str) -> Sequence[Site]:
+        """Return the sites of one kind, in the order of the file."""
+        if kind not in self._sites:
+            finder = import_module(f"retrofit.habits.{KINDS[kind]}")
+            found = cast("Sequence[Site]", getattr(finder, f"find_{kind.replace('-', '_')}s")(self))
+            self._sites[kind] = sorted(found, key=lambda site: self.source.span(site.node))
+        return self._sites[kind]
+
+    @cached_property
+    def wrappers(self) -> list[Wrapper]:
+        """Every DistributedDataParallel and DataParallel call."""
+        return find_wrappers(self.index, self.flow)
+
+    @property
+    def ddp(self) -> bool:
+        """Whether the file wraps a model in DistributedDataParallel."""
+        return any(wrapper.kind == "ddp" for wrapper in self.wrappers)
+
+    @cached_property
+    def groups(self) -> list[cst.Call]:
+        """The calls of `init_process_group`."""
+        return self.calls("torch.distributed.init_process_group")
+
+    @cached_property
+    def backwards(self) -> list[Backward]:
+        """The backward passes in loops."""
+        return find_backwards(self.index, self.flow)
+
+    @cached_property
+    def loops(self) -> list[EpochLoop]:
+        """The epoch loops."""
+        return find_loops(self.index, self.flow, self.backwards)
+
+    @cached_property
+    def perforated(self) -> bool:
+        """Whether the file's model grows dendrites."""
+        return any(module.partition(".")[0] == "perforatedai" for _, module in self.index.entry.imports)
+
+    def imports(self, module: str) -> bool:
+        """Whether the file imports a module under a name of its own."""
+        return self.index.entry.imported_as(module) is not None
+
+    def calls(self, *names: str) -> list[cst.Call]:
+        """Return the calls of functions, given by their full names."""
+        return [call for call in self.index.calls if self.index.qualified(call.func) in names]
+
+    def ranks(self, node: cst.CSTNode) -> Ranks:
+        """Return which ranks get to a node: "first", "others", "all" or "unknown"."""
+        return ranks_at(self.index, self.flow, self.index.statement(node))
+
+    def value_of(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """Return the expression that a name stands for where it is given exactly one value, else the node itself."""
+        name = dotted(node)
+        if name is None:
+            return node
+        sources = self.flow.sources(self.flow.variable(name, self.index.scope_of(node)))
+        plain = len(sources) == 1 and sources[0].item is None and sources[0].value is not None
+        value = sources[0].value if plain else None
+        return node if value is None else self.value_of(value) if dotted(value) != name else node
+
+    def wrapper_of(self, node: cst.BaseExpression, seen: frozenset[object] = frozenset()) -> Wrapper | None:
+        """Return the wrapper that is around the value of an expression, None where none is or it cannot be told.
+
+        In a script that wraps only under a condition (`if distributed:`), the value counts as wrapped: rules speak of
+        the run that has several processes. Of several values of a name, the last one before the use counts; a
+        parameter is wrapped where every caller's argument is.
+        """
+        if isinstance(node, cst.Call):
+            made = next((wrapper for wrapper in self.wrappers if wrapper.node is node), None)
+            chained = isinstance(node.func, cst.Attribute) and node.func.attr.value in torch_api.MODULE_METHODS
+            return self.wrapper_of(cast("cst.Attribute", node.func).value, seen) if made is None and chained else made
+        name = dotted(node)
+        if name is None or name.endswith((".module", "._orig_mod")):
+            return None
+        use = self.index.statement(node)
+        variable = self.flow.variable(name, use.scope)
+        if (variable, use.scope) in seen:
+            return None
+        seen |= {(variable, use.scope)}
+        given = self._given(variable)
+        here = [b for b in given if b.statement.scope is use.scope and b.statement.order < use.order]
+        here = [b for b in here if not _exclusive(b.statement, use)]
+        last = here[-1] if here else None
+        if last is None and variable[0] is not use.scope or (last is None and "." in name):
+            last = given[-1] if given else None
+        if last is not None:
+            value = last.value if last.item is None else None
+            return None if value is None else self._wrapping(value, seen)
+        passed = [s for s in self.flow.sources(variable) if s.value is not None]
+        found = [None if s.value is None or s.item is not None else self._wrapping(s.value, seen) for s in passed]
+        return found[0] if found and all(found) else None
+
+    def _wrapping(self, value: cst.BaseExpression, seen: frozenset[object]) -> Wrapper | None:
+        if isinstance(value, cst.IfExp):
+            return self._wrapping(value.body, seen) or self._wrapping(value.orelse, seen)
+        return self.wrapper_of(value, seen)
+
+    def _given(self, variable: tuple[Scope, str]) -> list[Binding]:
+        """Return what a variable is assigned, in the order of the file."""
+        if self._bindings is None:
+            self._bindings = {}
+            for binding in self.index.bindings:
+                owner = self.flow.variable(binding.target, binding.statement.scope)
+                self._bindings.setdefault(owner, []).append(binding)
+        return self._bindings.get(variable, [])
+
+
+def _exclusive(one: Statement, other: Statement) -> bool:
+    """Whether two statements stand in branches of which only one runs."""
+    for a, b in zip(one.path, other.path, strict=False):
+        if a is not b:
+            return a.siblings is not b.siblings
+    return False

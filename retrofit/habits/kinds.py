@@ -1,0 +1,9 @@
+"""The words by which the rules of `retrofit check` name their sites."""
+
+from __future__ import annotations
+
+#: Each kind with the module of this package whose `find` returns its sites.
+KINDS = {
+    "sampler": "loaders",
+    "loader": "loaders",
+}

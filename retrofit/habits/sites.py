@@ -1,0 +1,40 @@
+"""What the sites of `retrofit check` share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from retrofit.habits.file import TrainingFile
+from retrofit.survey.sites import CallSite
+
+
+@dataclass(eq=False, kw_only=True)
+class Call(CallSite):
+    """A call of a known function or class; the anchor "call" is the call itself.
+
+    Attributes:
+        habits: the file that it stands in.
+    """
+
+    habits: TrainingFile
+
+    def __post_init__(self) -> None:
+        self.anchors.setdefault("call", self.node)
+
+    @property
+    def call(self) -> cst.Call:
+        """The call."""
+        assert isinstance(self.node, cst.Call)
+        return self.node
+
+    @property
+    def spread(self) -> bool:
+        """Whether arguments come from a list or mapping, `*args` or `**kwargs`, so that they cannot be told."""
+        return any(arg.star for arg in self.call.args)
+
+    @property
+    def ranks(self) -> str:
+        """Which ranks run it: "first", "others", "all" or "unknown"."""
+        return self.habits.ranks(self.node)

@@ -1,0 +1,63 @@
+"""Every rule of `retrofit check` against its own examples, which are its documentation as well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from retrofit.check.checker import Checker, Wanted
+from retrofit.check.finding import Checked
+from retrofit.check.settings import Settings, known_rules
+from retrofit.rules import Example, Rule, load_recipe
+from retrofit.rules_folder import rules_folder
+
+CHECKER = Checker()
+RULES = [rule for rule in load_recipe(rules_folder() / "ddp").rules]
+BAD = [(rule, example) for rule in RULES for example in rule.examples if example.bad]
+GOOD = [(rule, example) for rule in RULES for example in rule.examples if example.good]
+FIXES = frozenset({"safe", "unsafe"})
+
+
+def checked(text: str, rule: Rule, wanted: Wanted = Wanted()) -> Checked:
+    """Check an example by one rule; what comments silence shows only where the rules that they name count as well."""
+    settings = Settings() if rule.site == "suppression" else Settings(select=(rule.code,))
+    return CHECKER.check(Path("/project/train.py"), "train.py", text.lstrip("\n").encode(), settings, wanted)
+
+
+@pytest.mark.parametrize(("rule", "example"), BAD, ids=[f"{rule.code}-{n}" for n, (rule, _) in enumerate(BAD)])
+def test_bad_examples_are_reported(rule: Rule, example: Example) -> None:
+    outcome = checked(example.bad, rule)
+    assert outcome.problem is None
+    assert {finding.code for finding in outcome.findings} == {rule.code}
+
+
+@pytest.mark.parametrize(("rule", "example"), GOOD, ids=[f"{rule.code}-{n}" for n, (rule, _) in enumerate(GOOD)])
+def test_good_examples_are_silent(rule: Rule, example: Example) -> None:
+    outcome = checked(example.good, rule)
+    assert outcome.problem is None
+    assert outcome.findings == ()
+
+
+@pytest.mark.parametrize(("rule", "example"), BAD, ids=[f"{rule.code}-{n}" for n, (rule, _) in enumerate(BAD)])
+def test_fixes_repair_what_is_reported(rule: Rule, example: Example) -> None:
+    outcome = checked(example.bad, rule, Wanted(FIXES))
+    if not example.fixed:
+        assert outcome.fixed is None
+        return
+    assert outcome.fixed is not None
+    assert outcome.fixed.decode() == example.fixed.lstrip("\n")
+    assert outcome.findings == ()
+    assert checked(example.fixed, rule).findings == ()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_rules_are_complete(rule: Rule) -> None:
+    bad = [example for example in rule.examples if example.bad]
+    good = [example for example in rule.examples if example.good]
+    assert bad
+    assert len(good) >= len(bad)
+    assert rule.level in ("error", "warning", "advice")
+    assert rule.message
+    assert bool(rule.fix) == any(example.fixed for example in bad)
+    assert known_rules()[rule.code] == rule.name
