@@ -347,6 +347,88 @@ def doctor(python: str | None, ranks: int | None, timeout: float, as_json: bool)
 
 
 @main.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--fix", is_flag=True, help="Repair what can be repaired safely. [default: off]")
+@click.option(
+    "--unsafe-fixes",
+    is_flag=True,
+    help="With --fix or --diff: also where it may change what is trained. [default: off]",
+)
+@click.option("--diff", is_flag=True, help="Print the diff of the repairs, and write nothing. [default: off]")
+@click.option(
+    "--select",
+    metavar="RULES",
+    multiple=True,
+    help="Rules that count: codes, their beginnings such as DDP2, names, or ALL, with commas between. [default: ALL]",
+)
+@click.option("--ignore", metavar="RULES", multiple=True, help="Rules that do not count. [default: none]")
+@click.option(
+    "--exclude",
+    metavar="PATTERN",
+    multiple=True,
+    help="Files to pass over in folders, as in .gitignore; may be repeated. [default: none]",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["full", "concise", "json", "sarif", "github", "junit"]),
+    default="full",
+    help="How to print the findings. [default: full]",
+)
+@click.option("--statistics", is_flag=True, help="Print a count for each rule instead. [default: off]")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["advice", "warning", "error"]),
+    default="advice",
+    help="The mildest finding that exit code 1 stands for. [default: advice]",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes that work at a time. [default: one on each CPU]",
+)
+@click.option(
+    "--stdin-filename", metavar="NAME", default="stdin.py", help="What to call the input of `-`. [default: stdin.py]"
+)
+@_guarded
+def check(
+    paths: tuple[str, ...],
+    fix: bool,
+    unsafe_fixes: bool,
+    diff: bool,
+    form: str,
+    statistics: bool,
+    fail_on: str,
+    jobs: int | None,
+    stdin_filename: str,
+    **chosen: tuple[str, ...],
+) -> int:
+    """Say what is wrong with the use of DDP and DataParallel in each PATH.
+
+    A PATH is a file, a folder with all its Python files, or `-` for standard input. In folders, files that .gitignore
+    names are passed over, and so are virtual environments, installed packages, build folders, and PyTorch itself.
+    A comment `# noqa: DDP203` or `# retrofit: ignore[DDP203]` silences a rule in its line.
+
+    Exit codes: 0 nothing found; 1 something found; 2 a file or setting that cannot be read, the others are checked.
+    """
+    from retrofit.check import command
+
+    request = command.Request(
+        paths=paths,
+        fixes=command.fixes(fix or diff, unsafe_fixes),
+        write=fix and not diff,
+        diff=diff,
+        form="statistics" if statistics else form,
+        fail_on=fail_on,
+        jobs=jobs,
+        stdin_name=stdin_filename,
+        **{key: tuple(word for words in given for word in words.split(",")) for key, given in chosen.items()},
+    )
+    return command.check(request)
+
+
+@main.command()
 @_SCRIPT
 @click.option("--force", is_flag=True, help="Undo also where a file was changed since. [default: off]")
 @_guarded

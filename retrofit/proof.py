@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from retrofit.edits import Edit
 from retrofit.errors import EngineError
-from retrofit.source import Source, split_lines
+from retrofit.source import Source
+from retrofit.text import split_lines
 
 
 def prove(source: Source, edits: Sequence[Edit], text: str) -> None:

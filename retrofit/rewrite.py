@@ -12,8 +12,8 @@ import libcst as cst
 
 from retrofit.edits import ORIGINAL, Edit
 from retrofit.errors import EngineError, Problem, UserError
-from retrofit.source import split_lines
 from retrofit.survey.index import File, Index, dotted
+from retrofit.text import split_lines
 
 #: Where a new argument would make a line longer than about this, it goes on a line of its own.
 _LINE_LENGTH = 95

@@ -87,7 +87,7 @@ class Rule:
     """A rule as its TOML file says it.
 
     Attributes:
-        level: how bad it is what `retrofit check` finds: "error", "warning" or "advice"; "" for a rule that is not checked.
+        level: of what `retrofit check` finds by it: "error", "warning" or "advice"; "" where check leaves it out.
         message: what a finding says, as a Jinja2 template.
         at: the site's anchor that a finding points at, "" for the site itself.
         unsure: a condition under which a finding depends on code that cannot be seen, and is advice only.

@@ -5,22 +5,16 @@ from __future__ import annotations
 import bisect
 import codecs
 import os
-import re
-import tokenize
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from io import BytesIO
 from pathlib import Path
 
 import libcst as cst
 from libcst._nodes.internal import CodegenState
 
 from retrofit.errors import Problem, UserError
-
-_TOO_DEEP = "is nested too deeply to be parsed. Nothing was changed."
-_NEWLINE = re.compile(r"\r\n?|\n")
+from retrofit.text import NEWLINE, TOO_DEEP, decode, split_lines, syntax_fault
 
 
 class _PositionState(CodegenState):
@@ -76,20 +70,8 @@ class Source:
         self.data = data
         self.shown = shown
         self.bom = data.startswith(codecs.BOM_UTF8)
-        try:
-            self.encoding = tokenize.detect_encoding(BytesIO(data).readline)[0].replace("utf-8-sig", "utf-8")
-            self.text = data.removeprefix(codecs.BOM_UTF8).decode(self.encoding)
-        except (SyntaxError, UnicodeDecodeError, LookupError) as error:
-            raise UserError(
-                Problem(
-                    shown,
-                    1,
-                    1,
-                    "RF003",
-                    f"cannot be decoded: {error}. Save the file as UTF-8 or declare its encoding.",
-                )
-            ) from None
-        fault = _syntax_fault(self.text, shown)
+        self.text, self.encoding = decode(data, shown)
+        fault = syntax_fault(self.text, shown)
         if fault is not None:
             raise UserError(fault)
         try:
@@ -100,7 +82,7 @@ class Source:
             message = "is Python, but not of a kind that can be parsed here. Nothing was changed."
             raise UserError(Problem(shown, error.raw_line, error.raw_column + 1, "RF004", message)) from None
         except RecursionError:
-            raise UserError(Problem(shown, 1, 1, "RF004", _TOO_DEEP)) from None
+            raise UserError(Problem(shown, 1, 1, "RF004", TOO_DEEP)) from None
         written = "".join(state.tokens)
         if written != self.text:
             raise UserError(
@@ -123,7 +105,7 @@ class Source:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        return [0, *(match.end() for match in _NEWLINE.finditer(self.text))]
+        return [0, *(match.end() for match in NEWLINE.finditer(self.text))]
 
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
         """Return the first and last offset of ``node`` in the text, without its surrounding white space."""
@@ -256,46 +238,7 @@ def read_source(path: Path, shown: str, pending: Mapping[Path, bytes] | None = N
         ) from None
     except OSError as error:
         raise UserError(Problem(shown, 0, 0, "RF001", f"cannot be read: {error.strerror}.")) from None
-    if b"\0" in data:
-        raise UserError(Problem(shown, 0, 0, "RF003", "is not a text file."))
     return Source(real, data, shown)
-
-
-def split_lines(text: str) -> list[str]:
-    """Split text at the line ends that Python knows, unlike `str.splitlines`, which also splits at form feeds."""
-    return _NEWLINE.split(text)
-
-
-def _syntax_fault(text: str, shown: str) -> Problem | None:
-    """Return what Python itself says against a text, None where it compiles.
-
-    It knows the place better than LibCST does, refuses what LibCST lets pass, such as a `return` outside a function,
-    and survives nesting at which LibCST's parser overruns its stack.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(text, shown, "exec", dont_inherit=True)
-    except SyntaxError as error:
-        if "too many nested" in error.msg:
-            return Problem(shown, error.lineno or 1, error.offset or 1, "RF004", _TOO_DEEP)
-        line = error.lineno or 1
-        hint = _python2_hint(text, line)
-        message = f"is not Python 3 that can be parsed here{hint}: {error.msg}. Fix it first; nothing was changed."
-        return Problem(shown, line, error.offset or 1, "RF004", message)
-    except (RecursionError, MemoryError):
-        return Problem(shown, 1, 1, "RF004", _TOO_DEEP)
-    except ValueError as error:
-        return Problem(shown, 1, 1, "RF004", f"cannot be parsed: {error}.")
-    return None
-
-
-def _python2_hint(text: str, line: int) -> str:
-    lines = split_lines(text)
-    shown = lines[line - 1].strip() if 0 < line <= len(lines) else ""
-    if shown.startswith(("print ", "exec ")) or (shown.startswith("except ") and "," in shown):
-        return " (it looks like Python 2)"
-    return ""
 
 
 def _first_difference(left: str, right: str) -> int:

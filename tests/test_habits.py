@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from retrofit.check.checker import Checker, Wanted
-from retrofit.check.finding import Checked
+from retrofit.check.checker import Checker
+from retrofit.check.finding import Checked, Wanted
 from retrofit.check.settings import Settings, known_rules
 from retrofit.rules import Example, Rule, load_recipe
 from retrofit.rules_folder import rules_folder
 
 CHECKER = Checker()
-RULES = [rule for rule in load_recipe(rules_folder() / "ddp").rules]
+RULES = load_recipe(rules_folder() / "ddp").rules
 BAD = [(rule, example) for rule in RULES for example in rule.examples if example.bad]
 GOOD = [(rule, example) for rule in RULES for example in rule.examples if example.good]
 FIXES = frozenset({"safe", "unsafe"})
 
 
-def checked(text: str, rule: Rule, wanted: Wanted = Wanted()) -> Checked:
+def checked(text: str, rule: Rule, fixes: frozenset[str] = frozenset()) -> Checked:
     """Check an example by one rule; what comments silence shows only where the rules that they name count as well."""
     settings = Settings() if rule.site == "suppression" else Settings(select=(rule.code,))
-    return CHECKER.check(Path("/project/train.py"), "train.py", text.lstrip("\n").encode(), settings, wanted)
+    return CHECKER.check(Path("/project/train.py"), "train.py", text.lstrip("\n").encode(), settings, Wanted(fixes))
 
 
 @pytest.mark.parametrize(("rule", "example"), BAD, ids=[f"{rule.code}-{n}" for n, (rule, _) in enumerate(BAD)])
@@ -41,7 +41,7 @@ def test_good_examples_are_silent(rule: Rule, example: Example) -> None:
 
 @pytest.mark.parametrize(("rule", "example"), BAD, ids=[f"{rule.code}-{n}" for n, (rule, _) in enumerate(BAD)])
 def test_fixes_repair_what_is_reported(rule: Rule, example: Example) -> None:
-    outcome = checked(example.bad, rule, Wanted(FIXES))
+    outcome = checked(example.bad, rule, FIXES)
     if not example.fixed:
         assert outcome.fixed is None
         return

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from retrofit.edits import ORIGINAL, Edit
 from retrofit.errors import EngineError, UserError
 from retrofit.rewrite import rewrite
-from retrofit.source import split_lines
+from retrofit.text import split_lines
 from tests.conftest import SCRIPT, swapped
 from tests.helpers import code, edited, index_of, plan_of, rewritten, script
 

@@ -11,7 +11,8 @@ import pytest
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from retrofit.errors import UserError
-from retrofit.source import Source, read_source, split_lines
+from retrofit.source import Source, read_source
+from retrofit.text import split_lines
 from tests.helpers import code, refusal_of, source_of
 
 SAMPLE = code('''

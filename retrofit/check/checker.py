@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from retrofit.check.finding import Checked, Finding, Replacement, located
+from retrofit.check.finding import Checked, Finding, Replacement, Wanted
 from retrofit.check.pattern import pattern_findings
+from retrofit.check.places import located
 from retrofit.check.settings import Settings, covers
 from retrofit.check.suppressions import Suppression, find_suppressions, unused
 from retrofit.edits import Edit
@@ -19,23 +20,12 @@ from retrofit.proof import prove
 from retrofit.rewrite import rewrite
 from retrofit.rules import Evaluator, Found, Recipe, Rule, load_recipe
 from retrofit.rules_folder import rules_folder
-from retrofit.source import Source, split_lines
+from retrofit.source import Source
+from retrofit.text import split_lines
 
 #: A fix may bring another finding about; more rounds than this are a circle.
 _ROUNDS = 10
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What a check shall do besides finding.
-
-    Attributes:
-        fixes: the kinds of fixes to apply, of "safe" and "unsafe".
-        replacements: whether findings say what their fixes change.
-    """
-
-    fixes: frozenset[str] = frozenset()
-    replacements: bool = False
+_FIND_ONLY = Wanted()
 
 
 class Checker:
@@ -48,7 +38,7 @@ class Checker:
     def _evaluator(self) -> Evaluator:
         return Evaluator(self._recipe, {})
 
-    def check(self, path: Path, shown: str, data: bytes, settings: Settings, wanted: Wanted = Wanted()) -> Checked:
+    def check(self, path: Path, shown: str, data: bytes, settings: Settings, wanted: Wanted = _FIND_ONLY) -> Checked:
         """Return what a file's check says.
 
         Args:

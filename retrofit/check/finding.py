@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from typing import TypedDict
-
 from retrofit.errors import Problem
-from retrofit.source import Source, split_lines
 
 #: From the mildest to the gravest.
 LEVELS = ("advice", "warning", "error")
-_LONGEST_EXCERPT = 5
 
 
 @dataclass(frozen=True)
@@ -61,24 +57,6 @@ class Finding:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-class Located(TypedDict):
-    """The part of a finding that tells its place."""
-
-    line: int
-    column: int
-    end_line: int
-    end_column: int
-    excerpt: tuple[str, ...]
-
-
-def located(source: Source, first: int, last: int) -> Located:
-    """Return the place of a stretch of a file's text, given by its offsets."""
-    line, column = source.place(first)
-    end_line, end_column = source.place(last)
-    excerpt = tuple(split_lines(source.text)[line - 1 : end_line][:_LONGEST_EXCERPT])
-    return Located(line=line, column=column, end_line=end_line, end_column=end_column, excerpt=excerpt)
-
-
 @dataclass(frozen=True)
 class Checked:
     """The outcome for one file.
@@ -111,3 +89,16 @@ class Report:
     problems: tuple[Problem, ...] = ()
     files: int = 0
     repaired: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a check shall do besides finding.
+
+    Attributes:
+        fixes: the kinds of fixes to apply, of "safe" and "unsafe".
+        replacements: whether findings say what their fixes change.
+    """
+
+    fixes: frozenset[str] = frozenset()
+    replacements: bool = False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from retrofit.check.finding import Finding, located
+from retrofit.check.finding import Finding
+from retrofit.check.places import located
 from retrofit.errors import EngineError, UserError
 from retrofit.options import Options
 from retrofit.plan import Company, make_plan
@@ -21,8 +22,8 @@ def _recipe() -> Recipe:
 def pattern_findings(source: Source) -> list[Finding]:
     """Return what the recipe would still change in a script that it was applied to, by `retrofit apply` or by hand.
 
-    Only rules with a level are spoken of; the others' changes follow from theirs. A script that starts no dendrites itself is
-    none of its business, nor is what a question keeps it from judging.
+    Only rules with a level are spoken of; the others' changes follow from theirs. Modules without `perforate_model` are
+    passed over, and so is what a question keeps the recipe from judging.
     """
     recipe = _recipe()
     if "perforate_model(" not in source.text:
@@ -38,7 +39,7 @@ def pattern_findings(source: Source) -> list[Finding]:
     found: dict[tuple[str, int], Finding] = {}
     for edit in plan.edits if not plan.questions else ():
         mine = index.source.file(edit.node)
-        if edit.code not in rules or mine.path != source.path:
+        if edit.kind == "add-import" or edit.code not in rules or mine.path != source.path:
             continue
         rule = rules[edit.code]
         place = located(mine, *mine.span(edit.node))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from retrofit.check.finding import Replacement
 from retrofit.check.settings import known_rules
-from retrofit.source import split_lines
+from retrofit.text import split_lines
 
 _NOQA = re.compile(r"#\s*noqa(?!\w)(?:\s*:\s*(?P<codes>[A-Za-z]+\d+(?:[,\s]+[A-Za-z]+\d+)*))?", re.IGNORECASE)
 _IGNORE = re.compile(r"#\s*retrofit:\s*ignore(?!-?\w)(?:\[(?P<codes>[^\]]*)\])?", re.IGNORECASE)

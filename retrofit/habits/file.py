@@ -36,12 +36,24 @@ class TrainingFile:
         self._bindings: dict[tuple[Scope, str], list[Binding]] | None = None
 
     def sites(self, kind: str) -> Sequence[Site]:
-        """Return the sites of one kind, in the order of the file."""
-        if kind not in self._sites:
+        """Return the sites of one kind, in the order of the file.
+
+        Args:
+            kind: one of KINDS, or `call:NAME` for every call of a function whose full name ends with NAME.
+        """
+        if kind not in self._sites and kind.startswith("call:"):
+            self._sites[kind] = self._named(kind.removeprefix("call:"))
+        elif kind not in self._sites:
             finder = import_module(f"retrofit.habits.{KINDS[kind]}")
             found = cast("Sequence[Site]", getattr(finder, f"find_{kind.replace('-', '_')}s")(self))
             self._sites[kind] = sorted(found, key=lambda site: self.source.span(site.node))
         return self._sites[kind]
+
+    def _named(self, name: str) -> Sequence[Site]:
+        from retrofit.habits.sites import Call
+
+        calls = [call for call in self.index.calls if f".{self.index.qualified(call.func)}".endswith(f".{name}")]
+        return [Call(node=call, index=self.index, habits=self) for call in calls]
 
     @cached_property
     def wrappers(self) -> list[Wrapper]:
@@ -118,7 +130,7 @@ class TrainingFile:
         here = [b for b in given if b.statement.scope is use.scope and b.statement.order < use.order]
         here = [b for b in here if not _exclusive(b.statement, use)]
         last = here[-1] if here else None
-        if last is None and variable[0] is not use.scope or (last is None and "." in name):
+        if last is None and (variable[0] is not use.scope or "." in name):
             last = given[-1] if given else None
         if last is not None:
             value = last.value if last.item is None else None

@@ -139,9 +139,9 @@ def ranks_at(index: Index, flow: Flow, statement: Statement, seen: frozenset[Sco
         return "all"
     if scope.kind != "function" or scope in seen:
         return "unknown"
-    if isinstance(scope.node, cst.FunctionDef):
-        if any(_ONLY_FIRST.search(index.source.code(one.decorator)) for one in scope.node.decorators):
-            return "first"
+    decorators = scope.node.decorators if isinstance(scope.node, cst.FunctionDef) else ()
+    if any(_ONLY_FIRST.search(index.source.code(one.decorator)) for one in decorators):
+        return "first"
     ways = {ranks_at(index, flow, index.statement(call), seen | {scope}) for call in flow.callers(scope)}
     return ways.pop() if len(ways) == 1 else ("unknown" if not ways or "unknown" in ways else "all")
 

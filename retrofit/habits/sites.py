@@ -38,3 +38,18 @@ class Call(CallSite):
     def ranks(self) -> str:
         """Which ranks run it: "first", "others", "all" or "unknown"."""
         return self.habits.ranks(self.node)
+
+    def on_result_of(self, name: str, item: int | None = None) -> bool:
+        """Whether it is a method called on what a function returns.
+
+        Args:
+            name: the end of the function's full name.
+            item: the position in a tuple that it returns, None for the whole.
+        """
+        if not isinstance(self.call.func, cst.Attribute):
+            return False
+        made = self.habits.flow.origins(self.call.func.value, self.scope)
+        return any(
+            isinstance(one.node, cst.Call) and one.item == item and self.index.qualified(one.node.func).endswith(name)
+            for one in made
+        )

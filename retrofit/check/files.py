@@ -1,0 +1,126 @@
+"""Which files a check reads: those given, those of the folders given, and of these only what may be of interest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+#: Folders that hold no code of the project's own. A folder that is given itself is checked whatever its name.
+EXCLUDED = frozenset(
+    {
+        ".eggs", ".git", ".hg", ".mypy_cache", ".nox", ".pytest_cache", ".ruff_cache", ".svn", ".tox", ".venv",
+        "__pycache__", "__pypackages__", "build", "dist", "node_modules", "site-packages", "venv",
+    }
+)  # fmt: skip
+
+#: Without one of these a file has nothing that a rule speaks of.
+_WORDS = (
+    b"DataParallel",
+    b"torch.distributed",
+    b"init_process_group",
+    b"DistributedSampler",
+    b"local_rank",
+    b"local-rank",
+    b"fairscale",
+    b"perforate_model",
+    b"retrofit: ignore",
+)
+
+
+def relevant(data: bytes) -> bool:
+    """Whether a file's bytes may hold anything that a rule speaks of."""
+    return b"torch" in data and any(word in data for word in _WORDS)
+
+
+@dataclass(frozen=True)
+class _Ignores:
+    """The patterns of one .gitignore.
+
+    Attributes:
+        folder: where it stands, with a slash at the end; patterns are relative to it.
+    """
+
+    folder: str
+    patterns: GitIgnoreSpec
+
+
+def python_files(folder: str, excluded: Sequence[str] = (), base: str = "") -> Iterator[str]:
+    """Yield the Python files below a folder in the order of their names.
+
+    Files that .gitignore names are passed over, those of the Git repository around the folder included, and so are
+    virtual environments and PyTorch's own package, whose code the rules are about. Links to folders are not followed.
+
+    Args:
+        folder: the folder as the user gave it; the files' paths begin with it.
+        excluded: further patterns, as in .gitignore.
+        base: the folder that they are relative to, "" for the working folder.
+    """
+    top = os.path.realpath(folder)
+    ignores = _ignores_above(top)
+    if excluded:
+        ignores = [_patterns(os.path.realpath(base or "."), excluded), *ignores]
+    yield from _walk(folder, top, ignores)
+
+
+def _walk(shown: str, real: str, ignores: list[_Ignores]) -> Iterator[str]:
+    try:
+        entries = sorted(os.scandir(shown or "."), key=lambda entry: entry.name)
+    except OSError:
+        return
+    names = {entry.name for entry in entries}
+    if ".gitignore" in names:
+        ignores = [*ignores, *_read(real)]
+    for entry in entries:
+        path = f"{real}/{entry.name}"
+        if entry.name.endswith(".py"):
+            if entry.is_file() and not (ignores and _ignored(path, ignores)):
+                yield entry.path
+        elif entry.is_dir(follow_symlinks=False) and entry.name not in EXCLUDED:
+            if (ignores and _ignored(path + "/", ignores)) or _foreign(path, entry.name):
+                continue
+            yield from _walk(entry.path, path, ignores)
+
+
+def _foreign(path: str, name: str) -> bool:
+    """Whether a folder is a virtual environment, or PyTorch's own package."""
+    if name == "torch":
+        return os.path.isfile(f"{path}/nn/parallel/distributed.py")
+    return os.path.isfile(f"{path}/pyvenv.cfg")
+
+
+def _ignored(path: str, ignores: list[_Ignores]) -> bool:
+    """Whether .gitignore files name a path; the one nearest to it counts."""
+    for one in reversed(ignores):
+        if path.startswith(one.folder):
+            told = one.patterns.check_file(path[len(one.folder) :]).include
+            if told is not None:
+                return told
+    return False
+
+
+def _ignores_above(folder: str) -> list[_Ignores]:
+    """Return the .gitignore files of the repository around a folder, none where they name the folder itself."""
+    parents = [folder, *map(str, Path(folder).parents)]
+    root = next((n for n, parent in enumerate(parents) if os.path.exists(f"{parent}/.git")), 0)
+    found = [ignores for parent in reversed(parents[1 : root + 1]) for ignores in _read(parent)]
+    return [] if found and _ignored(folder + "/", found) else found
+
+
+def _read(folder: str) -> list[_Ignores]:
+    try:
+        with open(f"{folder}/.gitignore", encoding="utf-8", errors="replace") as stream:
+            return [_patterns(folder, stream)]
+    except OSError:
+        return []
+
+
+def _patterns(folder: str, lines: Sequence[str] | Iterator[str]) -> _Ignores:
+    from pathspec import GitIgnoreSpec
+
+    return _Ignores(folder.rstrip("/") + "/", GitIgnoreSpec.from_lines(lines))

@@ -1,0 +1,183 @@
+"""Check many files, several at a time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from retrofit.check.files import python_files, relevant
+from retrofit.check.finding import Checked, Report, Wanted
+from retrofit.check.settings import Settings, load_settings
+from retrofit.errors import Problem, UserError
+from retrofit.text import decode, syntax_fault
+
+if TYPE_CHECKING:
+    from retrofit.check.checker import Checker
+
+#: From so many files on it pays to read them in several processes, and from so many relevant ones to check them so.
+_MANY, _SEVERAL = 2000, 4
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run over files comes to.
+
+    Attributes:
+        fixed: the files that fixes change, with their bytes before and after.
+    """
+
+    report: Report
+    fixed: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What is said of one file.
+
+    Attributes:
+        faults: what is wrong with its project's settings.
+    """
+
+    path: str
+    checked: Checked
+    data: bytes = b""
+    faults: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True)
+class Work:
+    """What to do with each file.
+
+    Attributes:
+        chosen: the command line's settings, on top of each project's.
+        wanted: what else than finding.
+    """
+
+    chosen: Settings
+    wanted: Wanted
+
+
+def run(
+    paths: Sequence[str],
+    work: Work,
+    jobs: int,
+    given: tuple[str, bytes] | None = None,
+    progress: Callable[[int, int], None] = lambda done, all: None,
+) -> Result:
+    """Check files and folders.
+
+    Args:
+        paths: as the user gave them.
+        jobs: how many processes may work at a time.
+        given: a file that comes from elsewhere, as its name and bytes.
+        progress: is told how many of how many relevant files are checked.
+    """
+    problems: list[Problem] = []
+    files = list(dict.fromkeys(_listed(paths, work.chosen, problems)))
+    waiting: list[str] = []
+    for candidate in map_many(partial(_candidate, frozenset(paths)), files, jobs, _MANY, 200):
+        if isinstance(candidate, Problem):
+            problems.append(candidate)
+        elif candidate is not None:
+            waiting.append(candidate)
+    outcomes: list[_Outcome] = []
+    for outcome in map_many(partial(_check, work), waiting, jobs, _SEVERAL, 1):
+        outcomes.append(outcome)
+        progress(len(outcomes), len(waiting))
+    if given is not None:
+        outcomes.append(_check_bytes(work, *given))
+    for outcome in outcomes:
+        problems += [*outcome.faults, *([outcome.checked.problem] if outcome.checked.problem else [])]
+    report = Report(
+        findings=tuple(finding for outcome in outcomes for finding in outcome.checked.findings),
+        problems=tuple(dict.fromkeys(problems)),
+        files=len(files) + (given is not None),
+        repaired=tuple(code for outcome in outcomes for code in outcome.checked.repaired),
+    )
+    return Result(report, {o.path: (o.data, o.checked.fixed) for o in outcomes if o.checked.fixed is not None})
+
+
+def _listed(paths: Sequence[str], chosen: Settings, problems: list[Problem]) -> Iterator[str]:
+    for path in paths:
+        if os.path.isdir(path):
+            settings, _ = load_settings(Path(os.path.realpath(path)), chosen)
+            yield from python_files(path, settings.exclude, str(settings.folder))
+        elif os.path.lexists(path):
+            yield path
+        else:
+            problems.append(Problem(path, 0, 0, "RF001", "no such file or folder."))
+
+
+def _candidate(given: frozenset[str], path: str) -> str | Problem | None:
+    """Return a file that may be of interest, None for any other, and what keeps it from being checked.
+
+    Of a file that was given itself it is said also where nobody would look further that Python cannot read it.
+    """
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read()
+        if relevant(data):
+            return path
+        if path in given:
+            return syntax_fault(decode(data, path)[0], path)
+    except OSError as error:
+        return Problem(path, 0, 0, "RF001", f"cannot be read: {error.strerror}.")
+    except UserError as error:
+        return error.problems[0]
+    return None
+
+
+def _check(work: Work, path: str) -> _Outcome:
+    try:
+        return _check_bytes(work, path, Path(path).read_bytes())
+    except OSError as error:
+        return _Outcome(path, Checked(problem=Problem(path, 0, 0, "RF001", f"cannot be read: {error.strerror}.")))
+
+
+def _check_bytes(work: Work, shown: str, data: bytes) -> _Outcome:
+    """Check one file's bytes by the settings of the project that its name is in."""
+    real = os.path.realpath(shown)
+    settings, faults = _settings(os.path.dirname(real), work.chosen)
+    checked = _checker().check(Path(real), shown, data, settings, work.wanted)
+    return _Outcome(shown, checked, data, tuple(faults))
+
+
+@cache
+def _settings(folder: str, chosen: Settings) -> tuple[Settings, list[Problem]]:
+    return load_settings(Path(folder), chosen)
+
+
+@cache
+def _checker() -> Checker:
+    from retrofit.check.checker import Checker
+
+    return Checker()
+
+
+def map_many(
+    function: Callable[[_In], _Out], inputs: Sequence[_In], jobs: int, several: int, chunk: int
+) -> Iterator[_Out]:
+    """Yield what ``function`` returns for each input, in their order.
+
+    Args:
+        jobs: how many processes may work at a time.
+        several: the number of inputs from which on it pays to start processes.
+        chunk: how many inputs a process takes at a time.
+    """
+    jobs = min(jobs, len(inputs))
+    if jobs < 2 or len(inputs) < several:
+        yield from map(function, inputs)
+        return
+    # fork starts fast, and there are no threads yet that it could hurt.
+    method = "fork" if "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin" else None
+    with multiprocessing.get_context(method).Pool(jobs) as pool:
+        yield from pool.imap(function, inputs, chunk)
