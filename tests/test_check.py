@@ -181,7 +181,8 @@ def test_suppressed_on_any_line_of_the_call(project: Path) -> None:
 def test_folders_leave_out_what_is_not_the_project_s(project: Path) -> None:
     names = [
         "kept.py", "pkg/kept.py", "pkg/secret/left.py", "out/left.py", "keep.out/kept.py", "build/left.py",
-        "env/left.py", "env/pyvenv.cfg", "site-packages/left.py", "torch/left.py", "torch/nn/parallel/distributed.py", "nb/readme.txt",
+        "env/left.py", "env/pyvenv.cfg", "site-packages/left.py", "torch/left.py", "torch/nn/parallel/distributed.py",
+        "nb/readme.txt",
     ]  # fmt: skip
     for name in names:
         (project / name).parent.mkdir(parents=True, exist_ok=True)
