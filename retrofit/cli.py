@@ -459,7 +459,7 @@ def rule(code: str | None, rules: Path | None) -> int:
 
     recipe = _recipe(rules)
     if code is None:
-        click.echo(report.rule_list(recipe))
+        click.echo(report.rule_list(recipe.rules))
         return OK
     for known in recipe.rules:
         if code.lower() in (known.code.lower(), known.name):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from retrofit.plan import NewFile, Plan
-from retrofit.rules import Recipe, Rule
+from retrofit.rules import Rule
 from retrofit.survey.sites import Script, Site
 
 
@@ -123,27 +124,64 @@ def _value(value: object) -> str:
     return str(value)
 
 
-def rule_list(recipe: Recipe) -> str:
-    """Return one line a rule."""
-    width = max(len(rule.name) for rule in recipe.rules)
-    return "\n".join(f"{rule.code}  {rule.name:<{width}}  {rule.title}" for rule in recipe.rules)
+def rule_list(rules: Iterable[Rule]) -> str:
+    """Return one line a rule, with the level of what `retrofit check` reports."""
+    rows = [(rule.code, rule.name, rule.level, rule.title) for rule in rules]
+    widths = [max((len(row[n]) for row in rows), default=0) for n in (1, 2)]
+    return "\n".join(f"{code}  {name:<{widths[0]}}  {level:<{widths[1]}}  {title}" for code, name, level, title in rows)
 
 
 def rule_text(rule: Rule) -> str:
-    """Explain a rule: what, why, the code that it writes, what it may ask, and where it comes from."""
-    parts = [f"{rule.code} {rule.name}: {rule.title}.", _paragraph(rule.why)]
-    for change in rule.changes:
+    """Explain a rule: what, why, the code that it writes or examples, what it may ask, and where it comes from."""
+    return "\n\n".join(
+        "\n".join(f"    {line}".rstrip() for line in text.split("\n")) if is_code else text
+        for is_code, text in [(False, f"{rule.code} {rule.name}: {rule.title}."), *_explained(rule)]
+    )
+
+
+def rule_markdown(rule: Rule) -> str:
+    """Explain a rule as `rule_text` does, in Markdown and without its title."""
+    return "\n\n".join(f"```python\n{text}\n```" if is_code else text for is_code, text in _explained(rule))
+
+
+def _explained(rule: Rule) -> Iterator[tuple[bool, str]]:
+    """Yield the parts of a rule's explanation, each with whether it is code."""
+    if rule.level:
+        yield False, _counts(rule)
+    yield False, _paragraph(rule.why)
+    for change in () if rule.examples else rule.changes:
         what = change.kind.replace("-{{ site.side }}", " at the place where the model is built")
-        condition = "" if change.when == "true" else f", when {change.when}"
-        parts.append(f"{what}{condition}")
+        yield False, f"{what}{_when(change.when)}"
         if change.template.strip():
-            parts.append("\n".join("    " + line for line in change.template.strip("\n").split("\n")))
+            yield True, change.template.strip("\n")
     for title, remarks in (("asks", rule.asks), ("notes", rule.notes)):
         for remark in remarks:
-            condition = "" if remark.when == "true" else f", when {' '.join(remark.when.split())}"
-            parts.append(f"{title}{condition}:\n    {' '.join(remark.message.split())}")
-    parts.append(f"Source: {rule.source}")
-    return "\n\n".join(parts)
+            yield False, f"{title}{_when(remark.when)}:\n    {' '.join(remark.message.split())}"
+    for example in rule.examples:
+        for title, code in (("Reported", example.bad), ("Fixed", example.fixed), ("Not reported", example.good)):
+            if code:
+                yield False, f"{title}:"
+                yield True, code.strip("\n")
+    if rule.level:
+        line = f"`# retrofit: ignore[{rule.code}]` or `# noqa: {rule.code}`"
+        project = f'`ignore = ["{rule.code}"]` under `[tool.retrofit]` in pyproject.toml'
+        yield False, _paragraph(f"To silence it, end the line with {line}; in a whole project, set {project}.")
+    yield False, f"Source: {rule.source}"
+
+
+def _counts(rule: Rule) -> str:
+    level = f"Level: {rule.level}"
+    if rule.unsure != "false" and rule.level != "advice":
+        level += ", advice where it depends on code that the file does not show"
+    fixes = {
+        "safe": "safe, `retrofit check --fix` applies it",
+        "unsafe": "unsafe, `retrofit check --unsafe-fixes` applies it",
+    }
+    return f"{level}. Fix: {fixes.get(rule.fix, 'none')}."
+
+
+def _when(condition: str) -> str:
+    return "" if condition == "true" else f", when {' '.join(condition.split())}"
 
 
 def _paragraph(text: str) -> str:

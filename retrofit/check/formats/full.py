@@ -1,0 +1,90 @@
+"""`--format full`: each finding with its source, for people."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping
+
+from retrofit.check.finding import LEVELS, Finding, Report
+from retrofit.check.formats.concise import line
+from retrofit.check.formats.text import counted, listed, visible, width
+from retrofit.rules import Rule
+
+_TAB = 4
+#: A longer line, such as one of data, is cut around what is underlined.
+_WIDEST = 160
+_OPTIONS = {"safe": "--fix", "unsafe": "--unsafe-fixes"}
+
+
+def render(report: Report, rules: Mapping[str, Rule]) -> str:
+    """Return every finding with the lines that it is about, then the summary."""
+    return "\n\n".join([*(_finding(finding) for finding in report.findings), summary(report)])
+
+
+def summary(report: Report) -> str:
+    """Return how much was found and repaired, and how much more can be."""
+    levels = Counter(finding.level for finding in report.findings)
+    fixes = Counter(finding.fix for finding in report.findings if finding.fix)
+    sentences = []
+    if report.repaired:
+        codes = [f"{number} {code}" for code, number in sorted(Counter(report.repaired).items())]
+        sentences.append(f"Repaired {counted(len(report.repaired), 'finding')}: {listed(codes)}.")
+    nouns = {"advice": ("piece of advice", "pieces of advice")}
+    found = [counted(levels[level], *nouns.get(level, (level,))) for level in reversed(LEVELS) if levels[level]]
+    if found:
+        sentences.append(f"Found {listed(found)} in {counted(report.files, 'file')}.")
+    elif report.files:
+        sentences.append(f"Nothing found in {counted(report.files, 'file')}.")
+    else:
+        sentences.append("There was no Python file to check.")
+    if fixes:
+        ways = [f"`{option}` repairs {fixes[kind]}" for kind, option in _OPTIONS.items() if fixes[kind]]
+        sentences.append(f"{listed(ways)}.")
+    if report.problems:
+        sentences.append(f"{counted(len(report.problems), 'problem')}: not everything was checked.")
+    return " ".join(sentences)
+
+
+def _finding(finding: Finding) -> str:
+    margin = " " * len(str(finding.line + len(finding.excerpt) - 1))
+    lines = [line(finding), *_excerpt(finding, margin)]
+    lines.append(f"{margin} = rule: {finding.name}; `retrofit rule {finding.code}` explains it")
+    if finding.fix:
+        lines.append(f"{margin} = fix: {finding.fix}, `{_OPTIONS[finding.fix]}` applies it")
+    return "\n".join(lines)
+
+
+def _excerpt(finding: Finding, margin: str) -> list[str]:
+    """Return the lines that a finding is about, each with carets below the part that is meant."""
+    lines = [f"{margin} |"] if finding.excerpt else []
+    for number, text in enumerate(finding.excerpt, finding.line):
+        first = finding.column - 1 if number == finding.line else len(text) - len(text.lstrip())
+        last = finding.end_column - 1 if number == finding.end_line else len(text.rstrip())
+        if number > finding.line and number == finding.end_line and not text[:last].strip():
+            return lines  # it ends with the line end before
+        shown, carets = _underlined(text, first, max(last, first + (number == finding.line)))
+        lines.append(f"{number:>{len(margin)}} | {shown}".rstrip())
+        if carets:
+            lines.append(f"{margin} | {carets}")
+    if finding.excerpt and finding.line + len(finding.excerpt) <= finding.end_line:
+        lines.append(f"{margin} | ...")
+    return lines
+
+
+def _underlined(text: str, first: int, last: int) -> tuple[str, str]:
+    """Return a line as it is shown, and the carets below the characters from ``first`` up to ``last``."""
+    pieces: list[str] = []
+    places = [0]
+    for character in text:
+        piece = " " * (_TAB - places[-1] % _TAB) if character == "\t" else visible(character)
+        pieces.append(piece)
+        places.append(places[-1] + sum(map(width, piece)))
+    left = 0 if places[last] <= _WIDEST else first
+    right = bisect_right(places, places[left] + _WIDEST) - 1
+    before, after = "…" * (left > 0), "…" * (right < len(pieces))
+    shown = before + "".join(pieces[left:right]) + after
+    if last <= first:
+        return shown, ""
+    indent = len(before) + places[first] - places[left]
+    return shown, " " * indent + "^" * max(1, places[min(last, right)] - places[first])
