@@ -175,7 +175,7 @@ def _counts(rule: Rule) -> str:
         level += ", advice where it depends on code that the file does not show"
     fixes = {
         "safe": "safe, `retrofit check --fix` applies it",
-        "unsafe": "unsafe, `retrofit check --unsafe-fixes` applies it",
+        "unsafe": "unsafe, `retrofit check --fix --unsafe-fixes` applies it",
     }
     return f"{level}. Fix: {fixes.get(rule.fix, 'none')}."
 

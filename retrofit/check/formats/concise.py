@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from retrofit.check.finding import Finding, Report
 from retrofit.check.formats.text import visible
-from retrofit.rules import Rule
 
 
-def render(report: Report, rules: Mapping[str, Rule]) -> str:
+def render(report: Report) -> str:
     """Return `file:line:col: CODE level message` for each finding."""
     return "\n".join(line(finding) for finding in report.findings)
 

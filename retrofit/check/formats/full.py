@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
 
 from retrofit.check.finding import LEVELS, Finding, Report
 from retrofit.check.formats.concise import line
 from retrofit.check.formats.text import counted, listed, visible, width
-from retrofit.rules import Rule
 
 _TAB = 4
 #: A longer line, such as one of data, is cut around what is underlined.
 _WIDEST = 160
-_OPTIONS = {"safe": "--fix", "unsafe": "--unsafe-fixes"}
+_OPTIONS = {"safe": "--fix", "unsafe": "--fix --unsafe-fixes"}
 
 
-def render(report: Report, rules: Mapping[str, Rule]) -> str:
+def render(report: Report) -> str:
     """Return every finding with the lines that it is about, then the summary."""
     return "\n\n".join([*(_finding(finding) for finding in report.findings), summary(report)])
 
@@ -39,8 +37,9 @@ def summary(report: Report) -> str:
     else:
         sentences.append("There was no Python file to check.")
     if fixes:
-        ways = [f"`{option}` repairs {fixes[kind]}" for kind, option in _OPTIONS.items() if fixes[kind]]
-        sentences.append(f"{listed(ways)}.")
+        sentences.append(
+            f"{listed([f'`{option}` repairs {fixes[kind]}' for kind, option in _OPTIONS.items() if fixes[kind]])}."
+        )
     if report.problems:
         sentences.append(f"{counted(len(report.problems), 'problem')}: not everything was checked.")
     return " ".join(sentences)

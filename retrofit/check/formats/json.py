@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict
 
 from retrofit import __version__
 from retrofit.check.finding import LEVELS, Finding, Report
-from retrofit.rules import Rule
 
 #: Goes up when a key is renamed, taken away or given another meaning, not when one is added.
 VERSION = 1
 
 
-def render(report: Report, rules: Mapping[str, Rule]) -> str:
+def render(report: Report) -> str:
     """Return one object.
 
     Its keys:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from retrofit.check.finding import Report
 from retrofit.check.formats.full import summary
-from retrofit.rules import Rule
 
 #: What XML 1.0 cannot hold, not even escaped, and the other control characters.
 _REFUSED = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render(report: Report, rules: Mapping[str, Rule]) -> str:
+def render(report: Report) -> str:
     """Return an XML document, of ASCII characters alone so that it is what it says in whatever encoding it is written.
 
     A check that found nothing is one test that passes, as CI servers take a report without tests for a mistake.

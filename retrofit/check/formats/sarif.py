@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import PurePath
 from urllib.parse import quote
 
@@ -14,7 +13,8 @@ from retrofit import __version__
 from retrofit.check.finding import Finding, Replacement, Report
 from retrofit.errors import Problem
 from retrofit.report import rule_markdown, rule_text
-from retrofit.rules import Rule
+from retrofit.rules import Rule, load_recipe
+from retrofit.rules_folder import rules_folder
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "advice": "note"}
@@ -22,26 +22,25 @@ _LEVELS = {"error": "error", "warning": "warning", "advice": "note"}
 _SEVERITIES = {"error": "error", "warning": "warning", "advice": "recommendation"}
 
 
-def render(report: Report, rules: Mapping[str, Rule]) -> str:
+def render(report: Report) -> str:
     """Return a SARIF log of one run; paths in it are relative to the folder of the check, ``%SRCROOT%``."""
-    names = {finding.code: finding.name for finding in report.findings}
-    described = {code: _described(rule) for code, rule in rules.items() if rule.level or code in names}
-    described |= {code: {"id": code, "name": name} for code, name in names.items() if code not in described}
-    descriptors = [described[code] for code in sorted(described)]
-    numbers = {code: number for number, code in enumerate(sorted(described))}
+    rules = sorted((rule for rule in _rules() if rule.level), key=lambda rule: rule.code)
+    numbers = {rule.code: number for number, rule in enumerate(rules)}
     seen: Counter[str] = Counter()
     results = []
     for finding in report.findings:
-        identity = "\0".join([finding.code, finding.file, *(text.strip() for text in finding.excerpt)])
+        identity = "\0".join(
+            [finding.code, _location(finding.file)["uri"], *(text.strip() for text in finding.excerpt)]
+        )
         seen[identity] += 1
-        fingerprint = hashlib.sha256(f"{identity}\0{seen[identity]}".encode(errors="surrogateescape")).hexdigest()
+        fingerprint = hashlib.sha256(f"{identity}\0{seen[identity]}".encode()).hexdigest()
         results.append(_result(finding, numbers[finding.code], fingerprint))
     invocation = {
         "executionSuccessful": not report.problems,
         "toolExecutionNotifications": [_notification(problem) for problem in report.problems],
     }
     run = {
-        "tool": {"driver": {"name": "retrofit", "version": __version__, "rules": descriptors}},
+        "tool": {"driver": {"name": "retrofit", "version": __version__, "rules": [_described(rule) for rule in rules]}},
         "invocations": [invocation],
         "columnKind": "unicodeCodePoints",
         "results": results,
@@ -49,16 +48,19 @@ def render(report: Report, rules: Mapping[str, Rule]) -> str:
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
 
+def _rules() -> list[Rule]:
+    return [rule for name in ("ddp", "perforatedai") for rule in load_recipe(rules_folder() / name).rules]
+
+
 def _described(rule: Rule) -> dict[str, object]:
-    level = rule.level or "warning"
     return {
         "id": rule.code,
         "name": rule.name,
         "shortDescription": {"text": f"{rule.title}."},
         "fullDescription": {"text": " ".join(rule.why.split())},
         "help": {"text": rule_text(rule), "markdown": rule_markdown(rule)},
-        "defaultConfiguration": {"level": _LEVELS[level]},
-        "properties": {"tags": ["pytorch", "distributed"], "problem.severity": _SEVERITIES[level]},
+        "defaultConfiguration": {"level": _LEVELS[rule.level]},
+        "properties": {"tags": ["pytorch", "distributed"], "problem.severity": _SEVERITIES[rule.level]},
     }
 
 

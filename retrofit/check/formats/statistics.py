@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 
 from retrofit.check.finding import LEVELS, Report
 from retrofit.check.formats.full import summary
-from retrofit.rules import Rule
 
 
-def render(report: Report, rules: Mapping[str, Rule]) -> str:
+def render(report: Report) -> str:
     """Return a line for each code and level, the most frequent first, then the summary."""
     found = Counter((finding.code, finding.level, finding.name) for finding in report.findings)
     fixable = Counter((finding.code, finding.level, finding.name) for finding in report.findings if finding.fix)
