@@ -39,6 +39,13 @@ def split_lines(text: str) -> list[str]:
     return NEWLINE.split(text)
 
 
+def whole_lines(text: str) -> list[str]:
+    """Split text as `split_lines` does, each line with its end; no empty one comes after the last end."""
+    ends = [match.end() for match in NEWLINE.finditer(text)]
+    lines = [text[first:last] for first, last in zip([0, *ends], [*ends, len(text)], strict=True)]
+    return lines if lines[-1] else lines[:-1]
+
+
 def syntax_fault(text: str, shown: str) -> Problem | None:
     """Return what Python itself says against a text, None where it compiles.
 

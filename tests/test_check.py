@@ -178,6 +178,16 @@ def test_suppressed_on_any_line_of_the_call(project: Path) -> None:
     assert check("-", given=text).exit_code == 0
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+@pytest.mark.parametrize("before", ["x = '\u2028'", "x = '\x1c'", "x = 1\n\x0c"])
+def test_unused_suppression_goes_and_every_line_end_stays(project: Path, before: str, end: str) -> None:
+    text = f"import torch\n{before}\ny = 2  # retrofit: ignore[DDP202]\n".replace("\n", end or "\n")
+    text = text if end else text.rstrip("\n")
+    (project / "train.py").write_bytes(text.encode())
+    assert check("--fix", "train.py").exit_code == 0
+    assert (project / "train.py").read_bytes().decode() == text.replace("  # retrofit: ignore[DDP202]", "")
+
+
 def test_folders_leave_out_what_is_not_the_project_s(project: Path) -> None:
     names = [
         "kept.py", "pkg/kept.py", "pkg/secret/left.py", "out/left.py", "keep.out/kept.py", "build/left.py",

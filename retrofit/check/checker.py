@@ -21,7 +21,7 @@ from retrofit.rewrite import rewrite
 from retrofit.rules import Evaluator, Found, Recipe, Rule, load_recipe
 from retrofit.rules_folder import rules_folder
 from retrofit.source import Source
-from retrofit.text import split_lines
+from retrofit.text import whole_lines
 
 #: A fix may bring another finding about; more rounds than this are a circle.
 _ROUNDS = 10
@@ -172,7 +172,7 @@ def _candidate(source: Source, one: Found, settings: Settings) -> _Candidate:
 
 
 def _unused(source: Source, rule: Rule, settings: Settings, comment: Suppression, code: str, why: str) -> _Candidate:
-    lines = split_lines(source.text)
+    line = whole_lines(source.text)[comment.line - 1]
     end = comment.column + len(comment.text)
     finding = Finding(
         file=source.shown,
@@ -180,13 +180,13 @@ def _unused(source: Source, rule: Rule, settings: Settings, comment: Suppression
         column=comment.column,
         end_line=comment.line,
         end_column=end,
-        excerpt=(lines[comment.line - 1],),
+        excerpt=(line.rstrip("\r\n"),),
         code=rule.code,
         name=rule.name,
         level=settings.level(rule.code, rule.name, rule.level),
         message=why,
         fix=rule.fix,
-        replacements=(comment.without(code, lines[comment.line - 1]),),
+        replacements=(comment.without(code, line),),
     )
     return _Candidate(finding)
 
@@ -201,14 +201,14 @@ def _rewritten(file: TrainingFile, edits: Sequence[Edit]) -> str:
 
 def _replacements(before: str, after: str) -> Iterator[Replacement]:
     """Yield the lines by which two texts differ."""
-    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    old, new = whole_lines(before), whole_lines(after)
     for kind, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if kind != "equal":
             yield Replacement(a + 1, b, "".join(new[c:d]))
 
 
 def _replaced(text: str, replacements: Sequence[Replacement]) -> str:
-    lines = text.splitlines(keepends=True)
+    lines = whole_lines(text)
     for change in reversed(replacements):
         lines[change.first - 1 : change.last] = [change.text]
     return "".join(lines)

@@ -40,14 +40,15 @@ class Suppression:
         return not self.codes or code in self.codes
 
     def without(self, code: str, line: str) -> Replacement:
-        """Return its line without ``code``, and without the comment where nothing is left of it."""
+        """Return its line, given with its end, without ``code``; the comment goes where nothing is left of it."""
         kept = [known for known in self.codes if known != code]
         first, last = self.column - 1, self.column - 1 + len(self.text)
         words = ""
         if kept:
             words = f"# retrofit: ignore[{', '.join(kept)}]" if self.own else f"# noqa: {', '.join(kept)}"
-        rest = line[:first] + words + line[last:]
-        return Replacement(self.line, self.line, rest.rstrip() + "\n" if not words else rest + "\n")
+        body = line.rstrip("\r\n")
+        rest = body[:first] + words + body[last:]
+        return Replacement(self.line, self.line, (rest if words else rest.rstrip()) + line[len(body) :])
 
 
 def find_suppressions(text: str) -> list[Suppression]:

@@ -62,9 +62,9 @@ def _excerpt(finding: Finding, margin: str) -> list[str]:
         last = finding.end_column - 1 if number == finding.end_line else len(text.rstrip())
         if number > finding.line and number == finding.end_line and not text[:last].strip():
             return lines  # it ends with the line end before
-        shown, carets = _underlined(text, first, max(last, first + (number == finding.line)))
+        shown, carets = _underlined(text, first, last)
         lines.append(f"{number:>{len(margin)}} | {shown}".rstrip())
-        if carets:
+        if text.strip() or finding.line == finding.end_line:
             lines.append(f"{margin} | {carets}")
     if finding.excerpt and finding.line + len(finding.excerpt) <= finding.end_line:
         lines.append(f"{margin} | ...")
@@ -79,11 +79,9 @@ def _underlined(text: str, first: int, last: int) -> tuple[str, str]:
         piece = " " * (_TAB - places[-1] % _TAB) if character == "\t" else visible(character)
         pieces.append(piece)
         places.append(places[-1] + sum(map(width, piece)))
-    left = 0 if places[last] <= _WIDEST else first
+    left = 0 if places[max(first, last)] <= _WIDEST else first
     right = bisect_right(places, places[left] + _WIDEST) - 1
     before, after = "…" * (left > 0), "…" * (right < len(pieces))
     shown = before + "".join(pieces[left:right]) + after
-    if last <= first:
-        return shown, ""
     indent = len(before) + places[first] - places[left]
     return shown, " " * indent + "^" * max(1, places[min(last, right)] - places[first])

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections import Counter
+from functools import cache
 from pathlib import PurePath
 from urllib.parse import quote
 
@@ -48,6 +49,7 @@ def render(report: Report) -> str:
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
 
+@cache
 def _rules() -> list[Rule]:
     return [rule for name in ("ddp", "perforatedai") for rule in load_recipe(rules_folder() / name).rules]
 
