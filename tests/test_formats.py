@@ -512,3 +512,5 @@ def test_the_command_knows_each_format(form: str, tmp_path: Path, monkeypatch: p
     result = CliRunner().invoke(main, ["check", "--format", form, "train.py"])
     assert result.exit_code == 1
     assert "DDP001" in result.stdout
+    Path("train.py").write_text("import torch\n")
+    assert CliRunner().invoke(main, ["check", "--format", form, "train.py"]).stdout != "\n"

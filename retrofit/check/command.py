@@ -82,7 +82,8 @@ def check(request: Request) -> int:
     else:
         if request.write:
             _write(result, given)
-        click.echo(_rendered(request.form, result.report), err=request.write and given is not None)
+        text = _rendered(request.form, result.report)
+        click.echo(text, nl=bool(text), err=request.write and given is not None)
     for problem in (*problems, *result.report.problems):
         click.echo(str(problem), err=True)
     if problems or result.report.problems:
