@@ -173,11 +173,10 @@ def _counts(rule: Rule) -> str:
     level = f"Level: {rule.level}"
     if rule.unsure != "false" and rule.level != "advice":
         level += ", advice where it depends on code that the file does not show"
-    fixes = {
-        "safe": "safe, `retrofit check --fix` applies it",
-        "unsafe": "unsafe, `retrofit check --fix --unsafe-fixes` applies it",
-    }
-    return f"{level}. Fix: {fixes.get(rule.fix, 'none')}."
+    if rule.fix:
+        option = "--fix" if rule.fix == "safe" else "--fix --unsafe-fixes"
+        return f"{level}. Fix: {rule.fix}, `retrofit check {option}` applies it."
+    return f"{level}. Fix: {'`retrofit apply` does it' if rule.changes else 'none'}."
 
 
 def _when(condition: str) -> str:
