@@ -404,7 +404,7 @@ def check(
     stdin_filename: str,
     **chosen: tuple[str, ...],
 ) -> int:
-    """Say what is wrong with the use of DDP and DataParallel in each PATH.
+    """Find mistakes in each PATH's use of DDP.
 
     A PATH is a file, a folder with all its Python files, or `-` for standard input. In folders, files that .gitignore
     names are passed over, and so are virtual environments, installed packages, build folders, and PyTorch itself.
@@ -457,22 +457,22 @@ def rule(code: str | None, rules: Path | None) -> int:
     """
     from retrofit import report
 
-    recipe = _recipe(rules)
+    both = [*_recipe(None, "ddp").rules, *_recipe(rules).rules]
     if code is None:
-        click.echo(report.rule_list(recipe.rules))
+        click.echo(report.rule_list(sorted(both, key=lambda rule: rule.code)))
         return OK
-    for known in recipe.rules:
+    for known in both:
         if code.lower() in (known.code.lower(), known.name):
             click.echo(report.rule_text(known))
             return OK
     raise UserError(Problem(code, 0, 0, "RF013", "is no rule. `retrofit rule` lists them."))
 
 
-def _recipe(rules: Path | None) -> Recipe:
+def _recipe(rules: Path | None, name: str = "perforatedai") -> Recipe:
     from retrofit.rules import load_recipe
     from retrofit.rules_folder import rules_folder
 
-    return load_recipe(rules_folder() / "perforatedai", rules)
+    return load_recipe(rules_folder() / name, rules)
 
 
 def _plan(script: Path, rules: Path | None, chosen: dict[str, Any]) -> Plan:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -61,16 +60,6 @@ REPORT = Report((SHUFFLED, LOOP), (UNREADABLE, MISSING), files=12, repaired=("DD
 EMPTY = Report((), files=12)
 
 
-@cache
-def schema(name: str) -> Path:
-    """Return a published schema, which tests/schemas/fetch brings."""
-    path = SCHEMAS / name
-    if not path.exists():
-        assert not os.environ.get("CI"), f"{path} is missing: run tests/schemas/fetch"
-        pytest.skip("run tests/schemas/fetch first")
-    return path
-
-
 def assert_sarif(text: str) -> dict[str, Any]:
     """Return the run of a SARIF log, which must fit the published schema."""
     log: dict[str, Any] = json.loads(text)
@@ -85,7 +74,7 @@ def assert_sarif(text: str) -> dict[str, Any]:
 def sarif_validator() -> Any:
     from jsonschema import Draft4Validator
 
-    return Draft4Validator(json.loads(schema("sarif-2.1.0.json").read_text()))
+    return Draft4Validator(json.loads((SCHEMAS / "sarif-2.1.0.json").read_text()))
 
 
 def assert_junit(text: str) -> Element:
@@ -103,7 +92,7 @@ def assert_junit(text: str) -> Element:
 def junit_schema() -> Any:
     from xmlschema import XMLSchema
 
-    return XMLSchema(str(schema("jenkins-junit.xsd")))
+    return XMLSchema(str(SCHEMAS / "jenkins-junit.xsd"))
 
 
 def unescaped(text: str, property: bool = False) -> str:
