@@ -14,10 +14,13 @@ from retrofit.errors import UserError
 from retrofit.launch import MARK
 from retrofit.source import Source, read_source
 
-#: What a file must mention to matter: training, its wrapper, its options. Models and data sets mostly do not.
-_RELEVANT = re.compile(
-    rb"DataParallel|\bbackward\(|\boptim|lr_scheduler|ArgumentParser|parse_args|perforatedai|\bepoch|return.*\.parameters\("
+#: What code that trains mentions: wrapper, backward pass, optimizer, options. What imports such code may train by it.
+_TRAINING = re.compile(
+    rb"DataParallel|\.backward\(|\boptim\b|\boptimizers?\b|lr_scheduler|ArgumentParser|parse_args|perforatedai"
 )
+#: What matters in a file itself. Models and data sets mostly have none of this.
+_RELEVANT = re.compile(rb"\bepoch|return.*\.parameters\(")
+_COMMENT = re.compile(rb"#[^\n]*")
 _PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
@@ -63,7 +66,8 @@ def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = 
     folder = Path(os.path.dirname(shown))
     roots = _roots(entry)
     files: dict[str, _Module] = {}
-    waiting = [_Module(entry.path, entry.data, set(_imports(entry.path, "", entry.data)))]
+    main = _Module(entry.path, entry.data, set(_imports(entry.path, "", entry.data)))
+    waiting = [main]
     known = {entry.path}
     while waiting:
         for name in sorted(waiting.pop(0).imports):
@@ -79,7 +83,7 @@ def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = 
             files[name] = _Module(file, data, set(_imports(file, name, data)))
             waiting.append(files[name])
     modules = {}
-    for name in _relevant(files):
+    for name in _relevant(main, files):
         path = files[name].path
         try:
             known_as = os.path.normpath(folder / os.path.relpath(path, entry.path.parent))
@@ -96,12 +100,39 @@ class _Module:
     imports: set[str]
 
 
-def _relevant(files: Mapping[str, _Module]) -> list[str]:
-    """The modules that say something of training, and those that pass such a module's names on."""
-    found = {name for name, m in files.items() if _RELEVANT.search(m.data) and MARK.encode() not in m.data[:200]}
-    while more := {name for name, m in files.items() if name not in found and not found.isdisjoint(m.imports)}:
+def _relevant(main: _Module, files: Mapping[str, _Module]) -> list[str]:
+    """The modules that say something of training, those that use them, and packages that pass their names on.
+
+    A module that uses them counts where the entry script leads to it by names; a package may import many more.
+    """
+    code = {name: _COMMENT.sub(b"", m.data) for name, m in files.items() if MARK.encode() not in m.data[:200]}
+    used = {name: {one for full in m.imports for one in _meant(full, files, set())} for name, m in files.items()}
+    named: set[str] = set()
+    waiting = {one for full in main.imports for one in _meant(full, files, set())}
+    while waiting:
+        named |= waiting
+        waiting = {one for name in waiting for one in used[name] if files[name].path.name != "__init__.py"} - named
+    training = {name for name, text in code.items() if _TRAINING.search(text)}
+    while more := {name for name in named - training if not training.isdisjoint(used[name])}:
+        training |= more
+    found = training | {name for name, text in code.items() if _RELEVANT.search(text)}
+    packages = {name: m for name, m in files.items() if m.path.name == "__init__.py"}
+    while more := {name for name, m in packages.items() if name not in found and not found.isdisjoint(m.imports)}:
         found |= more
     return [name for name in files if name in found]
+
+
+def _meant(full: str, files: Mapping[str, _Module], seen: set[str]) -> set[str]:
+    """Return the modules that define what an import names, behind the packages that only pass it on."""
+    if full in files:
+        return {full} if files[full].path.name != "__init__.py" else set()
+    package, _, name = full.rpartition(".")
+    if package not in files or full in seen:
+        return set()
+    seen.add(full)
+    inside = [one for one in files[package].imports if one.endswith(f".{name}")]
+    inside = inside or [one.replace("*", name) for one in files[package].imports if one.endswith(".*")]
+    return {one for other in inside for one in _meant(other, files, seen)} or {package}
 
 
 def _roots(entry: Source) -> list[Path]:
@@ -145,7 +176,10 @@ def _added_folders(path: Path, text: str) -> Iterator[Path]:
 
 
 def _imports(path: Path, name: str, data: bytes) -> Iterator[str]:
-    """Yield the full names of the modules, or of members of modules, that a file imports, and of their packages."""
+    """Yield the full names of the modules, or of their members, that a file imports, and of their packages.
+
+    `package.*` is everything of a package.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -161,7 +195,7 @@ def _imports(path: Path, name: str, data: bytes) -> Iterator[str]:
             base = [*package[: len(package) + 1 - node.level], *([node.module] if node.module else [])]
             prefix = ".".join(base) if node.level else node.module or ""
             yield from _with_parents(prefix)
-            yield from (f"{prefix}.{alias.name}".lstrip(".") for alias in node.names if alias.name != "*")
+            yield from (f"{prefix}.{alias.name}".lstrip(".") for alias in node.names)
 
 
 def _with_parents(module: str) -> Iterator[str]:

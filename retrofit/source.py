@@ -158,6 +158,7 @@ class Sources:
 
     def __init__(self, files: Sequence[Source]) -> None:
         self.files = files
+        self._last = 0
         self._bases = [0]
         for file in files:
             self._bases.append(self._bases[-1] + len(file.text) + 1)
@@ -182,13 +183,18 @@ class Sources:
         """The tree of the entry script."""
         return self.files[0].module
 
+    def _number(self, node: cst.CSTNode) -> int:
+        if not self.files[self._last].holds(node):  # mostly one asks of the same file again
+            self._last = next(number for number, file in enumerate(self.files) if file.holds(node))
+        return self._last
+
     def file(self, node: cst.CSTNode) -> Source:
         """Return the file that ``node`` stands in."""
-        return next(file for file in self.files if file.holds(node))
+        return self.files[self._number(node)]
 
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
         """Return the first and last offset of ``node`` in the joint text."""
-        number = next(number for number, file in enumerate(self.files) if file.holds(node))
+        number = self._number(node)
         first, last = self.files[number].span(node)
         return first + self._bases[number], last + self._bases[number]
 

@@ -74,6 +74,22 @@ def test_files_that_say_nothing_of_training_count_only_where_they_pass_on_what_d
     assert modules(tmp_path / "main.py") == {"a": "a.py", "b": "b.py"}
 
 
+def test_models_that_a_package_only_registers_are_left_out(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "main": "from zoo import make\nfrom engine import train\n",
+            "engine": TRAINS,
+            "zoo/__init__": "from .builder import make\nfrom .small import *\nfrom .large import *\n",
+            "zoo/builder": "from .resume import load\n\ndef make(name):\n    return load(name)\n",
+            "zoo/resume": "def load(name, optimizer=None):\n    return name\n",
+            "zoo/small": "from .builder import make\n",
+            "zoo/large": "from .resume import load\n# no optimizer here\n",
+        },
+    )
+    assert list(modules(tmp_path / "main.py")) == ["engine", "zoo", "zoo.builder", "zoo.resume"]
+
+
 def test_paths_that_the_script_adds_and_the_project_s_root_are_searched(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("")
     write(

@@ -51,6 +51,11 @@ class Flow:
         self._callers: dict[Scope, list[cst.Call]] = defaultdict(list)
         self._lineages: dict[Scope, list[Scope]] = {}
         self._methods: dict[cst.Call, Scope] = {}
+        self._passing: dict[tuple[Scope, int | None], list[Origin] | None] = {}
+        self._classes_with: dict[str, list[Scope]] = defaultdict(list)
+        for scope in index.scopes:
+            for name in scope.inner if scope.kind == "class" else ():
+                self._classes_with[name].append(scope)
         for binding in index.bindings:
             variable = self.variable(binding.target, binding.statement.scope)
             self._sources[variable].append(Source(binding.value, binding.statement.scope, binding.item))
@@ -64,6 +69,7 @@ class Flow:
             self._methods.update(new)
             for call in new:
                 self._pass_arguments(call)
+            self._passing.clear()
 
     def variable(self, name: str, scope: Scope) -> Variable:
         """Return the variable that ``name`` means in ``scope``, by Python's scoping rules.
@@ -128,8 +134,7 @@ class Flow:
         found = next((c.inner[name] for c in self.lineage(holder) if name in c.inner), None)
         if found is not None and "NotImplementedError" not in self.index.source.code(found.node):
             return found
-        heirs = [c for c in self.index.scopes if c.kind == "class" and name in c.inner and c is not holder]
-        heirs = [c for c in heirs if holder in self.lineage(c)]
+        heirs = [c for c in self._classes_with[name] if c is not holder and holder in self.lineage(c)]
         return heirs[0].inner[name] if len(heirs) == 1 else found
 
     def _find_method(self, call: cst.Call) -> Scope | None:
@@ -219,7 +224,7 @@ class Flow:
             elif variable not in seen:
                 seen.add(variable)
                 yield Origin(node, item)
-        elif isinstance(node, cst.Call) and (passed_on := self._passed_on(node, item, seen)) is not None:
+        elif isinstance(node, cst.Call) and (passed_on := self._passed_on(node, item)) is not None:
             yield from passed_on
         else:
             yield Origin(node, item)
@@ -232,22 +237,21 @@ class Flow:
             if source.value is not None:
                 yield from self._trace(source.value, source.scope, source.item, seen)
 
-    def _passed_on(self, call: cst.Call, item: int | None, seen: set[object]) -> list[Origin] | None:
-        """Return the origins that a local function, such as a helper that wraps a model, passes on from its caller.
+    def _passed_on(self, call: cst.Call, item: int | None) -> list[Origin] | None:
+        """Return the origins that a local function, such as a helper that wraps a model, passes on from its callers.
 
-        None where the function makes the value itself; an empty list where they are all seen already.
+        None where the function makes the value itself.
         """
         function = self.called(call)
-        if function is None or function.name == "__init__" or function in seen:
+        if function is None or function.name == "__init__":
             return None
-        values = self._returned(function, item)
-
-        def outside(known: set[object]) -> list[Origin]:
-            found = [o for value in values for o in self._trace(value, function, None, {*known, function})]
-            return [origin for origin in found if not self._made_in(origin.node, function)]
-
-        functions: set[object] = {known for known in seen if isinstance(known, Scope)}
-        return outside(seen) if outside(functions) else None
+        if (function, item) not in self._passing:
+            self._passing[function, item] = []  # while it is followed, as it may call itself
+            values = self._returned(function, item)
+            found = [origin for value in values for origin in self._trace(value, function, None, set())]
+            outside = [origin for origin in dict.fromkeys(found) if not self._made_in(origin.node, function)]
+            self._passing[function, item] = outside or None
+        return self._passing[function, item]
 
     def _returned(self, function: Scope, item: int | None) -> list[cst.BaseExpression]:
         """Return the expressions that a function returns, or their ``item`` where they are tuples."""
