@@ -119,8 +119,8 @@ def main() -> None:
 
     Every choice can also stand in [tool.retrofit] of the project's pyproject.toml; the command line wins.
 
-    Exit codes: 0 done, or nothing to do; 1 --check found something to change; 2 a question, an unsupported
-    script or wrong usage; 123 a mistake of retrofit itself. With 1, 2 and 123 no file is touched.
+    Exit codes: 0 done, or nothing to do; 1 something was found; 2 a question, an unsupported script or wrong usage;
+    123 a mistake of retrofit itself. A script that cannot be rewritten whole is not touched.
     """
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from retrofit.check.finding import Checked, Finding, Replacement, Wanted
 from retrofit.check.pattern import pattern_findings
 from retrofit.check.places import located
-from retrofit.check.settings import Settings, covers
+from retrofit.check.settings import Settings
 from retrofit.check.suppressions import Suppression, find_suppressions, unused
 from retrofit.edits import Edit
 from retrofit.errors import EngineError, Problem, UserError
@@ -51,7 +51,7 @@ class Checker:
             repaired: list[str] = []
             for _ in range(_ROUNDS if wanted.fixes else 0):
                 text, codes = self._fixed(source, settings, wanted.fixes)
-                if not codes:
+                if text == source.text:
                     break
                 repaired += codes
                 source = Source(path, source.encode(text), shown)
@@ -63,13 +63,7 @@ class Checker:
         return Checked(tuple(findings), None, source.data if source.data != data else None, tuple(repaired))
 
     def _rules(self, settings: Settings, path: Path) -> list[Rule]:
-        ignored = settings.ignored_in(path)
-        return [
-            rule
-            for rule in self._recipe.rules
-            if any(covers(selector, rule.code, rule.name) for selector in settings.select)
-            and not any(covers(selector, rule.code, rule.name) for selector in ignored)
-        ]
+        return [rule for rule in self._recipe.rules if settings.want(rule.code, rule.name, path)]
 
     def _candidates(self, source: Source, settings: Settings) -> tuple[TrainingFile, list[_Candidate]]:
         """Return what is to be reported of a file: what is found and not silenced, and what silences nothing."""
@@ -78,13 +72,16 @@ class Checker:
         ddp = [rule for rule in rules if rule.site != "suppression"]
         found = [_candidate(source, one, settings) for one in self._evaluator.found(file, ddp)]
         if file.perforated and any(wrapper.kind for wrapper in file.wrappers):
-            found += [_Candidate(finding) for finding in pattern_findings(source) if _counts(finding, settings, source)]
+            found += [
+                _Candidate(replace(one, level=settings.level(one.code, one.name, one.level)))
+                for one in pattern_findings(source)
+                if settings.want(one.code, one.name, source.path)
+            ]
         suppressions = find_suppressions(source.text)
         heard = []
         for one in found:
-            silencing = [
-                s for s in suppressions if one.finding.line <= s.line <= one.last and s.silences(one.finding.code)
-            ]
+            lines = range(one.finding.line, one.finding.end_line + 1)
+            silencing = [s for s in suppressions if s.line in lines and s.silences(one.finding.code)]
             for suppression in silencing:
                 suppression.used.add(one.finding.code)
             if not silencing:
@@ -138,22 +135,10 @@ class _Candidate:
 
     Attributes:
         edits: the changes that repair it.
-        last: the last line of the code that it is about; on each a comment may silence it.
     """
 
     finding: Finding
     edits: tuple[Edit, ...] = ()
-
-    @property
-    def last(self) -> int:
-        return self.finding.end_line
-
-
-def _counts(finding: Finding, settings: Settings, source: Source) -> bool:
-    """Whether the settings want a finding."""
-    chosen = [settings.select, settings.ignored_in(source.path)]
-    wanted, ignored = (any(covers(s, finding.code, finding.name) for s in selectors) for selectors in chosen)
-    return wanted and not ignored
 
 
 def _candidate(source: Source, one: Found, settings: Settings) -> _Candidate:

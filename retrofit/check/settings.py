@@ -38,13 +38,14 @@ class Settings:
     exclude: tuple[str, ...] = ()
     folder: Path = Path()
 
-    def ignored_in(self, path: Path) -> tuple[str, ...]:
-        """Return the selectors of what does not count in a file."""
-        found = list(self.ignore)
+    def want(self, code: str, name: str, path: Path) -> bool:
+        """Whether a rule counts in a file."""
+        ignored = list(self.ignore)
         for pattern, selectors in self.per_file_ignores:
             if _matches(pattern, path, self.folder):
-                found += selectors
-        return tuple(found)
+                ignored += selectors
+        selected = any(covers(selector, code, name) for selector in self.select)
+        return selected and not any(covers(selector, code, name) for selector in ignored)
 
     def level(self, code: str, name: str, level: str) -> str:
         """Return the level of a rule whose own one is ``level``; the closest selector counts."""
