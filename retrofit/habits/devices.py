@@ -124,7 +124,7 @@ def _ddp(file: TrainingFile) -> list[Wrapping]:
 def find_fixed_devices(file: TrainingFile) -> Iterator[FixedDevice]:
     """Yield where a rank's device is a fixed one."""
     wrappings = _ddp(file)
-    if not wrappings or not file.groups:
+    if not wrappings or not file.groups or any(isinstance(g, Group) and g.alone for g in file.sites("group")):
         return
     certain = _ONE_GPU_EACH.search(file.source.text) is None
     index = file.index
@@ -188,7 +188,7 @@ def find_same_devices(file: TrainingFile) -> Iterator[SameDevice]:
     text = file.source.text
     if not file.ddp or _CHOOSES_DEVICE.search(text) or _ONE_GPU_EACH.search(text):
         return
-    groups = [site for site in file.sites("group") if isinstance(site, Group) and site.backend == "nccl"]
+    groups = [s for s in file.sites("group") if isinstance(s, Group) and s.backend == "nccl" and not s.alone]
     for site in _ddp(file):
         group = next((group for group in groups if group.before(site.statement)), None)
         if group is None:

@@ -15,6 +15,9 @@ from retrofit.habits.sites import Call
 from retrofit.survey.index import Scope, Statement, dotted
 from retrofit.survey.sites import Site
 
+_TELLS = re.compile(
+    r"^(str|int|float|round|len|super)$|(^|\.)_?(print|info|debug|warning|log|write|flush|close|format|finish|time|now)$"
+)
 _DESTROY = "torch.distributed.destroy_process_group"
 _ENDS = re.compile(r"destroy_process_group|\b\w*(clean_?up|destroy|tear_?down|shutdown|finali[sz]e)\w*\s*\(", re.I)
 _COMMAND = re.compile(r"\s*(\S*=\S*\s+)*\S*python\S*\s+-m torch\.distributed\.launch")
@@ -30,6 +33,11 @@ class Group(Call):
         """Its backend, "" where it is not given as one plain text."""
         value = literal(self.habits, self.argument_node("backend", 0))
         return value.lower() if isinstance(value, str) else ""
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is a group of one process."""
+        return self.argument("world_size", 3) == "1"
 
     @cached_property
     def _started(self) -> list[Statement]:
@@ -114,8 +122,29 @@ class Group(Call):
                 if self.index.scope_of(call) is statement.scope
             ]
             if inside and all(s.order > statement.order for s in inside):
-                return self._last_of(statement)
+                return None if self._goes_on(statement.scope, frozenset()) else self._last_of(statement)
         return None
+
+    def _goes_on(self, scope: Scope, seen: frozenset[Scope]) -> bool:
+        """Whether anything that may need the group runs after a function, in those that call it."""
+        if scope.kind != "function" or scope in seen:
+            return False
+        for call in self.habits.flow.callers(scope):
+            statement = self.index.statement(call)
+            if any(s.scope is statement.scope and follows(s, statement) for s in self._calling):
+                return True
+            if self._goes_on(statement.scope, seen | {scope}):
+                return True
+        return False
+
+    @cached_property
+    def _calling(self) -> set[Statement]:
+        """The statements that call anything but a function that only tells, or tidies up."""
+        return {
+            self.index.statement(call)
+            for call in self.index.calls
+            if not _TELLS.search(dotted(call.func) or self.index.source.code(call.func))
+        }
 
     @cached_property
     def _training_functions(self) -> set[Scope]:
@@ -219,13 +248,13 @@ class RankOption(Call):
 
     @property
     def default(self) -> str:
-        """The code of its default."""
-        return self.argument("default") or "0"
+        """The code of its default, "" for none."""
+        return self.argument("default") or ""
 
     @property
     def fixable(self) -> bool:
         """Whether its default is a plain number, or not given."""
-        return re.fullmatch(r"-?\d+", self.default) is not None and not self.spread
+        return re.fullmatch(r"(-?\d+)?", self.default) is not None and not self.spread
 
 
 @dataclass(eq=False, kw_only=True)

@@ -61,7 +61,7 @@ class Wrapping(Call):
     @cached_property
     def group(self) -> Group | None:
         """The `init_process_group` that has surely run before."""
-        groups = [site for site in self.habits.sites("group") if isinstance(site, Group)]
+        groups = [site for site in self.habits.sites("group") if isinstance(site, Group) and not site.alone]
         return next((group for group in groups if group.before(self.statement)), None)
 
     @property
@@ -73,7 +73,7 @@ class Wrapping(Call):
 
     @property
     def ddp_call(self) -> str:
-        """The code that wraps its model in DistributedDataParallel on this rank's device, "" where that is not known."""
+        """The code that wraps its model in DistributedDataParallel on this rank's device, "" where it is not known."""
         group = self.group
         if group is None or self.wrapper.chain or not self.wrapper.module or self.wrapper.module != self.operand:
             return ""
