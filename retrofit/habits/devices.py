@@ -37,6 +37,7 @@ _RATE = re.compile(r"(^|[._])(base_|init_|initial_|max_)?(lr|learning_?rate)(_\w
 _ONE_GPU_EACH = re.compile(
     r"CUDA_VISIBLE_DEVICES|SLURM|gpus[-_]per[-_]task|set_default_device|set_default_tensor_type", re.I
 )
+_STARTS = re.compile(r"multiprocessing\b[^\n]*\bspawn|mp\.spawn|\blocal_rank\b", re.I)
 _CHOOSES_DEVICE = re.compile(
     r"set_device|device_ids|device_id\b|cuda\.device\(|cuda:(\{|%)|[\"']cuda:?[\"']\s*[+,%]|\.cuda\(\s*[^)\s]|"
     r"torch\.device\(\s*[^\"'\s]|LOCAL_RANK[^\n]*cuda|accelerat|Accelerator",
@@ -53,7 +54,7 @@ class FixedDevice(Site):
     Attributes:
         device: the device, such as `cuda:0`.
         use: what it is used for.
-        certain: whether nothing in the file hints at a launcher that shows each process one GPU alone.
+        certain: whether each process surely sees all GPUs.
     """
 
     device: str
@@ -67,9 +68,11 @@ class SameDevice(Site):
 
     Attributes:
         group: the NCCL process group.
+        certain: whether each process surely sees all GPUs.
     """
 
     group: Group
+    certain: bool
 
 
 @dataclass(eq=False, kw_only=True)
@@ -126,7 +129,7 @@ def find_fixed_devices(file: TrainingFile) -> Iterator[FixedDevice]:
     wrappings = _ddp(file)
     if not wrappings or not file.groups or any(isinstance(g, Group) and g.alone for g in file.sites("group")):
         return
-    certain = _ONE_GPU_EACH.search(file.source.text) is None
+    certain = _sees_all(file)
     index = file.index
     seen: set[cst.CSTNode] = set()
     for site in wrappings:
@@ -146,11 +149,33 @@ def find_fixed_devices(file: TrainingFile) -> Iterator[FixedDevice]:
         fixed = isinstance(first, cst.Integer) or (
             isinstance(first, cst.SimpleString) and _FIXED.fullmatch(first.value)
         )
-        if fixed and unconditional(index.statement(call)) and file.ranks(call) == "all":
+        if fixed and _in_every_process(file, index.statement(call)) and file.ranks(call) == "all":
             assert first is not None
             yield FixedDevice(
                 node=call, index=index, device=index.source.code(first), use="set_device", certain=certain
             )
+
+
+def _sees_all(file: TrainingFile) -> bool:
+    """Whether each process surely sees all GPUs.
+
+    It does where the file starts the processes itself, or reads a local rank, which is of no use otherwise, and nothing
+    in the file hints at a launcher that shows each process one GPU alone.
+    """
+    text = file.source.text
+    return _STARTS.search(text) is not None and _ONE_GPU_EACH.search(text) is None
+
+
+def _in_every_process(file: TrainingFile, statement: Statement) -> bool:
+    """Whether a statement runs in a run of several processes, whatever else it depends on."""
+    inner = statement
+    for part in statement.ancestors:
+        if isinstance(part.node, cst.If) and inner.siblings is file.index.statements_in(part.node.body):
+            code = file.index.source.code(part.node.test)
+            if re.search(r"distributed|world_size|local_rank\s*(!=|>=|>)\s*-?1?0?$", code) and "not " not in code:
+                return True
+        inner = part
+    return unconditional(statement)
 
 
 def _placed_on(file: TrainingFile, site: Wrapping) -> Iterator[cst.BaseExpression]:
@@ -201,7 +226,7 @@ def find_same_devices(file: TrainingFile) -> Iterator[SameDevice]:
             if where and not re.search(r"^[\"']cuda[\"']$|device\([\"']cuda[\"']", where):
                 continue
             if not origins.isdisjoint(file.flow.origins(call.func.value, file.index.scope_of(call))):
-                yield SameDevice(node=call, index=file.index, group=group)
+                yield SameDevice(node=call, index=file.index, group=group, certain=_sees_all(file))
                 return
 
 

@@ -9,6 +9,7 @@ import libcst as cst
 from retrofit.habits.file import TrainingFile
 from retrofit.survey.index import Index, Scope, Statement, dotted
 
+_FORMAT = re.compile(r"torch\.(float16|half|bfloat16|float64|double)")
 _NO_DEVICE = re.compile(r"dtype|memory_format|channels_last|torch\.(b?float\d*|half|double|int\d*|long|bool)\b")
 
 
@@ -44,6 +45,18 @@ def moves(index: Index, call: cst.Call) -> bool:
         code = index.source.code(first.value)
         return word in ("", "device") and not _NO_DEVICE.search(code) and code not in ("'cpu'", '"cpu"')
     return name in ("cuda", "xpu") and index.qualified(call.func) != "torch.cuda"
+
+
+def converts(index: Index, call: cst.Call) -> bool:
+    """Whether a call is one of a module or tensor that changes its number format: `.half()`, `.to(torch.bfloat16)`.
+
+    `.float()` is left out: it is what most models have already.
+    """
+    if not isinstance(call.func, cst.Attribute):
+        return False
+    if call.func.attr.value == "to" and len(call.args) == 1:
+        return _FORMAT.fullmatch(index.qualified(call.args[0].value)) is not None
+    return call.func.attr.value in ("half", "bfloat16", "double") and not call.args
 
 
 def follows(later: Statement, earlier: Statement) -> bool:

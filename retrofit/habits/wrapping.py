@@ -12,7 +12,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.loaders import Loader
-from retrofit.habits.names import conditions, follows, literal, moves, spelled
+from retrofit.habits.names import conditions, converts, follows, literal, moves, spelled
 from retrofit.habits.processes import Group
 from retrofit.habits.sites import Call
 from retrofit.survey.index import Scope, Statement, dotted
@@ -131,17 +131,18 @@ class Wrapping(Call):
 
     @cached_property
     def late_move(self) -> cst.Call | None:
-        """The first call that moves the model after it is wrapped, where nothing moved it before."""
+        """The first call that moves or converts the model after it is wrapped, where nothing did the same before."""
         index = self.index
         text = index.source.text
         if self.kind != "ddp" or "set_default_device" in text or "set_default_tensor_type" in text:
             return None
-        late = self._chained_move or self._later_move
-        if late is None or self.built is None:
+        late = self._chained_change or self._later_change
+        if late is None:
             return None
+        same = converts if converts(index, late) else moves
         origins = set(self.habits.flow.origins(self.operand_node, self.scope))
         for call in index.calls:
-            if call is late or not isinstance(call.func, cst.Attribute) or not moves(index, call):
+            if call is late or not isinstance(call.func, cst.Attribute) or not same(index, call):
                 continue
             if self._after(index.statement(call)) and self._is_target(call.func.value):
                 continue
@@ -149,13 +150,18 @@ class Wrapping(Call):
                 return None
         return late
 
+    @property
+    def converted(self) -> bool:
+        """Whether the late change is one of the number format."""
+        return self.late_move is not None and converts(self.index, self.late_move)
+
     @cached_property
     def move_fix(self) -> str:
         """How the move can be made first: "chain" where it is called on the wrapper itself, "statement", or ""."""
         late = self.late_move
         if late is None or self.spread or len(self.call.args) == 0:
             return ""
-        if late is self._chained_move:
+        if late is self._chained_change:
             return "chain" if isinstance(late.func, cst.Attribute) and late.func.value is self.call else ""
         statement = self.index.statement(late)
         line = statement.node
@@ -201,19 +207,19 @@ class Wrapping(Call):
         return bool(self.wrapper.target) and dotted(node) == self.wrapper.target
 
     @property
-    def _chained_move(self) -> cst.Call | None:
+    def _chained_change(self) -> cst.Call | None:
         here: cst.CSTNode = self.call
         while True:
             attribute = self.index.parents.get(here)
             outer = self.index.parents.get(attribute) if isinstance(attribute, cst.Attribute) else None
             if not isinstance(outer, cst.Call) or outer.func is not attribute:
                 return None
-            if moves(self.index, outer):
+            if moves(self.index, outer) or converts(self.index, outer):
                 return outer
             here = outer
 
     @property
-    def _later_move(self) -> cst.Call | None:
+    def _later_change(self) -> cst.Call | None:
         given = [
             b.statement.order
             for b in self.index.bindings
@@ -223,27 +229,34 @@ class Wrapping(Call):
             if not isinstance(call.func, cst.Attribute) or not self._is_target(call.func.value):
                 continue
             statement = self.index.statement(call)
-            if moves(self.index, call) and self._after(statement):
-                again = [order for order in given if self.statement.order < order < statement.order]
-                return None if again else call
+            if (moves(self.index, call) or converts(self.index, call)) and self._after(statement):
+                between = range(self.statement.order + 1, statement.order)
+                again = [order for order in given if order in between]
+                trained = [loop for loop in self.index.loops if loop.order in between and loop.scope is self.scope]
+                return None if again or trained else call
         return None
 
     @cached_property
     def built(self) -> bool | None:
-        """Whether the wrapped model is surely built on the CPU; None where its making cannot be seen at all."""
-        found: list[bool] = []
+        """Whether the wrapped model is surely built as every model is, on the CPU and in single precision.
+
+        None where its making cannot be seen at all, or is told otherwise.
+        """
+        told = r"dtype|half|float16|double" if self.converted else r"device|cuda|gpu"
+        chosen = told if self.converted else r"\bdevice\b|\.cuda\(|\.to\("
+        found: list[bool] = [False] if self.operand.startswith("self.") else []  # whoever holds it may move it
         for origin in self.habits.flow.deep_origins(self.operand_node, self.scope):
             if not isinstance(origin.node, cst.Call):
                 return None
             defined = self.habits.flow.defined(origin.node.func, self.index.scope_of(origin.node))
             name = self.index.qualified(origin.node.func)
             code = self.index.source.code(origin.node)
-            if re.search(r"device|cuda|gpu", code):
+            if re.search(told, code):
                 return None
             if defined is not None and defined.kind == "function":
                 continue
             if defined is not None:
-                if re.search(r"\bdevice\b|\.cuda\(|\.to\(", self.index.source.code(defined.node)):
+                if re.search(chosen, self.index.source.code(defined.node)):
                     return None
                 found.append(True)
             else:
