@@ -9,21 +9,17 @@ from dataclasses import dataclass
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
-from retrofit.habits.names import conditions, exclusive, moves, unconditional
+from retrofit.habits.names import conditions, exclusive, follows, moves, unconditional
 from retrofit.habits.processes import Group
 from retrofit.habits.sites import Call
 from retrofit.habits.wrapping import Wrapping
 from retrofit.survey.index import Statement, dotted
 from retrofit.survey.sites import Site
 
+_PLAIN_DEVICE = re.compile(r"(?:torch\.device\()?f?[\"'](cpu|cuda)\b[^\"']*[\"'](?:,[^()]*)?\)?")
 _FIXED = re.compile(r"""(["'])cuda:(\d+)\1""")
-_SEEDS = (
-    "torch.manual_seed",
-    "torch.cuda.manual_seed",
-    "torch.cuda.manual_seed_all",
-    "numpy.random.seed",
-    "random.seed",
-)
+_SEEDS = ("torch.manual_seed", "torch.random.manual_seed")
+_OTHER_SEEDS = ("torch.cuda.manual_seed", "torch.cuda.manual_seed_all", "numpy.random.seed", "random.seed")
 _AUGMENTS = re.compile(
     r"\b(Random(?!Sampler|ForestR|State)\w+|ColorJitter|RandAugment|AutoAugment|TrivialAugment\w*|Mixup|CutMix)\s*\(|\balbumentations\b"
 )
@@ -231,13 +227,17 @@ def find_same_devices(file: TrainingFile) -> Iterator[SameDevice]:
 
 
 def find_seeds(file: TrainingFile) -> Iterator[Seed]:
-    """Yield the first seed of a DDP script with random augmentation, where no rank has its own."""
+    """Yield the first seed of a DDP script with random augmentation, where no rank has its own.
+
+    PyTorch's counts: from it come augmentation and dropout in the process, and the seeds of the loader's workers.
+    """
     augmentation = _AUGMENTS.search(file.source.text)
     calls = file.calls(*_SEEDS)
     if not _ddp(file) or augmentation is None or not calls:
         return
-    codes = " ".join(file.index.source.code(call) for call in calls)
-    values = " ".join(file.index.source.code(file.value_of(call.args[0].value)) for call in calls if call.args)
+    every = [*calls, *file.calls(*_OTHER_SEEDS)]
+    codes = " ".join(file.index.source.code(call) for call in every)
+    values = " ".join(file.index.source.code(file.value_of(call.args[0].value)) for call in every if call.args)
     if _SHARED_SEED.search(codes) or _SHARED_SEED.search(values) or "worker_init_fn" in file.source.text:
         return
     first = next((call for call in calls if file.ranks(call) != "first"), None)
@@ -252,9 +252,8 @@ def find_scaled_rates(file: TrainingFile) -> Iterator[ScaledRate]:
         return
     for node in file.index.parents:
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
-            if any(
-                _is_rate(file, a) and _is_world(file, b) for a, b in ((node.left, node.right), (node.right, node.left))
-            ):
+            sides = ((node.left, node.right), (node.right, node.left))
+            if any(_is_world(file, b) and (_is_rate(file, a) or _becomes_rate(file, node, a)) for a, b in sides):
                 yield ScaledRate(node=node, index=file.index)
         elif (
             isinstance(node, cst.AugAssign)
@@ -263,6 +262,13 @@ def find_scaled_rates(file: TrainingFile) -> Iterator[ScaledRate]:
             and _is_world(file, node.value)
         ):
             yield ScaledRate(node=node.value, index=file.index)
+
+
+def _becomes_rate(file: TrainingFile, product: cst.BinaryOperation, factor: cst.BaseExpression) -> bool:
+    """Whether a product of a number is given as a learning rate: `lr=0.1 * world_size`."""
+    holder = file.index.parents[product]
+    keyword = holder.keyword if isinstance(holder, cst.Arg) else None
+    return isinstance(factor, cst.BaseNumber) and keyword is not None and keyword.value == "lr"
 
 
 def _is_rate(file: TrainingFile, node: cst.CSTNode) -> bool:
@@ -313,20 +319,25 @@ def find_wrong_backends(file: TrainingFile) -> Iterator[WrongBackend]:
 
 
 def _device_of(file: TrainingFile, site: Wrapping) -> str:
-    """Return "cpu" or "cuda" where every move of a wrapped model goes there, else ""."""
+    """Return "cpu" or "cuda" where every move of a model before it is wrapped goes there, else ""."""
     index = file.index
     found = set()
     origins = set(file.flow.origins(site.operand_node, site.scope))
     for call in index.calls:
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("to", "cuda", "cpu"):
             continue
-        if origins.isdisjoint(file.flow.origins(call.func.value, index.scope_of(call))):
+        statement = index.statement(call)
+        if statement.scope is site.scope and follows(statement, site.statement):
             continue
+        if origins.isdisjoint(file.flow.origins(call.func.value, statement.scope)):
+            continue
+        if statement is not site.statement and not follows(site.statement, statement):
+            return ""
         name = call.func.attr.value
         if name in ("cuda", "cpu"):
             found.add(name)
         elif call.args:
             code = index.source.code(file.value_of(call.args[0].value))
-            match = re.fullmatch(r"(?:torch\.device\()?f?[\"'](cpu|cuda)\b[^\"']*[\"'](?:,[^()]*)?\)?", code)
+            match = _PLAIN_DEVICE.fullmatch(code)
             found.add(match[1] if match else "")
     return found.pop() if len(found) == 1 else ""

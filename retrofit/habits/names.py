@@ -64,6 +64,16 @@ def follows(later: Statement, earlier: Statement) -> bool:
     return any(part.siblings is earlier.siblings and part.index > earlier.index for part in later.path)
 
 
+def may_follow(later: Statement, earlier: Statement) -> bool:
+    """Whether a statement runs after another one of its function, where the other's conditions hold."""
+    here: Statement | None = earlier
+    while here is not None:
+        if follows(later, here):
+            return not exclusive(later, earlier)
+        here = here.parent if here.parent is not None and isinstance(here.parent.node, (cst.If, cst.With)) else None
+    return False
+
+
 def exclusive(one: Statement, other: Statement) -> bool:
     """Whether two statements stand in branches of which only one runs."""
     for a, b in zip(one.path, other.path, strict=False):

@@ -47,9 +47,13 @@ class Group(Call):
             scope = statement.scope
             plain = isinstance(statement.node, cst.SimpleStatementLine) and unconditional(statement)
             if scope.kind == "function" and plain:
-                calls = [self.index.statement(call) for call in self.habits.flow.callers(scope)]
-                found += [s for s in calls if s not in found]
+                calls = [call for call in self.habits.flow.callers(scope) if not self._spawns(call)]
+                found += [s for call in calls if (s := self.index.statement(call)) not in found]
         return [s for s in found if isinstance(s.node, cst.SimpleStatementLine)]
+
+    def _spawns(self, call: cst.Call) -> bool:
+        """Whether a call runs a function in processes of its own."""
+        return self.index.qualified(call.func).startswith("torch.multiprocessing")
 
     def before(self, statement: Statement, seen: frozenset[Scope] = frozenset()) -> bool:
         """Whether it has surely run when a statement does."""
@@ -60,9 +64,7 @@ class Group(Call):
             return False
         calls = self.habits.flow.callers(scope)
         return bool(calls) and all(
-            not self.index.qualified(call.func).startswith("torch.multiprocessing")
-            and self.before(self.index.statement(call), seen | {scope})
-            for call in calls
+            not self._spawns(call) and self.before(self.index.statement(call), seen | {scope}) for call in calls
         )
 
     @cached_property
@@ -198,22 +200,6 @@ class Group(Call):
     def _asks(self) -> bool:
         """Whether the file asks if a group is there already."""
         return "is_initialized" in self.index.source.text
-
-    @cached_property
-    def unknown(self) -> list[str]:
-        """The keywords that `init_process_group` does not have."""
-        known = (
-            "backend",
-            "init_method",
-            "timeout",
-            "world_size",
-            "rank",
-            "store",
-            "group_name",
-            "pg_options",
-            "device_id",
-        )
-        return [a.keyword.value for a in self.call.args if a.keyword is not None and a.keyword.value not in known]
 
 
 @dataclass(eq=False, kw_only=True)

@@ -12,7 +12,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.loaders import Loader
-from retrofit.habits.names import conditions, converts, follows, literal, moves, spelled
+from retrofit.habits.names import conditions, converts, follows, literal, may_follow, moves, spelled
 from retrofit.habits.processes import Group
 from retrofit.habits.sites import Call
 from retrofit.survey.index import Scope, Statement, dotted
@@ -45,6 +45,11 @@ class Wrapping(Call):
     def kind(self) -> str:
         """The wrapper's kind, "ddp" or "dp"."""
         return self.wrapper.kind
+
+    @property
+    def first(self) -> bool:
+        """Whether it is the first of its kind in the file."""
+        return next(w for w in self.habits.wrappers if w.kind == self.kind) is self.wrapper
 
     @property
     def operand(self) -> str:
@@ -316,7 +321,8 @@ class OwnAttribute(Site):
         wrapped: the code of what holds the wrapped model.
         name: the attribute.
         class_name: the model's class, which defines it.
-        certain: whether the value is wrapped on every way to here.
+        certain: whether the value has surely been wrapped here, in a run that wraps it.
+        always: whether every run wraps it.
     """
 
     wrapper: Wrapper
@@ -324,6 +330,7 @@ class OwnAttribute(Site):
     name: str
     class_name: str
     certain: bool
+    always: bool
 
     @property
     def wrapper_name(self) -> str:
@@ -401,7 +408,8 @@ def find_own_attributes(file: TrainingFile) -> Iterator[OwnAttribute]:
             wrapped=index.source.code(node.value),
             name=name,
             class_name=found.name,
-            certain=wraps.scope is statement.scope and follows(statement, wraps) and not _inline(file, wrapper),
+            certain=wraps.scope is statement.scope and may_follow(statement, wraps),
+            always=wraps.scope is statement.scope and follows(statement, wraps) and not _inline(file, wrapper),
         )
 
 
