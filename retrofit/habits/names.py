@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from retrofit.habits.file import TrainingFile
 from retrofit.survey.index import Index, Scope, Statement, dotted
+
+if TYPE_CHECKING:
+    from retrofit.habits.file import TrainingFile
 
 _FORMAT = re.compile(r"torch\.(float16|half|bfloat16|float64|double)")
 _NO_DEVICE = re.compile(r"dtype|memory_format|channels_last|torch\.(b?float\d*|half|double|int\d*|long|bool)\b")
