@@ -196,6 +196,21 @@ class Group(Call):
         """The line of that one."""
         return 0 if self.earlier is None else self.earlier.line
 
+    @cached_property
+    def repeated(self) -> bool:
+        """Whether a loop comes to it again and again, with nothing in the file that ends the group in between."""
+        if "destroy_process_group" in self.index.source.text or self._asks:
+            return False
+        return any(self._again(statement) for statement in self._started)
+
+    def _again(self, statement: Statement) -> bool:
+        for part in statement.ancestors:
+            if isinstance(part.node, (cst.FunctionDef, cst.ClassDef, cst.Try, cst.TryStar)):
+                return False
+            if isinstance(part.node, (cst.For, cst.While)):
+                return not re.search(r"\b(break|return|exit|raise)\b", self.index.source.code(part.node))
+        return False
+
     @property
     def _asks(self) -> bool:
         """Whether the file asks if a group is there already."""
