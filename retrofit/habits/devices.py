@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
-from retrofit.habits.names import conditions, exclusive, follows, moves, unconditional
+from retrofit.habits.names import conditions, exclusive, follows, met, moves, unconditional
 from retrofit.habits.processes import Group
 from retrofit.habits.sites import Call
 from retrofit.habits.wrapping import Wrapping
 from retrofit.survey.index import Statement, dotted
 from retrofit.survey.sites import Site
 
+_DISTRIBUTED = re.compile(r"distributed|world_size|local_rank\s*(!=|>=|>)\s*-?1?0?$")
 _PLAIN_DEVICE = re.compile(r"(?:torch\.device\()?f?[\"'](cpu|cuda)\b[^\"']*[\"'](?:,[^()]*)?\)?")
 _FIXED = re.compile(r"""(["'])cuda:(\d+)\1""")
 _SEEDS = ("torch.manual_seed", "torch.random.manual_seed")
@@ -164,13 +165,9 @@ def _sees_all(file: TrainingFile) -> bool:
 
 def _in_every_process(file: TrainingFile, statement: Statement) -> bool:
     """Whether a statement runs in a run of several processes, whatever else it depends on."""
-    inner = statement
-    for part in statement.ancestors:
-        if isinstance(part.node, cst.If) and inner.siblings is file.index.statements_in(part.node.body):
-            code = file.index.source.code(part.node.test)
-            if re.search(r"distributed|world_size|local_rank\s*(!=|>=|>)\s*-?1?0?$", code) and "not " not in code:
-                return True
-        inner = part
+    tests = [file.index.source.code(test) for test in met(file.index, statement)]
+    if any(_DISTRIBUTED.search(test) and "not " not in test for test in tests):
+        return True
     return unconditional(statement)
 
 

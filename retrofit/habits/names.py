@@ -100,6 +100,19 @@ def conditions(statement: Statement) -> list[cst.BaseExpression]:
     return found
 
 
+def met(index: Index, statement: Statement) -> list[cst.BaseExpression]:
+    """Return the tests of the `if`s, within its function, whose body holds a statement."""
+    found = []
+    inner = statement
+    for part in statement.ancestors:
+        if isinstance(part.node, (cst.FunctionDef, cst.ClassDef)):
+            break
+        if isinstance(part.node, cst.If) and inner.siblings is index.statements_in(part.node.body):
+            found.append(part.node.test)
+        inner = part
+    return found
+
+
 def unconditional(statement: Statement) -> bool:
     """Whether a statement runs whenever its function, or the module, does."""
     for part in statement.ancestors:

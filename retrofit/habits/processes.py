@@ -10,7 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
-from retrofit.habits.names import exclusive, follows, holds_return, literal, main_guarded, spelled, unconditional
+from retrofit.habits.names import exclusive, follows, holds_return, literal, main_guarded, met, spelled, unconditional
 from retrofit.habits.sites import Call
 from retrofit.survey.index import Scope, Statement, dotted
 from retrofit.survey.sites import Site
@@ -51,13 +51,26 @@ class Group(Call):
                 found += [s for call in calls if (s := self.index.statement(call)) not in found]
         return [s for s in found if isinstance(s.node, cst.SimpleStatementLine)]
 
+    def _surely(self, earlier: Statement, later: Statement) -> bool:
+        """Whether a statement has run before a later one of its function, for which the same conditions hold."""
+        asked = {self.index.source.code(test) for test in met(self.index, later)}
+        held = met(self.index, earlier)
+        here = earlier
+        while not follows(later, here):
+            node = here.parent.node if here.parent is not None else None
+            if not isinstance(node, cst.If) or node.test not in held or self.index.source.code(node.test) not in asked:
+                return False
+            assert here.parent is not None
+            here = here.parent
+        return True
+
     def _spawns(self, call: cst.Call) -> bool:
         """Whether a call runs a function in processes of its own."""
         return self.index.qualified(call.func).startswith("torch.multiprocessing")
 
     def before(self, statement: Statement, seen: frozenset[Scope] = frozenset()) -> bool:
         """Whether it has surely run when a statement does."""
-        if any(s.scope is statement.scope and follows(statement, s) for s in self._started):
+        if any(s.scope is statement.scope and self._surely(s, statement) for s in self._started):
             return True
         scope = statement.scope
         if scope.kind != "function" or scope in seen:
