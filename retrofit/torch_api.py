@@ -91,3 +91,52 @@ MODULE_FUNCTIONS = frozenset(
         "apex.parallel.DistributedDataParallel",
     }
 )
+
+#: The parameters of the wrappers; source: torch 2.13.0, held against the installed torch by tests/test_torch_api.py.
+DDP_PARAMETERS = (
+    "module",
+    "device_ids",
+    "output_device",
+    "dim",
+    "broadcast_buffers",
+    "init_sync",
+    "process_group",
+    "bucket_cap_mb",
+    "find_unused_parameters",
+    "check_reduction",
+    "gradient_as_bucket_view",
+    "static_graph",
+    "delay_all_reduce_named_params",
+    "param_to_hook_all_reduce",
+    "mixed_precision",
+    "device_mesh",
+    "skip_all_reduce_unused_params",
+    "bucket_cap_mb_list",
+    "batched_grad_copy",
+    "forward_sync_buffers",
+)
+DATA_PARALLEL_PARAMETERS = ("module", "device_ids", "output_device", "dim")
+
+#: The public attributes and methods that either wrapper has of its own; `.module` has the model's.
+WRAPPER_MEMBERS = frozenset(
+    {
+        "T_destination", "add_module", "apply", "batched_grad_copy", "bfloat16", "broadcast_bucket_size",
+        "broadcast_buffers", "bucket_bytes_cap", "bucket_bytes_cap_default", "bucket_bytes_cap_list", "buffers",
+        "call_super_init", "children", "compile", "cpu", "cuda", "device", "device_ids", "device_type", "dim",
+        "double", "dump_patches", "eval", "extra_repr", "find_unused_parameters", "float", "forward",
+        "forward_sync_buffers", "gather", "get_buffer", "get_extra_state", "get_parameter", "get_submodule",
+        "gradient_as_bucket_view", "half", "ipu", "is_multi_device_module", "join", "join_device", "join_hook",
+        "join_process_group", "load_state_dict", "logger", "mixed_precision", "module", "modules",
+        "modules_buffers", "mtia", "named_buffers", "named_children", "named_module_buffers", "named_modules",
+        "named_parameters", "no_sync", "output_device", "parallel_apply", "parameters", "parameters_to_ignore",
+        "process_group", "reducer", "register_backward_hook", "register_buffer", "register_comm_hook",
+        "register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook",
+        "register_full_backward_pre_hook", "register_load_state_dict_post_hook",
+        "register_load_state_dict_pre_hook", "register_module", "register_parameter",
+        "register_state_dict_post_hook", "register_state_dict_pre_hook", "replicate",
+        "require_backward_grad_sync", "require_forward_param_sync", "requires_grad_", "scatter",
+        "set_extra_state", "set_submodule", "share_memory", "skip_all_reduce_unused_params", "state_dict",
+        "static_graph", "to", "to_empty", "to_kwargs", "train", "training", "type",
+        "use_side_stream_for_tensor_copies", "will_sync_module_buffers", "xpu", "zero_grad",
+    }
+)  # fmt: skip

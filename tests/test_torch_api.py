@@ -77,3 +77,20 @@ def test_module_method_returns_the_module(name: str) -> None:
 
 def test_every_moving_method_is_a_module_method() -> None:
     assert torch_api.MOVING_METHODS <= torch_api.MODULE_METHODS
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "known"),
+    [
+        ("DistributedDataParallel", torch_api.DDP_PARAMETERS),
+        ("DataParallel", torch_api.DATA_PARALLEL_PARAMETERS),
+    ],
+)
+def test_wrapper_parameters_are_torchs_own(wrapper: str, known: tuple[str, ...]) -> None:
+    assert tuple(positional(resolve(f"torch.nn.parallel.{wrapper}"))) == known
+
+
+@pytest.mark.parametrize("wrapper", ["DistributedDataParallel", "DataParallel"])
+def test_wrapper_members_are_known(wrapper: str) -> None:
+    members = {name for name in dir(resolve(f"torch.nn.parallel.{wrapper}")) if not name.startswith("_")}
+    assert members <= torch_api.WRAPPER_MEMBERS

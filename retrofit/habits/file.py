@@ -11,11 +11,12 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.habits.kinds import KINDS
+from retrofit.habits.names import exclusive
 from retrofit.habits.ranks import Ranks, ranks_at
 from retrofit.source import Source
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
+from retrofit.survey.index import Binding, Index, Scope, dotted
 from retrofit.survey.loops import find_loops
 from retrofit.survey.sites import Backward, EpochLoop, Site, Wrapper
 from retrofit.survey.wrappers import find_wrappers
@@ -128,7 +129,7 @@ class TrainingFile:
         seen |= {(variable, use.scope)}
         given = self._given(variable)
         here = [b for b in given if b.statement.scope is use.scope and b.statement.order < use.order]
-        here = [b for b in here if not _exclusive(b.statement, use)]
+        here = [b for b in here if not exclusive(b.statement, use)]
         last = here[-1] if here else None
         if last is None and (variable[0] is not use.scope or "." in name):
             last = given[-1] if given else None
@@ -152,11 +153,3 @@ class TrainingFile:
                 owner = self.flow.variable(binding.target, binding.statement.scope)
                 self._bindings.setdefault(owner, []).append(binding)
         return self._bindings.get(variable, [])
-
-
-def _exclusive(one: Statement, other: Statement) -> bool:
-    """Whether two statements stand in branches of which only one runs."""
-    for a, b in zip(one.path, other.path, strict=False):
-        if a is not b:
-            return a.siblings is not b.siblings
-    return False

@@ -6,4 +6,16 @@ from __future__ import annotations
 KINDS = {
     "sampler": "loaders",
     "loader": "loaders",
+    "wrapping": "wrapping",
+    "own-attribute": "wrapping",
+    "fairscale-call": "wrapping",
+    "group": "processes",
+    "rank-option": "processes",
+    "launcher": "processes",
+    "fixed-device": "devices",
+    "same-device": "devices",
+    "wrong-backend": "devices",
+    "seed": "devices",
+    "scaled-rate": "devices",
+    "print": "devices",
 }

@@ -1,0 +1,334 @@
+"""Find how a file starts its processes: process groups, launchers, and the options that launchers pass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from retrofit.habits.file import TrainingFile
+from retrofit.habits.names import exclusive, follows, holds_return, literal, main_guarded, met, spelled, unconditional
+from retrofit.habits.sites import Call
+from retrofit.survey.index import Scope, Statement, dotted
+from retrofit.survey.sites import Site
+
+_TELLS = re.compile(
+    r"^(str|int|float|round|len|super)$|(^|\.)_?(print|info|debug|warning|log|write|flush|close|format|finish|time|now)$"
+)
+_DESTROY = "torch.distributed.destroy_process_group"
+_ENDS = re.compile(r"destroy_process_group|\b\w*(clean_?up|destroy|tear_?down|shutdown|finali[sz]e)\w*\s*\(", re.I)
+_COMMAND = re.compile(r"\s*(\S*=\S*\s+)*\S*python\S*\s+-m torch\.distributed\.launch")
+_RANK_OPTION = re.compile(r"--local[-_]rank")
+
+
+@dataclass(eq=False, kw_only=True)
+class Group(Call):
+    """A call of `init_process_group`."""
+
+    @cached_property
+    def backend(self) -> str:
+        """Its backend, "" where it is not given as one plain text."""
+        value = literal(self.habits, self.argument_node("backend", 0))
+        return value.lower() if isinstance(value, str) else ""
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is a group of one process."""
+        return self.argument("world_size", 3) == "1"
+
+    @cached_property
+    def _started(self) -> list[Statement]:
+        """The statements after which it has surely run, up the ways by which it is called."""
+        found = [self.statement]
+        for statement in found:
+            scope = statement.scope
+            plain = isinstance(statement.node, cst.SimpleStatementLine) and unconditional(statement)
+            if scope.kind == "function" and plain:
+                calls = [call for call in self.habits.flow.callers(scope) if not self._spawns(call)]
+                found += [s for call in calls if (s := self.index.statement(call)) not in found]
+        return [s for s in found if isinstance(s.node, cst.SimpleStatementLine)]
+
+    def _surely(self, earlier: Statement, later: Statement) -> bool:
+        """Whether a statement has run before a later one of its function, for which the same conditions hold."""
+        asked = {self.index.source.code(test) for test in met(self.index, later)}
+        held = met(self.index, earlier)
+        here = earlier
+        while not follows(later, here):
+            node = here.parent.node if here.parent is not None else None
+            if not isinstance(node, cst.If) or node.test not in held or self.index.source.code(node.test) not in asked:
+                return False
+            assert here.parent is not None
+            here = here.parent
+        return True
+
+    def _spawns(self, call: cst.Call) -> bool:
+        """Whether a call runs a function in processes of its own."""
+        return self.index.qualified(call.func).startswith("torch.multiprocessing")
+
+    def before(self, statement: Statement, seen: frozenset[Scope] = frozenset()) -> bool:
+        """Whether it has surely run when a statement does."""
+        if any(s.scope is statement.scope and self._surely(s, statement) for s in self._started):
+            return True
+        scope = statement.scope
+        if scope.kind != "function" or scope in seen:
+            return False
+        calls = self.habits.flow.callers(scope)
+        return bool(calls) and all(
+            not self._spawns(call) and self.before(self.index.statement(call), seen | {scope}) for call in calls
+        )
+
+    @cached_property
+    def trains(self) -> bool:
+        """Whether the file is a program that trains: it starts this group when it is run, and has a backward pass."""
+        return bool(self.habits.backwards) and self._run(self.statement, frozenset())
+
+    def _run(self, statement: Statement, seen: frozenset[Scope]) -> bool:
+        scope = statement.scope
+        if scope.kind == "module":
+            return True
+        if scope in seen:
+            return False
+        return any(self._run(self.index.statement(call), seen | {scope}) for call in self.habits.flow.callers(scope))
+
+    @property
+    def ended(self) -> bool:
+        """Whether the file ends process groups, or calls something whose name says so."""
+        return _ENDS.search(self.index.source.text) is not None
+
+    @property
+    def destroy(self) -> str:
+        """The code that ends process groups, as the file can write it."""
+        return spelled(self.index, _DESTROY) or "dist.destroy_process_group"
+
+    @property
+    def is_initialized(self) -> str:
+        """The code that asks whether there is a process group, as the file can write it."""
+        return spelled(self.index, "torch.distributed.is_initialized") or "dist.is_initialized"
+
+    @property
+    def imported(self) -> bool:
+        """Whether an import of the file reaches the function that ends process groups."""
+        return bool(spelled(self.index, _DESTROY))
+
+    @cached_property
+    def always(self) -> bool:
+        """Whether every way through the function at whose end it is destroyed starts it."""
+        last = self.last
+        return last is not None and any(s.scope is last.scope and unconditional(s) for s in self._started)
+
+    @cached_property
+    def last(self) -> Statement | None:
+        """The last statement of what runs in the process group, where every way through it ends there.
+
+        That is the function, or the program, in which the training starts as well.
+        """
+        training = {
+            s for b in self.habits.backwards for way in self.habits.flow.enclosing_loops(b.statement) for s in way
+        }
+        for statement in self._started:
+            inside = [s for s in training if s.scope is statement.scope]
+            inside += [
+                self.index.statement(call)
+                for scope in self._training_functions
+                for call in self.habits.flow.callers(scope)
+                if self.index.scope_of(call) is statement.scope
+            ]
+            if inside and all(s.order > statement.order for s in inside):
+                return None if self._goes_on(statement.scope, frozenset()) else self._last_of(statement)
+        return None
+
+    def _goes_on(self, scope: Scope, seen: frozenset[Scope]) -> bool:
+        """Whether anything that may need the group runs after a function, in those that call it."""
+        if scope.kind != "function" or scope in seen:
+            return False
+        for call in self.habits.flow.callers(scope):
+            statement = self.index.statement(call)
+            if any(s.scope is statement.scope and follows(s, statement) for s in self._calling):
+                return True
+            if self._goes_on(statement.scope, seen | {scope}):
+                return True
+        return False
+
+    @cached_property
+    def _calling(self) -> set[Statement]:
+        """The statements that call anything but a function that only tells, or tidies up."""
+        return {
+            self.index.statement(call)
+            for call in self.index.calls
+            if not _TELLS.search(dotted(call.func) or self.index.source.code(call.func))
+        }
+
+    @cached_property
+    def _training_functions(self) -> set[Scope]:
+        """The functions with a backward pass in them, and those that call them."""
+        found = [b.statement.scope for b in self.habits.backwards]
+        for scope in found:
+            found += [
+                s
+                for call in self.habits.flow.callers(scope)
+                if (s := self.index.scope_of(call)) not in found and s.kind == "function"
+            ]
+        return {scope for scope in found if scope.kind == "function"}
+
+    def _last_of(self, statement: Statement) -> Statement | None:
+        """Return the last statement of a function, or of the program, that holds a statement."""
+        block = statement.path[0].siblings
+        for part in statement.path:
+            if isinstance(part.node, cst.FunctionDef):
+                block = self.index.statements_in(part.node.body)
+                if any(holds_return(one.node) or _returns(one.node) for one in block):
+                    return None
+        scope = statement.scope
+        if scope.kind == "module":
+            guard = next((p for p in statement.path if main_guarded(p.scope, p) or p is statement), statement)
+            block = guard.siblings
+        last = block[-1]
+        ends = isinstance(last.node, (cst.FunctionDef, cst.ClassDef)) or last.crowded or _exits(last.node)
+        return None if ends or last is statement else last
+
+    @cached_property
+    def earlier(self) -> Call | None:
+        """Another `init_process_group` that has surely run before, and whose group is not ended since."""
+        text = self.index.source.text
+        if "destroy_process_group" in text or self._asks:
+            return None
+        for other in self.habits.sites("group"):
+            if other is self or not isinstance(other, Group) or exclusive(other.statement, self.statement):
+                continue
+            if any(isinstance(p.node, (cst.Try, cst.TryStar)) for p in other.statement.ancestors):
+                continue
+            if other.before(self.statement):
+                return other
+        return None
+
+    @property
+    def earlier_line(self) -> int:
+        """The line of that one."""
+        return 0 if self.earlier is None else self.earlier.line
+
+    @cached_property
+    def repeated(self) -> bool:
+        """Whether a loop comes to it again and again, with nothing in the file that ends the group in between."""
+        if "destroy_process_group" in self.index.source.text or self._asks:
+            return False
+        return any(self._again(statement) for statement in self._started)
+
+    def _again(self, statement: Statement) -> bool:
+        for part in statement.ancestors:
+            if isinstance(part.node, (cst.FunctionDef, cst.ClassDef, cst.Try, cst.TryStar)):
+                return False
+            if isinstance(part.node, (cst.For, cst.While)):
+                return not re.search(r"\b(break|return|exit|raise)\b", self.index.source.code(part.node))
+        return False
+
+    @property
+    def _asks(self) -> bool:
+        """Whether the file asks if a group is there already."""
+        return "is_initialized" in self.index.source.text
+
+
+@dataclass(eq=False, kw_only=True)
+class RankOption(Call):
+    """An argparse option `--local_rank`."""
+
+    @property
+    def flags(self) -> list[str]:
+        """The spellings that it takes."""
+        values = [arg.value for arg in self.call.args if arg.keyword is None]
+        return [str(value.evaluated_value) for value in values if isinstance(value, cst.SimpleString)]
+
+    @property
+    def from_environment(self) -> bool:
+        """Whether the file reads the local rank from where torchrun puts it, or another launcher passes the option."""
+        return (
+            re.search(r"LOCAL_RANK|deepspeed|horovod|torch_xla|get_local_rank|[\"']RANK[\"']", self.index.source.text)
+            is not None
+        )
+
+    @property
+    def dest(self) -> str:
+        """The name of its value."""
+        return (self.literal("dest") or self.flags[0].lstrip("-")).replace("-", "_")
+
+    @cached_property
+    def used(self) -> bool:
+        """Whether the file goes by its value alone: it reads it, and never gives it another."""
+        reads = [node for node in self.index.attributes if node.attr.value == self.dest]
+        given = [b for b in self.index.bindings if b.target.endswith(f".{self.dest}")]
+        return bool(reads) and not given
+
+    @property
+    def default(self) -> str:
+        """The code of its default, "" for none."""
+        return self.argument("default") or ""
+
+    @property
+    def fixable(self) -> bool:
+        """Whether its default is a plain number, or not given."""
+        return re.fullmatch(r"(-?\d+)?", self.default) is not None and not self.spread
+
+
+@dataclass(eq=False, kw_only=True)
+class Launcher(Site):
+    """Code that runs `torch.distributed.launch`; `node` is the text, or the import, that names it."""
+
+
+def find_groups(file: TrainingFile) -> list[Group]:
+    """Return the calls of `init_process_group`."""
+    found = [Group(node=call, index=file.index, habits=file) for call in file.groups]
+    for group in found:
+        if group.last is not None:
+            group.anchors["last"] = group.last.node
+    return found
+
+
+def find_rank_options(file: TrainingFile) -> Iterator[RankOption]:
+    """Yield the options by which old launchers tell a process its local rank."""
+    if not _RANK_OPTION.search(file.source.text):
+        return
+    for call in file.index.calls:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument":
+            site = RankOption(node=call, index=file.index, habits=file)
+            if any(_RANK_OPTION.fullmatch(flag) for flag in site.flags):
+                yield site
+
+
+def find_launchers(file: TrainingFile) -> Iterator[Launcher]:
+    """Yield where a file starts `torch.distributed.launch` itself."""
+    if "torch.distributed.launch" not in file.source.text and "distributed import launch" not in file.source.text:
+        return
+    for statement, module in file.index.entry.imports:
+        if module == "torch.distributed.launch":
+            yield Launcher(node=statement.node, index=file.index)
+    for node in file.index.parents:
+        if isinstance(node, cst.SimpleString) and _runs(node) and not isinstance(file.index.parents[node], cst.Expr):
+            yield Launcher(node=node, index=file.index)
+
+
+def _runs(node: cst.SimpleString) -> bool:
+    """Whether a text is a command, or a part of one, and not help or a message."""
+    if "torch.distributed.launch" not in node.value:
+        return False
+    value = node.evaluated_value
+    if value == "torch.distributed.launch":
+        return True
+    return isinstance(value, str) and _COMMAND.match(value) is not None
+
+
+def _returns(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.SimpleStatementLine) and any(isinstance(small, cst.Return) for small in node.body)
+
+
+def _exits(node: cst.CSTNode) -> bool:
+    """Whether a statement leaves: `raise`, `sys.exit()`, a loop without end."""
+    if isinstance(node, cst.While):
+        return True
+    if not isinstance(node, cst.SimpleStatementLine):
+        return False
+    small = node.body[-1]
+    if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
+        return dotted(small.value.func) in ("exit", "quit", "sys.exit", "os._exit")
+    return isinstance(small, (cst.Raise, cst.Return))
