@@ -152,13 +152,25 @@ class _Rewriter(cst.CSTTransformer):
         for edit in self._expressions.get(original_node, ()):
             if edit.kind == "set-keyword":
                 assert isinstance(updated_node, cst.Call)
-                updated_node = _set_keyword(updated_node, edit.text, self._separator(edit))
+                updated_node = _set_keyword(
+                    updated_node, edit.text.partition("=")[0], self._expression(edit), self._separator(edit)
+                )
             else:
-                updated_node = cst.parse_expression(edit.text, self._module.config_for_parsing)
+                updated_node = self._expression(edit)
         if isinstance(original_node, (cst.Module, cst.IndentedBlock)):
             assert isinstance(updated_node, (cst.Module, cst.IndentedBlock))
             return self._rebuild(original_node, updated_node)
         return updated_node
+
+    def _expression(self, edit: Edit) -> cst.BaseExpression:
+        """Return an edit's code, for `set-keyword` its value, with the file's own kind of quotes."""
+        text = edit.text.partition("=")[2] if edit.kind == "set-keyword" else edit.text
+        value = cst.parse_expression(text, self._module.config_for_parsing)
+        if not self._double_quotes:
+            return value
+        quoted = value.visit(_DoubleQuotes(self._source.code(edit.node)))
+        assert isinstance(quoted, cst.BaseExpression)
+        return quoted
 
     def _separator(self, edit: Edit) -> cst.Comma:
         """Return the comma before a new argument, with a line break where the line would get long."""
@@ -309,9 +321,7 @@ def _with_original(statement: _Line, original: _Line) -> _Line:
     return changed
 
 
-def _set_keyword(call: cst.Call, text: str, separator: cst.Comma) -> cst.Call:
-    name, _, code = text.partition("=")
-    value = cst.parse_expression(code)
+def _set_keyword(call: cst.Call, name: str, value: cst.BaseExpression, separator: cst.Comma) -> cst.Call:
     args = list(call.args)
     for number, arg in enumerate(args):
         if arg.keyword is not None and arg.keyword.value == name:

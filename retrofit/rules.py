@@ -402,7 +402,7 @@ class Evaluator:
     def found(self, file: TrainingFile, rules: Iterable[Rule]) -> Iterator[Found]:
         """Yield what ``rules`` find in a file."""
         with _naming(None):
-            shared = {**self._imported(file.index.entry), "file": file}
+            shared = {**self._imported(file.index.entry), "file": file, "original": ORIGINAL}
         for rule in rules:
             with _naming(rule):
                 for site in file.sites(rule.site):

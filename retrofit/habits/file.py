@@ -20,6 +20,8 @@ from retrofit.survey.loops import find_loops
 from retrofit.survey.sites import Backward, EpochLoop, Site, Wrapper
 from retrofit.survey.wrappers import find_wrappers
 
+_SPAWNS = frozenset({"spawn", "start_processes", "Process", "launch"})
+
 
 class TrainingFile:
     """A file that uses data parallelism, seen alone.
@@ -59,6 +61,11 @@ class TrainingFile:
         return self.calls("torch.distributed.init_process_group")
 
     @cached_property
+    def spawns(self) -> list[cst.Call]:
+        """The calls that start the ranks from one process, which is none itself: `mp.spawn(...)`, `mp.Process(...)`."""
+        return [call for call in self.index.calls if (dotted(call.func) or "").rpartition(".")[2] in _SPAWNS]
+
+    @cached_property
     def backwards(self) -> list[Backward]:
         """The backward passes in loops."""
         return find_backwards(self.index, self.flow)
@@ -83,7 +90,7 @@ class TrainingFile:
 
     def ranks(self, node: cst.CSTNode) -> Ranks:
         """Return which ranks get to a node: "first", "others", "all" or "unknown"."""
-        return ranks_at(self.index, self.flow, self.index.statement(node))
+        return ranks_at(self.index, self.flow, self.index.statement(node), self.spawns)
 
     def value_of(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """Return the expression that a name stands for where it is given exactly one value, else the node itself."""
@@ -118,7 +125,7 @@ class TrainingFile:
         here = [b for b in given if b.statement.scope is use.scope and b.statement.order < use.order]
         here = [b for b in here if not _exclusive(b.statement, use)]
         last = here[-1] if here else None
-        if last is None and variable[0] is not use.scope or (last is None and "." in name):
+        if (last is None and variable[0] is not use.scope) or (last is None and "." in name):
             last = given[-1] if given else None
         if last is not None:
             value = last.value if last.item is None else None

@@ -6,4 +6,8 @@ from __future__ import annotations
 KINDS = {
     "sampler": "loaders",
     "loader": "loaders",
+    "save": "checkpoints",
+    "saved-state": "checkpoints",
+    "restored-state": "checkpoints",
+    "checkpoint-read": "checkpoints",
 }

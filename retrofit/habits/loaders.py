@@ -10,8 +10,8 @@ from functools import cached_property
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
-from retrofit.survey.flow import Origin, first_argument
 from retrofit.habits.sites import Call
+from retrofit.survey.flow import Origin, first_argument
 from retrofit.survey.index import Statement
 from retrofit.survey.sites import EpochLoop
 
