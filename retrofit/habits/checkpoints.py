@@ -16,7 +16,7 @@ from retrofit.survey.index import Scope, dotted
 from retrofit.survey.sites import Wrapper
 
 _OF_RANK = re.compile(r"rank|gpu|local|device|node|host|worker|proc|getpid|uuid|time|tempfile|mkdtemp|random", re.I)
-_STRIPS = re.compile(r"""["']module\.?["']|\bconsume_prefix_in_state_dict_if_present\b""")
+_STRIPS = re.compile(r"""["'`]module\.?["'`]|\bconsume_prefix_in_state_dict_if_present\b""")
 _GPU = re.compile(r"\bcuda\b|\bnccl\b")
 _DEPTH = 5
 

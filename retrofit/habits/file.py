@@ -125,19 +125,31 @@ class TrainingFile:
         here = [b for b in given if b.statement.scope is use.scope and b.statement.order < use.order]
         here = [b for b in here if not _exclusive(b.statement, use)]
         last = here[-1] if here else None
-        if (last is None and variable[0] is not use.scope) or (last is None and "." in name):
+        if last is None and (variable[0] is not use.scope or "." in name):
             last = given[-1] if given else None
+        if any(_is_module(binding.value) for binding in here or given):
+            return None
         if last is not None:
             value = last.value if last.item is None else None
-            return None if value is None else self._wrapping(value, seen)
+            found = None if value is None else self._wrapping(value, seen)
+            return None if found is None or self._runs_before(use.scope, last.statement) else found
         passed = [s for s in self.flow.sources(variable) if s.value is not None]
-        found = [None if s.value is None or s.item is not None else self._wrapping(s.value, seen) for s in passed]
-        return found[0] if found and all(found) else None
+        every = [None if s.value is None or s.item is not None else self._wrapping(s.value, seen) for s in passed]
+        return every[0] if every and all(every) else None
 
     def _wrapping(self, value: cst.BaseExpression, seen: frozenset[object]) -> Wrapper | None:
         if isinstance(value, cst.IfExp):
+            if _is_module(value.body) or _is_module(value.orelse):  # `model.module if distributed else model`
+                return None
             return self._wrapping(value.body, seen) or self._wrapping(value.orelse, seen)
         return self.wrapper_of(value, seen)
+
+    def _runs_before(self, function: Scope, statement: Statement) -> bool:
+        """Whether another function runs before a statement as well, such as one that `__init__` calls first."""
+        if function is statement.scope:
+            return False
+        calls = [self.index.statement(call) for call in self.flow.callers(function)]
+        return any(call.scope is statement.scope and call.order < statement.order for call in calls)
 
     def _given(self, variable: tuple[Scope, str]) -> list[Binding]:
         """Return what a variable is assigned, in the order of the file."""
@@ -147,6 +159,11 @@ class TrainingFile:
                 owner = self.flow.variable(binding.target, binding.statement.scope)
                 self._bindings.setdefault(owner, []).append(binding)
         return self._bindings.get(variable, [])
+
+
+def _is_module(value: cst.BaseExpression | None) -> bool:
+    """Whether a value is a wrapper's own model, by its name."""
+    return (dotted(value) or "").endswith((".module", "._orig_mod"))
 
 
 def _exclusive(one: Statement, other: Statement) -> bool:

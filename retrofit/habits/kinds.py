@@ -10,4 +10,6 @@ KINDS = {
     "saved-state": "checkpoints",
     "restored-state": "checkpoints",
     "checkpoint-read": "checkpoints",
+    "collective": "collectives",
+    "wrapped-forward": "collectives",
 }
