@@ -12,4 +12,6 @@ KINDS = {
     "checkpoint-read": "checkpoints",
     "collective": "collectives",
     "wrapped-forward": "collectives",
+    "accumulation": "steps",
+    "loss-weight": "steps",
 }
