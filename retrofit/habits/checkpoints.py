@@ -10,7 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
-from retrofit.habits.processes import RankCall, alone, conditional
+from retrofit.habits.processes import RankCall, alone, conditional, made_of
 from retrofit.habits.sites import Call
 from retrofit.survey.index import Scope, dotted
 from retrofit.survey.sites import Wrapper
@@ -18,7 +18,6 @@ from retrofit.survey.sites import Wrapper
 _OF_RANK = re.compile(r"rank|gpu|local|device|node|host|worker|proc|getpid|uuid|time|tempfile|mkdtemp|random", re.I)
 _STRIPS = re.compile(r"""["'`]module\.?["'`]|\bconsume_prefix_in_state_dict_if_present\b""")
 _GPU = re.compile(r"\bcuda\b|\bnccl\b")
-_DEPTH = 5
 
 
 @dataclass(eq=False, kw_only=True)
@@ -34,7 +33,7 @@ class Save(RankCall):
     def shared_path(self) -> bool:
         """Whether the path is the same on all ranks, as far as the file shows how it is made."""
         node = self.argument_node("f", 1)
-        return node is not None and not _OF_RANK.search(_made_of(self.habits, node, self.scope))
+        return node is not None and not _OF_RANK.search(made_of(self.habits, node, self.scope))
 
     @cached_property
     def read_back(self) -> bool:
@@ -242,33 +241,6 @@ def _form(file: TrainingFile, node: cst.BaseExpression) -> str:
 def _exact(file: TrainingFile, node: cst.BaseExpression | None) -> str:
     """The code of a path as far back as it is one plain value."""
     return "" if node is None else file.index.source.code(file.value_of(node))
-
-
-def _made_of(file: TrainingFile, node: cst.CSTNode, scope: Scope) -> str:
-    """Return the code of an expression and of all that the names in it are given."""
-    found: list[str] = []
-    seen: set[cst.CSTNode] = set()
-    waiting = [(node, scope, 0)]
-    while waiting:
-        here, where, depth = waiting.pop()
-        if here in seen or depth > _DEPTH:
-            continue
-        seen.add(here)
-        found.append(file.index.source.code(here))
-        for name in _names(here):
-            for source in file.flow.sources(file.flow.variable(name, where)):
-                if source.value is not None:
-                    waiting.append((source.value, source.scope, depth + 1))
-    return " ".join(found)
-
-
-def _names(node: cst.CSTNode) -> Iterator[str]:
-    name = dotted(node)
-    if name is not None:
-        yield name
-        return
-    for child in node.children:
-        yield from _names(child)
 
 
 def _states(

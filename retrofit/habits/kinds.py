@@ -6,6 +6,7 @@ from __future__ import annotations
 KINDS = {
     "sampler": "loaders",
     "loader": "loaders",
+    "evaluation": "loaders",
     "save": "checkpoints",
     "saved-state": "checkpoints",
     "restored-state": "checkpoints",

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.sites import Call
+from retrofit.survey.index import Scope, dotted
 
 _RANK_WORDS = re.compile(
     r"rank|procid|localid|(main|master|primary|chief)(_|\b)|is_(main|master|primary|chief|first|zero)", re.I
 )
+
+
+#: How many values of names are followed.
+_DEPTH = 5
 
 
 def told_by_rank(file: TrainingFile, node: cst.CSTNode) -> bool:
@@ -54,6 +60,33 @@ def conditional(file: TrainingFile, node: cst.CSTNode) -> bool:
         isinstance(part.node, cst.If) and "__name__" not in file.index.source.code(part.node.test)
         for part in file.index.statement(node).ancestors
     )
+
+
+def made_of(file: TrainingFile, node: cst.CSTNode, scope: Scope) -> str:
+    """Return the code of an expression and of all that the names in it are given."""
+    found: list[str] = []
+    seen: set[cst.CSTNode] = set()
+    waiting = [(node, scope, 0)]
+    while waiting:
+        here, where, depth = waiting.pop()
+        if here in seen or depth > _DEPTH:
+            continue
+        seen.add(here)
+        found.append(file.index.source.code(here))
+        for name in _names(here):
+            for source in file.flow.sources(file.flow.variable(name, where)):
+                if source.value is not None:
+                    waiting.append((source.value, source.scope, depth + 1))
+    return " ".join(found)
+
+
+def _names(node: cst.CSTNode) -> Iterator[str]:
+    name = dotted(node)
+    if name is not None:
+        yield name
+        return
+    for child in node.children:
+        yield from _names(child)
 
 
 @dataclass(eq=False, kw_only=True)
