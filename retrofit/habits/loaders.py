@@ -31,7 +31,8 @@ _SHARES = re.compile(
 _COUNTS = re.compile(r"device_count\(\)$|(^|[._])(world_?size|n_?gpus?|num_gpus)$|get_world_size\(")
 _BRANCHES = re.compile(r"rank|world|dist|ddp|parallel|gpu|multi|sampler", re.I)
 _REDUCES = re.compile(
-    r"reduce|gather|synchron|torchmetrics|torcheval|\bsync|_sync\b|collect|broadcast|barrier|merge|aggregate", re.I
+    r"reduce|gather|synchroni|torchmetrics|torcheval|sync\(|(?<!convert_)sync_\w*\(|collect|broadcast|merge|aggregate|average_",
+    re.I,
 )
 _ITERATORS = frozenset({"enumerate", "iter", "tqdm", "tqdm.tqdm", "tqdm.auto.tqdm", "track", "rich.progress.track"})
 
@@ -454,7 +455,9 @@ def _may_reduce(file: TrainingFile, function: Scope) -> bool:
         if here in seen:
             continue
         seen.add(here)
-        if _REDUCES.search(file.index.source.code(here.node)):
+        own = [part for part in file.index.entry.body if not isinstance(part.node, (cst.FunctionDef, cst.ClassDef))]
+        parts = [part.node for part in own] if here.kind == "module" else [here.node]
+        if any(_REDUCES.search(file.index.source.code(part)) for part in parts):
             return True
         waiting += [file.index.scope_of(call) for call in file.flow.callers(here)]
     return False
