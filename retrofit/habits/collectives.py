@@ -99,7 +99,7 @@ class WrappedForward(RankCall):
 
 def find_collectives(file: TrainingFile) -> Iterator[Collective]:
     """Yield the collectives of a file, and the calls of its functions that run one on every way."""
-    own = [call for call in file.index.calls if file.index.qualified(call.func) in _COLLECTIVES]
+    own = file.calls(*_COLLECTIVES)
     built = [wrapper.call for wrapper in file.wrappers if wrapper.kind == "ddp"]
     holders: dict[Scope, cst.Call] = {}
     for call in own:

@@ -85,8 +85,17 @@ class TrainingFile:
         return self.index.entry.imported_as(module) is not None
 
     def calls(self, *names: str) -> list[cst.Call]:
-        """Return the calls of functions, given by their full names."""
-        return [call for call in self.index.calls if self.index.qualified(call.func) in names]
+        """Return the calls of functions, given by their full names, in the order of the file."""
+        found = [one for name in names for one in self._calls.get(name, ())]
+        return [call for _, call in sorted(found, key=lambda one: one[0])]
+
+    @cached_property
+    def _calls(self) -> dict[str, list[tuple[int, cst.Call]]]:
+        """Every call with its number in the file, by the full name of what it calls."""
+        found: dict[str, list[tuple[int, cst.Call]]] = {}
+        for number, call in enumerate(self.index.calls):
+            found.setdefault(self.index.qualified(call.func), []).append((number, call))
+        return found
 
     def ranks(self, node: cst.CSTNode) -> Ranks:
         """Return which ranks get to a node: "first", "others", "all" or "unknown"."""

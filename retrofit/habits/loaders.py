@@ -108,6 +108,18 @@ class Loader(Call):
         """The dataset."""
         return first_argument(self.call, "dataset")
 
+    @property
+    def dropping(self) -> str:
+        """Which leaves samples out by `drop_last=True`: "DataLoader" itself, its "DistributedSampler" or none, ""."""
+        if self.argument("drop_last", 8) == "True":
+            return "DataLoader"
+        for origin in self.samplers:
+            args = origin.node.args if isinstance(origin.node, cst.Call) else ()
+            given = {arg.keyword.value: self.index.source.code(arg.value) for arg in args if arg.keyword}
+            if given.get("drop_last") == "True":
+                return "DistributedSampler"
+        return ""
+
     @cached_property
     def whole(self) -> bool:
         """Whether it surely goes over the whole dataset in its own order: no sampler, or a plain one of PyTorch."""
@@ -373,11 +385,13 @@ class Evaluation(Site):
         sums: the variables that add something up over its batches.
         used: whether a later statement of the function uses one of them.
         reduced: whether the function, or one that calls it, may bring the ranks' values together.
+        dropping: the call that leaves samples out by `drop_last=True`: "DataLoader", "DistributedSampler" or "".
     """
 
     sums: list[str]
     used: bool
     reduced: bool
+    dropping: str
 
 
 def _loader(file: TrainingFile, call: cst.Call) -> Loader:
@@ -412,7 +426,8 @@ def find_evaluations(file: TrainingFile) -> Iterator[Evaluation]:
         node = statement.node
         if not isinstance(node, cst.For) or statement in training or statement.scope.kind != "function":
             continue
-        if not any(loader.gives(node.iter) for loader in shared):
+        mine = [loader for loader in shared if loader.gives(node.iter)]
+        if not mine:
             continue
         if any(loader.gives(node.iter) for loader in loaders if loader not in shared):
             continue
@@ -426,6 +441,7 @@ def find_evaluations(file: TrainingFile) -> Iterator[Evaluation]:
             sums=sums,
             used=any(re.search(rf"\b{re.escape(name)}\b", later) for name in sums),
             reduced=_may_reduce(file, statement.scope),
+            dropping=mine[0].dropping if len(mine) == 1 else "",
         )
 
 

@@ -156,8 +156,8 @@ def find_accumulations(file: TrainingFile) -> Iterator[Accumulation]:
 
 def find_loss_weights(file: TrainingFile) -> Iterator[LossWeight]:
     """Yield the losses with a tensor of weights that is made on the CPU."""
-    for call in file.index.calls:
-        for keyword, position in _WEIGHTED.get(file.index.qualified(call.func), {}).items():
+    for call in file.calls(*_WEIGHTED):
+        for keyword, position in _WEIGHTED[file.index.qualified(call.func)].items():
             site = LossWeight(node=call, index=file.index, habits=file, keyword=keyword)
             value = site.argument_node(keyword, position)
             if value is not None and _on_cpu(file, value):
