@@ -209,9 +209,10 @@ def _may_tell(index: Index, flow: Flow, at: Statement, test: cst.BaseExpression)
 
 def _depends(index: Index, value: cst.BaseExpression) -> bool:
     """Whether only some ranks give a variable this value."""
-    if isinstance(value, cst.IfExp) and condition(index, value.test):
-        return True
-    if isinstance(value, (cst.BooleanOperation, cst.Comparison, cst.UnaryOperation)) and condition(index, value):
+    tests = [value.test] if isinstance(value, cst.IfExp) else []
+    if isinstance(value, (cst.BooleanOperation, cst.Comparison, cst.UnaryOperation)):
+        tests = [value]
+    if any(condition(index, test) or _MAY_TELL.search(index.source.code(test)) for test in tests):
         return True
     statement = index.statement(value)
     parents = [part.parent.node for part in [statement, *statement.ancestors] if part.parent is not None]

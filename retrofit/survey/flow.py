@@ -171,9 +171,9 @@ class Flow:
             target = given.get("fn", given.get(0))
             passed = given.get("args", given.get(1))
             function = None if target is None else self._function(target, scope)
-            if function is None or not isinstance(passed, (cst.Tuple, cst.List)):
+            if function is None or not isinstance(passed, (cst.Tuple, cst.List, type(None))):
                 return
-            arguments = [(None, element.value) for element in passed.elements]
+            arguments = [] if passed is None else [(None, element.value) for element in passed.elements]
             parameters = function.parameters[1:]
         if function is None:
             return
