@@ -81,8 +81,17 @@ class SavedState(Call):
     @cached_property
     def restored(self) -> list[RestoredState]:
         """Where the file loads a wrapper's state from a checkpoint."""
+        return [site for site in self._wrapped_loads if site.reads]
+
+    @property
+    def fixable(self) -> bool:
+        """Whether all that takes a wrapper's state in the file can be told, so that both sides change together."""
+        return len(self.restored) < 2 and self.restored == self._wrapped_loads
+
+    @cached_property
+    def _wrapped_loads(self) -> list[RestoredState]:
         sites = (site for site in self.habits.sites("restored-state") if isinstance(site, RestoredState))
-        return [site for site in sites if site.reads and site.wrapper is not None]
+        return [site for site in sites if site.wrapper is not None]
 
     @property
     def bare(self) -> str:
