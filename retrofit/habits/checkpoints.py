@@ -10,7 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
-from retrofit.habits.processes import RankCall, alone, conditional, made_of
+from retrofit.habits.ranked import RankCall, alone, conditional, made_of
 from retrofit.habits.sites import Call
 from retrofit.survey.index import Scope, dotted
 from retrofit.survey.sites import Wrapper

@@ -10,7 +10,7 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
-from retrofit.habits.processes import RankCall, alone, conditional, told_by_rank
+from retrofit.habits.ranked import RankCall, alone, conditional, told_by_rank
 from retrofit.survey.index import Scope, dotted
 from retrofit.survey.sites import Wrapper
 

@@ -23,6 +23,11 @@ from retrofit.survey.wrappers import find_wrappers
 _SPAWNS = frozenset({"spawn", "start_processes", "Process", "launch"})
 
 
+def _is_module(value: cst.BaseExpression | None) -> bool:
+    """Whether a value is a wrapper's own model, by its name."""
+    return (dotted(value) or "").endswith((".module", "._orig_mod"))
+
+
 class TrainingFile:
     """A file that uses data parallelism, seen alone.
 
@@ -168,11 +173,6 @@ class TrainingFile:
                 owner = self.flow.variable(binding.target, binding.statement.scope)
                 self._bindings.setdefault(owner, []).append(binding)
         return self._bindings.get(variable, [])
-
-
-def _is_module(value: cst.BaseExpression | None) -> bool:
-    """Whether a value is a wrapper's own model, by its name."""
-    return (dotted(value) or "").endswith((".module", "._orig_mod"))
 
 
 def _exclusive(one: Statement, other: Statement) -> bool:

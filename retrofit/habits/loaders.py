@@ -10,7 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
-from retrofit.habits.processes import alone, made_of
+from retrofit.habits.ranked import alone, made_of
 from retrofit.habits.sites import Call
 from retrofit.survey.flow import Origin, first_argument
 from retrofit.survey.index import Scope, Statement, dotted

@@ -10,7 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
-from retrofit.habits.processes import alone, conditional
+from retrofit.habits.ranked import alone, conditional
 from retrofit.habits.sites import Call
 from retrofit.survey.index import Statement, dotted
 from retrofit.survey.sites import Site, Wrapper

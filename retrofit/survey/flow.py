@@ -171,9 +171,10 @@ class Flow:
             target = given.get("fn", given.get(0))
             passed = given.get("args", given.get(1))
             function = None if target is None else self._function(target, scope)
-            if function is None or not isinstance(passed, (cst.Tuple, cst.List, type(None))):
+            if function is None:
                 return
-            arguments = [] if passed is None else [(None, element.value) for element in passed.elements]
+            known = passed.elements if isinstance(passed, (cst.Tuple, cst.List)) else ()
+            arguments = [(None, element.value) for element in known]
             parameters = function.parameters[1:]
         if function is None:
             return
