@@ -29,9 +29,12 @@ class Edit:
         node: the statement, expression or call that it is about; the module for add-import.
         text: the new code, indented from column 0.
         code: the rule that asks for it.
+        last: for guard, the last of the statements that the code goes around, None for the one alone; it is a later
+            one of the same block.
     """
 
     kind: Kind
     node: cst.CSTNode
     text: str
     code: str
+    last: cst.CSTNode | None = None

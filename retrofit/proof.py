@@ -45,7 +45,7 @@ def _untouched_lines(source: Source, edits: Sequence[Edit]) -> list[str]:
     touched: set[int] = set()
     for edit in edits:
         if edit.kind in ("replace", "guard", "remove", "set-keyword"):
-            first, last = source.lines(edit.node)
+            first, last = source.lines(edit.node)[0], source.lines(edit.last or edit.node)[1]
             touched.update(range(first, last + 1))
             while edit.kind == "remove" and first > 1 and not lines[first - 2].strip():
                 first -= 1

@@ -152,13 +152,25 @@ class _Rewriter(cst.CSTTransformer):
         for edit in self._expressions.get(original_node, ()):
             if edit.kind == "set-keyword":
                 assert isinstance(updated_node, cst.Call)
-                updated_node = _set_keyword(updated_node, edit.text, self._separator(edit))
+                updated_node = _set_keyword(
+                    updated_node, edit.text.partition("=")[0], self._expression(edit), self._separator(edit)
+                )
             else:
-                updated_node = cst.parse_expression(edit.text, self._module.config_for_parsing)
+                updated_node = self._expression(edit)
         if isinstance(original_node, (cst.Module, cst.IndentedBlock)):
             assert isinstance(updated_node, (cst.Module, cst.IndentedBlock))
             return self._rebuild(original_node, updated_node)
         return updated_node
+
+    def _expression(self, edit: Edit) -> cst.BaseExpression:
+        """Return an edit's code, for `set-keyword` its value, with the file's own kind of quotes."""
+        text = edit.text.partition("=")[2] if edit.kind == "set-keyword" else edit.text
+        value = cst.parse_expression(text, self._module.config_for_parsing)
+        if not self._double_quotes:
+            return value
+        quoted = value.visit(_DoubleQuotes(self._source.code(edit.node)))
+        assert isinstance(quoted, cst.BaseExpression)
+        return quoted
 
     def _separator(self, edit: Edit) -> cst.Comma:
         """Return the comma before a new argument, with a line break where the line would get long."""
@@ -177,11 +189,42 @@ class _Rewriter(cst.CSTTransformer):
     def _rebuild(
         self, original: cst.Module | cst.IndentedBlock, updated: cst.Module | cst.IndentedBlock
     ) -> cst.Module | cst.IndentedBlock:
+        body, waiting = self._lines(list(zip(original.body, updated.body, strict=True)))
+        if not body:
+            body = [cst.parse_statement("pass", self._module.config_for_parsing)]
+        if any(line.comment for line in waiting):
+            return updated.with_changes(body=body, footer=[*waiting, *updated.footer])
+        return updated.with_changes(body=body)
+
+    def _lines(
+        self, pairs: Sequence[tuple[cst.CSTNode, cst.CSTNode]], wrapped: Edit | None = None
+    ) -> tuple[list[_Line], list[cst.EmptyLine]]:
+        """Return what becomes of some statements of a block, and the comments that are left behind the last.
+
+        Args:
+            pairs: the statements, each as it was and with the edits inside it applied.
+            wrapped: the guard around all of them, which is done already.
+        """
         body: list[_Line] = []
         waiting: list[cst.EmptyLine] = []
-        for old, new in zip(original.body, updated.body, strict=True):
-            edits = self._statements.get(old, [])
+        beyond = 0
+        for number, (old, new) in enumerate(pairs):
+            if number < beyond:
+                continue
+            edits = [edit for edit in self._statements.get(old, []) if edit is not wrapped]
             assert isinstance(new, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+            wide = next((edit for edit in edits if edit.last is not None), None)
+            if wide is not None:
+                beyond = 1 + next((n for n, pair in enumerate(pairs) if pair[0] is wide.last), -1)
+                if beyond <= number:
+                    raise EngineError(f"rule {wide.code} wants to go around statements of different blocks")
+                inner, left = self._lines(pairs[number:beyond], wide)
+                lead = [*waiting, *inner[0].leading_lines]
+                waiting = left
+                inner[0] = inner[0].with_changes(leading_lines=[])
+                statements = [_with_original(statement, inner) for statement in self._parse(wide)]
+                body += [statements[0].with_changes(leading_lines=lead), *statements[1:]]
+                continue
             if not any(line.comment for line in waiting) and (not body or _begins_with_blank(new)):
                 waiting = []
             lead = [*waiting, *new.leading_lines]
@@ -195,11 +238,7 @@ class _Rewriter(cst.CSTTransformer):
                 own = own[1:]
             group[0] = group[0].with_changes(leading_lines=[*lead, *own])
             body += group
-        if not body:
-            body = [cst.parse_statement("pass", self._module.config_for_parsing)]
-        if any(line.comment for line in waiting):
-            return updated.with_changes(body=body, footer=[*waiting, *updated.footer])
-        return updated.with_changes(body=body)
+        return body, waiting
 
     def _group(self, new: _Line, edits: list[Edit]) -> list[_Line]:
         """Return the statements that take the place of one."""
@@ -216,7 +255,7 @@ class _Rewriter(cst.CSTTransformer):
             elif edit.kind == "insert-after":
                 after += statements
             elif edit.kind == "guard":
-                main = [_with_original(statement, new.with_changes(leading_lines=[])) for statement in statements]
+                main = [_with_original(statement, [new.with_changes(leading_lines=[])]) for statement in statements]
             else:
                 main = _keep_trailing_comment(new, statements)
         if (before or main[:1] != [new]) and new in main:
@@ -290,28 +329,27 @@ def _keep_trailing_comment(old: _Line, statements: list[_Line]) -> list[_Line]:
 
 
 class _Placeholder(cst.CSTTransformer):
-    def __init__(self, original: _Line) -> None:
+    def __init__(self, originals: Sequence[_Line]) -> None:
         super().__init__()
-        self._original = original
+        self._originals = originals
 
     def leave_SimpleStatementLine(  # noqa: N802
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-    ) -> cst.BaseStatement:
+    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
         small = updated_node.body[0]
         if isinstance(small, cst.Expr) and isinstance(small.value, cst.Name) and small.value.value == ORIGINAL:
-            return self._original.with_changes(leading_lines=updated_node.leading_lines)
+            first, *rest = self._originals
+            return cst.FlattenSentinel([first.with_changes(leading_lines=updated_node.leading_lines), *rest])
         return updated_node
 
 
-def _with_original(statement: _Line, original: _Line) -> _Line:
-    changed = statement.visit(_Placeholder(original))
+def _with_original(statement: _Line, originals: Sequence[_Line]) -> _Line:
+    changed = statement.visit(_Placeholder(originals))
     assert isinstance(changed, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
     return changed
 
 
-def _set_keyword(call: cst.Call, text: str, separator: cst.Comma) -> cst.Call:
-    name, _, code = text.partition("=")
-    value = cst.parse_expression(code)
+def _set_keyword(call: cst.Call, name: str, value: cst.BaseExpression, separator: cst.Comma) -> cst.Call:
     args = list(call.args)
     for number, arg in enumerate(args):
         if arg.keyword is not None and arg.keyword.value == name:

@@ -43,6 +43,7 @@ class Change:
         when: a further condition for this edit alone.
         at: the site's anchor that it is about, "" for the statement that holds the site.
         site: the kind of site that it is made at, whatever the rule's own condition; "" for the rule's own sites.
+        last: for `guard`, the site's anchor up to which the code goes around, "" for the one statement.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class Change:
     when: str = "true"
     at: str = ""
     site: str = ""
+    last: str = ""
 
 
 @dataclass(frozen=True)
@@ -402,7 +404,7 @@ class Evaluator:
     def found(self, file: TrainingFile, rules: Iterable[Rule]) -> Iterator[Found]:
         """Yield what ``rules`` find in a file."""
         with _naming(None):
-            shared = {**self._imported(file.index.entry), "file": file}
+            shared = {**self._imported(file.index.entry), "file": file, "original": ORIGINAL}
         for rule in rules:
             with _naming(rule):
                 for site in file.sites(rule.site):
@@ -423,7 +425,8 @@ class Evaluator:
         if kind not in KINDS:
             raise ValueError(f"unknown edit {kind!r}")
         node = site.file.source.module if kind == "add-import" else site.anchor(change.at)
-        return Edit(cast(Kind, kind), node, self.render(change.template, names), rule.code)
+        last = site.anchor(change.last) if change.last else None
+        return Edit(cast(Kind, kind), node, self.render(change.template, names), rule.code, last)
 
     def _remarks(
         self, rule: Rule, remarks: Iterable[Remark], site: Site, names: Mapping[str, object]

@@ -15,7 +15,7 @@ from retrofit.errors import EngineError, UserError
 from retrofit.rewrite import rewrite
 from retrofit.text import split_lines
 from tests.conftest import SCRIPT, swapped
-from tests.helpers import code, edited, index_of, plan_of, rewritten, script
+from tests.helpers import code, edited, edits_of, index_of, plan_of, rewritten, script
 
 Change = tuple[str, str, str]
 
@@ -64,6 +64,38 @@ def test_edits_at_one_place_take_effect_in_their_order() -> None:
         ("insert-after", "a", "q"),
     ]
     assert edited("a\n", *changes) == "x\ny\na\np\nq\n"
+
+
+def around(text: str, first: str, last: str, *others: Change) -> str:
+    """Return a text with a `with` around the statements from ``first`` to ``last``, and other edits."""
+    index = index_of(text)
+    ends = {index.source.code(statement.node).strip(): statement.node for statement in index.statements}
+    wide = Edit("guard", ends[first], f"with x:\n    {ORIGINAL}\n", "TST100", ends[last])
+    return rewrite(index, [wide, *edits_of(index, *others)])
+
+
+def test_guard_around_several_statements() -> None:
+    text = "def f():\n    # first\n    a()\n\n    # second\n    b(1)  # b\n    c\n    # end\n"
+    guarded = (
+        "def f():\n    # first\n    with x:\n        a()\n\n        # second\n        b(1)  # b\n    c\n    # end\n"
+    )
+    assert around(text, "a()", "b(1)") == guarded
+    assert around("a()\nb\n", "a()", "b") == "with x:\n    a()\n    b\n"
+    assert around("a()\n", "a()", "a()") == "with x:\n    a()\n"
+
+
+def test_edits_within_a_guard_around_several_statements() -> None:
+    text = "a()\nb(1)\nc\n"
+    assert around(text, "a()", "c", ("replace", "1", "2"), ("remove", "c", "")) == "with x:\n    a()\n    b(2)\n"
+    inserted = around(text, "a()", "b(1)", ("insert-after", "b(1)", "d"), ("insert-before", "c", "e"))
+    assert inserted == "with x:\n    a()\n    b(1)\n    d\ne\nc\n"
+
+
+def test_guard_around_statements_of_different_blocks_is_an_error() -> None:
+    with pytest.raises(EngineError, match="different blocks"):
+        around("a\nif b:\n    c\n", "a", "c")
+    with pytest.raises(EngineError, match="different blocks"):
+        around("a\nb\n", "b", "a")
 
 
 def test_insertion_and_guard_at_one_statement() -> None:

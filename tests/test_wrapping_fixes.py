@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from retrofit.check.checker import Checker, Wanted
+from retrofit.check.checker import Checker
+from retrofit.check.finding import Wanted
 from retrofit.check.settings import Settings
 
 pytestmark = pytest.mark.real

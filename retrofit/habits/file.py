@@ -16,10 +16,17 @@ from retrofit.habits.ranks import Ranks, ranks_at
 from retrofit.source import Source
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, dotted
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
 from retrofit.survey.loops import find_loops
 from retrofit.survey.sites import Backward, EpochLoop, Site, Wrapper
 from retrofit.survey.wrappers import find_wrappers
+
+_SPAWNS = frozenset({"spawn", "start_processes", "Process", "launch"})
+
+
+def _is_module(value: cst.BaseExpression | None) -> bool:
+    """Whether a value is a wrapper's own model, by its name."""
+    return (dotted(value) or "").endswith((".module", "._orig_mod"))
 
 
 class TrainingFile:
@@ -72,6 +79,11 @@ class TrainingFile:
         return self.calls("torch.distributed.init_process_group")
 
     @cached_property
+    def spawns(self) -> list[cst.Call]:
+        """The calls that start the ranks from one process, which is none itself: `mp.spawn(...)`, `mp.Process(...)`."""
+        return [call for call in self.index.calls if (dotted(call.func) or "").rpartition(".")[2] in _SPAWNS]
+
+    @cached_property
     def backwards(self) -> list[Backward]:
         """The backward passes in loops."""
         return find_backwards(self.index, self.flow)
@@ -91,12 +103,21 @@ class TrainingFile:
         return self.index.entry.imported_as(module) is not None
 
     def calls(self, *names: str) -> list[cst.Call]:
-        """Return the calls of functions, given by their full names."""
-        return [call for call in self.index.calls if self.index.qualified(call.func) in names]
+        """Return the calls of functions, given by their full names, in the order of the file."""
+        found = [one for name in names for one in self._calls.get(name, ())]
+        return [call for _, call in sorted(found, key=lambda one: one[0])]
+
+    @cached_property
+    def _calls(self) -> dict[str, list[tuple[int, cst.Call]]]:
+        """Every call with its number in the file, by the full name of what it calls."""
+        found: dict[str, list[tuple[int, cst.Call]]] = {}
+        for number, call in enumerate(self.index.calls):
+            found.setdefault(self.index.qualified(call.func), []).append((number, call))
+        return found
 
     def ranks(self, node: cst.CSTNode) -> Ranks:
         """Return which ranks get to a node: "first", "others", "all" or "unknown"."""
-        return ranks_at(self.index, self.flow, self.index.statement(node))
+        return ranks_at(self.index, self.flow, self.index.statement(node), self.spawns)
 
     def value_of(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """Return the expression that a name stands for where it is given exactly one value, else the node itself."""
@@ -133,17 +154,29 @@ class TrainingFile:
         last = here[-1] if here else None
         if last is None and (variable[0] is not use.scope or "." in name):
             last = given[-1] if given else None
+        if any(_is_module(binding.value) for binding in here or given):
+            return None
         if last is not None:
             value = last.value if last.item is None else None
-            return None if value is None else self._wrapping(value, seen)
+            found = None if value is None else self._wrapping(value, seen)
+            return None if found is None or self._runs_before(use.scope, last.statement) else found
         passed = [s for s in self.flow.sources(variable) if s.value is not None]
-        found = [None if s.value is None or s.item is not None else self._wrapping(s.value, seen) for s in passed]
-        return found[0] if found and all(found) else None
+        every = [None if s.value is None or s.item is not None else self._wrapping(s.value, seen) for s in passed]
+        return every[0] if every and all(every) else None
 
     def _wrapping(self, value: cst.BaseExpression, seen: frozenset[object]) -> Wrapper | None:
         if isinstance(value, cst.IfExp):
+            if _is_module(value.body) or _is_module(value.orelse):  # `model.module if distributed else model`
+                return None
             return self._wrapping(value.body, seen) or self._wrapping(value.orelse, seen)
         return self.wrapper_of(value, seen)
+
+    def _runs_before(self, function: Scope, statement: Statement) -> bool:
+        """Whether another function runs before a statement as well, such as one that `__init__` calls first."""
+        if function is statement.scope:
+            return False
+        calls = [self.index.statement(call) for call in self.flow.callers(function)]
+        return any(call.scope is statement.scope and call.order < statement.order for call in calls)
 
     def _given(self, variable: tuple[Scope, str]) -> list[Binding]:
         """Return what a variable is assigned, in the order of the file."""

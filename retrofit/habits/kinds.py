@@ -18,4 +18,13 @@ KINDS = {
     "seed": "devices",
     "scaled-rate": "devices",
     "print": "devices",
+    "evaluation": "loaders",
+    "save": "checkpoints",
+    "saved-state": "checkpoints",
+    "restored-state": "checkpoints",
+    "checkpoint-read": "checkpoints",
+    "collective": "collectives",
+    "wrapped-forward": "collectives",
+    "accumulation": "steps",
+    "loss-weight": "steps",
 }

@@ -10,13 +10,30 @@ from functools import cached_property
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
+from retrofit.habits.ranked import alone, made_of
 from retrofit.habits.sites import Call
 from retrofit.survey.flow import Origin, first_argument
-from retrofit.survey.index import Statement
-from retrofit.survey.sites import EpochLoop
+from retrofit.survey.index import Scope, Statement, dotted
+from retrofit.survey.sites import EpochLoop, Site
 
 _DISTRIBUTED = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
+_WHOLE = frozenset(
+    f"torch.utils.data.{path}{name}" for path in ("", "sampler.") for name in ("RandomSampler", "SequentialSampler")
+)
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+_OWNERS = frozenset(
+    {"accelerate", "deepspeed", "horovod", "ignite", "lightning", "lightning_fabric", "pytorch_lightning"}
+)
+#: Words by which a condition, or the code that makes a dataset, may be about the share of a rank.
+_SHARES = re.compile(
+    r"rank|shard|world_?size|split_by|by_node|Iterable|WebDataset|stream|distributed|parallel|num_replicas", re.I
+)
+_COUNTS = re.compile(r"device_count\(\)$|(^|[._])(world_?size|n_?gpus?|num_gpus)$|get_world_size\(")
+_BRANCHES = re.compile(r"rank|world|dist|ddp|parallel|gpu|multi|sampler", re.I)
+_REDUCES = re.compile(
+    r"reduce|gather|synchroni|torchmetrics|torcheval|sync\(|(?<!convert_)sync_\w*\(|collect|broadcast|merge|aggregate|average_",
+    re.I,
+)
 _ITERATORS = frozenset({"enumerate", "iter", "tqdm", "tqdm.tqdm", "tqdm.auto.tqdm", "track", "rich.progress.track"})
 
 
@@ -62,6 +79,13 @@ class Loader(Call):
             isinstance(o.node, cst.Call) and self.index.qualified(o.node.func) in _DISTRIBUTED for o in self.samplers
         )
 
+    @property
+    def all_shared_out(self) -> bool:
+        """Whether its sampler is surely a DistributedSampler."""
+        return all(
+            isinstance(o.node, cst.Call) and self.index.qualified(o.node.func) in _DISTRIBUTED for o in self.samplers
+        )
+
     @cached_property
     def training(self) -> list[Statement]:
         """The batch loops with a backward pass in them that take their batches from it."""
@@ -84,14 +108,64 @@ class Loader(Call):
         """The dataset."""
         return first_argument(self.call, "dataset")
 
+    @property
+    def dropping(self) -> str:
+        """Which leaves samples out by `drop_last=True`: "DataLoader" itself, its "DistributedSampler" or none, ""."""
+        if self.argument("drop_last", 8) == "True":
+            return "DataLoader"
+        for origin in self.samplers:
+            args = origin.node.args if isinstance(origin.node, cst.Call) else ()
+            given = {arg.keyword.value: self.index.source.code(arg.value) for arg in args if arg.keyword}
+            if given.get("drop_last") == "True":
+                return "DistributedSampler"
+        return ""
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether it surely goes over the whole dataset in its own order: no sampler, or a plain one of PyTorch."""
+        if self.spread:
+            return False
+        if self.sampler is None:
+            return True
+        made = [origin.node for origin in self.samplers]
+        return bool(made) and all(
+            isinstance(node, cst.Call) and self.index.qualified(node.func) in _WHOLE for node in made
+        )
+
+    @cached_property
+    def elsewhere(self) -> bool:
+        """Whether another branch or loader may share the data out, or a library that prepares loaders itself."""
+        if any(module.partition(".")[0] in _OWNERS for _, module in self.index.entry.imports):
+            return True
+        tests = [part.node.test for part in self.statement.ancestors if isinstance(part.node, cst.If)]
+        tests += [node.test for node in self.index.ancestors(self.node) if isinstance(node, cst.IfExp)]
+        if any(_BRANCHES.search(self.index.source.code(test)) for test in tests):
+            return True
+        others = [site for site in self.habits.sites("loader") if isinstance(site, Loader) and site is not self]
+        return any(other.shared_out and not set(other.training).isdisjoint(self.training) for other in others)
+
+    @cached_property
+    def trains_wrapped(self) -> bool:
+        """Whether a loop over it surely trains a model in DistributedDataParallel."""
+        inside = set(self.training)
+        if not inside:
+            return False
+        for call in self.index.calls:
+            if not inside.isdisjoint(self.index.statement(call).path):
+                for node in (call.func, *(arg.value for arg in call.args)):
+                    wrapper = self.habits.wrapper_of(node) if dotted(node) else None
+                    if wrapper is not None and wrapper.kind == "ddp":
+                        return True
+        return False
+
     @cached_property
     def own_share(self) -> bool | None:
         """Whether the dataset may give each rank its own share; None where its class cannot be seen."""
         if self.dataset is None:
             return True
         origins = self.habits.flow.deep_origins(self.dataset, self.scope)
-        code = " ".join(self.index.source.code(origin.node) for origin in origins)
-        if re.search(r"rank|shard|world_size|split_by|by_node|Iterable|WebDataset|stream", code):
+        code = " ".join(self.index.source.code(node) for o in origins for node in (o.node, *self._classes(o.node)))
+        if _SHARES.search(code) or _SHARES.search(made_of(self.habits, self.dataset, self.scope)):
             return True
         known = [self._finite(origin.node) for origin in origins]
         return None if not known or not all(known) else False
@@ -104,7 +178,80 @@ class Loader(Call):
         if name.startswith("torchvision.datasets.") or name.rpartition(".")[2] in ("TensorDataset", "Subset"):
             return True
         defined = self.habits.flow.defined(made.func, self.index.scope_of(made))
-        return defined is not None and defined.kind == "class" and "rank" not in self.index.source.code(defined.node)
+        return defined is not None and defined.kind == "class"
+
+    def _classes(self, made: cst.BaseExpression) -> list[cst.CSTNode]:
+        """Return the class of the file that a call makes an object of, and its bases in the file."""
+        name = made.func if isinstance(made, cst.Call) else None
+        defined = None if name is None else self.habits.flow.defined(name, self.index.scope_of(made))
+        if defined is None or defined.kind != "class":
+            return []
+        return [part.node for part in self.habits.flow.lineage(defined)]
+
+    @cached_property
+    def loop(self) -> EpochLoop | None:
+        """The epoch loop, where it goes over it again and again with a variable that counts."""
+        return _epoch_loop(self.habits, [self])
+
+    @cached_property
+    def new_sampler(self) -> str:
+        """The name for a sampler of its own: `train_sampler` for `train_loader`; "" where there is no good one."""
+        holder = self.index.parents.get(self.node)
+        if not isinstance(holder, cst.Assign) or self.statement.crowded or not self.target:
+            return ""
+        base, dot, last = self.target.rpartition(".")
+        if re.fullmatch(r"(data_?)?(loader|dl)", last, re.I):
+            last = "sampler"
+        else:
+            last = re.sub(r"_?(data_?)?(loader|dl)$", "", last, flags=re.I) + "_sampler"
+        name = base + dot + last
+        taken = self.index.bound_names | self.file.scope.names | self.scope.names
+        return "" if name in taken or self.index.parents.get(holder) is not self.statement.node else name
+
+    @property
+    def dataset_code(self) -> str:
+        """The code of the dataset, "" where it is more than a name."""
+        return "" if self.dataset is None or dotted(self.dataset) is None else self.index.source.code(self.dataset)
+
+    @property
+    def sampler_class(self) -> str:
+        """The name of DistributedSampler in the file, "" where it is not imported."""
+        known = self.index.entry.imported_as
+        return known(_DISTRIBUTED[0]) or known(_DISTRIBUTED[1]) or ""
+
+    @cached_property
+    def fixable(self) -> bool:
+        """Whether it is sure how it gets a DistributedSampler: the process group is there, and so is the epoch."""
+        plain = self.sampler is None and self.shuffle in ("", "True", "False")
+        plain = plain and all(arg.keyword is not None for arg in self.call.args[2:])
+        if not plain or not self.new_sampler or not self.dataset_code or self.loop is None:
+            return False
+        return bool(self.in_loop) and self._after_group
+
+    @property
+    def _after_group(self) -> bool:
+        """Whether a process group is started before it, in its own function or in those that call it."""
+        return any(
+            early.scope is late.scope and early.order < late.order
+            for group in self.habits.groups
+            for early in _lifted(self.habits, group)
+            for late in _lifted(self.habits, self.node)
+        )
+
+    @property
+    def alone(self) -> bool:
+        """Whether the script may also run without a process group."""
+        return alone(self.habits)
+
+    @property
+    def in_loop(self) -> str:
+        """The code by which the epoch loop reaches the new sampler."""
+        if self.loop is None:
+            return ""
+        if self.loop.scope is self.scope:
+            return self.new_sampler
+        names = self.habits.flow.names_of({Origin(self.call)}, self.loop.scope)
+        return f"{names[0]}.sampler" if names else ""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -130,15 +277,7 @@ class Sampler(Call):
     @cached_property
     def loop(self) -> EpochLoop | None:
         """The epoch loop, where it goes over its loader again and again with a variable that counts."""
-        if not any(loader.training for loader in self.loaders):
-            return None
-        found = [loop for loop in self.habits.loops if re.fullmatch(r"[A-Za-z_]\w*", loop.target)]
-        own = {s for b in self.habits.backwards for way in self.habits.flow.enclosing_loops(b.statement) for s in way}
-        repeated = [loop for loop in found if loop.statement in own and not self._goes_over(loop)]
-        return repeated[0] if len(repeated) == 1 else None
-
-    def _goes_over(self, loop: EpochLoop) -> bool:
-        return any(loop.statement in loader.training for loader in self.loaders)
+        return _epoch_loop(self.habits, self.loaders)
 
     @property
     def reached(self) -> str:
@@ -166,10 +305,105 @@ class Sampler(Call):
         """Its class as the file spells it."""
         return self.index.source.code(self.call.func)
 
+    @cached_property
+    def share_fault(self) -> str:
+        """What is wrong with the share that its arguments give each rank, "" where nothing is."""
+        if self.spread:
+            return ""
+        number, rank = self._value("num_replicas", 1), self._value("rank", 2)
+        if rank is not None and rank.isdigit() and not (number == "1" and rank == "0"):
+            return f"`rank={rank}` is the same in every process, so all ranks get one and the same share"
+        if number is not None and number.isdigit() and (number != "1" or rank is None):
+            return f"`num_replicas={number}` is right for {number} processes only"
+        if number is not None and re.search(r"(^|[._])(batch_?size|bs|batch)$", number):
+            return f"`num_replicas={number}` is a batch size, not the number of processes"
+        if rank is not None and re.search(
+            r"device_count\(\)$|(^|[._])(world_?size|n_?gpus?|num_gpus)$|get_world_size\(", rank
+        ):
+            return f"`rank={rank}` is the number of processes, not the rank of this one"
+        if number is not None and re.search(r"(^|[._])(local_)?rank$|get_rank\(", number):
+            return f"`num_replicas={number}` is a rank, not the number of processes"
+        return ""
+
+    def _value(self, name: str, position: int) -> str | None:
+        node = self.argument_node(name, position)
+        if node is None:
+            return None
+        code = self.index.source.code(self.habits.value_of(node))
+        return code if code.isdigit() else self.index.source.code(node)
+
+    @property
+    def defaults(self) -> str:
+        """The call without the arguments that the process group answers by itself."""
+        kept = [
+            arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)
+            for number, arg in enumerate(self.call.args)
+            if not (arg.keyword.value in ("num_replicas", "rank") if arg.keyword else number in (1, 2))
+        ]
+        behind = any(arg.keyword is None for arg in self.call.args[3:])
+        return "" if behind else self.index.source.module.code_for_node(self.call.with_changes(args=kept))
+
+    @cached_property
+    def other_dataset(self) -> str:
+        """The dataset of a loader that takes it, where that is surely another one than its own; "" for none."""
+        mine = first_argument(self.call, "dataset")
+        for loader in self.loaders if mine is not None and dotted(mine) else ():
+            theirs = loader.dataset
+            if mine is None or theirs is None or dotted(theirs) is None or len(loader.samplers) != 1:
+                continue
+            ways = [self._single(mine, self), self._single(theirs, loader)]
+            if ways[0] is None or ways[1] is None or ways[0] is ways[1]:
+                continue
+            names = [self.index.source.code(node) for node in (mine, theirs)]
+            made = [made_of(self.habits, way, self.index.scope_of(way)) for way in ways if way is not None]
+            last = [re.escape(name.rpartition(".")[2]) for name in names]
+            if re.search(rf"\b{last[0]}\b", made[1]) or re.search(rf"\b{last[1]}\b", made[0]) or made[0] == made[1]:
+                continue
+            return names[1]
+        return ""
+
+    def _single(self, node: cst.BaseExpression, at: Call) -> cst.BaseExpression | None:
+        """Return the one call that makes a value, None where there may be several."""
+        name = dotted(node)
+        sources = [] if name is None else self.habits.flow.sources(self.habits.flow.variable(name, at.scope))
+        if len(sources) != 1 or not isinstance(sources[0].value, cst.Call) or sources[0].item is not None:
+            return None
+        return sources[0].value
+
+    @property
+    def own_dataset(self) -> str:
+        """The code of its dataset."""
+        node = first_argument(self.call, "dataset")
+        return "" if node is None else self.index.source.code(node)
+
+
+@dataclass(eq=False, kw_only=True)
+class Evaluation(Site):
+    """A loop without a backward pass over a rank's share of the data; the anchor "head" is what it goes over.
+
+    Attributes:
+        sums: the variables that add something up over its batches.
+        used: whether a later statement of the function uses one of them.
+        reduced: whether the function, or one that calls it, may bring the ranks' values together.
+        dropping: the call that leaves samples out by `drop_last=True`: "DataLoader", "DistributedSampler" or "".
+    """
+
+    sums: list[str]
+    used: bool
+    reduced: bool
+    dropping: str
+
+
+def _loader(file: TrainingFile, call: cst.Call) -> Loader:
+    site = Loader(node=call, index=file.index, habits=file)
+    if file.ddp and site.loop is not None:
+        site.anchors["loop"] = file.index.statements_in(site.loop.body)[0].node
+    return site
+
 
 def find_loaders(file: TrainingFile) -> list[Loader]:
     """Return the data loaders of a file."""
-    return [Loader(node=call, index=file.index, habits=file) for call in file.calls(*_LOADERS)]
+    return [_loader(file, call) for call in file.calls(*_LOADERS)]
 
 
 def find_samplers(file: TrainingFile) -> Iterator[Sampler]:
@@ -181,3 +415,89 @@ def find_samplers(file: TrainingFile) -> Iterator[Sampler]:
         if site.loop is not None:
             site.anchors["loop"] = file.index.statements_in(site.loop.body)[0].node
         yield site
+
+
+def find_evaluations(file: TrainingFile) -> Iterator[Evaluation]:
+    """Yield the loops that evaluate on a share of the data."""
+    loaders = [site for site in file.sites("loader") if isinstance(site, Loader)]
+    shared = [loader for loader in loaders if loader.samplers and loader.sampler_given and loader.all_shared_out]
+    training = {s for b in file.backwards for way in file.flow.enclosing_loops(b.statement) for s in way}
+    for statement in file.index.loops if shared else ():
+        node = statement.node
+        if not isinstance(node, cst.For) or statement in training or statement.scope.kind != "function":
+            continue
+        mine = [loader for loader in shared if loader.gives(node.iter)]
+        if not mine:
+            continue
+        if any(loader.gives(node.iter) for loader in loaders if loader not in shared):
+            continue
+        sums = list(_sums(file, statement))
+        around = [statement, *(part for part in statement.ancestors if part.scope is statement.scope)]
+        later = " ".join(file.index.source.code(after.node) for part in around for after in part.following)
+        yield Evaluation(
+            node=node,
+            index=file.index,
+            anchors={"head": node.iter},
+            sums=sums,
+            used=any(re.search(rf"\b{re.escape(name)}\b", later) for name in sums),
+            reduced=_may_reduce(file, statement.scope),
+            dropping=mine[0].dropping if len(mine) == 1 else "",
+        )
+
+
+def _sums(file: TrainingFile, loop: Statement) -> Iterator[str]:
+    """Yield the plain variables to which a loop adds: `correct += ...`, `correct = correct + ...`."""
+    for binding in file.index.bindings:
+        if loop not in binding.statement.path or "." in binding.target:
+            continue
+        line = binding.statement.node
+        small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+        adds = isinstance(small, cst.AugAssign) and isinstance(small.operator, cst.AddAssign)
+        value = binding.value
+        adds = adds or (
+            isinstance(value, cst.BinaryOperation)
+            and isinstance(value.operator, cst.Add)
+            and binding.target in (dotted(value.left), dotted(value.right))
+        )
+        if adds and not (isinstance(small, cst.AugAssign) and file.index.source.code(small.value) == "1"):
+            yield binding.target
+
+
+def _may_reduce(file: TrainingFile, function: Scope) -> bool:
+    """Whether the code of a function, or of those that call it, speaks of bringing the ranks together."""
+    waiting, seen = [function], set()
+    while waiting:
+        here = waiting.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        own = [part for part in file.index.entry.body if not isinstance(part.node, (cst.FunctionDef, cst.ClassDef))]
+        parts = [part.node for part in own] if here.kind == "module" else [here.node]
+        if any(_REDUCES.search(file.index.source.code(part)) for part in parts):
+            return True
+        waiting += [file.index.scope_of(call) for call in file.flow.callers(here)]
+    return False
+
+
+def _epoch_loop(file: TrainingFile, loaders: list[Loader]) -> EpochLoop | None:
+    """Return the epoch loop that goes over one of some loaders again and again with a variable that counts."""
+    if not any(loader.training for loader in loaders):
+        return None
+    found = [loop for loop in file.loops if re.fullmatch(r"[A-Za-z_]\w*", loop.target)]
+    own = {s for b in file.backwards for way in file.flow.enclosing_loops(b.statement) for s in way}
+    repeated = [
+        loop
+        for loop in found
+        if loop.statement in own and not any(loop.statement in loader.training for loader in loaders)
+    ]
+    return repeated[0] if len(repeated) == 1 else None
+
+
+def _lifted(file: TrainingFile, node: cst.CSTNode) -> list[Statement]:
+    """Return the statement of a node and, a few calls up, the statements that lead there."""
+    found = [file.index.statement(node)]
+    for statement in found:
+        if len(found) < 20:
+            calls = [file.index.statement(call) for call in file.flow.callers(statement.scope)]
+            found += [call for call in calls if call not in found]
+    return found

@@ -1,0 +1,322 @@
+"""Find where checkpoints are saved and loaded, and whether what they hold is the wrapper's state or the model's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import libcst as cst
+
+from retrofit.habits.file import TrainingFile
+from retrofit.habits.ranked import RankCall, alone, conditional, made_of
+from retrofit.habits.sites import Call
+from retrofit.survey.index import Scope, dotted
+from retrofit.survey.sites import Wrapper
+
+_OF_RANK = re.compile(r"rank|gpu|local|device|node|host|worker|proc|getpid|uuid|time|tempfile|mkdtemp|random", re.I)
+_STRIPS = re.compile(r"""["'`]module\.?["'`]|\bconsume_prefix_in_state_dict_if_present\b""")
+_GPU = re.compile(r"\bcuda\b|\bnccl\b")
+
+
+@dataclass(eq=False, kw_only=True)
+class Save(RankCall):
+    """A `torch.save` call."""
+
+    @property
+    def path(self) -> str:
+        """The code of the path."""
+        return self.argument("f", 1) or ""
+
+    @cached_property
+    def shared_path(self) -> bool:
+        """Whether the path is the same on all ranks, as far as the file shows how it is made."""
+        node = self.argument_node("f", 1)
+        return node is not None and not _OF_RANK.search(made_of(self.habits, node, self.scope))
+
+    @cached_property
+    def read_back(self) -> bool:
+        """Whether the file loads from that path as well, perhaps before rank 0 has written it."""
+        path = _exact(self.habits, self.argument_node("f", 1))
+        return any(_exact(self.habits, _argument(call, "f")) == path for call in self.habits.calls("torch.load"))
+
+
+@dataclass(eq=False, kw_only=True)
+class SavedState(Call):
+    """A `model.state_dict()` that goes into a `torch.save` of the file.
+
+    The anchor "model" is the expression whose state it is; "restored" that of the one load that takes a wrapper's
+    state, where there is just one.
+
+    Attributes:
+        key: under which it stands in the saved dictionary, "" for the whole.
+        save: the call that saves it.
+    """
+
+    key: str
+    save: Save
+
+    @property
+    def model_node(self) -> cst.BaseExpression:
+        """The expression whose state is saved."""
+        assert isinstance(self.call.func, cst.Attribute)
+        return self.call.func.value
+
+    @cached_property
+    def wrapper(self) -> Wrapper | None:
+        """The wrapper whose state it is, None for a bare model's or where it cannot be told."""
+        return self.habits.wrapper_of(self.model_node)
+
+    @property
+    def model_code(self) -> str:
+        """The code of the model."""
+        return self.index.source.code(self.model_node)
+
+    @property
+    def strips(self) -> bool:
+        """Whether something in the file deals with the prefix `module.` of keys."""
+        return _STRIPS.search(self.index.source.text) is not None
+
+    @cached_property
+    def restored(self) -> list[RestoredState]:
+        """Where the file loads a wrapper's state from a checkpoint."""
+        return [site for site in self._wrapped_loads if site.reads]
+
+    @property
+    def fixable(self) -> bool:
+        """Whether all that takes a wrapper's state in the file can be told, so that both sides change together."""
+        return len(self.restored) < 2 and self.restored == self._wrapped_loads
+
+    @cached_property
+    def _wrapped_loads(self) -> list[RestoredState]:
+        sites = (site for site in self.habits.sites("restored-state") if isinstance(site, RestoredState))
+        return [site for site in sites if site.wrapper is not None]
+
+    @property
+    def bare(self) -> str:
+        """The code of the model without its wrapper."""
+        assert self.wrapper is not None
+        return _bare(self.habits, self.model_code, self.wrapper)
+
+
+@dataclass(eq=False, kw_only=True)
+class RestoredState(Call):
+    """A `model.load_state_dict(...)`; the anchor "model" is the model.
+
+    Attributes:
+        reads: the `torch.load` calls that its value surely comes from as it is, with the key in what they return.
+    """
+
+    reads: list[tuple[cst.Call, str]] = field(default_factory=list)
+
+    @property
+    def model_node(self) -> cst.BaseExpression:
+        """The expression that takes the state."""
+        assert isinstance(self.call.func, cst.Attribute)
+        return self.call.func.value
+
+    @property
+    def model_code(self) -> str:
+        """The code of the model."""
+        return self.index.source.code(self.model_node)
+
+    @cached_property
+    def wrapper(self) -> Wrapper | None:
+        """The wrapper that takes the state, None for a bare model or where it cannot be told."""
+        return self.habits.wrapper_of(self.model_node)
+
+    @property
+    def bare(self) -> str:
+        """The code of the model without its wrapper."""
+        assert self.wrapper is not None
+        return _bare(self.habits, self.model_code, self.wrapper)
+
+    @cached_property
+    def mismatch(self) -> str:
+        """How the state differs from what the file saves at that path: "wrapped", "bare", "" where it does not."""
+        if _STRIPS.search(self.index.source.text):
+            return ""
+        mine = _form(self.habits, self.model_node)
+        sites = (site for site in self.habits.sites("saved-state") if isinstance(site, SavedState))
+        forms = {_form(self.habits, site.model_node) for site in sites if self._same(site)}
+        return forms.pop() if len(forms) == 1 and mine and "" not in forms and mine not in forms else ""
+
+    def _same(self, saved: SavedState) -> bool:
+        path = _exact(self.habits, saved.save.argument_node("f", 1))
+        return bool(path) and any(
+            key == saved.key and _exact(self.habits, _argument(call, "f")) == path for call, key in self.reads
+        )
+
+
+@dataclass(eq=False, kw_only=True)
+class CheckpointRead(RankCall):
+    """A `torch.load` call.
+
+    Attributes:
+        restores: whether a model's or an optimizer's state is loaded from what it returns.
+        beside: whether another call loads the same with `map_location`, such as one for runs on another device.
+    """
+
+    restores: bool
+    beside: bool
+
+    @property
+    def placed(self) -> bool:
+        """Whether it says where the tensors go."""
+        return self.spread or self.argument("map_location", 1) is not None
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the file uses GPUs."""
+        return _GPU.search(self.index.source.text) is not None
+
+
+def find_saves(file: TrainingFile) -> list[Save]:
+    """Return the calls of `torch.save`."""
+    return [Save(node=call, index=file.index, habits=file) for call in file.calls("torch.save")]
+
+
+def find_saved_states(file: TrainingFile) -> Iterator[SavedState]:
+    """Yield the states of models that go into `torch.save`, each once."""
+    seen: set[cst.CSTNode] = set()
+    for save in file.sites("save"):
+        assert isinstance(save, Save)
+        value = save.argument_node("obj", 0)
+        for call, key in [] if value is None else _states(file, value, save.scope, "", frozenset()):
+            if call not in seen:
+                seen.add(call)
+                site = SavedState(node=call, index=file.index, habits=file, key=key, save=save)
+                site.anchors["model"] = site.model_node
+                if site.wrapper is not None and len(site.restored) == 1:
+                    site.anchors["restored"] = site.restored[0].model_node
+                yield site
+
+
+def find_restored_states(file: TrainingFile) -> Iterator[RestoredState]:
+    """Yield the calls of `load_state_dict`."""
+    for call in file.index.calls:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "load_state_dict" and call.args:
+            reads = _reads(file, call.args[0].value, "", frozenset())
+            site = RestoredState(node=call, index=file.index, habits=file, reads=reads)
+            site.anchors["model"] = site.model_node
+            yield site
+
+
+def find_checkpoint_reads(file: TrainingFile) -> Iterator[CheckpointRead]:
+    """Yield the calls of `torch.load`."""
+    calls = file.calls("torch.load")
+    if not calls:
+        return
+    restored = {
+        origin.node
+        for call in file.index.calls
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "load_state_dict" and call.args
+        for origin in file.flow.origins(_root(call.args[0].value), file.index.scope_of(call))
+    }
+    placed = {
+        file.index.source.code(call.args[0].value)
+        for call in calls
+        if call.args and _argument(call, "map_location", 1) is not None
+    }
+    for call in calls:
+        path = file.index.source.code(call.args[0].value) if call.args else ""
+        yield CheckpointRead(node=call, index=file.index, habits=file, restores=call in restored, beside=path in placed)
+
+
+def _argument(call: cst.Call, name: str, position: int = 0) -> cst.BaseExpression | None:
+    for number, arg in enumerate(call.args):
+        if arg.keyword.value == name if arg.keyword else number == position and not arg.star:
+            return arg.value
+    return None
+
+
+def _bare(file: TrainingFile, code: str, wrapper: Wrapper) -> str:
+    """The code of a wrapped model's own model; where only some runs wrap it, of whichever there is."""
+    if conditional(file, wrapper.node) or (wrapper.kind == "ddp" and alone(file)):
+        return f"getattr({code}, 'module', {code})"
+    return f"{code}.module"
+
+
+def _form(file: TrainingFile, node: cst.BaseExpression) -> str:
+    """Return "wrapped" or "bare" for a model, "" where it cannot be told."""
+    if file.wrapper_of(node) is not None:
+        return "wrapped"
+    if isinstance(node, cst.Attribute) and node.attr.value == "module" and file.wrapper_of(node.value) is not None:
+        return "bare"
+    return ""
+
+
+def _exact(file: TrainingFile, node: cst.BaseExpression | None) -> str:
+    """The code of a path as far back as it is one plain value."""
+    return "" if node is None else file.index.source.code(file.value_of(node))
+
+
+def _states(
+    file: TrainingFile, node: cst.BaseExpression, scope: Scope, key: str, seen: frozenset[object]
+) -> Iterator[tuple[cst.Call, str]]:
+    """Yield the calls of `state_dict` in a value that is saved, with the key under which each stands."""
+    if isinstance(node, cst.Dict):
+        for element in node.elements:
+            if isinstance(element, cst.DictElement) and isinstance(element.key, cst.SimpleString):
+                yield from _states(file, element.value, scope, element.key.raw_value, seen)
+    elif isinstance(node, cst.IfExp):
+        yield from _states(file, node.body, scope, key, seen)
+        yield from _states(file, node.orelse, scope, key, seen)
+    elif isinstance(node, cst.Call):
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "state_dict":
+            yield node, key
+        elif file.index.qualified(node.func) in ("dict", "collections.OrderedDict"):
+            for arg in node.args:
+                if arg.keyword is not None:
+                    yield from _states(file, arg.value, scope, arg.keyword.value, seen)
+    elif (name := dotted(node)) is not None:
+        variable = file.flow.variable(name, scope)
+        if variable in seen:
+            return
+        seen |= {variable}
+        for source in file.flow.sources(variable):
+            if source.value is not None and source.item is None:
+                yield from _states(file, source.value, source.scope, key, seen)
+        for item in file.index.items:
+            base, _, rest = item.target.partition("[")
+            if item.value is not None and file.flow.variable(base, item.statement.scope) == variable:
+                yield from _states(file, item.value, item.statement.scope, rest.strip("]\"'"), seen)
+
+
+def _reads(
+    file: TrainingFile, node: cst.BaseExpression, key: str, seen: frozenset[object]
+) -> list[tuple[cst.Call, str]]:
+    """Return the `torch.load` calls whose value, or an item of it, an expression is; [] where it may be another."""
+    if isinstance(node, cst.Subscript) and len(node.slice) == 1 and not key:
+        part = node.slice[0].slice
+        if isinstance(part, cst.Index) and isinstance(part.value, cst.SimpleString):
+            return _reads(file, node.value, str(part.value.raw_value), seen)
+    elif isinstance(node, cst.Call):
+        return [(node, key)] if file.index.qualified(node.func) == "torch.load" else []
+    name = dotted(node)
+    variable = None if name is None else file.flow.variable(name, file.index.scope_of(node))
+    if variable is None or variable in seen:
+        return []
+    found = []
+    for source in file.flow.sources(variable):
+        reads = (
+            []
+            if source.value is None or source.item is not None
+            else _reads(file, source.value, key, seen | {variable})
+        )
+        if not reads:
+            return []
+        found += reads
+    return found
+
+
+def _root(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return what an item or attribute is taken from: `checkpoint` for `checkpoint["model"]`."""
+    while True:
+        if isinstance(node, cst.Subscript):
+            node = node.value
+        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "get":
+            node = node.func.value
+        else:
+            return node

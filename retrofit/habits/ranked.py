@@ -1,0 +1,124 @@
+"""What the sites of rank-dependent code ask of a file: where ranks part, and how a fix names them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from retrofit.habits.file import TrainingFile
+from retrofit.habits.sites import Call
+from retrofit.survey.index import Scope, dotted
+
+_RANK_WORDS = re.compile(
+    r"rank|procid|localid|(main|master|primary|chief)(_|\b)|is_(main|master|primary|chief|first|zero)", re.I
+)
+
+
+#: How many values of names are followed.
+_DEPTH = 5
+
+
+def told_by_rank(file: TrainingFile, node: cst.CSTNode) -> bool:
+    """Whether the conditions that hold a node back from some ranks speak of a rank in so many words.
+
+    `ranks` takes names such as `save` or `first` for rank 0's as well, which is no ground for an error.
+    """
+    waiting, seen = [file.index.statement(node)], set()
+    while waiting:
+        statement = waiting.pop()
+        if statement.scope in seen:
+            continue
+        seen.add(statement.scope)
+        for part in [statement, *statement.ancestors]:
+            if isinstance(part.node, (cst.FunctionDef, cst.ClassDef)) and part is not statement:
+                break
+            tests = [part.node] if isinstance(part.node, cst.If) else []
+            tests += [one.node for one in part.preceding if isinstance(one.node, cst.If)]
+            if any(_RANK_WORDS.search(file.index.source.code(test.test)) for test in tests):
+                return True
+        decorators = statement.scope.node.decorators if isinstance(statement.scope.node, cst.FunctionDef) else ()
+        if any(_RANK_WORDS.search(file.index.source.code(one.decorator)) for one in decorators):
+            return True
+        waiting += [file.index.statement(call) for call in file.flow.callers(statement.scope)]
+    return False
+
+
+def alone(file: TrainingFile) -> bool:
+    """Whether the script may also run without a process group, as one process."""
+    made = [*file.groups, *(wrapper.node for wrapper in file.wrappers if wrapper.kind == "ddp")]
+    return not file.groups or any(conditional(file, node) for node in made)
+
+
+def conditional(file: TrainingFile, node: cst.CSTNode) -> bool:
+    """Whether a node runs only under a condition other than being the main program, as far as its function shows."""
+    if any(isinstance(part, cst.IfExp) for part in file.index.ancestors(node)):
+        return True
+    return any(
+        isinstance(part.node, cst.If) and "__name__" not in file.index.source.code(part.node.test)
+        for part in file.index.statement(node).ancestors
+    )
+
+
+def made_of(file: TrainingFile, node: cst.CSTNode, scope: Scope) -> str:
+    """Return the code of an expression and of all that the names in it are given."""
+    found: list[str] = []
+    seen: set[cst.CSTNode] = set()
+    waiting = [(node, scope, 0)]
+    while waiting:
+        here, where, depth = waiting.pop()
+        if here in seen or depth > _DEPTH:
+            continue
+        seen.add(here)
+        found.append(file.index.source.code(here))
+        for name in _names(here):
+            for source in file.flow.sources(file.flow.variable(name, where)):
+                if source.value is not None:
+                    waiting.append((source.value, source.scope, depth + 1))
+    return " ".join(found)
+
+
+def _names(node: cst.CSTNode) -> Iterator[str]:
+    name = dotted(node)
+    if name is not None:
+        yield name
+        return
+    for child in node.children:
+        yield from _names(child)
+
+
+@dataclass(eq=False, kw_only=True)
+class RankCall(Call):
+    """A call of which it matters which ranks run it."""
+
+    @property
+    def inline(self) -> bool:
+        """Whether its own statement may leave it out on some ranks: `rank == 0 and save()`."""
+        return any(
+            isinstance(node, (cst.IfExp, cst.BooleanOperation, cst.Lambda)) for node in self.index.ancestors(self.node)
+        )
+
+    @property
+    def plain(self) -> bool:
+        """Whether its statement is this call and nothing else."""
+        node = self.statement.node
+        if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
+            return False
+        return isinstance(node.body[0], cst.Expr) and node.body[0].value is self.node
+
+    @property
+    def group_import(self) -> bool:
+        """Whether a fix has to import `torch.distributed` first."""
+        return not self.habits.imports("torch.distributed")
+
+    @property
+    def group_named(self) -> bool:
+        """Whether `torch.distributed` has a name here, or can be given `dist`."""
+        return not self.group_import or "dist" not in self.index.bound_names | self.file.scope.names
+
+    @property
+    def alone(self) -> bool:
+        """Whether the script may also run without a process group."""
+        return alone(self.habits)

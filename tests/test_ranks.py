@@ -1,0 +1,136 @@
+"""Which ranks run a statement, and which values are wrapped, as the rules of `retrofit check` ask it."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrofit.habits.file import TrainingFile
+from tests.helpers import code, source_of
+
+HERE = "here()"
+
+
+def file_of(text: str) -> TrainingFile:
+    """Return a script's file."""
+    return TrainingFile(source_of(code(text)))
+
+
+def ranks_here(text: str) -> str:
+    """Return which ranks come to the call of `here` in a script."""
+    file = file_of(text)
+    return file.ranks(file.calls("here")[0])
+
+
+@pytest.mark.parametrize(
+    ("test", "ranks"),
+    [
+        ("rank == 0", "first"),
+        ("not args.local_rank", "first"),
+        ("is_main_process()", "first"),
+        ("args.rank in (-1, 0)", "first"),
+        ("not args.distributed or dist.get_rank() == 0", "first"),
+        ("epoch > 3 and rank == 0", "first"),
+        ("rank != 0", "others"),
+        ("epoch % 10 == 0", "all"),
+        ("args.evaluate", "all"),
+        ("args.distributed", "all"),
+        ("args.gpu == 0", "unknown"),
+        ("logger is not None", "unknown"),
+        ("rank % args.every == args.offset", "unknown"),
+        ("rank < args.writers", "unknown"),
+    ],
+)
+def test_conditions_tell_ranks(test: str, ranks: str) -> None:
+    assert ranks_here(f"if {test}:\n    here()\n") == ranks
+
+
+@pytest.mark.parametrize(
+    ("before", "test", "ranks"),
+    [
+        ("first = dist.get_rank() == 0", "first", "first"),
+        ("saves = dist.get_rank() == 0", "saves", "first"),
+        ("saves = dist.get_rank() == 0 or args.all", "saves", "unknown"),
+        ("folder = None\nif rank == 0:\n    folder = make()", "folder", "unknown"),
+        ("best = 0\nif acc > best:\n    best = acc", "acc > best", "all"),
+        ("folder = make() if rank == 0 else None", "folder is not None", "unknown"),
+    ],
+)
+def test_flags_stand_for_their_conditions(before: str, test: str, ranks: str) -> None:
+    assert ranks_here(f"{before}\nif {test}:\n    here()\n") == ranks
+
+
+@pytest.mark.parametrize(
+    ("leaves", "ranks"),
+    [
+        ("if rank != 0:\n        return", "first"),
+        ("if distributed and rank != 0:\n        return", "unknown"),
+        ("if args.gpu != 0:\n        return", "unknown"),
+        ("if skip:\n        return", "all"),
+    ],
+)
+def test_those_that_leave_early_do_not_come(leaves: str, ranks: str) -> None:
+    assert ranks_here(f"def save():\n    {leaves}\n    here()\n\nsave()\n") == ranks
+
+
+def test_a_function_runs_where_it_is_called() -> None:
+    function = "def save():\n    here()\n\n"
+    assert ranks_here(function) == "unknown"
+    assert ranks_here(function + "save()\n") == "all"
+    assert ranks_here(function + "if rank == 0:\n    save()\n") == "first"
+    assert ranks_here(function + "save()\nif rank == 0:\n    save()\n") == "all"
+
+
+def test_the_process_that_starts_the_ranks_is_none_of_them() -> None:
+    script = """
+    import torch.multiprocessing as mp
+
+    def worker(rank):
+        WORKER
+
+    def main():
+        MAIN
+        if args.distributed:
+            mp.spawn(worker, nprocs=2)
+        else:
+            worker(0)
+
+    main()
+    """
+    assert ranks_here(script.replace("WORKER", HERE).replace("MAIN", "pass")) == "all"
+    assert ranks_here(script.replace("WORKER", "pass").replace("MAIN", HERE)) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("after", "value", "wrapped"),
+    [
+        ("", "model", True),
+        ("", "model.module", False),
+        ("bare = model.module", "bare", False),
+        ("bare = model.module if distributed else model", "bare", False),
+        ("if distributed:\n    bare = model.module\nelse:\n    bare = model", "bare", False),
+        ("other = model.eval()", "other", True),
+        ("model = model.module", "model", False),
+    ],
+)
+def test_wrapped_values_are_told_from_bare_ones(after: str, value: str, wrapped: bool) -> None:
+    script = "from torch.nn.parallel import DistributedDataParallel as DDP\nmodel = DDP(Net())\n"
+    file = file_of(f"{script}{after}\nhere({value})\n")
+    assert (file.wrapper_of(file.calls("here")[0].args[0].value) is not None) == wrapped
+
+
+def test_what_runs_before_the_wrapping_sees_a_bare_model() -> None:
+    script = """
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    class Trainer:
+        def __init__(self):
+            self.model = Net()
+            CALL
+            self.model = DDP(self.model)
+
+        def load(self):
+            here(self.model)
+    """
+    for call, wrapped in (("self.load()", False), ("pass", True)):
+        file = file_of(script.replace("CALL", call))
+        assert (file.wrapper_of(file.calls("here")[0].args[0].value) is not None) == wrapped
