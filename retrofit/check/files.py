@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from retrofit.launch import MARK
+
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
@@ -34,8 +36,8 @@ _WORDS = (
 
 
 def relevant(data: bytes) -> bool:
-    """Whether a file's bytes may hold anything that a rule speaks of."""
-    return b"torch" in data and any(word in data for word in _WORDS)
+    """Whether a file's bytes may hold anything that a rule speaks of; the generated helper module is as it must be."""
+    return b"torch" in data and any(word in data for word in _WORDS) and MARK.encode() not in data[:200]
 
 
 @dataclass(frozen=True)
