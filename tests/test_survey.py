@@ -773,6 +773,7 @@ WHILE = "while HEAD:\n    for x in y:\n        loss.backward()\n        step += 
         pytest.param("lr > 1e-6 and step < n", "step", True, "lr > 1e-6", id="and another limit"),
         pytest.param("True", "", False, "True", id="for ever"),
         pytest.param("1", "", False, "True", id="1"),
+        pytest.param("(True)", "", False, "True", id="in parentheses"),
     ],
 )
 def test_while_loop_loses_its_limit_only(head: str, target: str, limited: bool, endless: str) -> None:
@@ -851,6 +852,9 @@ def test_scheduler_stepped_every_iteration_stays_with_the_script() -> None:
         pytest.param("if n > max_steps:\n    break\nelse:\n    log()", False, id="with an else"),
         pytest.param("if loss > 100 and n > 9:\n    break\nloss = 1", False, id="under another condition"),
         pytest.param("if time() > end:\n    break", False, id="time"),
+        pytest.param("if (n + 1) == max_steps:\n    print('done')\n    sys.exit()", True, id="exit at the last turn"),
+        pytest.param("if n >= max_steps:\n    logger.info('done')\n    break", True, id="logged"),
+        pytest.param("if n == 1 and not args.train:\n    exit()", False, id="in one turn"),
     ],
 )
 def test_what_leaves_after_a_number_of_turns_is_a_budget(leaving: str, budget: bool) -> None:
@@ -860,12 +864,48 @@ def test_what_leaves_after_a_number_of_turns_is_a_budget(leaving: str, budget: b
     assert bool(loop.breaks) is (not budget and "for x" not in leaving)
 
 
+def test_failure_is_no_end_of_training() -> None:
+    (loop,) = survey_of("while True:\n    loss.backward()\n    n += 1\n    if n > 9:\n        sys.exit(1)\n").loops
+    assert (loop.budgets, loop.breaks) == ([], [])
+
+
 def test_budget_in_the_loop_over_batches() -> None:
     text = WHILE.replace("HEAD", "step < n").replace(
         "step += 1\n", "step += 1\n        if step >= n:\n            break\n"
     )
     (loop,) = survey_of(text).loops
     assert ([b.line for b in loop.budgets], loop.breaks) == ([5], [])
+
+
+FLAGGED = """
+going = True
+while going:
+    for x in y:
+        loss.backward()
+        step += 1
+        if step > args.steps:
+            going = False
+            break
+    LATER
+"""
+
+
+@pytest.mark.parametrize(
+    ("later", "breaks"),
+    [
+        pytest.param("pass", [], id="by the number of steps"),
+        pytest.param("if bad:\n        going = False", [3], id="for another reason too"),
+    ],
+)
+def test_flag_that_ends_a_loop_after_a_number_of_turns_is_its_limit(later: str, breaks: list[int]) -> None:
+    (loop,) = survey_of(FLAGGED.replace("LATER", later).replace("\n", "", 1)).loops
+    assert (loop.limited, loop.endless, [b.line for b in loop.budgets]) == (False, "going", [6])
+    assert loop.breaks == [line - 1 for line in breaks]
+
+
+@pytest.mark.parametrize("head", ["going", "not stopped()", "trainer.goes_on()"])
+def test_condition_that_the_loop_does_not_set_makes_no_epoch_loop(head: str) -> None:
+    assert survey_of(WHILE.replace("HEAD", head)).loops == []
 
 
 def test_what_is_left_of_a_condition_is_told_as_a_way_to_leave() -> None:

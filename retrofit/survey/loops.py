@@ -96,20 +96,40 @@ def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | N
 
 
 def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While) -> EpochLoop | None:
-    """Return a `while` loop that goes on for ever, or until a counter has reached its end; None for any other."""
+    """Return a `while` loop that goes on for ever, or until a counter or a flag ends it; None for any other."""
     site = EpochLoop(
         node=node, index=index, target="", count="", limited=False, endless="True", anchors={"range": node.test}
     )
-    if index.source.code(node.test) in ("True", "1"):
+    if index.source.code(node.test).strip("()") in ("True", "1"):
         return site
     parts = conjuncts(node.test)
     limits = [part for part in parts if counter(index, flow, statement, part, (cst.LessThan, cst.LessThanEqual))]
-    if not limits:
+    others = [part for part in parts if part not in limits]
+    site.flags = [name for part in others if (name := _flag(index, statement, part))]
+    if not limits and len(site.flags) < len(parts):
         return None
-    site.target = counter(index, flow, statement, limits[0], (cst.LessThan, cst.LessThanEqual))
-    site.limited = True
-    site.endless = " and ".join(index.source.code(part) for part in parts if part not in limits) or "True"
+    if limits:
+        site.target = counter(index, flow, statement, limits[0], (cst.LessThan, cst.LessThanEqual))
+        site.limited = True
+    site.endless = " and ".join(index.source.code(part) for part in others) or "True"
     return site
+
+
+def _flag(index: Index, loop: Statement, test: cst.BaseExpression) -> str:
+    """Return the name of the flag that a condition is, one that the loop itself sets; "" where it is none."""
+    wanted = "True"
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        test, wanted = test.expression, "False"
+    name = dotted(test) or ""
+    stops = [
+        binding.statement
+        for binding in index.bindings
+        if binding.target == name
+        and loop in binding.statement.path
+        and binding.value is not None
+        and index.source.code(binding.value) in {"True", "False"} - {wanted}
+    ]
+    return name if stops else ""
 
 
 def conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -124,6 +144,7 @@ _MIRRORED: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
     cst.LessThanEqual: cst.GreaterThanEqual,
     cst.GreaterThan: cst.LessThan,
     cst.GreaterThanEqual: cst.LessThanEqual,
+    cst.Equal: cst.Equal,
 }
 
 
@@ -143,16 +164,25 @@ def counter(
         return ""
     right = test.comparisons[0]
     for name, operator, bound in (
-        (dotted(test.left), type(right.operator), right.comparator),
-        (dotted(right.comparator), _MIRRORED.get(type(right.operator)), test.left),
+        (_counted(test.left), type(right.operator), right.comparator),
+        (_counted(right.comparator), _MIRRORED.get(type(right.operator)), test.left),
     ):
         if name is None or operator not in operators:
             continue
+        if operator is cst.Equal and isinstance(bound, cst.Integer):
+            continue  # `epoch == 0` tells the first turn from the others
         changing = {b.target.partition(".")[0] for b in index.bindings if loop in b.statement.path}
         fixed = changing.isdisjoint(re.findall(r"(?<![.\w])[A-Za-z_]\w*", index.source.code(bound)))
         if fixed and _counts(index, flow, loop, name):
             return name
     return ""
+
+
+def _counted(node: cst.BaseExpression) -> str | None:
+    """Return the name in `step` or `step + 1`, None in anything else."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+        node = node.left if isinstance(node.right, cst.Integer) else node
+    return dotted(node)
 
 
 def _counts(index: Index, flow: Flow, loop: Statement, name: str) -> bool:
@@ -212,10 +242,10 @@ def _regular(index: Index, statement: Statement, loop: Statement) -> bool:
 def _budgets(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Budget]:
     """Yield what leaves the loop, or one inside it, after a number of turns: `if step >= max_steps: break`."""
     bound = {b.target.partition(".")[0] for b in index.bindings if loop.statement in b.statement.path}
-    greater = (cst.GreaterThan, cst.GreaterThanEqual)
+    reached = (cst.GreaterThan, cst.GreaterThanEqual, cst.Equal)
     for statement in index.statements:
         node = statement.node
-        if not isinstance(node, cst.If) or node.orelse is not None or not _only_leaves(node.body):
+        if not isinstance(node, cst.If) or node.orelse is not None or not _only_leaves(index, node.body, loop.flags):
             continue
         if statement.scope is not loop.scope or loop.statement not in statement.path or statement.crowded:
             continue
@@ -223,18 +253,37 @@ def _budgets(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Budget]:
         if loops[-1] is not loop.statement and loops[-1] not in loop.inner:
             continue
         parts = conjuncts(node.test)
-        limits = [part for part in parts if counter(index, flow, loop.statement, part, greater)]
+        limits = [part for part in parts if counter(index, flow, loop.statement, part, reached)]
         others = " ".join(index.source.code(part) for part in parts if part not in limits)
         if limits and bound.isdisjoint(re.findall(r"(?<![.\w])[A-Za-z_]\w*", others)):
             yield Budget(node=node, index=index)
 
 
-def _only_leaves(body: cst.BaseSuite) -> bool:
-    if len(body.body) != 1:
+def _only_leaves(index: Index, body: cst.BaseSuite, flags: list[str]) -> bool:
+    """Whether a block ends the loop, or sets one of its ``flags``, and does nothing else but print."""
+    leaves = False
+    for line in body.body:
+        for small in line.body if isinstance(line, cst.SimpleStatementLine) else [line]:
+            if isinstance(small, cst.Assign) and {dotted(target.target) for target in small.targets} <= set(flags):
+                leaves = True
+            elif isinstance(small, cst.Break) or (isinstance(small, cst.Return) and small.value is None):
+                leaves = True
+            elif _exits(index, small):
+                leaves = True
+            elif not isinstance(small, cst.Expr) or not isinstance(small.value, cst.Call):
+                return False
+            elif index.qualified(small.value.func) != "print" and _last_name(index, small.value.func) != "info":
+                return False
+    return leaves
+
+
+def _exits(index: Index, node: cst.CSTNode) -> bool:
+    """Whether a statement ends the program as one that has done its work."""
+    if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call):
         return False
-    line = body.body[0]
-    small = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else line
-    return isinstance(small, cst.Break) or (isinstance(small, cst.Return) and small.value is None)
+    call = node.value
+    done = not call.args or index.source.code(call.args[0].value) in ("0", "None")
+    return done and index.qualified(call.func) in ("sys.exit", "exit", "quit")
 
 
 def _last_name(index: Index, node: cst.BaseExpression) -> str:
@@ -264,17 +313,27 @@ def _leftovers(statement: Statement, flow: Flow) -> list[tuple[int, str]]:
 
 
 def _breaks(loop: EpochLoop) -> list[int]:
-    """Return the lines that leave the loop itself: `break`, `return`, what is left of a `while` loop's condition."""
-    lines = [] if loop.endless in ("", "True") else [loop.line]
+    """Return the lines that leave the loop itself: `break`, `return`, `exit()`, what is left of a `while`'s condition."""
     budgets = [budget.node for budget in loop.budgets]
+    lines = [] if loop.endless in ("", "True") or _only_of_budgets(loop) else [loop.line]
 
     def walk(node: cst.CSTNode, inner: bool) -> None:
         if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)) or node in budgets:
             return
-        if isinstance(node, cst.Return) or (isinstance(node, cst.Break) and not inner):
+        leaves = isinstance(node, cst.Return) or _exits(loop.index, node)
+        if leaves or (isinstance(node, cst.Break) and not inner):
             lines.append(loop.index.source.position(node)[0])
         for child in node.children:
             walk(child, inner or isinstance(node, (cst.For, cst.While)))
 
     walk(loop.body, False)
     return lines
+
+
+def _only_of_budgets(loop: EpochLoop) -> bool:
+    """Whether nothing but its budgets sets the flags that are all that is left of the loop's condition."""
+    if loop.endless.count(" and ") + 1 > len(loop.flags):
+        return False
+    budgets = {budget.statement for budget in loop.budgets}
+    changes = [b.statement for b in loop.index.bindings if b.target in loop.flags]
+    return all(loop.statement not in s.path or not budgets.isdisjoint(s.path) for s in changes)

@@ -389,6 +389,7 @@ class EpochLoop(Site):
         by_iteration: whether a turn is one step of the optimizer, so that no loop over batches is inside.
         inner: the loops inside it, in its function, that lead to a backward pass.
         leftovers: (line, code) of the statements after the loop that no longer run when training leaves inside it.
+        flags: the names in its condition that stop it where the loop sets them.
         budgets: the statements that leave it after a number of turns.
         breaks: lines at which the loop is left early for other reasons.
     """
@@ -402,6 +403,7 @@ class EpochLoop(Site):
     by_iteration: bool = False
     inner: list[Statement] = field(default_factory=list)
     leftovers: list[tuple[int, str]] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)
     budgets: list[Budget] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
 
