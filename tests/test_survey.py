@@ -430,6 +430,12 @@ def test_values_to_begin_with_are_set_in_restarts_too(otherwise: str, expected: 
     assert resume.otherwise is expected
 
 
+def test_choice_of_a_training_that_loads_a_checkpoint_itself_is_none_to_resume_from() -> None:
+    training = script(before="model.load_state_dict(torch.load(weights))")
+    text = f"def train(weights):\n{indent(training, '    ')}\nif not args.search:\n    train(args.weights)\nelse:\n    search(train)\n"
+    assert survey_of(text).resumes == []
+
+
 def test_checkpoint_loaded_in_training_is_none_to_resume_from() -> None:
     assert survey_of(script(f"if args.resume:\n{LOAD}")).resumes == []
 
@@ -754,10 +760,11 @@ def looped(head: str, before: str = "") -> str:
         pytest.param("tqdm(range(3, n))", "3", id="tqdm"),
         pytest.param("tqdm.tqdm(range(n), desc='epochs')", "", id="tqdm.tqdm"),
         pytest.param("trange(2, n)", "2", id="trange"),
+        pytest.param("np.arange(start, n)", "start", id="numpy"),
     ],
 )
 def test_epoch_loop_counts_the_same_numbers(head: str, count: str) -> None:
-    assert loops_of(looped(head, "from tqdm import tqdm, trange\n")) == [(2, count, True)]
+    assert loops_of(looped(head, "from tqdm import tqdm, trange; import numpy as np\n")) == [(2, count, True)]
 
 
 WHILE = "while HEAD:\n    for x in y:\n        loss.backward()\n        step += 1\n    epoch += 1\n"
@@ -795,6 +802,22 @@ def test_while_loop_loses_its_limit_only(head: str, target: str, limited: bool, 
 )
 def test_what_counts_turns(increment: str, counts: bool) -> None:
     found = survey_of("while n < 9:\n    for x in y:\n        loss.backward()\n" + indent(increment, "    ")).loops
+    assert bool(found) is counts
+
+
+@pytest.mark.parametrize(
+    ("last", "call", "counts"),
+    [
+        pytest.param("return n", "n = train(n)", True, id="handed through"),
+        pytest.param("return n", "n = train(n=n)", True, id="by keyword"),
+        pytest.param("return n, loss", "n = train(n)", False, id="in a tuple"),
+        pytest.param("return n", "n = train(m)", False, id="from another variable"),
+        pytest.param("n = 0\n    return n", "n = train(n)", False, id="set back"),
+    ],
+)
+def test_counter_that_a_function_is_given_and_returns(last: str, call: str, counts: bool) -> None:
+    text = "def train(n):\n    for x in y:\n        loss.backward()\n        n += 1\n"
+    found = survey_of(f"{text}    {last}\nwhile n < 9:\n    {call}\n").loops
     assert bool(found) is counts
 
 
@@ -1043,6 +1066,25 @@ def test_no_epoch_loop(text: str) -> None:
 )
 def test_epoch_loop_among_other_loops(text: str, line: int) -> None:
     assert [found for found, _, _ in loops_of(text)] == [line]
+
+
+def test_loop_around_the_epoch_loop_is_none_though_another_backward_pass_is_in_it() -> None:
+    text = """
+        def speed(net):
+            for _ in range(3):
+                net(x).backward()
+        def train():
+            speed(net)
+            for epoch in range(9):
+                for x in loader:
+                    net(x).backward()
+        if search:
+            for generation in range(5):
+                train()
+        else:
+            train()
+    """
+    assert [loop.target for loop in survey_of(text).loops] == ["epoch"]
 
 
 def test_what_runs_after_the_loop_is_told() -> None:

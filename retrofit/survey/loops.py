@@ -27,6 +27,8 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
             loop = _choose([site for s in loops if (site := sites[s]) is not None], loops, alone)
             if loop is not None:
                 found.setdefault(loop.statement, loop)
+    around = {part for loops in ways for s in loops if s in found for part in loops[loops.index(s) + 1 :]}
+    found = {statement: loop for statement, loop in found.items() if statement not in around}
     for loop in found.values():
         inner = [part for loops in ways if loop.statement in loops for part in loops[: loops.index(loop.statement)]]
         loop.by_iteration = all(_accumulates(index, part) for part in inner)
@@ -81,7 +83,7 @@ def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | N
     if name.startswith("tqdm") and name.endswith(".trange"):
         bar = code(iterable.func)[: -len("trange")] + "tqdm"
         rest = "".join(f", {arg.keyword.value}={code(arg.value)}" for arg in iterable.args if arg.keyword is not None)
-    elif name != "range" or "range" in index.bound_names | index.file(node).scope.names:
+    elif name != "numpy.arange" and (name != "range" or "range" in index.bound_names | index.file(node).scope.names):
         return None
     if any(arg.star for arg in iterable.args):
         return None
@@ -199,7 +201,28 @@ def _counts(index: Index, flow: Flow, loop: Statement, name: str) -> bool:
     node = loop.node
     if isinstance(node, cst.For) and dotted(node.target) == name:
         return all(change.statement is loop for change in changes)
-    return bool(changes) and all(_increments(change) and _regular(index, change.statement, loop) for change in changes)
+    return bool(changes) and all(
+        (_increments(change) or _handed_through(index, flow, change)) and _regular(index, change.statement, loop)
+        for change in changes
+    )
+
+
+def _handed_through(index: Index, flow: Flow, change: Binding) -> bool:
+    """Whether a function that is given the counter returns it after counting: `step = train(model, step)`."""
+    if not isinstance(change.value, cst.Call) or change.item is not None:
+        return False
+    function = flow.called(change.value)
+    returned = [dotted(node.value) for node, scope in index.returns if scope is function]
+    if function is None or len(returned) != 1 or returned[0] not in function.parameters:
+        return False
+    arguments = [arg.value for arg in change.value.args]
+    given = [source.value for source in flow.sources((function, returned[0])) if source.value in arguments]
+    inside = [b for b in index.bindings if b.statement.scope is function and b.target == returned[0]]
+    return (
+        [dotted(value) for value in given] == [change.target]
+        and bool(inside)
+        and all(_increments(b) and _regular(index, b.statement, change.statement) for b in inside)
+    )
 
 
 def _called(index: Index, flow: Flow, loop: Statement) -> set[Scope]:
@@ -264,17 +287,18 @@ def _only_leaves(index: Index, body: cst.BaseSuite, flags: list[str]) -> bool:
     leaves = False
     for line in body.body:
         for small in line.body if isinstance(line, cst.SimpleStatementLine) else [line]:
-            if isinstance(small, cst.Assign) and {dotted(target.target) for target in small.targets} <= set(flags):
-                leaves = True
-            elif isinstance(small, cst.Break) or (isinstance(small, cst.Return) and small.value is None):
-                leaves = True
-            elif _exits(index, small):
-                leaves = True
-            elif not isinstance(small, cst.Expr) or not isinstance(small.value, cst.Call):
+            stops = isinstance(small, cst.Assign) and {dotted(target.target) for target in small.targets} <= set(flags)
+            ends = isinstance(small, cst.Break) or (isinstance(small, cst.Return) and small.value is None)
+            if not (stops or ends or _exits(index, small) or _prints(index, small)):
                 return False
-            elif index.qualified(small.value.func) != "print" and _last_name(index, small.value.func) != "info":
-                return False
+            leaves = leaves or not _prints(index, small)
     return leaves
+
+
+def _prints(index: Index, node: cst.CSTNode) -> bool:
+    if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call):
+        return False
+    return index.qualified(node.value.func) == "print" or _last_name(index, node.value.func) == "info"
 
 
 def _exits(index: Index, node: cst.CSTNode) -> bool:
@@ -313,7 +337,7 @@ def _leftovers(statement: Statement, flow: Flow) -> list[tuple[int, str]]:
 
 
 def _breaks(loop: EpochLoop) -> list[int]:
-    """Return the lines that leave the loop itself: `break`, `return`, `exit()`, what is left of a `while`'s condition."""
+    """Return the lines that leave the loop: `break`, `return`, `exit()`, what is left of a `while` loop's condition."""
     budgets = [budget.node for budget in loop.budgets]
     lines = [] if loop.endless in ("", "True") or _only_of_budgets(loop) else [loop.line]
 
