@@ -432,7 +432,8 @@ def test_values_to_begin_with_are_set_in_restarts_too(otherwise: str, expected: 
 
 def test_choice_of_a_training_that_loads_a_checkpoint_itself_is_none_to_resume_from() -> None:
     training = script(before="model.load_state_dict(torch.load(weights))")
-    text = f"def train(weights):\n{indent(training, '    ')}\nif not args.search:\n    train(args.weights)\nelse:\n    search(train)\n"
+    text = f"def train(weights):\n{indent(training, '    ')}\n"
+    text += "if not args.search:\n    train(args.weights)\nelse:\n    search(train)\n"
     assert survey_of(text).resumes == []
 
 
@@ -1143,6 +1144,31 @@ LOSS = "val_loss = validate(model)\n"
             id="dict item",
         ),
         pytest.param(
+            "stats = evaluate(model)\nif float(stats['acc']) > best:\n    best = float(stats['acc'])",
+            "float(stats['acc'])",
+            "max",
+            id="made a float",
+        ),
+        pytest.param(
+            "acc, miou = validate(model)\nif acc + miou > best:\n    best = acc + miou", "acc + miou", "max", id="sum"
+        ),
+        pytest.param(
+            "a = test(model)\nema_acc = test(ema)\nbest = max(best, a)\nbest_ema = max(best_ema, ema_acc)",
+            "a",
+            "max",
+            id="the model's, not its average's",
+        ),
+        pytest.param(
+            "loss, acc = validate(model)\nearly_stopping(loss, model)", "loss", "min", id="what early stopping watches"
+        ),
+        pytest.param(
+            "stats = validate(model)\nsaver.save(epoch, metric=stats['top1'])",
+            "stats['top1']",
+            "max",
+            id="what keeps checkpoints",
+        ),
+        pytest.param("stats = validate(model)\nlog(stats['top1'])", "stats['top1']", "max", id="the item that is used"),
+        pytest.param(
             "meter = evaluate(model)\nif meter.avg > best:\n    best = meter.avg", "meter.avg", "max", id="attribute"
         ),
         pytest.param(ACC + "if acc > self.best:\n    self.best = acc", "acc", "max", id="best in an attribute"),
@@ -1234,6 +1260,21 @@ def test_plateau_tells_score_and_direction(mode: str, direction: str) -> None:
 )
 def test_no_score(epoch: str) -> None:
     assert scores_of(epoch) == []
+
+
+def test_scheduler_of_every_epoch_tells_the_score() -> None:
+    assert scores_of("x = validate(model)\nlr_sched.step(epoch + 1, x[key])") == [("x[key]", "", "all")]
+    assert scores_of("x, acc = validate(model)\nlr_sched.step(epoch, x)") == [("acc", "max", "all")]
+
+
+def test_collection_without_a_known_item_is_no_score() -> None:
+    assert scores_of("stats = evaluate(model)\nlog({k: v for k, v in stats.items()})") == []
+
+
+def test_scores_of_exclusive_branches_are_one() -> None:
+    (score,) = survey_of(script("if ema:\n    acc = validate(ema)\nelse:\n    acc = validate(model)\nsave()")).scores
+    assert (score.guarded, score.captured) == (False, False)
+    assert score.index.source.code(score.anchors["report"]) == "save()"
 
 
 def test_ambiguous_names_give_several() -> None:
@@ -1345,6 +1386,29 @@ def test_kept_score_under_a_condition(made: str, guarded: bool, condition: str, 
 def test_kept_score_of_a_function_that_is_called_under_a_condition() -> None:
     (score,) = keeping(keeper(), "if epoch % 5 == 0:\n    test(epoch)\nlog()").scores
     assert (score.guarded, score.condition) == (True, "epoch % 5 == 0")
+
+
+@pytest.mark.parametrize(
+    ("last", "score"),
+    [
+        pytest.param("return loss, 100 * right", ["x"], id="by the expression that made it"),
+        pytest.param("return loss, acc.item()", ["x"], id="as a plain number"),
+        pytest.param("return loss, 99", [], id="something else"),
+    ],
+)
+def test_score_that_a_function_keeps_and_returns_otherwise(last: str, score: list[str]) -> None:
+    found = keeping(keeper(made="acc = 100 * right", end=last), "loss, x = test(epoch)")
+    assert [s.expression for s in found.scores] == score
+
+
+def test_metric_that_only_a_validation_function_knows_is_returned_by_it() -> None:
+    text = script(
+        "test(model)",
+        "def test(net):\n    top1 = Meter()\n    for x in val:\n        top1.update(x)\n    log(top1.avg)",
+    )
+    (score,) = survey_of(text, metric="top1.avg", mode="max").scores
+    assert score.kept is not None
+    assert (score.kept.expression, score.known, score.direction) == ("top1.avg", True, "max")
 
 
 @pytest.mark.parametrize(
@@ -1653,6 +1717,16 @@ def test_parser_is_found(text: str, target: str, options: set[str], line: int) -
 )
 def test_no_parser(text: str) -> None:
     assert survey_of(text).parsers == []
+
+
+def test_arguments_belong_to_the_parser_that_their_name_means_then() -> None:
+    found = survey_of(
+        PARSER.replace("parser = ", "first = parser = ")
+        + "parser = argparse.ArgumentParser()\nparser.add_argument('--a')\nparser.add_argument('--b')\n"
+        + "known, rest = first.parse_known_args()\nargs = parser.parse_args(rest)\n"
+    )
+    assert [(p.target, p.options) for p in found.parsers] == [("first", {"--lr"}), ("parser", {"--a", "--b"})]
+    assert found.parser is found.parsers[1]
 
 
 def test_parser_without_a_name_cannot_take_more_options() -> None:

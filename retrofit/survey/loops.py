@@ -83,7 +83,9 @@ def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | N
     if name.startswith("tqdm") and name.endswith(".trange"):
         bar = code(iterable.func)[: -len("trange")] + "tqdm"
         rest = "".join(f", {arg.keyword.value}={code(arg.value)}" for arg in iterable.args if arg.keyword is not None)
-    elif name != "numpy.arange" and (name != "range" or "range" in index.bound_names | index.file(node).scope.names):
+    elif name not in ("numpy.arange", "np.arange") and (
+        name != "range" or "range" in index.bound_names | index.file(node).scope.names
+    ):
         return None
     if any(arg.star for arg in iterable.args):
         return None

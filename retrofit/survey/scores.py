@@ -30,6 +30,8 @@ _RANK_CHECK = re.compile(
     r"|\bmaster\b|is_first|gpu == 0",
     re.IGNORECASE,
 )
+_AVERAGED = re.compile(r"(^|_)(ema|swa)(_|\b)", re.IGNORECASE)
+_STOPS = re.compile(r"early_?stop|stopper", re.IGNORECASE)
 _COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.LessThanEqual: -1}
 
 
@@ -95,9 +97,12 @@ def find_scores(
         tracked = list(_tracked(index, _code_of(index, loop)))
         plateau = list(_plateau(index, loop, schedulers))
         kept, keepers = _kept(index, flow, loop)
-        candidates = tracked or plateau or kept or list(_named(index, flow, loop, keepers))
+        watched = list(_watched(index, loop))
+        candidates = tracked or plateau or kept or watched or list(_named(index, flow, loop, keepers))
         if metric:
-            candidates = _given(index, metric, [*tracked, *plateau, *kept])
+            own = _Candidate(cst.parse_expression(metric), direction_of(metric), "--metric")
+            given = _given(index, metric, [*tracked, *plateau, *kept, *watched])
+            candidates = given or [*_measured(index, flow, loop, metric), own][:1]
         for candidate in candidates:
             score = _site(index, flow, loop, candidate)
             if score is None:
@@ -109,6 +114,7 @@ def find_scores(
     for score in scores.values():
         score.direction = "" if score.contradicted else score.direction
     found = list(scores.values())
+    found = [score for score in found if not _AVERAGED.search(score.expression)] or found
     if len(found) > 1:
         validation = [s for s in found if _VALIDATES.search(s.expression)]
         found = validation if len(validation) == 1 else found
@@ -182,10 +188,25 @@ def _tracked(index: Index, inside: Callable[[cst.CSTNode], bool]) -> Iterator[_C
 
 
 def _root(node: cst.BaseExpression) -> str:
-    """Return the name that an expression such as `stats["acc"]`, `top1.avg` or `acc.item()` starts with."""
-    while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
-        node = node.func if isinstance(node, cst.Call) else node.value
+    """Return the name that an expression such as `stats["acc"]`, `top1.avg` or `float(acc)` starts with."""
+    node = _bare(node)
+    while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call, cst.BinaryOperation)):
+        if isinstance(node, cst.BinaryOperation):
+            node = node.left if _root(node.left) else node.right
+        else:
+            node = node.func if isinstance(node, cst.Call) else node.value
     return node.value if isinstance(node, cst.Name) else ""
+
+
+def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return `acc` for `float(acc)` and `acc.item()`."""
+    if not isinstance(node, cst.Call):
+        return node
+    if isinstance(node.func, cst.Name) and node.func.value in ("float", "int", "round") and node.args:
+        return _bare(node.args[0].value)
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
+        return _bare(node.func.value)
+    return node
 
 
 def _kept_best(index: Index, binding: Binding) -> Iterator[tuple[cst.BaseExpression, str]]:
@@ -226,7 +247,8 @@ def _sense(
         return int(flag is not None and re.search(r"best|better|improve", flag.target) is not None)
     if not isinstance(statement.node, cst.If) or not _code_within(index, comparison, statement.node.test):
         return 0
-    wanted = {code(score), f"float({code(score)})", f"{code(score)}.item()"}
+    bare = code(_bare(score))
+    wanted = {code(score), bare, f"float({bare})", f"{bare}.item()"}
     if isinstance(score, (cst.Subscript, cst.Attribute)) and _root(best) != dotted(best):
         wanted.add(_root(score))  # the best is kept whole: `if stats["acc"] > best["acc"]: best = stats`
     taken = [b for b in bindings if b.target in (code(best), _root(best)) and b.value is not None]
@@ -277,6 +299,30 @@ def _plateau(index: Index, loop: EpochLoop, schedulers: list[Scheduler]) -> Iter
                 )
 
 
+def _watched(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
+    """What the loop gives to something that decides by it: early stopping, a scheduler, a keeper of checkpoints."""
+    found: dict[str, list[_Candidate]] = {"scheduler": [], "stop": [], "save": []}
+    bound = {b.target.partition(".")[0] for b in index.bindings if _in_loop(index, loop, b.statement.node)}
+    for call in index.calls:
+        if not _in_loop(index, loop, call):
+            continue
+        name = dotted(call.func) or ""
+        named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+        plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+        kind, value = "", named.get("metric", named.get("metrics"))
+        if re.search(r"sched\w*\.step(_update)?$", name):
+            second = plain[1] if len(plain) == 2 and not isinstance(plain[1], cst.Name) else None
+            kind, value = "scheduler", value or second
+        elif _STOPS.search(name):
+            kind, value = "stop", value or next((v for v in plain if direction_of(index.source.code(v))), None)
+        elif re.search(r"save", name):
+            kind = "save"
+        if kind and value is not None and _root(value) in bound:
+            code = index.source.code(value)
+            found[kind].append(_Candidate(value, direction_of(code), f"{index.place(call)}: {index.source.code(call)}"))
+    yield from next((candidates for candidates in found.values() if candidates), [])
+
+
 def _kept(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[_Candidate], set[Scope]]:
     """Scores of which a function that the loop calls keeps the best: `test(epoch)` with `if acc > best_acc` in it.
 
@@ -284,19 +330,24 @@ def _kept(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[_Candidate], 
         the candidates that the loop can have, and every function that keeps a best.
     """
     candidates: list[_Candidate] = []
-    calls: dict[Scope, list[cst.Call]] = {}
-    for call in index.calls:
-        function = flow.called(call) if _in_loop(index, loop, call) else None
-        if function is not None and ".backward(" not in index.source.code(function.node):
-            calls.setdefault(function, []).append(call)
     keepers: set[Scope] = set()
-    for function, (call, *others) in calls.items():
+    for function, (call, *others) in _validations(index, flow, loop).items():
         found = [c for c in _tracked(index, _code_of(index, function)) if _outlives(function, c.best)]
         keepers.update([function] if found else [])
         for candidate in [] if others else found:
             handed = _handed_back(index, loop, function, call, candidate)
             candidates += [handed] if handed is not None else []
     return candidates, keepers
+
+
+def _validations(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
+    """Return the functions that the epoch loop itself calls and that do not train, with their calls."""
+    found: dict[Scope, list[cst.Call]] = {}
+    for call in index.calls:
+        function = flow.called(call) if _in_loop(index, loop, call) else None
+        if function is not None and ".backward(" not in index.source.code(function.node):
+            found.setdefault(function, []).append(call)
+    return found
 
 
 def _outlives(function: Scope, name: str) -> bool:
@@ -314,10 +365,12 @@ def _handed_back(
         own = replace(candidate, call=call)
         unclear = any(code(value) != code(candidate.node) for value in returned)
         return None if unclear or _kept_score(index, loop, own) is None else own
+    made = [b.value for b in index.bindings if b.statement.scope is function and b.target == code(candidate.node)]
+    same = {code(_bare(candidate.node)), *([code(made[0])] if len(made) == 1 and made[0] is not None else [])}
     for binding in index.bindings:
         if binding.value is call and returned and "." not in binding.target:
             values = [_element(value, binding.item) for value in returned]
-            if all(value is not None and code(value) == code(candidate.node) for value in values):
+            if all(value is not None and code(_bare(value)) in same for value in values):
                 return replace(candidate, node=_target_node(index, binding.statement, binding.target))
     return None
 
@@ -399,11 +452,31 @@ def _named(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> It
             continue
         if not direction_of(binding.target) and _NO_SCORE.search(binding.target):
             continue
-        if direction_of(binding.target) or binding.item is None:
+        if not direction_of(binding.target) and binding.item is not None:
+            continue
+        evidence = f"{index.place(call)}: its name"
+        items = _items_of(index, loop, binding.target)
+        for item in items or []:
+            direction = direction_of(index.source.code(item)) or direction_of(name)
+            yield _Candidate(item, direction, evidence)
+        if items is None:
             direction = direction_of(binding.target) or direction_of(name)
-            yield _Candidate(
-                _target_node(index, binding.statement, binding.target), direction, f"{index.place(call)}: its name"
-            )
+            yield _Candidate(_target_node(index, binding.statement, binding.target), direction, evidence)
+
+
+def _items_of(index: Index, loop: EpochLoop, name: str) -> list[cst.BaseExpression] | None:
+    """Return what the loop takes out of a collection of values, each item once; None for what is no collection."""
+    found: dict[str, cst.BaseExpression] = {}
+    several = False
+    for node, parent in index.parents.items():
+        if not isinstance(node, cst.Name) or node.value != name or not _in_loop(index, loop, node):
+            continue
+        if isinstance(parent, cst.Subscript) and parent.value is node:
+            found.setdefault(index.source.code(parent), parent)
+        unpacked = isinstance(parent, (cst.StarredDictElement, cst.StarredElement))
+        gone_through = isinstance(parent, cst.Attribute) and parent.attr.value in ("items", "keys", "values")
+        several = several or unpacked or gone_through
+    return list(found.values()) if found or several else None
 
 
 def _looks_like_validation(index: Index, function: cst.CSTNode) -> bool:
@@ -422,11 +495,30 @@ def _target_node(index: Index, statement: Statement, target: str) -> cst.BaseExp
 
 def _given(index: Index, metric: str, known: list[_Candidate]) -> list[_Candidate]:
     """The user's own expression, with the direction that the script shows for it."""
-    for candidate in known:
-        if index.source.code(candidate.node) == metric:
-            return [replace(candidate, best="")]
-    expression = cst.parse_expression(metric)
-    return [_Candidate(expression, direction_of(metric), "--metric")]
+    return [replace(c, best="") for c in known if index.source.code(c.node) == metric][:1]
+
+
+def _measured(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> Iterator[_Candidate]:
+    """The user's expression where the loop does not know its names, but a function does that it calls."""
+    name = _root(cst.parse_expression(metric))
+    if any(b.target.partition(".")[0] == name and _in_loop(index, loop, b.statement.node) for b in index.bindings):
+        return
+    for function, (call, *others) in _validations(index, flow, loop).items():
+        if name not in function.names or others:
+            continue
+        places = [
+            node
+            for node in index.parents
+            if isinstance(node, cst.BaseExpression)
+            and index.scope_of(node) is function
+            and not isinstance(index.parents[node], cst.AssignTarget)
+            and index.source.code(node) == metric
+        ]
+        if places:
+            last = max(places, key=index.source.position)
+            candidate = _Candidate(last, direction_of(metric), f"{index.place(last)}: --metric")
+            handed = _handed_back(index, loop, function, call, candidate)
+            yield from [handed] if handed is not None else []
 
 
 def _makers(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNode], bool]) -> list[Statement]:
@@ -443,9 +535,18 @@ def _makers(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNod
 def _reaching(index: Index, node: cst.CSTNode, makers: list[Statement]) -> tuple[list[Statement], bool]:
     """Leave those makers whose value can be the one at ``node``; tell as well whether one makes it anew after that."""
     here = index.statement(node)
-    early = [maker for maker in makers if maker.order <= here.order]
+    early = [maker for maker in makers if maker.order <= here.order or _exclusive(maker, here)]
     sure = [maker.order for maker in early if any(maker in part.siblings for part in here.path)]
     return [maker for maker in early if not sure or maker.order >= max(sure)], len(early) < len(makers)
+
+
+def _exclusive(one: Statement, other: Statement) -> bool:
+    """Whether two statements stand in different branches of an `if`."""
+    for mine, its in zip(one.path, other.path, strict=False):
+        if mine is not its:
+            parent = mine.parent
+            return parent is not None and isinstance(parent.node, cst.If) and mine.siblings is not its.siblings
+    return False
 
 
 def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> Score | None:
