@@ -89,7 +89,6 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     script.resumes = find_resumes(origins, script.models, script.loops, flow)
     for optimizer in script.optimizers:
         optimizer.bare = _takes_bare_model(optimizer, script.wrappers)
-        optimizer.second_name = _second_name(optimizer, flow) if optimizer.in_loop_scope else ""
     script.disorder = disorder(script.models, script.optimizers, flow)
     script.hints = find_hints(index, script.loops)
     _name_models(script, flow, origins)
@@ -147,18 +146,6 @@ def _takes_bare_model(optimizer: Optimizer, wrappers: list[Wrapper]) -> bool:
     return (
         early and re.search(rf"\b{re.escape(name)}\b(?!\.(named_)?parameters\()", code) is not None if name else False
     )
-
-
-def _second_name(optimizer: Optimizer, flow: Flow) -> str:
-    """Return the attribute to which the optimizer's variable is assigned as well, "" where there is none."""
-    variable = flow.variable(optimizer.target, optimizer.scope)
-    for binding in flow.index.bindings:
-        scope = binding.statement.scope
-        if not isinstance(binding.value, cst.Name) or "." not in binding.target:
-            continue
-        if flow.variable(binding.value.value, scope) == variable:
-            return binding.target
-    return ""
 
 
 def _relate_wrappers(script: Script) -> None:

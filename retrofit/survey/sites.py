@@ -314,7 +314,6 @@ class Optimizer(Site):
         again: the name of the model in the statement that builds it, where that statement can be run again; else "".
         bare: whether it is built from more of the model than its parameters, before the model is wrapped.
         once: what else keeps it from being built again, "" for nothing.
-        second_name: the attribute that holds it besides its variable, "" for none: `args.optimizer = optimizer`.
         kept_schedulers: the names of the schedulers that go on with the optimizer that is built again.
     """
 
@@ -333,7 +332,6 @@ class Optimizer(Site):
     kept_schedulers: list[str] = field(default_factory=list)
     bare: bool = False
     once: str = ""
-    second_name: str = ""
 
     def as_dict(self, prefix: str) -> str:
         """Return the arguments as a dict literal; ``prefix`` is what stands before it on its line."""
