@@ -14,9 +14,9 @@ from retrofit.errors import UserError
 from retrofit.launch import MARK
 from retrofit.source import Source, read_source
 
-#: What a file must mention to matter: training, its wrapper, its options. Models and data sets mostly do not.
+#: What a file must mention to matter: training and validation, wrapper, options. Models and data sets mostly do not.
 _RELEVANT = re.compile(
-    rb"DataParallel|\bbackward\(|\boptim|lr_scheduler|ArgumentParser|parse_args|perforatedai|\bepoch|return.*\.parameters\("
+    rb"DataParallel|\bbackward\(|\boptim|lr_scheduler|ArgumentParser|parse_args|perforatedai|\bepoch|\.eval\(\)|return.*\.parameters\("
 )
 _PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _INSTALLED = frozenset({"site-packages", "dist-packages"})

@@ -1389,6 +1389,49 @@ def test_kept_score_of_a_function_that_is_called_under_a_condition() -> None:
 
 
 @pytest.mark.parametrize(
+    ("call", "last", "score"),
+    [
+        pytest.param("validate(model)", "return top1.avg", ["top1.avg"], id="a score by its name"),
+        pytest.param("validate(model)", "return results", [], id="who knows what"),
+        pytest.param("validate(model)", "return loss, acc", [], id="several values"),
+        pytest.param("log(validate(model))", "return acc", [], id="not dropped"),
+    ],
+)
+def test_score_that_is_returned_and_dropped(call: str, last: str, score: list[str]) -> None:
+    assert [
+        s.expression
+        for s in survey_of(script(call, f"def validate(net):\n    loss, acc, top1 = run(net)\n    {last}")).scores
+    ] == score
+
+
+@pytest.mark.parametrize(
+    ("epoch", "score"),
+    [
+        pytest.param("model.eval()\nval_acc = right / n", ["val_acc"], id="made inline"),
+        pytest.param("val_acc = right / n", [], id="not validating"),
+        pytest.param("model.eval()\nfor x in val:\n    loss = loss_of(x)", [], id="of single batches"),
+        pytest.param("model.eval()\nacc = 0", [], id="only begun"),
+    ],
+)
+def test_score_of_a_validation_in_the_loop_itself(epoch: str, score: list[str]) -> None:
+    assert [name for name, _, _ in scores_of(epoch)] == score
+
+
+def test_what_validation_knows_is_told() -> None:
+    test = """
+        def test(net):
+            top1 = Meter()
+            for x in val:
+                loss = loss_of(net(x))
+                top1.update(x)
+            mean_iou = iou()
+            print(top1.avg)
+    """
+    found = survey_of(script("test(model)\nstats = evaluate(model)\nlog(**stats)", code(test)))
+    assert [name for name, _ in found.measures] == ["top1.avg", "mean_iou", "stats[...]"]
+
+
+@pytest.mark.parametrize(
     ("last", "score"),
     [
         pytest.param("return loss, 100 * right", ["x"], id="by the expression that made it"),
@@ -1725,7 +1768,7 @@ def test_arguments_belong_to_the_parser_that_their_name_means_then() -> None:
         + "parser = argparse.ArgumentParser()\nparser.add_argument('--a')\nparser.add_argument('--b')\n"
         + "known, rest = first.parse_known_args()\nargs = parser.parse_args(rest)\n"
     )
-    assert [(p.target, p.options) for p in found.parsers] == [("first", {"--lr"}), ("parser", {"--a", "--b"})]
+    assert [(p.target, sorted(p.options)) for p in found.parsers] == [("first", ["--lr"]), ("parser", ["--a", "--b"])]
     assert found.parser is found.parsers[1]
 
 

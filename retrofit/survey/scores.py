@@ -20,7 +20,7 @@ _HIGHER = re.compile(
     re.IGNORECASE,
 )
 _LOWER = re.compile(
-    r"(?<![a-z])([a-z]*loss(es)?|err(or|ors|s)?|r?mse|mae|ppl|perplexity|nll|bp[cd]|[wc]er|fid|epe|costs?|dist(ance)?)(?![a-z])",
+    r"(?<![a-z])([a-z]*loss(es)?|err(or|ors|s)?|r?mse|mae|ppl|perplexity|nll|bp[cd]|[wc]er|fid|epe|nme|lpips|costs?|dist(ance)?)(?![a-z])",
     re.IGNORECASE,
 )
 _VALIDATES = re.compile(r"(^|_)(val|valid|validat\w*|eval|evaluat\w*|test|testing)(_|\d|$)", re.IGNORECASE)
@@ -30,6 +30,7 @@ _RANK_CHECK = re.compile(
     r"|\bmaster\b|is_first|gpu == 0",
     re.IGNORECASE,
 )
+_NO_VALUE = re.compile(r"func|fn\b|types?\b|crit|loader|counts?\b", re.IGNORECASE)
 _AVERAGED = re.compile(r"(^|_)(ema|swa)(_|\b)", re.IGNORECASE)
 _STOPS = re.compile(r"early_?stop|stopper", re.IGNORECASE)
 _COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.LessThanEqual: -1}
@@ -99,6 +100,7 @@ def find_scores(
         kept, keepers = _kept(index, flow, loop)
         watched = list(_watched(index, loop))
         candidates = tracked or plateau or kept or watched or list(_named(index, flow, loop, keepers))
+        candidates = candidates or list(_dropped(index, flow, loop, keepers)) or list(_inline(index, loop))
         if metric:
             own = _Candidate(cst.parse_expression(metric), direction_of(metric), "--metric")
             given = _given(index, metric, [*tracked, *plateau, *kept, *watched])
@@ -136,6 +138,26 @@ def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
             known = isinstance(best, (cst.Name, cst.Attribute, cst.Subscript)) and "best" in index.source.code(best)
             if name and known and type(comparison.comparisons[0].operator) in _COMPARE:
                 found.setdefault(name, index.place(comparison, loops[0].file if loops else None))
+    return list(found.items())
+
+
+def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple[str, str]]:
+    """Return (expression, place) of what validation makes and the epoch loop does not take as a score."""
+    found: dict[str, str] = {}
+    for loop in loops:
+        functions = [function for function in _validations(index, flow, loop) if _validates(index, function)]
+        for binding in index.bindings:
+            scope, target = binding.statement.scope, re.escape(binding.target)
+            if scope not in functions or not direction_of(target) or _NO_VALUE.search(target):
+                continue
+            average = re.search(rf"\b{target}\.(avg|mean|global_avg)\b", index.source.code(scope.node))
+            parent = binding.statement.parent
+            if average or (parent is not None and not isinstance(parent.node, (cst.For, cst.While))):
+                name = average[0] if average else binding.target
+                found.setdefault(name, index.place(binding.statement.node, loop.file))
+        for binding, call in _validated(index, flow, loop):
+            if _items_of(index, loop, binding.target) == []:
+                found.setdefault(f"{binding.target}[...]", index.place(call, loop.file))
     return list(found.items())
 
 
@@ -440,19 +462,9 @@ def _named(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> It
 
     A function among ``keepers`` has a best of its own, so another value that it returns may not be what counts.
     """
-    for binding in index.bindings:
-        call = binding.value
-        if not isinstance(call, cst.Call) or not _in_loop(index, loop, binding.statement.node):
-            continue
+    for binding, call in _validated(index, flow, loop):
         name = (dotted(call.func) or "").rpartition(".")[2]
-        function = flow.called(call)
-        validates = _VALIDATES.search(name) or (function is not None and _looks_like_validation(index, function.node))
-        moded = isinstance(call.func, cst.Attribute) and name == "eval" and not call.args
-        if not validates or moded or function in keepers or "." in binding.target or binding.target == "_":
-            continue
-        if not direction_of(binding.target) and _NO_SCORE.search(binding.target):
-            continue
-        if not direction_of(binding.target) and binding.item is not None:
+        if flow.called(call) in keepers or (not direction_of(binding.target) and binding.item is not None):
             continue
         evidence = f"{index.place(call)}: its name"
         items = _items_of(index, loop, binding.target)
@@ -462,6 +474,69 @@ def _named(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> It
         if items is None:
             direction = direction_of(binding.target) or direction_of(name)
             yield _Candidate(_target_node(index, binding.statement, binding.target), direction, evidence)
+
+
+def _validated(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Binding, cst.Call]]:
+    """Yield the variables of the loop that hold what a validation function returns, with its call."""
+    for binding in index.bindings:
+        call = binding.value
+        if not isinstance(call, cst.Call) or not _in_loop(index, loop, binding.statement.node):
+            continue
+        name = (dotted(call.func) or "").rpartition(".")[2]
+        function = flow.called(call)
+        validates = _VALIDATES.search(name) or (function is not None and _validates(index, function))
+        moded = isinstance(call.func, cst.Attribute) and name == "eval" and not call.args
+        plain = "." not in binding.target and binding.target != "_"
+        named = direction_of(binding.target) or not _NO_SCORE.search(binding.target)
+        if validates and not moded and plain and named:
+            yield binding, call
+
+
+def _inline(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
+    """What the loop itself makes of its validation, as far as its name tells that it is a score."""
+    modes = [
+        index.statement(c)
+        for c in index.calls
+        if _in_loop(index, loop, c) and index.source.code(c.func).endswith(".eval")
+    ]
+    for binding in index.bindings:
+        here, made = binding.statement, isinstance(binding.value, (cst.BinaryOperation, cst.Call))
+        if (
+            not made
+            or not _in_loop(index, loop, here.node)
+            or not direction_of(binding.target)
+            or "." in binding.target
+        ):
+            continue
+        inner = here.path[here.path.index(loop.statement) + 1 : -1]
+        once = not any(isinstance(part.node, (cst.For, cst.While, cst.FunctionDef)) for part in inner)
+        if (
+            once
+            and binding.item is None
+            and any(mode.order < here.order and mode.siblings is here.siblings for mode in modes)
+        ):
+            yield _Candidate(
+                _target_node(index, here, binding.target),
+                direction_of(binding.target),
+                f"{index.place(here.node)}: its name",
+            )
+
+
+def _dropped(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> Iterator[_Candidate]:
+    """What functions that validate return to an epoch loop that does not take it."""
+    for function, (call, *others) in _validations(index, flow, loop).items():
+        if others or function in keepers or not _validates(index, function):
+            continue
+        for node, scope in index.returns:
+            direction = direction_of(index.source.code(node.value)) if scope is function and node.value else ""
+            if direction and node.value is not None and isinstance(index.parents[call], cst.Expr):
+                candidate = _Candidate(node.value, direction, f"{index.place(node)}: {index.source.code(node)}")
+                handed = _handed_back(index, loop, function, call, candidate)
+                yield from [handed] if handed is not None else []
+
+
+def _validates(index: Index, function: Scope) -> bool:
+    return _VALIDATES.search(function.name) is not None or _looks_like_validation(index, function.node)
 
 
 def _items_of(index: Index, loop: EpochLoop, name: str) -> list[cst.BaseExpression] | None:
@@ -474,6 +549,7 @@ def _items_of(index: Index, loop: EpochLoop, name: str) -> list[cst.BaseExpressi
         if isinstance(parent, cst.Subscript) and parent.value is node:
             found.setdefault(index.source.code(parent), parent)
         unpacked = isinstance(parent, (cst.StarredDictElement, cst.StarredElement))
+        unpacked = unpacked or (isinstance(parent, cst.Arg) and bool(parent.star))
         gone_through = isinstance(parent, cst.Attribute) and parent.attr.value in ("items", "keys", "values")
         several = several or unpacked or gone_through
     return list(found.values()) if found or several else None

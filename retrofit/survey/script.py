@@ -18,7 +18,7 @@ from retrofit.survey.loops import find_loops
 from retrofit.survey.models import disorder, find_models, find_resumes, group_by_model
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.reach import reachable
-from retrofit.survey.scores import find_hints, find_scores
+from retrofit.survey.scores import find_hints, find_measures, find_scores
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Optimizer, Script, Site, Wrapper
 from retrofit.survey.wrappers import find_wrappers, mark_members, wrapper_kind
 
@@ -91,6 +91,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         optimizer.bare = _takes_bare_model(optimizer, script.wrappers)
     script.disorder = disorder(script.models, script.optimizers, flow)
     script.hints = find_hints(index, script.loops)
+    script.measures = find_measures(index, flow, script.loops)
     _name_models(script, flow, origins)
     namespaces = Namespaces(index, flow)
     if script.parsers:

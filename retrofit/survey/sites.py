@@ -643,6 +643,7 @@ class Script(Site):
     Attributes:
         groups: the whole-model wrappers, grouped by the model that they wrap.
         hints: (name, place) of values that the script compares with its best outside the epoch loop.
+        measures: (expression, place) of what its validation knows and keeps to itself.
         disorder: why the model cannot be perforated where it is built, "" where it can.
         other_models: the wrapped models, where none of them is the one that the user named.
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
@@ -661,6 +662,7 @@ class Script(Site):
     frameworks: list[Framework] = field(default_factory=list)
     resumes: list[Resume] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
+    measures: list[tuple[str, str]] = field(default_factory=list)
     disorder: str = ""
     other_models: list[str] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)
