@@ -16,7 +16,8 @@ from retrofit.source import Source, read_source
 
 #: What a file must mention to matter: training and validation, wrapper, options. Models and data sets mostly do not.
 _RELEVANT = re.compile(
-    rb"DataParallel|\bbackward\(|\boptim|lr_scheduler|ArgumentParser|parse_args|perforatedai|\bepoch|\.eval\(\)|return.*\.parameters\("
+    rb"DataParallel|\bbackward\(|\boptim|lr_scheduler|ArgumentParser|parse_args|perforatedai|\bepoch|\.eval\(\)"
+    rb"|\bpower\b|return.*\.parameters\("
 )
 _PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _INSTALLED = frozenset({"site-packages", "dist-packages"})

@@ -857,6 +857,33 @@ def test_loop_over_iterations(text: str, by_iteration: bool) -> None:
     assert [loop.by_iteration for loop in survey_of(text).loops] == [by_iteration]
 
 
+ONE_PASS = """
+def train():
+    for i, batch in enumerate(tqdm(loader)):
+        loss.backward()
+        if i % every == 0:
+            evaluate(model)
+train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "batches"),
+    [
+        pytest.param("", "", "loader", id="loader"),
+        pytest.param("enumerate(tqdm(loader))", "enumerate(self.loader, 1)", "self.loader", id="attribute"),
+        pytest.param("if i % every == 0", "for x in val", None, id="validation in every turn"),
+        pytest.param("evaluate(model)", "log(model)", None, id="no validation"),
+        pytest.param("\ntrain()\n", "\n", None, id="called from who knows where"),
+        pytest.param("tqdm(loader)", "zip(a, b)", None, id="more than a name"),
+        pytest.param("\ntrain()\n", "\nwhile going():\n    train()\n", None, id="in another loop"),
+    ],
+)
+def test_only_pass_through_the_batches_that_validates(old: str, new: str, batches: str | None) -> None:
+    loops = survey_of(ONE_PASS.replace(old, new) if old else ONE_PASS).loops
+    assert [(loop.batches, loop.by_iteration) for loop in loops] == ([(batches, True)] if batches else [])
+
+
 def test_scheduler_stepped_every_iteration_stays_with_the_script() -> None:
     text = script(before="sched = torch.optim.lr_scheduler.StepLR(optimizer, 3)")
     text = text.replace("for x, y in loader:\n", "if True:\n") + "    sched.step()\n"
@@ -1086,6 +1113,22 @@ def test_loop_around_the_epoch_loop_is_none_though_another_backward_pass_is_in_i
             train()
     """
     assert [loop.target for loop in survey_of(text).loops] == ["epoch"]
+
+
+@pytest.mark.parametrize(
+    ("rate", "left"),
+    [
+        pytest.param("lr * (1 - it / n) ** 0.9", ["(1 - it / n)"], id="power"),
+        pytest.param("lr * (1.0 - float(it) / n) ** args.power", ["(1.0 - float(it) / n)"], id="named"),
+        pytest.param("[b * pow(1 - it / self.n, self.power) for b in lrs]", ["1 - it / self.n"], id="pow"),
+        pytest.param("lr * (1 - it / n) ** 2", [], id="whole"),
+        pytest.param("lr * (1 - beta) ** 0.5", [], id="no part of a length"),
+        pytest.param("lr * max(0.0, 1 - it / n) ** 0.9", [], id="held"),
+        pytest.param("lr * (1 - it / n)", [], id="linear"),
+    ],
+)
+def test_decay_by_a_power(rate: str, left: list[str]) -> None:
+    assert [decay.code for decay in survey_of(script(f"rate = {rate}")).decays] == left
 
 
 def test_what_runs_after_the_loop_is_told() -> None:

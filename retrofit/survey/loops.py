@@ -9,7 +9,10 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
-from retrofit.survey.sites import Backward, Budget, EpochLoop
+from retrofit.survey.sites import Backward, Budget, Decay, EpochLoop
+
+#: A call by this name, or one that holds it as a word, validates.
+VALIDATES = re.compile(r"(^|_)(val|valid|validat\w*|eval|evaluat\w*|test|testing)(_|\d|$)", re.IGNORECASE)
 
 
 def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[EpochLoop]:
@@ -27,6 +30,10 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
             loop = _choose([site for s in loops if (site := sites[s]) is not None], loops, alone)
             if loop is not None:
                 found.setdefault(loop.statement, loop)
+    for loops in ways if not found else []:
+        loop = _only_pass(index, flow, loops)
+        if loop is not None:
+            found.setdefault(loop.statement, loop)
     around = {part for loops in ways for s in loops if s in found for part in loops[loops.index(s) + 1 :]}
     found = {statement: loop for statement, loop in found.items() if statement not in around}
     for loop in found.values():
@@ -37,6 +44,30 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
         loop.budgets = list(_budgets(index, flow, loop))
         loop.breaks = _breaks(loop)
     return list(found.values())
+
+
+def find_decays(index: Index) -> list[Decay]:
+    """Return where a learning rate decays by a power, `(1 - step / max_steps) ** 0.9`: past its end it is complex."""
+    scopes = {statement.scope for statement in index.statements}
+    found = []
+    for node in index.parents:
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power):
+            left, power = node.left, node.right
+        elif isinstance(node, cst.Call) and len(node.args) == 2 and _last_name(index, node.func) in ("pow", "power"):
+            left, power = node.args[0].value, node.args[1].value
+        else:
+            continue
+        if _is_rest(left) and not isinstance(power, cst.Integer) and index.scope_of(node) in scopes:
+            found.append(Decay(node=left, index=index, anchors={"left": left}))
+    return found
+
+
+def _is_rest(node: cst.BaseExpression) -> bool:
+    """Whether an expression is `1 - a / b`."""
+    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Subtract):
+        return False
+    one = isinstance(node.left, (cst.Integer, cst.Float)) and node.left.evaluated_value == 1
+    return one and isinstance(node.right, cst.BinaryOperation) and isinstance(node.right.operator, cst.Divide)
 
 
 def _choose(candidates: list[EpochLoop], loops: list[Statement], alone: bool) -> EpochLoop | None:
@@ -50,6 +81,35 @@ def _choose(candidates: list[EpochLoop], loops: list[Statement], alone: bool) ->
     if named or outer:
         return (named or outer)[0]
     return None
+
+
+def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | None:
+    """Return the only loop of a training as long as its batches last, which validates every so many of them."""
+    statement, node = loops[-1], loops[-1].node if loops else None
+    if not isinstance(node, cst.For) or not all(_accumulates(index, part) for part in loops[:-1]):
+        return None
+    if statement.scope.kind == "function" and not flow.callers(statement.scope):
+        return None  # nobody knows what is around its call
+    validating = [
+        call
+        for call in index.calls
+        if VALIDATES.search(_last_name(index, call.func)) and statement in index.statement(call).path
+        if any(isinstance(part.node, cst.If) and statement in part.path for part in index.statement(call).path)
+    ]
+    batches = node.iter
+    while isinstance(batches, cst.Call) and _last_name(index, batches.func) in ("enumerate", "tqdm") and batches.args:
+        batches = batches.args[0].value
+    if not validating or dotted(batches) is None:
+        return None
+    return EpochLoop(
+        node=node,
+        index=index,
+        target=index.source.code(node.target),
+        count="",
+        limited=True,
+        batches=index.source.code(batches),
+        anchors={"range": batches},
+    )
 
 
 def _accumulates(index: Index, statement: Statement) -> bool:

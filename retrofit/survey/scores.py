@@ -10,7 +10,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, meeting
-from retrofit.survey.loops import conjuncts
+from retrofit.survey.loops import VALIDATES, conjuncts
 from retrofit.survey.sites import EpochLoop, KeptScore, Scheduler, Score
 
 _BEST = re.compile(r"best|lowest|highest|(^|_)(min|max|top|record)_", re.IGNORECASE)
@@ -23,7 +23,6 @@ _LOWER = re.compile(
     r"(?<![a-z])([a-z]*loss(es)?|err(or|ors|s)?|r?mse|mae|ppl|perplexity|nll|bp[cd]|[wc]er|fid|epe|nme|lpips|costs?|dist(ance)?)(?![a-z])",
     re.IGNORECASE,
 )
-_VALIDATES = re.compile(r"(^|_)(val|valid|validat\w*|eval|evaluat\w*|test|testing)(_|\d|$)", re.IGNORECASE)
 _NO_SCORE = re.compile(r"loader|dataset|sampler|transform|path|data|model|net|output|pred", re.IGNORECASE)
 _RANK_CHECK = re.compile(
     r"\b(local_|global_|world_)?rank\b|is_main|is_master|main_process|master_process|is_primary|get_rank|is_rank_?(zero|0)"
@@ -118,7 +117,7 @@ def find_scores(
     found = list(scores.values())
     found = [score for score in found if not _AVERAGED.search(score.expression)] or found
     if len(found) > 1:
-        validation = [s for s in found if _VALIDATES.search(s.expression)]
+        validation = [s for s in found if VALIDATES.search(s.expression)]
         found = validation if len(validation) == 1 else found
     for score in found:
         if mode:
@@ -484,7 +483,7 @@ def _validated(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Bind
             continue
         name = (dotted(call.func) or "").rpartition(".")[2]
         function = flow.called(call)
-        validates = _VALIDATES.search(name) or (function is not None and _validates(index, function))
+        validates = VALIDATES.search(name) or (function is not None and _validates(index, function))
         moded = isinstance(call.func, cst.Attribute) and name == "eval" and not call.args
         plain = "." not in binding.target and binding.target != "_"
         named = direction_of(binding.target) or not _NO_SCORE.search(binding.target)
@@ -536,7 +535,7 @@ def _dropped(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> 
 
 
 def _validates(index: Index, function: Scope) -> bool:
-    return _VALIDATES.search(function.name) is not None or _looks_like_validation(index, function.node)
+    return VALIDATES.search(function.name) is not None or _looks_like_validation(index, function.node)
 
 
 def _items_of(index: Index, loop: EpochLoop, name: str) -> list[cst.BaseExpression] | None:

@@ -14,7 +14,7 @@ from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.loops import find_loops
+from retrofit.survey.loops import find_decays, find_loops
 from retrofit.survey.models import disorder, find_models, find_resumes, group_by_model
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.reach import reachable
@@ -90,6 +90,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     for optimizer in script.optimizers:
         optimizer.bare = _takes_bare_model(optimizer, script.wrappers)
     script.disorder = disorder(script.models, script.optimizers, flow)
+    script.decays = find_decays(index)
     script.hints = find_hints(index, script.loops)
     script.measures = find_measures(index, flow, script.loops)
     _name_models(script, flow, origins)

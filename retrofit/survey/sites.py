@@ -23,6 +23,7 @@ SITE_KINDS = (
     "score",
     "kept-score",
     "budget",
+    "decay",
     "parser",
     "framework",
     "resume",
@@ -374,6 +375,18 @@ class Budget(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class Decay(Site):
+    """What is left of a training's planned length, raised to a power that may be broken; `node` is that part.
+
+    The anchor "left" is the same.
+    """
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"left": self.code}
+
+
+@dataclass(eq=False, kw_only=True)
 class EpochLoop(Site):
     """The loop over epochs, or over iterations where there is none; `node` is the loop's statement.
 
@@ -389,6 +402,7 @@ class EpochLoop(Site):
         by_iteration: whether a turn is one step of the optimizer, so that no loop over batches is inside.
         inner: the loops inside it, in its function, that lead to a backward pass.
         leftovers: (line, code) of the statements after the loop that no longer run when training leaves inside it.
+        batches: what it goes through once, where it is a training as long as its batches last; "" for any other.
         flags: the names in its condition that stop it where the loop sets them.
         budgets: the statements that leave it after a number of turns.
         breaks: lines at which the loop is left early for other reasons.
@@ -403,6 +417,7 @@ class EpochLoop(Site):
     by_iteration: bool = False
     inner: list[Statement] = field(default_factory=list)
     leftovers: list[tuple[int, str]] = field(default_factory=list)
+    batches: str = ""
     flags: list[str] = field(default_factory=list)
     budgets: list[Budget] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
@@ -661,6 +676,7 @@ class Script(Site):
     parsers: list[Parser] = field(default_factory=list)
     frameworks: list[Framework] = field(default_factory=list)
     resumes: list[Resume] = field(default_factory=list)
+    decays: list[Decay] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
     measures: list[tuple[str, str]] = field(default_factory=list)
     disorder: str = ""
