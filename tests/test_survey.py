@@ -682,6 +682,17 @@ def test_no_scheduler_step(epoch: str) -> None:
     assert schedule("sched = S.StepLR(optimizer, 3)\nenv = Env()\nprofiler = profile()", epoch).steps == []
 
 
+def test_step_of_a_scheduler_that_a_helper_makes_is_limited_too() -> None:
+    helper = """
+        def build(net):
+            opt = torch.optim.SGD(net.parameters(), lr=0.1)
+            return opt, torch.optim.lr_scheduler.OneCycleLR(opt, 1, 100)
+        optimizer, sched = build(model)
+    """
+    found = survey_of(script("for y in z:\n    sched.step()", code(helper)))
+    assert [(step.receiver, step.limited) for step in found.steps] == [("sched", True)]
+
+
 def test_one_cycle_step_is_limited() -> None:
     found = schedule("sched = S.OneCycleLR(optimizer, 1, 100)", "for y in z:\n    sched.step()")
     assert [step.limited for step in found.steps] == [True]

@@ -29,7 +29,7 @@ _RANK_CHECK = re.compile(
     r"|\bmaster\b|is_first|gpu == 0",
     re.IGNORECASE,
 )
-_NO_VALUE = re.compile(r"func|fn\b|types?\b|crit|loader|counts?\b", re.IGNORECASE)
+_NO_VALUE = re.compile(r"func|fn\b|types?\b|crit|loader|counts?\b|lists?\b", re.IGNORECASE)
 _AVERAGED = re.compile(r"(^|_)(ema|swa)(_|\b)", re.IGNORECASE)
 _STOPS = re.compile(r"early_?stop|stopper", re.IGNORECASE)
 _COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.LessThanEqual: -1}
@@ -141,10 +141,14 @@ def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
 
 
 def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple[str, str]]:
-    """Return (expression, place) of what validation makes and the epoch loop does not take as a score."""
+    """Return (expression, place) of what validation makes and the epoch loop does not take as a score, but can."""
     found: dict[str, str] = {}
     for loop in loops:
-        functions = [function for function in _validations(index, flow, loop) if _validates(index, function)]
+        functions = [
+            function
+            for function, calls in _validations(index, flow, loop).items()
+            if _validates(index, function) and len(calls) == 1 and isinstance(index.parents[calls[0]], cst.Expr)
+        ]
         for binding in index.bindings:
             scope, target = binding.statement.scope, re.escape(binding.target)
             if scope not in functions or not direction_of(target) or _NO_VALUE.search(target):
