@@ -886,6 +886,7 @@ train()
         pytest.param("if i % every == 0", "for x in val", None, id="validation in every turn"),
         pytest.param("evaluate(model)", "log(model)", None, id="no validation"),
         pytest.param("\ntrain()\n", "\n", None, id="called from who knows where"),
+        pytest.param("\ntrain()\n", "\ndef run():\n    train()\n", None, id="called by what is called from there"),
         pytest.param("tqdm(loader)", "zip(a, b)", None, id="more than a name"),
         pytest.param("\ntrain()\n", "\nwhile going():\n    train()\n", None, id="in another loop"),
     ],
@@ -1131,15 +1132,21 @@ def test_loop_around_the_epoch_loop_is_none_though_another_backward_pass_is_in_i
     [
         pytest.param("lr * (1 - it / n) ** 0.9", ["(1 - it / n)"], id="power"),
         pytest.param("lr * (1.0 - float(it) / n) ** args.power", ["(1.0 - float(it) / n)"], id="named"),
-        pytest.param("[b * pow(1 - it / self.n, self.power) for b in lrs]", ["1 - it / self.n"], id="pow"),
+        pytest.param("[lr * pow(1 - it / self.n, self.power) for lr in lrs]", ["1 - it / self.n"], id="pow"),
         pytest.param("lr * (1 - it / n) ** 2", [], id="whole"),
         pytest.param("lr * (1 - beta) ** 0.5", [], id="no part of a length"),
         pytest.param("lr * max(0.0, 1 - it / n) ** 0.9", [], id="held"),
         pytest.param("lr * (1 - it / n)", [], id="linear"),
+        pytest.param("((1 - hits / n) ** gamma).mean()", [], id="a loss"),
     ],
 )
 def test_decay_by_a_power(rate: str, left: list[str]) -> None:
-    assert [decay.code for decay in survey_of(script(f"rate = {rate}")).decays] == left
+    assert [decay.code for decay in survey_of(script(f"now = {rate}")).decays] == left
+
+
+def test_decay_in_a_function_for_it() -> None:
+    found = survey_of(script(before="def get_lr(it):\n    factor = pow(1 - it / n, 0.9)\n    return factor"))
+    assert [decay.code for decay in found.decays] == ["1 - it / n"]
 
 
 def test_what_runs_after_the_loop_is_told() -> None:
@@ -1321,6 +1328,14 @@ def test_scheduler_of_every_epoch_tells_the_score() -> None:
     assert scores_of("x, acc = validate(model)\nlr_sched.step(epoch, x)") == [("acc", "max", "all")]
 
 
+def test_collection_that_is_added_to_is_no_score() -> None:
+    assert scores_of("stats = evaluate(model)\nstats['epoch'] = epoch\nlog(stats)") == []
+
+
+def test_what_early_stopping_watches_is_no_score_turned_round() -> None:
+    assert scores_of("x = validate(model)\nearly_stopping(1 - acc_of(x))")[0][:2] == ("x", "")
+
+
 def test_collection_without_a_known_item_is_no_score() -> None:
     assert scores_of("stats = evaluate(model)\nlog({k: v for k, v in stats.items()})") == []
 
@@ -1447,6 +1462,7 @@ def test_kept_score_of_a_function_that_is_called_under_a_condition() -> None:
     [
         pytest.param("validate(model)", "return top1.avg", ["top1.avg"], id="a score by its name"),
         pytest.param("validate(model)", "return results", [], id="who knows what"),
+        pytest.param("validate(model)", "return 1 - acc", [], id="turned round"),
         pytest.param("validate(model)", "return loss, acc", [], id="several values"),
         pytest.param("log(validate(model))", "return acc", [], id="not dropped"),
     ],

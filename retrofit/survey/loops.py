@@ -49,6 +49,7 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
 def find_decays(index: Index) -> list[Decay]:
     """Return where a learning rate decays by a power, `(1 - step / max_steps) ** 0.9`: past its end it is complex."""
     scopes = {statement.scope for statement in index.statements}
+    rate = re.compile(r"(\b|_)lr|lr(\b|_)|LR\b|learning_rate|poly|sched", re.IGNORECASE)
     found = []
     for node in index.parents:
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power):
@@ -57,7 +58,9 @@ def find_decays(index: Index) -> list[Decay]:
             left, power = node.args[0].value, node.args[1].value
         else:
             continue
-        if _is_rest(left) and not isinstance(power, cst.Integer) and index.scope_of(node) in scopes:
+        if not _is_rest(left) or isinstance(power, cst.Integer) or index.scope_of(node) not in scopes:
+            continue
+        if rate.search(index.scope_of(node).name) or rate.search(index.source.code(index.statement(node).node)):
             found.append(Decay(node=left, index=index, anchors={"left": left}))
     return found
 
@@ -88,8 +91,8 @@ def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | 
     statement, node = loops[-1], loops[-1].node if loops else None
     if not isinstance(node, cst.For) or not all(_accumulates(index, part) for part in loops[:-1]):
         return None
-    if statement.scope.kind == "function" and not flow.callers(statement.scope):
-        return None  # nobody knows what is around its call
+    if not _in_sight(index, flow, statement.scope):
+        return None
     validating = [
         call
         for call in index.calls
@@ -110,6 +113,14 @@ def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | 
         batches=index.source.code(batches),
         anchors={"range": batches},
     )
+
+
+def _in_sight(index: Index, flow: Flow, scope: Scope, seen: frozenset[Scope] = frozenset()) -> bool:
+    """Whether every way of calls that leads to a function is known, up to the module that begins it."""
+    if scope.kind != "function" or scope in seen:
+        return scope.kind == "module"
+    callers = flow.callers(scope)
+    return bool(callers) and all(_in_sight(index, flow, index.scope_of(call), seen | {scope}) for call in callers)
 
 
 def _accumulates(index: Index, statement: Statement) -> bool:

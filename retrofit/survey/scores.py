@@ -342,7 +342,8 @@ def _watched(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
             kind, value = "stop", value or next((v for v in plain if direction_of(index.source.code(v))), None)
         elif re.search(r"save", name):
             kind = "save"
-        if kind and value is not None and _root(value) in bound:
+        plainly = value is not None and isinstance(_bare(value), (cst.Name, cst.Attribute, cst.Subscript))
+        if kind and value is not None and plainly and _root(value) in bound:
             code = index.source.code(value)
             found[kind].append(_Candidate(value, direction_of(code), f"{index.place(call)}: {index.source.code(call)}"))
     yield from next((candidates for candidates in found.values() if candidates), [])
@@ -531,7 +532,8 @@ def _dropped(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> 
         if others or function in keepers or not _validates(index, function):
             continue
         for node, scope in index.returns:
-            direction = direction_of(index.source.code(node.value)) if scope is function and node.value else ""
+            code = index.source.code(node.value) if scope is function and node.value is not None else "-"
+            direction = "" if "-" in code else direction_of(code)  # `1 - acc` is as good as it is low
             if direction and node.value is not None and isinstance(index.parents[call], cst.Expr):
                 candidate = _Candidate(node.value, direction, f"{index.place(node)}: {index.source.code(node)}")
                 handed = _handed_back(index, loop, function, call, candidate)
@@ -550,7 +552,10 @@ def _items_of(index: Index, loop: EpochLoop, name: str) -> list[cst.BaseExpressi
         if not isinstance(node, cst.Name) or node.value != name or not _in_loop(index, loop, node):
             continue
         if isinstance(parent, cst.Subscript) and parent.value is node:
-            found.setdefault(index.source.code(parent), parent)
+            set_here = isinstance(index.parents[parent], (cst.AssignTarget, cst.AugAssign))
+            if not set_here and all(isinstance(element.slice, cst.Index) for element in parent.slice):
+                found.setdefault(index.source.code(parent), parent)
+            several = True
         unpacked = isinstance(parent, (cst.StarredDictElement, cst.StarredElement))
         unpacked = unpacked or (isinstance(parent, cst.Arg) and bool(parent.star))
         gone_through = isinstance(parent, cst.Attribute) and parent.attr.value in ("items", "keys", "values")
