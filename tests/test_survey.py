@@ -1457,6 +1457,38 @@ def test_kept_score_of_a_function_that_is_called_under_a_condition() -> None:
     assert (score.guarded, score.condition) == (True, "epoch % 5 == 0")
 
 
+FIT = """
+def fit(net, history):
+    val_loss = 0
+    for x, y in loader:
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+    net.eval()
+    for x, y in val:
+        val_loss += criterion(net(x), y)
+    history.append(val_loss / n)
+    if len(history) <= 1 or val_loss / n <= min(history):
+        torch.save(net.state_dict(), path)
+for epoch in range(9):
+    fit(model, history)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "score"),
+    [
+        pytest.param("", "", [("val_loss / n", "min", True)], id="of what it validates"),
+        pytest.param("    net.eval()\n", "", [], id="of what it trains"),
+        pytest.param("torch.save(net.state_dict(), path)", "print(history)", [], id="of nothing"),
+    ],
+)
+def test_best_kept_by_a_function_that_trains_and_validates(old: str, new: str, score: list[object]) -> None:
+    head, _ = script().split("for epoch")
+    found = survey_of(head + (FIT.replace(old, new) if old else FIT)).scores
+    assert [(s.expression, s.direction, s.kept is not None) for s in found] == score
+
+
 @pytest.mark.parametrize(
     ("call", "last", "score"),
     [

@@ -100,6 +100,7 @@ def find_scores(
         watched = list(_watched(index, loop))
         candidates = tracked or plateau or kept or watched or list(_named(index, flow, loop, keepers))
         candidates = candidates or list(_dropped(index, flow, loop, keepers)) or list(_inline(index, loop))
+        candidates = candidates or list(_kept_by_training(index, flow, loop))
         if metric:
             own = _Candidate(cst.parse_expression(metric), direction_of(metric), "--metric")
             given = _given(index, metric, [*tracked, *plateau, *kept, *watched])
@@ -208,8 +209,14 @@ def _tracked(index: Index, inside: Callable[[cst.CSTNode], bool]) -> Iterator[_C
         if not found:
             for best, score, better in pairs:
                 name = (dotted(best) or "").rpartition(".")[2]
-                if re.search(r"best|lowest|highest", name) and is_score(score) and _saves(index, comparison):
+                known = re.search(r"best|lowest|highest", name) or _best_of_history(best)
+                if known and is_score(score) and _saves(index, comparison):
                     yield _Candidate(score, "max" if better > 0 else "min", evidence, _root(best))
+
+
+def _best_of_history(node: cst.BaseExpression) -> bool:
+    """Whether an expression is `min(history)` or `max(history)`."""
+    return isinstance(node, cst.Call) and dotted(node.func) in ("min", "max") and len(node.args) == 1
 
 
 def _root(node: cst.BaseExpression) -> str:
@@ -366,12 +373,31 @@ def _kept(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[_Candidate], 
     return candidates, keepers
 
 
+def _kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[_Candidate]:
+    """Scores of which a function keeps the best that trains for an epoch and then validates."""
+    for function, (call, *others) in _called_by(index, flow, loop).items():
+        code = index.source.code(function.node)
+        if others or ".backward(" not in code or ".eval()" not in code:
+            continue
+        for candidate in _tracked(index, _code_of(index, function)):
+            around = index.statement(candidate.node).ancestors
+            of_batches = any(isinstance(part.node, (cst.For, cst.While)) and part.scope is function for part in around)
+            if not of_batches and _outlives(function, candidate.best):
+                handed = _handed_back(index, loop, function, call, candidate)
+                yield from [handed] if handed is not None else []
+
+
 def _validations(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
     """Return the functions that the epoch loop itself calls and that do not train, with their calls."""
+    found = _called_by(index, flow, loop)
+    return {f: calls for f, calls in found.items() if ".backward(" not in index.source.code(f.node)}
+
+
+def _called_by(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
     found: dict[Scope, list[cst.Call]] = {}
     for call in index.calls:
         function = flow.called(call) if _in_loop(index, loop, call) else None
-        if function is not None and ".backward(" not in index.source.code(function.node):
+        if function is not None:
             found.setdefault(function, []).append(call)
     return found
 
