@@ -558,6 +558,11 @@ def test_reason_to_keep_the_optimizer(statements: str, reason: str) -> None:
     assert reason in only_optimizer(with_optimizer(statements)).keeps
 
 
+def test_optimizer_that_the_epoch_loop_makes_over_is_told() -> None:
+    assert survey_of(script("optimizer = tuned(optimizer)")).late_optimizer is not None
+    assert survey_of(script("optimizer.param_groups[0]['lr'] /= 10")).late_optimizer is None
+
+
 def test_optimizer_stepped_by_a_scaler_is_found() -> None:
     text = script().replace("torch.optim.SGD(", "build(").replace("optimizer.step()", "scaler.step(optimizer)")
     assert only_optimizer(text.replace("loss.backward()", "scaler.scale(loss).backward()")).name == "build"

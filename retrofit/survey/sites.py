@@ -744,6 +744,13 @@ class Script(Site):
         return self.optimizers[0] if len(self.optimizers) == 1 else None
 
     @property
+    def late_optimizer(self) -> Optimizer | None:
+        """An optimizer that is made, or made over, in an epoch loop; None where all are there before."""
+        loops = {loop.statement for loop in self.loops}
+        made = ((one, self.index.statement(one.anchors["made"])) for one in self.optimizers)
+        return next((one for one, statement in made if not loops.isdisjoint(statement.path)), None)
+
+    @property
     def loop(self) -> EpochLoop | None:
         """The epoch loop, where there is just one."""
         return self.loops[0] if len(self.loops) == 1 else None
