@@ -901,6 +901,11 @@ def test_only_pass_through_the_batches_that_validates(old: str, new: str, batche
     assert [(loop.batches, loop.by_iteration) for loop in loops] == ([(batches, True)] if batches else [])
 
 
+def test_training_that_is_called_outside_any_loop_has_none() -> None:
+    text = "def step(x):\n    loss.backward()\nstep(x)\nfor x in loader:\n    step(x)\n"
+    assert survey_of(text).loops == []
+
+
 def test_scheduler_stepped_every_iteration_stays_with_the_script() -> None:
     text = script(before="sched = torch.optim.lr_scheduler.StepLR(optimizer, 3)")
     text = text.replace("for x, y in loader:\n", "if True:\n") + "    sched.step()\n"
@@ -1516,6 +1521,7 @@ def test_score_that_is_returned_and_dropped(call: str, last: str, score: list[st
     [
         pytest.param("model.eval()\nval_acc = right / n", ["val_acc"], id="made inline"),
         pytest.param("val_acc = right / n", [], id="not validating"),
+        pytest.param("model.eval()\nwith torch.no_grad():\n    acc = right / n", ["acc"], id="without gradients"),
         pytest.param("model.eval()\nfor x in val:\n    loss = loss_of(x)", [], id="of single batches"),
         pytest.param("model.eval()\nacc = 0", [], id="only begun"),
     ],

@@ -88,8 +88,10 @@ def _choose(candidates: list[EpochLoop], loops: list[Statement], alone: bool) ->
 
 def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | None:
     """Return the only loop of a training as long as its batches last, which validates every so many of them."""
-    statement, node = loops[-1], loops[-1].node if loops else None
-    if not isinstance(node, cst.For) or not all(_accumulates(index, part) for part in loops[:-1]):
+    if not loops or not all(_accumulates(index, part) for part in loops[:-1]):
+        return None
+    statement, node = loops[-1], loops[-1].node
+    if not isinstance(node, cst.For):
         return None
     if not _in_sight(index, flow, statement.scope):
         return None

@@ -525,30 +525,20 @@ def _validated(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Bind
 def _inline(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
     """What the loop itself makes of its validation, as far as its name tells that it is a score."""
     modes = [
-        index.statement(c)
-        for c in index.calls
-        if _in_loop(index, loop, c) and index.source.code(c.func).endswith(".eval")
+        index.statement(call)
+        for call in index.calls
+        if _in_loop(index, loop, call) and index.source.code(call.func).endswith(".eval")
     ]
     for binding in index.bindings:
-        here, made = binding.statement, isinstance(binding.value, (cst.BinaryOperation, cst.Call))
-        if (
-            not made
-            or not _in_loop(index, loop, here.node)
-            or not direction_of(binding.target)
-            or "." in binding.target
-        ):
+        here, direction = binding.statement, direction_of(binding.target)
+        made = binding.item is None and isinstance(binding.value, (cst.BinaryOperation, cst.Call))
+        if not made or not direction or "." in binding.target or not _in_loop(index, loop, here.node):
             continue
-        inner = here.path[here.path.index(loop.statement) + 1 : -1]
-        once = not any(isinstance(part.node, (cst.For, cst.While, cst.FunctionDef)) for part in inner)
-        if (
-            once
-            and binding.item is None
-            and any(mode.order < here.order and mode.siblings is here.siblings for mode in modes)
-        ):
+        inner = here.path[here.path.index(loop.statement) + 1 :]
+        once = not any(isinstance(part.node, (cst.For, cst.While)) for part in inner)
+        if once and any(mode.order < here.order and mode.siblings is part.siblings for mode in modes for part in inner):
             yield _Candidate(
-                _target_node(index, here, binding.target),
-                direction_of(binding.target),
-                f"{index.place(here.node)}: its name",
+                _target_node(index, here, binding.target), direction, f"{index.place(here.node)}: its name"
             )
 
 
