@@ -1530,6 +1530,13 @@ def test_score_of_a_validation_in_the_loop_itself(epoch: str, score: list[str]) 
     assert [name for name, _, _ in scores_of(epoch)] == score
 
 
+def test_call_of_several_lines_is_told_as_at_module_level() -> None:
+    test = "def test(net, n):\n    acc = run(net)\n    return acc"
+    (score,) = survey_of(script("if x:\n    test(model,\n         n)", test), metric="acc").scores
+    assert score.kept is not None
+    assert score.kept.call == "test(model,\n     n)"
+
+
 def test_what_validation_knows_is_told() -> None:
     test = """
         def test(net):

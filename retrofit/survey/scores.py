@@ -458,7 +458,7 @@ def _kept_score(index: Index, loop: EpochLoop, candidate: _Candidate) -> KeptSco
         node=last.node,
         index=index,
         expression=expression,
-        call=index.source.code(candidate.call),
+        call=_outdented(index, candidate.call),
         anchors={"call": call.node},
         condition=way.condition,
         ranks=way.ranks,
@@ -481,6 +481,13 @@ def _kept_score(index: Index, loop: EpochLoop, candidate: _Candidate) -> KeptSco
             kept.condition = kept.condition or (f"not ({others[0]})" if others else "")
             kept.ranks = "first" if len(others) < len(tests) else kept.ranks
     return None if kept.returns and (way.guard is not None or kept.ends) else kept
+
+
+def _outdented(index: Index, node: cst.BaseExpression) -> str:
+    """Return an expression's code, its further lines without the indentation of the block that it stands in."""
+    first, *rest = index.source.code(node).splitlines(keepends=True)
+    width = index.source.position(index.statement(node).node)[1] - 1
+    return first + "".join(line[width:] if line[:width].isspace() else line for line in rest)
 
 
 def _called(decorator: cst.BaseExpression) -> cst.BaseExpression:
