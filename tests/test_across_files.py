@@ -182,6 +182,21 @@ def test_only_what_the_entry_script_uses_of_a_module_counts(plan_project: Planne
     assert texts["engine.py"].count("fill_missing_gradients") == 1
 
 
+def test_what_a_module_does_as_a_program_of_its_own_does_not_count(plan_project: Planner) -> None:
+    other = """
+
+    if __name__ == "__main__":
+        x = Image()
+        optimizer = torch.optim.Adam([x])
+        for i in range(3):
+            optimizer.zero_grad()
+            model(x).backward()
+            optimizer.step()
+    """
+    texts = changed(plan_project(MAIN, engine=ENGINE + code(other)))
+    assert texts["engine.py"].count("fill_missing_gradients") == 1
+
+
 def test_a_backward_in_a_helper_is_edited_there_though_it_does_not_know_the_model(plan_project: Planner) -> None:
     engine = ENGINE.replace("loss.backward()\n        optimizer.step()", "scaler(loss, optimizer)")
     engine = engine.replace("import torch\n", "import torch\nfrom misc import Scaler\nscaler = Scaler()\n", 1)

@@ -590,6 +590,21 @@ def test_gradients_are_filled_where_the_model_is_not_in_scope(
     assert [p.grad is not None for p in model.parameters() if p.requires_grad] == [True] * len(list(model.parameters()))
 
 
+def test_batches_are_gone_through_again(helper: ModuleType) -> None:
+    batches = helper.repeat([1, 2])
+    assert [next(batches) for _ in range(5)] == [1, 2, 1, 2, 1]
+
+
+def test_batches_that_cannot_be_gone_through_again_are_told(
+    helper: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    batches = helper.repeat(iter([1]))
+    assert next(batches) == 1
+    with pytest.raises(SystemExit):
+        next(batches)
+    assert "no (more) batches" in capsys.readouterr().err
+
+
 def test_goes_on_after_a_backward_pass_of_something_else(perforate: Callable[..., Any], helper: ModuleType) -> None:
     import torch
 

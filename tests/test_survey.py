@@ -430,6 +430,13 @@ def test_values_to_begin_with_are_set_in_restarts_too(otherwise: str, expected: 
     assert resume.otherwise is expected
 
 
+def test_choice_of_a_training_that_loads_a_checkpoint_itself_is_none_to_resume_from() -> None:
+    training = script(before="model.load_state_dict(torch.load(weights))")
+    text = f"def train(weights):\n{indent(training, '    ')}\n"
+    text += "if not args.search:\n    train(args.weights)\nelse:\n    search(train)\n"
+    assert survey_of(text).resumes == []
+
+
 def test_checkpoint_loaded_in_training_is_none_to_resume_from() -> None:
     assert survey_of(script(f"if args.resume:\n{LOAD}")).resumes == []
 
@@ -549,6 +556,11 @@ def test_plain_optimizer_can_be_handed_over(statements: str) -> None:
 )
 def test_reason_to_keep_the_optimizer(statements: str, reason: str) -> None:
     assert reason in only_optimizer(with_optimizer(statements)).keeps
+
+
+def test_optimizer_that_the_epoch_loop_makes_over_is_told() -> None:
+    assert survey_of(script("optimizer = tuned(optimizer)")).late_optimizer is not None
+    assert survey_of(script("optimizer.param_groups[0]['lr'] /= 10")).late_optimizer is None
 
 
 def test_optimizer_stepped_by_a_scaler_is_found() -> None:
@@ -675,6 +687,17 @@ def test_no_scheduler_step(epoch: str) -> None:
     assert schedule("sched = S.StepLR(optimizer, 3)\nenv = Env()\nprofiler = profile()", epoch).steps == []
 
 
+def test_step_of_a_scheduler_that_a_helper_makes_is_limited_too() -> None:
+    helper = """
+        def build(net):
+            opt = torch.optim.SGD(net.parameters(), lr=0.1)
+            return opt, torch.optim.lr_scheduler.OneCycleLR(opt, 1, 100)
+        optimizer, sched = build(model)
+    """
+    found = survey_of(script("for y in z:\n    sched.step()", code(helper)))
+    assert [(step.receiver, step.limited) for step in found.steps] == [("sched", True)]
+
+
 def test_one_cycle_step_is_limited() -> None:
     found = schedule("sched = S.OneCycleLR(optimizer, 1, 100)", "for y in z:\n    sched.step()")
     assert [step.limited for step in found.steps] == [True]
@@ -754,10 +777,11 @@ def looped(head: str, before: str = "") -> str:
         pytest.param("tqdm(range(3, n))", "3", id="tqdm"),
         pytest.param("tqdm.tqdm(range(n), desc='epochs')", "", id="tqdm.tqdm"),
         pytest.param("trange(2, n)", "2", id="trange"),
+        pytest.param("np.arange(start, n)", "start", id="numpy"),
     ],
 )
 def test_epoch_loop_counts_the_same_numbers(head: str, count: str) -> None:
-    assert loops_of(looped(head, "from tqdm import tqdm, trange\n")) == [(2, count, True)]
+    assert loops_of(looped(head, "from tqdm import tqdm, trange; import numpy as np\n")) == [(2, count, True)]
 
 
 WHILE = "while HEAD:\n    for x in y:\n        loss.backward()\n        step += 1\n    epoch += 1\n"
@@ -773,6 +797,7 @@ WHILE = "while HEAD:\n    for x in y:\n        loss.backward()\n        step += 
         pytest.param("lr > 1e-6 and step < n", "step", True, "lr > 1e-6", id="and another limit"),
         pytest.param("True", "", False, "True", id="for ever"),
         pytest.param("1", "", False, "True", id="1"),
+        pytest.param("(True)", "", False, "True", id="in parentheses"),
     ],
 )
 def test_while_loop_loses_its_limit_only(head: str, target: str, limited: bool, endless: str) -> None:
@@ -794,6 +819,22 @@ def test_while_loop_loses_its_limit_only(head: str, target: str, limited: bool, 
 )
 def test_what_counts_turns(increment: str, counts: bool) -> None:
     found = survey_of("while n < 9:\n    for x in y:\n        loss.backward()\n" + indent(increment, "    ")).loops
+    assert bool(found) is counts
+
+
+@pytest.mark.parametrize(
+    ("last", "call", "counts"),
+    [
+        pytest.param("return n", "n = train(n)", True, id="handed through"),
+        pytest.param("return n", "n = train(n=n)", True, id="by keyword"),
+        pytest.param("return n, loss", "n = train(n)", False, id="in a tuple"),
+        pytest.param("return n", "n = train(m)", False, id="from another variable"),
+        pytest.param("n = 0\n    return n", "n = train(n)", False, id="set back"),
+    ],
+)
+def test_counter_that_a_function_is_given_and_returns(last: str, call: str, counts: bool) -> None:
+    text = "def train(n):\n    for x in y:\n        loss.backward()\n        n += 1\n"
+    found = survey_of(f"{text}    {last}\nwhile n < 9:\n    {call}\n").loops
     assert bool(found) is counts
 
 
@@ -832,6 +873,39 @@ def test_loop_over_iterations(text: str, by_iteration: bool) -> None:
     assert [loop.by_iteration for loop in survey_of(text).loops] == [by_iteration]
 
 
+ONE_PASS = """
+def train():
+    for i, batch in enumerate(tqdm(loader)):
+        loss.backward()
+        if i % every == 0:
+            evaluate(model)
+train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "batches"),
+    [
+        pytest.param("", "", "loader", id="loader"),
+        pytest.param("enumerate(tqdm(loader))", "enumerate(self.loader, 1)", "self.loader", id="attribute"),
+        pytest.param("if i % every == 0", "for x in val", None, id="validation in every turn"),
+        pytest.param("evaluate(model)", "log(model)", None, id="no validation"),
+        pytest.param("\ntrain()\n", "\n", None, id="called from who knows where"),
+        pytest.param("\ntrain()\n", "\ndef run():\n    train()\n", None, id="called by what is called from there"),
+        pytest.param("tqdm(loader)", "zip(a, b)", None, id="more than a name"),
+        pytest.param("\ntrain()\n", "\nwhile going():\n    train()\n", None, id="in another loop"),
+    ],
+)
+def test_only_pass_through_the_batches_that_validates(old: str, new: str, batches: str | None) -> None:
+    loops = survey_of(ONE_PASS.replace(old, new) if old else ONE_PASS).loops
+    assert [(loop.batches, loop.by_iteration) for loop in loops] == ([(batches, True)] if batches else [])
+
+
+def test_training_that_is_called_outside_any_loop_has_none() -> None:
+    text = "def step(x):\n    loss.backward()\nstep(x)\nfor x in loader:\n    step(x)\n"
+    assert survey_of(text).loops == []
+
+
 def test_scheduler_stepped_every_iteration_stays_with_the_script() -> None:
     text = script(before="sched = torch.optim.lr_scheduler.StepLR(optimizer, 3)")
     text = text.replace("for x, y in loader:\n", "if True:\n") + "    sched.step()\n"
@@ -851,6 +925,9 @@ def test_scheduler_stepped_every_iteration_stays_with_the_script() -> None:
         pytest.param("if n > max_steps:\n    break\nelse:\n    log()", False, id="with an else"),
         pytest.param("if loss > 100 and n > 9:\n    break\nloss = 1", False, id="under another condition"),
         pytest.param("if time() > end:\n    break", False, id="time"),
+        pytest.param("if (n + 1) == max_steps:\n    print('done')\n    sys.exit()", True, id="exit at the last turn"),
+        pytest.param("if n >= max_steps:\n    logger.info('done')\n    break", True, id="logged"),
+        pytest.param("if n == 1 and not args.train:\n    exit()", False, id="in one turn"),
     ],
 )
 def test_what_leaves_after_a_number_of_turns_is_a_budget(leaving: str, budget: bool) -> None:
@@ -860,12 +937,48 @@ def test_what_leaves_after_a_number_of_turns_is_a_budget(leaving: str, budget: b
     assert bool(loop.breaks) is (not budget and "for x" not in leaving)
 
 
+def test_failure_is_no_end_of_training() -> None:
+    (loop,) = survey_of("while True:\n    loss.backward()\n    n += 1\n    if n > 9:\n        sys.exit(1)\n").loops
+    assert (loop.budgets, loop.breaks) == ([], [])
+
+
 def test_budget_in_the_loop_over_batches() -> None:
     text = WHILE.replace("HEAD", "step < n").replace(
         "step += 1\n", "step += 1\n        if step >= n:\n            break\n"
     )
     (loop,) = survey_of(text).loops
     assert ([b.line for b in loop.budgets], loop.breaks) == ([5], [])
+
+
+FLAGGED = """
+going = True
+while going:
+    for x in y:
+        loss.backward()
+        step += 1
+        if step > args.steps:
+            going = False
+            break
+    LATER
+"""
+
+
+@pytest.mark.parametrize(
+    ("later", "breaks"),
+    [
+        pytest.param("pass", [], id="by the number of steps"),
+        pytest.param("if bad:\n        going = False", [3], id="for another reason too"),
+    ],
+)
+def test_flag_that_ends_a_loop_after_a_number_of_turns_is_its_limit(later: str, breaks: list[int]) -> None:
+    (loop,) = survey_of(FLAGGED.replace("LATER", later).replace("\n", "", 1)).loops
+    assert (loop.limited, loop.endless, [b.line for b in loop.budgets]) == (False, "going", [6])
+    assert loop.breaks == [line - 1 for line in breaks]
+
+
+@pytest.mark.parametrize("head", ["going", "not stopped()", "trainer.goes_on()"])
+def test_condition_that_the_loop_does_not_set_makes_no_epoch_loop(head: str) -> None:
+    assert survey_of(WHILE.replace("HEAD", head)).loops == []
 
 
 def test_what_is_left_of_a_condition_is_told_as_a_way_to_leave() -> None:
@@ -1005,6 +1118,47 @@ def test_epoch_loop_among_other_loops(text: str, line: int) -> None:
     assert [found for found, _, _ in loops_of(text)] == [line]
 
 
+def test_loop_around_the_epoch_loop_is_none_though_another_backward_pass_is_in_it() -> None:
+    text = """
+        def speed(net):
+            for _ in range(3):
+                net(x).backward()
+        def train():
+            speed(net)
+            for epoch in range(9):
+                for x in loader:
+                    net(x).backward()
+        if search:
+            for generation in range(5):
+                train()
+        else:
+            train()
+    """
+    assert [loop.target for loop in survey_of(text).loops] == ["epoch"]
+
+
+@pytest.mark.parametrize(
+    ("rate", "left"),
+    [
+        pytest.param("lr * (1 - it / n) ** 0.9", ["(1 - it / n)"], id="power"),
+        pytest.param("lr * (1.0 - float(it) / n) ** args.power", ["(1.0 - float(it) / n)"], id="named"),
+        pytest.param("[lr * pow(1 - it / self.n, self.power) for lr in lrs]", ["1 - it / self.n"], id="pow"),
+        pytest.param("lr * (1 - it / n) ** 2", [], id="whole"),
+        pytest.param("lr * (1 - beta) ** 0.5", [], id="no part of a length"),
+        pytest.param("lr * max(0.0, 1 - it / n) ** 0.9", [], id="held"),
+        pytest.param("lr * (1 - it / n)", [], id="linear"),
+        pytest.param("((1 - hits / n) ** gamma).mean()", [], id="a loss"),
+    ],
+)
+def test_decay_by_a_power(rate: str, left: list[str]) -> None:
+    assert [decay.code for decay in survey_of(script(f"now = {rate}")).decays] == left
+
+
+def test_decay_in_a_function_for_it() -> None:
+    found = survey_of(script(before="def get_lr(it):\n    factor = pow(1 - it / n, 0.9)\n    return factor"))
+    assert [decay.code for decay in found.decays] == ["1 - it / n"]
+
+
 def test_what_runs_after_the_loop_is_told() -> None:
     (loop,) = survey_of(looped("range(3)") + "torch.save(model)\nprint('done')\n").loops
     assert loop.leftovers == [(4, "torch.save(model)"), (5, "print('done')")]
@@ -1060,6 +1214,31 @@ LOSS = "val_loss = validate(model)\n"
             "max",
             id="dict item",
         ),
+        pytest.param(
+            "stats = evaluate(model)\nif float(stats['acc']) > best:\n    best = float(stats['acc'])",
+            "float(stats['acc'])",
+            "max",
+            id="made a float",
+        ),
+        pytest.param(
+            "acc, miou = validate(model)\nif acc + miou > best:\n    best = acc + miou", "acc + miou", "max", id="sum"
+        ),
+        pytest.param(
+            "a = test(model)\nema_acc = test(ema)\nbest = max(best, a)\nbest_ema = max(best_ema, ema_acc)",
+            "a",
+            "max",
+            id="the model's, not its average's",
+        ),
+        pytest.param(
+            "loss, acc = validate(model)\nearly_stopping(loss, model)", "loss", "min", id="what early stopping watches"
+        ),
+        pytest.param(
+            "stats = validate(model)\nsaver.save(epoch, metric=stats['top1'])",
+            "stats['top1']",
+            "max",
+            id="what keeps checkpoints",
+        ),
+        pytest.param("stats = validate(model)\nlog(stats['top1'])", "stats['top1']", "max", id="the item that is used"),
         pytest.param(
             "meter = evaluate(model)\nif meter.avg > best:\n    best = meter.avg", "meter.avg", "max", id="attribute"
         ),
@@ -1152,6 +1331,29 @@ def test_plateau_tells_score_and_direction(mode: str, direction: str) -> None:
 )
 def test_no_score(epoch: str) -> None:
     assert scores_of(epoch) == []
+
+
+def test_scheduler_of_every_epoch_tells_the_score() -> None:
+    assert scores_of("x = validate(model)\nlr_sched.step(epoch + 1, x[key])") == [("x[key]", "", "all")]
+    assert scores_of("x, acc = validate(model)\nlr_sched.step(epoch, x)") == [("acc", "max", "all")]
+
+
+def test_collection_that_is_added_to_is_no_score() -> None:
+    assert scores_of("stats = evaluate(model)\nstats['epoch'] = epoch\nlog(stats)") == []
+
+
+def test_what_early_stopping_watches_is_no_score_turned_round() -> None:
+    assert scores_of("x = validate(model)\nearly_stopping(1 - acc_of(x))")[0][:2] == ("x", "")
+
+
+def test_collection_without_a_known_item_is_no_score() -> None:
+    assert scores_of("stats = evaluate(model)\nlog({k: v for k, v in stats.items()})") == []
+
+
+def test_scores_of_exclusive_branches_are_one() -> None:
+    (score,) = survey_of(script("if ema:\n    acc = validate(ema)\nelse:\n    acc = validate(model)\nsave()")).scores
+    assert (score.guarded, score.captured) == (False, False)
+    assert score.index.source.code(score.anchors["report"]) == "save()"
 
 
 def test_ambiguous_names_give_several() -> None:
@@ -1263,6 +1465,113 @@ def test_kept_score_under_a_condition(made: str, guarded: bool, condition: str, 
 def test_kept_score_of_a_function_that_is_called_under_a_condition() -> None:
     (score,) = keeping(keeper(), "if epoch % 5 == 0:\n    test(epoch)\nlog()").scores
     assert (score.guarded, score.condition) == (True, "epoch % 5 == 0")
+
+
+FIT = """
+def fit(net, history):
+    val_loss = 0
+    for x, y in loader:
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+    net.eval()
+    for x, y in val:
+        val_loss += criterion(net(x), y)
+    history.append(val_loss / n)
+    if len(history) <= 1 or val_loss / n <= min(history):
+        torch.save(net.state_dict(), path)
+for epoch in range(9):
+    fit(model, history)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "score"),
+    [
+        pytest.param("", "", [("val_loss / n", "min", True)], id="of what it validates"),
+        pytest.param("    net.eval()\n", "", [], id="of what it trains"),
+        pytest.param("torch.save(net.state_dict(), path)", "print(history)", [], id="of nothing"),
+    ],
+)
+def test_best_kept_by_a_function_that_trains_and_validates(old: str, new: str, score: list[object]) -> None:
+    head, _ = script().split("for epoch")
+    found = survey_of(head + (FIT.replace(old, new) if old else FIT)).scores
+    assert [(s.expression, s.direction, s.kept is not None) for s in found] == score
+
+
+@pytest.mark.parametrize(
+    ("call", "last", "score"),
+    [
+        pytest.param("validate(model)", "return top1.avg", ["top1.avg"], id="a score by its name"),
+        pytest.param("validate(model)", "return results", [], id="who knows what"),
+        pytest.param("validate(model)", "return 1 - acc", [], id="turned round"),
+        pytest.param("validate(model)", "return loss, acc", [], id="several values"),
+        pytest.param("log(validate(model))", "return acc", [], id="not dropped"),
+    ],
+)
+def test_score_that_is_returned_and_dropped(call: str, last: str, score: list[str]) -> None:
+    assert [
+        s.expression
+        for s in survey_of(script(call, f"def validate(net):\n    loss, acc, top1 = run(net)\n    {last}")).scores
+    ] == score
+
+
+@pytest.mark.parametrize(
+    ("epoch", "score"),
+    [
+        pytest.param("model.eval()\nval_acc = right / n", ["val_acc"], id="made inline"),
+        pytest.param("val_acc = right / n", [], id="not validating"),
+        pytest.param("model.eval()\nwith torch.no_grad():\n    acc = right / n", ["acc"], id="without gradients"),
+        pytest.param("model.eval()\nfor x in val:\n    loss = loss_of(x)", [], id="of single batches"),
+        pytest.param("model.eval()\nacc = 0", [], id="only begun"),
+    ],
+)
+def test_score_of_a_validation_in_the_loop_itself(epoch: str, score: list[str]) -> None:
+    assert [name for name, _, _ in scores_of(epoch)] == score
+
+
+def test_call_of_several_lines_is_told_as_at_module_level() -> None:
+    test = "def test(net, n):\n    acc = run(net)\n    return acc"
+    (score,) = survey_of(script("if x:\n    test(model,\n         n)", test), metric="acc").scores
+    assert score.kept is not None
+    assert score.kept.call == "test(model,\n     n)"
+
+
+def test_what_validation_knows_is_told() -> None:
+    test = """
+        def test(net):
+            top1 = Meter()
+            for x in val:
+                loss = loss_of(net(x))
+                top1.update(x)
+            mean_iou = iou()
+            print(top1.avg)
+    """
+    found = survey_of(script("test(model)\nstats = evaluate(model)\nlog(**stats)", code(test)))
+    assert [name for name, _ in found.measures] == ["top1.avg", "mean_iou", "stats[...]"]
+
+
+@pytest.mark.parametrize(
+    ("last", "score"),
+    [
+        pytest.param("return loss, 100 * right", ["x"], id="by the expression that made it"),
+        pytest.param("return loss, acc.item()", ["x"], id="as a plain number"),
+        pytest.param("return loss, 99", [], id="something else"),
+    ],
+)
+def test_score_that_a_function_keeps_and_returns_otherwise(last: str, score: list[str]) -> None:
+    found = keeping(keeper(made="acc = 100 * right", end=last), "loss, x = test(epoch)")
+    assert [s.expression for s in found.scores] == score
+
+
+def test_metric_that_only_a_validation_function_knows_is_returned_by_it() -> None:
+    text = script(
+        "test(model)",
+        "def test(net):\n    top1 = Meter()\n    for x in val:\n        top1.update(x)\n    log(top1.avg)",
+    )
+    (score,) = survey_of(text, metric="top1.avg", mode="max").scores
+    assert score.kept is not None
+    assert (score.kept.expression, score.known, score.direction) == ("top1.avg", True, "max")
 
 
 @pytest.mark.parametrize(
@@ -1571,6 +1880,16 @@ def test_parser_is_found(text: str, target: str, options: set[str], line: int) -
 )
 def test_no_parser(text: str) -> None:
     assert survey_of(text).parsers == []
+
+
+def test_arguments_belong_to_the_parser_that_their_name_means_then() -> None:
+    found = survey_of(
+        PARSER.replace("parser = ", "first = parser = ")
+        + "parser = argparse.ArgumentParser()\nparser.add_argument('--a')\nparser.add_argument('--b')\n"
+        + "known, rest = first.parse_known_args()\nargs = parser.parse_args(rest)\n"
+    )
+    assert [(p.target, sorted(p.options)) for p in found.parsers] == [("first", ["--lr"]), ("parser", ["--a", "--b"])]
+    assert found.parser is found.parsers[1]
 
 
 def test_parser_without_a_name_cannot_take_more_options() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope
+from retrofit.survey.index import Index, Scope, dotted
 from retrofit.survey.sites import Parser
 
 _PARSE_METHODS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
@@ -44,12 +44,29 @@ def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
         ]
         if Origin(construction) not in flow.deep_origins(call.func.value, index.scope_of(call)):
             continue
+        if _taken_over(index, call, construction):
+            continue
         options.update(named)
         here = next((part for part in index.statement(call).path[::-1] if part.siblings is made.siblings), None)
         if here is not None and here.index > last.index:
             last = here
     target = next((b.target for b in index.bindings if b.value is construction), "parser")
     return Parser(node=last.node, index=index, target=target, options=frozenset(options))
+
+
+def _taken_over(index: Index, call: cst.Call, construction: cst.Call) -> bool:
+    """Whether the name that an argument is added to means a later parser there: `config_parser = parser = ...`."""
+    assert isinstance(call.func, cst.Attribute)
+    here = index.statement(call)
+    earlier = [
+        binding
+        for binding in index.bindings
+        if binding.target == dotted(call.func.value)
+        and binding.statement.siblings is here.siblings
+        and binding.statement.order < here.order
+    ]
+    latest = max(earlier, key=lambda binding: binding.statement.order, default=None)
+    return latest is not None and isinstance(latest.value, cst.Call) and latest.value is not construction
 
 
 class Namespaces:

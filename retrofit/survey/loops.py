@@ -9,7 +9,10 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
-from retrofit.survey.sites import Backward, Budget, EpochLoop
+from retrofit.survey.sites import Backward, Budget, Decay, EpochLoop
+
+#: A call by this name, or one that holds it as a word, validates.
+VALIDATES = re.compile(r"(^|_)(val|valid|validat\w*|eval|evaluat\w*|test|testing)(_|\d|$)", re.IGNORECASE)
 
 
 def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[EpochLoop]:
@@ -27,6 +30,12 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
             loop = _choose([site for s in loops if (site := sites[s]) is not None], loops, alone)
             if loop is not None:
                 found.setdefault(loop.statement, loop)
+    for loops in ways if not found else []:
+        loop = _only_pass(index, flow, loops)
+        if loop is not None:
+            found.setdefault(loop.statement, loop)
+    around = {part for loops in ways for s in loops if s in found for part in loops[loops.index(s) + 1 :]}
+    found = {statement: loop for statement, loop in found.items() if statement not in around}
     for loop in found.values():
         inner = [part for loops in ways if loop.statement in loops for part in loops[: loops.index(loop.statement)]]
         loop.by_iteration = all(_accumulates(index, part) for part in inner)
@@ -35,6 +44,33 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
         loop.budgets = list(_budgets(index, flow, loop))
         loop.breaks = _breaks(loop)
     return list(found.values())
+
+
+def find_decays(index: Index) -> list[Decay]:
+    """Return where a learning rate decays by a power, `(1 - step / max_steps) ** 0.9`: past its end it is complex."""
+    scopes = {statement.scope for statement in index.statements}
+    rate = re.compile(r"(\b|_)lr|lr(\b|_)|LR\b|learning_rate|poly|sched", re.IGNORECASE)
+    found = []
+    for node in index.parents:
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power):
+            left, power = node.left, node.right
+        elif isinstance(node, cst.Call) and len(node.args) == 2 and _last_name(index, node.func) in ("pow", "power"):
+            left, power = node.args[0].value, node.args[1].value
+        else:
+            continue
+        if not _is_rest(left) or isinstance(power, cst.Integer) or index.scope_of(node) not in scopes:
+            continue
+        if rate.search(index.scope_of(node).name) or rate.search(index.source.code(index.statement(node).node)):
+            found.append(Decay(node=left, index=index, anchors={"left": left}))
+    return found
+
+
+def _is_rest(node: cst.BaseExpression) -> bool:
+    """Whether an expression is `1 - a / b`."""
+    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Subtract):
+        return False
+    one = isinstance(node.left, (cst.Integer, cst.Float)) and node.left.evaluated_value == 1
+    return one and isinstance(node.right, cst.BinaryOperation) and isinstance(node.right.operator, cst.Divide)
 
 
 def _choose(candidates: list[EpochLoop], loops: list[Statement], alone: bool) -> EpochLoop | None:
@@ -48,6 +84,45 @@ def _choose(candidates: list[EpochLoop], loops: list[Statement], alone: bool) ->
     if named or outer:
         return (named or outer)[0]
     return None
+
+
+def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | None:
+    """Return the only loop of a training as long as its batches last, which validates every so many of them."""
+    if not loops or not all(_accumulates(index, part) for part in loops[:-1]):
+        return None
+    statement, node = loops[-1], loops[-1].node
+    if not isinstance(node, cst.For):
+        return None
+    if not _in_sight(index, flow, statement.scope):
+        return None
+    validating = [
+        call
+        for call in index.calls
+        if VALIDATES.search(_last_name(index, call.func)) and statement in index.statement(call).path
+        if any(isinstance(part.node, cst.If) and statement in part.path for part in index.statement(call).path)
+    ]
+    batches = node.iter
+    while isinstance(batches, cst.Call) and _last_name(index, batches.func) in ("enumerate", "tqdm") and batches.args:
+        batches = batches.args[0].value
+    if not validating or dotted(batches) is None:
+        return None
+    return EpochLoop(
+        node=node,
+        index=index,
+        target=index.source.code(node.target),
+        count="",
+        limited=True,
+        batches=index.source.code(batches),
+        anchors={"range": batches},
+    )
+
+
+def _in_sight(index: Index, flow: Flow, scope: Scope, seen: frozenset[Scope] = frozenset()) -> bool:
+    """Whether every way of calls that leads to a function is known, up to the module that begins it."""
+    if scope.kind != "function" or scope in seen:
+        return scope.kind == "module"
+    callers = flow.callers(scope)
+    return bool(callers) and all(_in_sight(index, flow, index.scope_of(call), seen | {scope}) for call in callers)
 
 
 def _accumulates(index: Index, statement: Statement) -> bool:
@@ -81,7 +156,9 @@ def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | N
     if name.startswith("tqdm") and name.endswith(".trange"):
         bar = code(iterable.func)[: -len("trange")] + "tqdm"
         rest = "".join(f", {arg.keyword.value}={code(arg.value)}" for arg in iterable.args if arg.keyword is not None)
-    elif name != "range" or "range" in index.bound_names | index.file(node).scope.names:
+    elif name not in ("numpy.arange", "np.arange") and (
+        name != "range" or "range" in index.bound_names | index.file(node).scope.names
+    ):
         return None
     if any(arg.star for arg in iterable.args):
         return None
@@ -96,20 +173,40 @@ def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | N
 
 
 def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While) -> EpochLoop | None:
-    """Return a `while` loop that goes on for ever, or until a counter has reached its end; None for any other."""
+    """Return a `while` loop that goes on for ever, or until a counter or a flag ends it; None for any other."""
     site = EpochLoop(
         node=node, index=index, target="", count="", limited=False, endless="True", anchors={"range": node.test}
     )
-    if index.source.code(node.test) in ("True", "1"):
+    if index.source.code(node.test).strip("()") in ("True", "1"):
         return site
     parts = conjuncts(node.test)
     limits = [part for part in parts if counter(index, flow, statement, part, (cst.LessThan, cst.LessThanEqual))]
-    if not limits:
+    others = [part for part in parts if part not in limits]
+    site.flags = [name for part in others if (name := _flag(index, statement, part))]
+    if not limits and len(site.flags) < len(parts):
         return None
-    site.target = counter(index, flow, statement, limits[0], (cst.LessThan, cst.LessThanEqual))
-    site.limited = True
-    site.endless = " and ".join(index.source.code(part) for part in parts if part not in limits) or "True"
+    if limits:
+        site.target = counter(index, flow, statement, limits[0], (cst.LessThan, cst.LessThanEqual))
+        site.limited = True
+    site.endless = " and ".join(index.source.code(part) for part in others) or "True"
     return site
+
+
+def _flag(index: Index, loop: Statement, test: cst.BaseExpression) -> str:
+    """Return the name of the flag that a condition is, one that the loop itself sets; "" where it is none."""
+    wanted = "True"
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        test, wanted = test.expression, "False"
+    name = dotted(test) or ""
+    stops = [
+        binding.statement
+        for binding in index.bindings
+        if binding.target == name
+        and loop in binding.statement.path
+        and binding.value is not None
+        and index.source.code(binding.value) in {"True", "False"} - {wanted}
+    ]
+    return name if stops else ""
 
 
 def conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -124,6 +221,7 @@ _MIRRORED: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
     cst.LessThanEqual: cst.GreaterThanEqual,
     cst.GreaterThan: cst.LessThan,
     cst.GreaterThanEqual: cst.LessThanEqual,
+    cst.Equal: cst.Equal,
 }
 
 
@@ -143,16 +241,25 @@ def counter(
         return ""
     right = test.comparisons[0]
     for name, operator, bound in (
-        (dotted(test.left), type(right.operator), right.comparator),
-        (dotted(right.comparator), _MIRRORED.get(type(right.operator)), test.left),
+        (_counted(test.left), type(right.operator), right.comparator),
+        (_counted(right.comparator), _MIRRORED.get(type(right.operator)), test.left),
     ):
         if name is None or operator not in operators:
             continue
+        if operator is cst.Equal and isinstance(bound, cst.Integer):
+            continue  # `epoch == 0` tells the first turn from the others
         changing = {b.target.partition(".")[0] for b in index.bindings if loop in b.statement.path}
         fixed = changing.isdisjoint(re.findall(r"(?<![.\w])[A-Za-z_]\w*", index.source.code(bound)))
         if fixed and _counts(index, flow, loop, name):
             return name
     return ""
+
+
+def _counted(node: cst.BaseExpression) -> str | None:
+    """Return the name in `step` or `step + 1`, None in anything else."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+        node = node.left if isinstance(node.right, cst.Integer) else node
+    return dotted(node)
 
 
 def _counts(index: Index, flow: Flow, loop: Statement, name: str) -> bool:
@@ -169,7 +276,28 @@ def _counts(index: Index, flow: Flow, loop: Statement, name: str) -> bool:
     node = loop.node
     if isinstance(node, cst.For) and dotted(node.target) == name:
         return all(change.statement is loop for change in changes)
-    return bool(changes) and all(_increments(change) and _regular(index, change.statement, loop) for change in changes)
+    return bool(changes) and all(
+        (_increments(change) or _handed_through(index, flow, change)) and _regular(index, change.statement, loop)
+        for change in changes
+    )
+
+
+def _handed_through(index: Index, flow: Flow, change: Binding) -> bool:
+    """Whether a function that is given the counter returns it after counting: `step = train(model, step)`."""
+    if not isinstance(change.value, cst.Call) or change.item is not None:
+        return False
+    function = flow.called(change.value)
+    returned = [dotted(node.value) for node, scope in index.returns if scope is function]
+    if function is None or len(returned) != 1 or returned[0] not in function.parameters:
+        return False
+    arguments = [arg.value for arg in change.value.args]
+    given = [source.value for source in flow.sources((function, returned[0])) if source.value in arguments]
+    inside = [b for b in index.bindings if b.statement.scope is function and b.target == returned[0]]
+    return (
+        [dotted(value) for value in given] == [change.target]
+        and bool(inside)
+        and all(_increments(b) and _regular(index, b.statement, change.statement) for b in inside)
+    )
 
 
 def _called(index: Index, flow: Flow, loop: Statement) -> set[Scope]:
@@ -212,10 +340,10 @@ def _regular(index: Index, statement: Statement, loop: Statement) -> bool:
 def _budgets(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Budget]:
     """Yield what leaves the loop, or one inside it, after a number of turns: `if step >= max_steps: break`."""
     bound = {b.target.partition(".")[0] for b in index.bindings if loop.statement in b.statement.path}
-    greater = (cst.GreaterThan, cst.GreaterThanEqual)
+    reached = (cst.GreaterThan, cst.GreaterThanEqual, cst.Equal)
     for statement in index.statements:
         node = statement.node
-        if not isinstance(node, cst.If) or node.orelse is not None or not _only_leaves(node.body):
+        if not isinstance(node, cst.If) or node.orelse is not None or not _only_leaves(index, node.body, loop.flags):
             continue
         if statement.scope is not loop.scope or loop.statement not in statement.path or statement.crowded:
             continue
@@ -223,18 +351,38 @@ def _budgets(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Budget]:
         if loops[-1] is not loop.statement and loops[-1] not in loop.inner:
             continue
         parts = conjuncts(node.test)
-        limits = [part for part in parts if counter(index, flow, loop.statement, part, greater)]
+        limits = [part for part in parts if counter(index, flow, loop.statement, part, reached)]
         others = " ".join(index.source.code(part) for part in parts if part not in limits)
         if limits and bound.isdisjoint(re.findall(r"(?<![.\w])[A-Za-z_]\w*", others)):
             yield Budget(node=node, index=index)
 
 
-def _only_leaves(body: cst.BaseSuite) -> bool:
-    if len(body.body) != 1:
+def _only_leaves(index: Index, body: cst.BaseSuite, flags: list[str]) -> bool:
+    """Whether a block ends the loop, or sets one of its ``flags``, and does nothing else but print."""
+    leaves = False
+    for line in body.body:
+        for small in line.body if isinstance(line, cst.SimpleStatementLine) else [line]:
+            stops = isinstance(small, cst.Assign) and {dotted(target.target) for target in small.targets} <= set(flags)
+            ends = isinstance(small, cst.Break) or (isinstance(small, cst.Return) and small.value is None)
+            if not (stops or ends or _exits(index, small) or _prints(index, small)):
+                return False
+            leaves = leaves or not _prints(index, small)
+    return leaves
+
+
+def _prints(index: Index, node: cst.CSTNode) -> bool:
+    if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call):
         return False
-    line = body.body[0]
-    small = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else line
-    return isinstance(small, cst.Break) or (isinstance(small, cst.Return) and small.value is None)
+    return index.qualified(node.value.func) == "print" or _last_name(index, node.value.func) == "info"
+
+
+def _exits(index: Index, node: cst.CSTNode) -> bool:
+    """Whether a statement ends the program as one that has done its work."""
+    if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call):
+        return False
+    call = node.value
+    done = not call.args or index.source.code(call.args[0].value) in ("0", "None")
+    return done and index.qualified(call.func) in ("sys.exit", "exit", "quit")
 
 
 def _last_name(index: Index, node: cst.BaseExpression) -> str:
@@ -264,17 +412,27 @@ def _leftovers(statement: Statement, flow: Flow) -> list[tuple[int, str]]:
 
 
 def _breaks(loop: EpochLoop) -> list[int]:
-    """Return the lines that leave the loop itself: `break`, `return`, what is left of a `while` loop's condition."""
-    lines = [] if loop.endless in ("", "True") else [loop.line]
+    """Return the lines that leave the loop: `break`, `return`, `exit()`, what is left of a `while` loop's condition."""
     budgets = [budget.node for budget in loop.budgets]
+    lines = [] if loop.endless in ("", "True") or _only_of_budgets(loop) else [loop.line]
 
     def walk(node: cst.CSTNode, inner: bool) -> None:
         if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)) or node in budgets:
             return
-        if isinstance(node, cst.Return) or (isinstance(node, cst.Break) and not inner):
+        leaves = isinstance(node, cst.Return) or _exits(loop.index, node)
+        if leaves or (isinstance(node, cst.Break) and not inner):
             lines.append(loop.index.source.position(node)[0])
         for child in node.children:
             walk(child, inner or isinstance(node, (cst.For, cst.While)))
 
     walk(loop.body, False)
     return lines
+
+
+def _only_of_budgets(loop: EpochLoop) -> bool:
+    """Whether nothing but its budgets sets the flags that are all that is left of the loop's condition."""
+    if loop.endless.count(" and ") + 1 > len(loop.flags):
+        return False
+    budgets = {budget.statement for budget in loop.budgets}
+    changes = [b.statement for b in loop.index.bindings if b.target in loop.flags]
+    return all(loop.statement not in s.path or not budgets.isdisjoint(s.path) for s in changes)

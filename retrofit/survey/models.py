@@ -210,6 +210,7 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
     """
     index = flow.index
     found: dict[Statement, Resume] = {}
+    training = _around(loops, flow)
     for call in index.calls:
         if not (isinstance(call.func, cst.Attribute) and call.func.attr.value == "load_state_dict"):
             continue
@@ -224,11 +225,23 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
             if not any(model.statement.order < place.order for model in models):
                 continue
             ifs = [part for part in place.path if isinstance(part.node, cst.If) and part.scope is place.scope]
-            block = next((part for part in ifs if is_resume(index, part, loads)), None)
+            block = next((part for part in ifs if part not in training and is_resume(index, part, loads)), None)
             if block is not None:
                 found[block] = _resume(index, block)
                 break
     return list(found.values())
+
+
+def _around(loops: list[EpochLoop], flow: Flow) -> set[Statement]:
+    """Return the statements around the epoch loops, in their functions and in those that call these."""
+    found: set[Statement] = set()
+    waiting = [loop.statement for loop in loops]
+    while waiting:
+        here = waiting.pop()
+        if here not in found:
+            found.update(here.path)
+            waiting += [flow.index.statement(call) for call in flow.callers(here.scope)]
+    return found
 
 
 #: Lines that restarted rounds may run as well: messages, and plain values to begin with.

@@ -10,7 +10,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, meeting
-from retrofit.survey.loops import conjuncts
+from retrofit.survey.loops import VALIDATES, conjuncts
 from retrofit.survey.sites import EpochLoop, KeptScore, Scheduler, Score
 
 _BEST = re.compile(r"best|lowest|highest|(^|_)(min|max|top|record)_", re.IGNORECASE)
@@ -20,16 +20,18 @@ _HIGHER = re.compile(
     re.IGNORECASE,
 )
 _LOWER = re.compile(
-    r"(?<![a-z])([a-z]*loss(es)?|err(or|ors|s)?|r?mse|mae|ppl|perplexity|nll|bp[cd]|[wc]er|fid|epe|costs?|dist(ance)?)(?![a-z])",
+    r"(?<![a-z])([a-z]*loss(es)?|err(or|ors|s)?|r?mse|mae|ppl|perplexity|nll|bp[cd]|[wc]er|fid|epe|nme|lpips|costs?|dist(ance)?)(?![a-z])",
     re.IGNORECASE,
 )
-_VALIDATES = re.compile(r"(^|_)(val|valid|validat\w*|eval|evaluat\w*|test|testing)(_|\d|$)", re.IGNORECASE)
 _NO_SCORE = re.compile(r"loader|dataset|sampler|transform|path|data|model|net|output|pred", re.IGNORECASE)
 _RANK_CHECK = re.compile(
     r"\b(local_|global_|world_)?rank\b|is_main|is_master|main_process|master_process|is_primary|get_rank|is_rank_?(zero|0)"
     r"|\bmaster\b|is_first|gpu == 0",
     re.IGNORECASE,
 )
+_NO_VALUE = re.compile(r"func|fn\b|types?\b|crit|loader|counts?\b|lists?\b", re.IGNORECASE)
+_AVERAGED = re.compile(r"(^|_)(ema|swa)(_|\b)", re.IGNORECASE)
+_STOPS = re.compile(r"early_?stop|stopper", re.IGNORECASE)
 _COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.LessThanEqual: -1}
 
 
@@ -95,9 +97,14 @@ def find_scores(
         tracked = list(_tracked(index, _code_of(index, loop)))
         plateau = list(_plateau(index, loop, schedulers))
         kept, keepers = _kept(index, flow, loop)
-        candidates = tracked or plateau or kept or list(_named(index, flow, loop, keepers))
+        watched = list(_watched(index, loop))
+        candidates = tracked or plateau or kept or watched or list(_named(index, flow, loop, keepers))
+        candidates = candidates or list(_dropped(index, flow, loop, keepers)) or list(_inline(index, loop))
+        candidates = candidates or list(_kept_by_training(index, flow, loop))
         if metric:
-            candidates = _given(index, metric, [*tracked, *plateau, *kept])
+            own = _Candidate(cst.parse_expression(metric), direction_of(metric), "--metric")
+            given = _given(index, metric, [*tracked, *plateau, *kept, *watched])
+            candidates = given or [*_measured(index, flow, loop, metric), own][:1]
         for candidate in candidates:
             score = _site(index, flow, loop, candidate)
             if score is None:
@@ -109,8 +116,9 @@ def find_scores(
     for score in scores.values():
         score.direction = "" if score.contradicted else score.direction
     found = list(scores.values())
+    found = [score for score in found if not _AVERAGED.search(score.expression)] or found
     if len(found) > 1:
-        validation = [s for s in found if _VALIDATES.search(s.expression)]
+        validation = [s for s in found if VALIDATES.search(s.expression)]
         found = validation if len(validation) == 1 else found
     for score in found:
         if mode:
@@ -130,6 +138,30 @@ def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
             known = isinstance(best, (cst.Name, cst.Attribute, cst.Subscript)) and "best" in index.source.code(best)
             if name and known and type(comparison.comparisons[0].operator) in _COMPARE:
                 found.setdefault(name, index.place(comparison, loops[0].file if loops else None))
+    return list(found.items())
+
+
+def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple[str, str]]:
+    """Return (expression, place) of what validation makes and the epoch loop does not take as a score, but can."""
+    found: dict[str, str] = {}
+    for loop in loops:
+        functions = [
+            function
+            for function, calls in _validations(index, flow, loop).items()
+            if _validates(index, function) and len(calls) == 1 and isinstance(index.parents[calls[0]], cst.Expr)
+        ]
+        for binding in index.bindings:
+            scope, target = binding.statement.scope, re.escape(binding.target)
+            if scope not in functions or not direction_of(target) or _NO_VALUE.search(target):
+                continue
+            average = re.search(rf"\b{target}\.(avg|mean|global_avg)\b", index.source.code(scope.node))
+            parent = binding.statement.parent
+            if average or (parent is not None and not isinstance(parent.node, (cst.For, cst.While))):
+                name = average[0] if average else binding.target
+                found.setdefault(name, index.place(binding.statement.node, loop.file))
+        for binding, call in _validated(index, flow, loop):
+            if _items_of(index, loop, binding.target) == []:
+                found.setdefault(f"{binding.target}[...]", index.place(call, loop.file))
     return list(found.items())
 
 
@@ -177,15 +209,36 @@ def _tracked(index: Index, inside: Callable[[cst.CSTNode], bool]) -> Iterator[_C
         if not found:
             for best, score, better in pairs:
                 name = (dotted(best) or "").rpartition(".")[2]
-                if re.search(r"best|lowest|highest", name) and is_score(score) and _saves(index, comparison):
+                known = re.search(r"best|lowest|highest", name) or _best_of_history(best)
+                if known and is_score(score) and _saves(index, comparison):
                     yield _Candidate(score, "max" if better > 0 else "min", evidence, _root(best))
 
 
+def _best_of_history(node: cst.BaseExpression) -> bool:
+    """Whether an expression is `min(history)` or `max(history)`."""
+    return isinstance(node, cst.Call) and dotted(node.func) in ("min", "max") and len(node.args) == 1
+
+
 def _root(node: cst.BaseExpression) -> str:
-    """Return the name that an expression such as `stats["acc"]`, `top1.avg` or `acc.item()` starts with."""
-    while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
-        node = node.func if isinstance(node, cst.Call) else node.value
+    """Return the name that an expression such as `stats["acc"]`, `top1.avg` or `float(acc)` starts with."""
+    node = _bare(node)
+    while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call, cst.BinaryOperation)):
+        if isinstance(node, cst.BinaryOperation):
+            node = node.left if _root(node.left) else node.right
+        else:
+            node = node.func if isinstance(node, cst.Call) else node.value
     return node.value if isinstance(node, cst.Name) else ""
+
+
+def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return `acc` for `float(acc)` and `acc.item()`."""
+    if not isinstance(node, cst.Call):
+        return node
+    if isinstance(node.func, cst.Name) and node.func.value in ("float", "int", "round") and node.args:
+        return _bare(node.args[0].value)
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
+        return _bare(node.func.value)
+    return node
 
 
 def _kept_best(index: Index, binding: Binding) -> Iterator[tuple[cst.BaseExpression, str]]:
@@ -226,7 +279,8 @@ def _sense(
         return int(flag is not None and re.search(r"best|better|improve", flag.target) is not None)
     if not isinstance(statement.node, cst.If) or not _code_within(index, comparison, statement.node.test):
         return 0
-    wanted = {code(score), f"float({code(score)})", f"{code(score)}.item()"}
+    bare = code(_bare(score))
+    wanted = {code(score), bare, f"float({bare})", f"{bare}.item()"}
     if isinstance(score, (cst.Subscript, cst.Attribute)) and _root(best) != dotted(best):
         wanted.add(_root(score))  # the best is kept whole: `if stats["acc"] > best["acc"]: best = stats`
     taken = [b for b in bindings if b.target in (code(best), _root(best)) and b.value is not None]
@@ -277,6 +331,31 @@ def _plateau(index: Index, loop: EpochLoop, schedulers: list[Scheduler]) -> Iter
                 )
 
 
+def _watched(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
+    """What the loop gives to something that decides by it: early stopping, a scheduler, a keeper of checkpoints."""
+    found: dict[str, list[_Candidate]] = {"scheduler": [], "stop": [], "save": []}
+    bound = {b.target.partition(".")[0] for b in index.bindings if _in_loop(index, loop, b.statement.node)}
+    for call in index.calls:
+        if not _in_loop(index, loop, call):
+            continue
+        name = dotted(call.func) or ""
+        named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+        plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+        kind, value = "", named.get("metric", named.get("metrics"))
+        if re.search(r"sched\w*\.step(_update)?$", name):
+            second = plain[1] if len(plain) == 2 and not isinstance(plain[1], cst.Name) else None
+            kind, value = "scheduler", value or second
+        elif _STOPS.search(name):
+            kind, value = "stop", value or next((v for v in plain if direction_of(index.source.code(v))), None)
+        elif re.search(r"save", name):
+            kind = "save"
+        plainly = value is not None and isinstance(_bare(value), (cst.Name, cst.Attribute, cst.Subscript))
+        if kind and value is not None and plainly and _root(value) in bound:
+            code = index.source.code(value)
+            found[kind].append(_Candidate(value, direction_of(code), f"{index.place(call)}: {index.source.code(call)}"))
+    yield from next((candidates for candidates in found.values() if candidates), [])
+
+
 def _kept(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[_Candidate], set[Scope]]:
     """Scores of which a function that the loop calls keeps the best: `test(epoch)` with `if acc > best_acc` in it.
 
@@ -284,19 +363,43 @@ def _kept(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[_Candidate], 
         the candidates that the loop can have, and every function that keeps a best.
     """
     candidates: list[_Candidate] = []
-    calls: dict[Scope, list[cst.Call]] = {}
-    for call in index.calls:
-        function = flow.called(call) if _in_loop(index, loop, call) else None
-        if function is not None and ".backward(" not in index.source.code(function.node):
-            calls.setdefault(function, []).append(call)
     keepers: set[Scope] = set()
-    for function, (call, *others) in calls.items():
+    for function, (call, *others) in _validations(index, flow, loop).items():
         found = [c for c in _tracked(index, _code_of(index, function)) if _outlives(function, c.best)]
         keepers.update([function] if found else [])
         for candidate in [] if others else found:
             handed = _handed_back(index, loop, function, call, candidate)
             candidates += [handed] if handed is not None else []
     return candidates, keepers
+
+
+def _kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[_Candidate]:
+    """Scores of which a function keeps the best that trains for an epoch and then validates."""
+    for function, (call, *others) in _called_by(index, flow, loop).items():
+        code = index.source.code(function.node)
+        if others or ".backward(" not in code or ".eval()" not in code:
+            continue
+        for candidate in _tracked(index, _code_of(index, function)):
+            around = index.statement(candidate.node).ancestors
+            of_batches = any(isinstance(part.node, (cst.For, cst.While)) and part.scope is function for part in around)
+            if not of_batches and _outlives(function, candidate.best):
+                handed = _handed_back(index, loop, function, call, candidate)
+                yield from [handed] if handed is not None else []
+
+
+def _validations(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
+    """Return the functions that the epoch loop itself calls and that do not train, with their calls."""
+    found = _called_by(index, flow, loop)
+    return {f: calls for f, calls in found.items() if ".backward(" not in index.source.code(f.node)}
+
+
+def _called_by(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
+    found: dict[Scope, list[cst.Call]] = {}
+    for call in index.calls:
+        function = flow.called(call) if _in_loop(index, loop, call) else None
+        if function is not None:
+            found.setdefault(function, []).append(call)
+    return found
 
 
 def _outlives(function: Scope, name: str) -> bool:
@@ -314,10 +417,12 @@ def _handed_back(
         own = replace(candidate, call=call)
         unclear = any(code(value) != code(candidate.node) for value in returned)
         return None if unclear or _kept_score(index, loop, own) is None else own
+    made = [b.value for b in index.bindings if b.statement.scope is function and b.target == code(candidate.node)]
+    same = {code(_bare(candidate.node)), *([code(made[0])] if len(made) == 1 and made[0] is not None else [])}
     for binding in index.bindings:
         if binding.value is call and returned and "." not in binding.target:
             values = [_element(value, binding.item) for value in returned]
-            if all(value is not None and code(value) == code(candidate.node) for value in values):
+            if all(value is not None and code(_bare(value)) in same for value in values):
                 return replace(candidate, node=_target_node(index, binding.statement, binding.target))
     return None
 
@@ -353,7 +458,7 @@ def _kept_score(index: Index, loop: EpochLoop, candidate: _Candidate) -> KeptSco
         node=last.node,
         index=index,
         expression=expression,
-        call=index.source.code(candidate.call),
+        call=_outdented(index, candidate.call),
         anchors={"call": call.node},
         condition=way.condition,
         ranks=way.ranks,
@@ -378,6 +483,13 @@ def _kept_score(index: Index, loop: EpochLoop, candidate: _Candidate) -> KeptSco
     return None if kept.returns and (way.guard is not None or kept.ends) else kept
 
 
+def _outdented(index: Index, node: cst.BaseExpression) -> str:
+    """Return an expression's code, its further lines without the indentation of the block that it stands in."""
+    first, *rest = index.source.code(node).splitlines(keepends=True)
+    width = index.source.position(index.statement(node).node)[1] - 1
+    return first + "".join(line[width:] if line[:width].isspace() else line for line in rest)
+
+
 def _called(decorator: cst.BaseExpression) -> cst.BaseExpression:
     return decorator.func if isinstance(decorator, cst.Call) else decorator
 
@@ -387,23 +499,91 @@ def _named(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> It
 
     A function among ``keepers`` has a best of its own, so another value that it returns may not be what counts.
     """
+    for binding, call in _validated(index, flow, loop):
+        name = (dotted(call.func) or "").rpartition(".")[2]
+        if flow.called(call) in keepers or (not direction_of(binding.target) and binding.item is not None):
+            continue
+        evidence = f"{index.place(call)}: its name"
+        items = _items_of(index, loop, binding.target)
+        for item in items or []:
+            direction = direction_of(index.source.code(item)) or direction_of(name)
+            yield _Candidate(item, direction, evidence)
+        if items is None:
+            direction = direction_of(binding.target) or direction_of(name)
+            yield _Candidate(_target_node(index, binding.statement, binding.target), direction, evidence)
+
+
+def _validated(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Binding, cst.Call]]:
+    """Yield the variables of the loop that hold what a validation function returns, with its call."""
     for binding in index.bindings:
         call = binding.value
         if not isinstance(call, cst.Call) or not _in_loop(index, loop, binding.statement.node):
             continue
         name = (dotted(call.func) or "").rpartition(".")[2]
         function = flow.called(call)
-        validates = _VALIDATES.search(name) or (function is not None and _looks_like_validation(index, function.node))
+        validates = VALIDATES.search(name) or (function is not None and _validates(index, function))
         moded = isinstance(call.func, cst.Attribute) and name == "eval" and not call.args
-        if not validates or moded or function in keepers or "." in binding.target or binding.target == "_":
+        plain = "." not in binding.target and binding.target != "_"
+        named = direction_of(binding.target) or not _NO_SCORE.search(binding.target)
+        if validates and not moded and plain and named:
+            yield binding, call
+
+
+def _inline(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
+    """What the loop itself makes of its validation, as far as its name tells that it is a score."""
+    modes = [
+        index.statement(call)
+        for call in index.calls
+        if _in_loop(index, loop, call) and index.source.code(call.func).endswith(".eval")
+    ]
+    for binding in index.bindings:
+        here, direction = binding.statement, direction_of(binding.target)
+        made = binding.item is None and isinstance(binding.value, (cst.BinaryOperation, cst.Call))
+        if not made or not direction or "." in binding.target or not _in_loop(index, loop, here.node):
             continue
-        if not direction_of(binding.target) and _NO_SCORE.search(binding.target):
-            continue
-        if direction_of(binding.target) or binding.item is None:
-            direction = direction_of(binding.target) or direction_of(name)
+        inner = here.path[here.path.index(loop.statement) + 1 :]
+        once = not any(isinstance(part.node, (cst.For, cst.While)) for part in inner)
+        if once and any(mode.order < here.order and mode.siblings is part.siblings for mode in modes for part in inner):
             yield _Candidate(
-                _target_node(index, binding.statement, binding.target), direction, f"{index.place(call)}: its name"
+                _target_node(index, here, binding.target), direction, f"{index.place(here.node)}: its name"
             )
+
+
+def _dropped(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> Iterator[_Candidate]:
+    """What functions that validate return to an epoch loop that does not take it."""
+    for function, (call, *others) in _validations(index, flow, loop).items():
+        if others or function in keepers or not _validates(index, function):
+            continue
+        for node, scope in index.returns:
+            code = index.source.code(node.value) if scope is function and node.value is not None else "-"
+            direction = "" if "-" in code else direction_of(code)  # `1 - acc` is as good as it is low
+            if direction and node.value is not None and isinstance(index.parents[call], cst.Expr):
+                candidate = _Candidate(node.value, direction, f"{index.place(node)}: {index.source.code(node)}")
+                handed = _handed_back(index, loop, function, call, candidate)
+                yield from [handed] if handed is not None else []
+
+
+def _validates(index: Index, function: Scope) -> bool:
+    return VALIDATES.search(function.name) is not None or _looks_like_validation(index, function.node)
+
+
+def _items_of(index: Index, loop: EpochLoop, name: str) -> list[cst.BaseExpression] | None:
+    """Return what the loop takes out of a collection of values, each item once; None for what is no collection."""
+    found: dict[str, cst.BaseExpression] = {}
+    several = False
+    for node, parent in index.parents.items():
+        if not isinstance(node, cst.Name) or node.value != name or not _in_loop(index, loop, node):
+            continue
+        if isinstance(parent, cst.Subscript) and parent.value is node:
+            set_here = isinstance(index.parents[parent], (cst.AssignTarget, cst.AugAssign))
+            if not set_here and all(isinstance(element.slice, cst.Index) for element in parent.slice):
+                found.setdefault(index.source.code(parent), parent)
+            several = True
+        unpacked = isinstance(parent, (cst.StarredDictElement, cst.StarredElement))
+        unpacked = unpacked or (isinstance(parent, cst.Arg) and bool(parent.star))
+        gone_through = isinstance(parent, cst.Attribute) and parent.attr.value in ("items", "keys", "values")
+        several = several or unpacked or gone_through
+    return list(found.values()) if found or several else None
 
 
 def _looks_like_validation(index: Index, function: cst.CSTNode) -> bool:
@@ -422,11 +602,30 @@ def _target_node(index: Index, statement: Statement, target: str) -> cst.BaseExp
 
 def _given(index: Index, metric: str, known: list[_Candidate]) -> list[_Candidate]:
     """The user's own expression, with the direction that the script shows for it."""
-    for candidate in known:
-        if index.source.code(candidate.node) == metric:
-            return [replace(candidate, best="")]
-    expression = cst.parse_expression(metric)
-    return [_Candidate(expression, direction_of(metric), "--metric")]
+    return [replace(c, best="") for c in known if index.source.code(c.node) == metric][:1]
+
+
+def _measured(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> Iterator[_Candidate]:
+    """The user's expression where the loop does not know its names, but a function does that it calls."""
+    name = _root(cst.parse_expression(metric))
+    if any(b.target.partition(".")[0] == name and _in_loop(index, loop, b.statement.node) for b in index.bindings):
+        return
+    for function, (call, *others) in _validations(index, flow, loop).items():
+        if name not in function.names or others:
+            continue
+        places = [
+            node
+            for node in index.parents
+            if isinstance(node, cst.BaseExpression)
+            and index.scope_of(node) is function
+            and not isinstance(index.parents[node], cst.AssignTarget)
+            and index.source.code(node) == metric
+        ]
+        if places:
+            last = max(places, key=index.source.position)
+            candidate = _Candidate(last, direction_of(metric), f"{index.place(last)}: --metric")
+            handed = _handed_back(index, loop, function, call, candidate)
+            yield from [handed] if handed is not None else []
 
 
 def _makers(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNode], bool]) -> list[Statement]:
@@ -443,9 +642,18 @@ def _makers(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNod
 def _reaching(index: Index, node: cst.CSTNode, makers: list[Statement]) -> tuple[list[Statement], bool]:
     """Leave those makers whose value can be the one at ``node``; tell as well whether one makes it anew after that."""
     here = index.statement(node)
-    early = [maker for maker in makers if maker.order <= here.order]
+    early = [maker for maker in makers if maker.order <= here.order or _exclusive(maker, here)]
     sure = [maker.order for maker in early if any(maker in part.siblings for part in here.path)]
     return [maker for maker in early if not sure or maker.order >= max(sure)], len(early) < len(makers)
+
+
+def _exclusive(one: Statement, other: Statement) -> bool:
+    """Whether two statements stand in different branches of an `if`."""
+    for mine, its in zip(one.path, other.path, strict=False):
+        if mine is not its:
+            parent = mine.parent
+            return parent is not None and isinstance(parent.node, cst.If) and mine.siblings is not its.siblings
+    return False
 
 
 def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> Score | None:

@@ -14,12 +14,12 @@ from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.loops import find_loops
+from retrofit.survey.loops import find_decays, find_loops
 from retrofit.survey.models import disorder, find_models, find_resumes, group_by_model
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.reach import reachable
-from retrofit.survey.scores import find_hints, find_scores
-from retrofit.survey.sites import Backward, CallSite, EpochLoop, Optimizer, Script, Site, Wrapper
+from retrofit.survey.scores import find_hints, find_measures, find_scores
+from retrofit.survey.sites import Backward, CallSite, EpochLoop, Optimizer, Script, Site, Step, Wrapper
 from retrofit.survey.wrappers import find_wrappers, mark_members, wrapper_kind
 
 
@@ -75,6 +75,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     script.loops = find_loops(index, flow, script.backwards)
     script.backwards = _of_training(script.backwards, script.loops, flow)
     script.schedulers, script.steps = find_schedulers(index, flow, script.loops)
+    script.steps += _steps_of_helpers(script, flow)
     script.scores = find_scores(index, flow, script.loops, script.schedulers, choices.metric, choices.mode)
     origins: set[Origin] = set()
     _relate_wrappers(script)
@@ -90,7 +91,9 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     for optimizer in script.optimizers:
         optimizer.bare = _takes_bare_model(optimizer, script.wrappers)
     script.disorder = disorder(script.models, script.optimizers, flow)
+    script.decays = find_decays(index)
     script.hints = find_hints(index, script.loops)
+    script.measures = find_measures(index, flow, script.loops)
     _name_models(script, flow, origins)
     namespaces = Namespaces(index, flow)
     if script.parsers:
@@ -113,6 +116,27 @@ def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:
         return flow
     index.keep(used)
     return Flow(index, choices.module_functions)
+
+
+def _steps_of_helpers(script: Script, flow: Flow) -> list[Step]:
+    """Return the steps of schedulers that a function makes and returns; those stay with the script."""
+    index = flow.index
+    kinds = {Origin(s.node): s.kind for s in script.schedulers if isinstance(s.node, cst.BaseExpression)}
+    known = {step.node for step in script.steps}
+    found = []
+    for call in index.calls:
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "step" or call in known:
+            continue
+        origins = flow.deep_origins(call.func.value, index.scope_of(call))
+        made = sorted({kinds[origin] for origin in origins if origin in kinds})
+        if made:
+            receiver = index.source.code(call.func.value)
+            step = Step(
+                node=call, index=index, receiver=receiver, argument="", per="batch", conditional=True, kinds=made
+            )
+            step.limited = "OneCycleLR" in made
+            found.append(step)
+    return found
 
 
 def _of_training(backwards: list[Backward], loops: list[EpochLoop], flow: Flow) -> list[Backward]:

@@ -23,6 +23,7 @@ SITE_KINDS = (
     "score",
     "kept-score",
     "budget",
+    "decay",
     "parser",
     "framework",
     "resume",
@@ -374,6 +375,18 @@ class Budget(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class Decay(Site):
+    """What is left of a training's planned length, raised to a power that may be broken; `node` is that part.
+
+    The anchor "left" is the same.
+    """
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"left": self.code}
+
+
+@dataclass(eq=False, kw_only=True)
 class EpochLoop(Site):
     """The loop over epochs, or over iterations where there is none; `node` is the loop's statement.
 
@@ -389,6 +402,8 @@ class EpochLoop(Site):
         by_iteration: whether a turn is one step of the optimizer, so that no loop over batches is inside.
         inner: the loops inside it, in its function, that lead to a backward pass.
         leftovers: (line, code) of the statements after the loop that no longer run when training leaves inside it.
+        batches: what it goes through once, where it is a training as long as its batches last; "" for any other.
+        flags: the names in its condition that stop it where the loop sets them.
         budgets: the statements that leave it after a number of turns.
         breaks: lines at which the loop is left early for other reasons.
     """
@@ -402,6 +417,8 @@ class EpochLoop(Site):
     by_iteration: bool = False
     inner: list[Statement] = field(default_factory=list)
     leftovers: list[tuple[int, str]] = field(default_factory=list)
+    batches: str = ""
+    flags: list[str] = field(default_factory=list)
     budgets: list[Budget] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
 
@@ -641,6 +658,7 @@ class Script(Site):
     Attributes:
         groups: the whole-model wrappers, grouped by the model that they wrap.
         hints: (name, place) of values that the script compares with its best outside the epoch loop.
+        measures: (expression, place) of what its validation knows and keeps to itself.
         disorder: why the model cannot be perforated where it is built, "" where it can.
         other_models: the wrapped models, where none of them is the one that the user named.
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
@@ -658,7 +676,9 @@ class Script(Site):
     parsers: list[Parser] = field(default_factory=list)
     frameworks: list[Framework] = field(default_factory=list)
     resumes: list[Resume] = field(default_factory=list)
+    decays: list[Decay] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
+    measures: list[tuple[str, str]] = field(default_factory=list)
     disorder: str = ""
     other_models: list[str] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)
@@ -722,6 +742,13 @@ class Script(Site):
     def optimizer(self) -> Optimizer | None:
         """The optimizer, where there is just one."""
         return self.optimizers[0] if len(self.optimizers) == 1 else None
+
+    @property
+    def late_optimizer(self) -> Optimizer | None:
+        """An optimizer that is made, or made over, in an epoch loop; None where all are there before."""
+        loops = {loop.statement for loop in self.loops}
+        made = ((one, self.index.statement(one.anchors["made"])) for one in self.optimizers)
+        return next((one for one, statement in made if not loops.isdisjoint(statement.path)), None)
 
     @property
     def loop(self) -> EpochLoop | None:

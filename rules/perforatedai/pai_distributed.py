@@ -26,7 +26,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 import safetensors
@@ -222,6 +222,24 @@ def without_wrapper(model: torch.nn.Module) -> torch.nn.Module:
     object.__setattr__(model, "no_sync", contextlib.nullcontext)
     object.__setattr__(model, "require_backward_grad_sync", True)
     return model
+
+
+def repeat(batches: Iterable[Any]) -> Iterator[Any]:
+    """Go through the batches again and again, for a script that would do so once: training ends by its scores.
+
+    Args:
+        batches: a data loader.
+
+    Raises:
+        SystemExit: status 1 where it has no batches, or cannot be gone through again.
+    """
+    while True:
+        empty = True
+        for batch in batches:
+            empty = False
+            yield batch
+        if empty:
+            _pai_fail("the data loader has no (more) batches")
 
 
 def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:
