@@ -268,15 +268,15 @@ main(parse())
 """
 
 
-def test_with_dataparallel_an_optimizer_from_a_helper_is_built_again_by_it(plan_project: Planner) -> None:
+def test_with_dataparallel_an_optimizer_from_a_helper_follows_the_model(plan_project: Planner) -> None:
     main = DATA_PARALLEL.replace("    SCHEDULER\n", "").replace("            STEP\n", "")
     text = changed(plan_project(main))["main.py"]
-    made = "def setup_optimizer(model):\n        optimizer = build_optimizer(args, model)\n"
+    made = "    optimizer = build_optimizer(args, model)\n    pai_distributed.set_optimizer_instance(optimizer)\n"
     assert made in text
-    assert "if restructured:\n            optimizer = setup_optimizer(model)\n" in text
+    assert "model, _, training_complete = pai_distributed.add_validation_score(acc, model)\n" in text
 
 
-def test_with_dataparallel_an_optimizer_built_in_branches_is_built_again_by_them(plan_project: Planner) -> None:
+def test_with_dataparallel_an_optimizer_built_in_branches_follows_the_model(plan_project: Planner) -> None:
     branches = """
     if args.adam:
         optimizer = torch.optim.Adam(model.parameters())
@@ -287,33 +287,68 @@ def test_with_dataparallel_an_optimizer_built_in_branches_is_built_again_by_them
     main = main.replace("\n    optimizer = build_optimizer(args, model)", branches)
     main = "import torch" + main[main.index("\n\ndef main") :]
     text = changed(plan_project(main))["main.py"]
-    assert "def setup_optimizer(model):\n        if args.adam:\n" in text
-    assert "optimizer = setup_optimizer(model)\n    best_acc" in text
+    assert "lr=0.1)\n    pai_distributed.set_optimizer_instance(optimizer)\n    best_acc" in text
 
 
-def test_with_dataparallel_a_kept_scheduler_goes_on_with_the_new_optimizer(plan_project: Planner) -> None:
-    main = DATA_PARALLEL.replace("SCHEDULER", "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)")
+@pytest.mark.parametrize("scheduler", ["torch.optim.lr_scheduler.StepLR(optimizer, 3)", "WarmUp(optimizer, after)"])
+def test_with_dataparallel_a_kept_scheduler_goes_on(plan_project: Planner, scheduler: str) -> None:
+    main = DATA_PARALLEL.replace("SCHEDULER", f"scheduler = {scheduler}")
     text = changed(plan_project(main.replace("STEP", "scheduler.step()")))["main.py"]
-    assert "            scheduler.optimizer = optimizer\n" in text
+    made = "    optimizer = build_optimizer(args, model)\n    pai_distributed.set_optimizer_instance(optimizer)\n"
+    assert f"{made}    scheduler = {scheduler}\n" in text
+    assert "            scheduler.step()\n" in text
 
 
-def test_with_dataparallel_a_scheduler_of_the_projects_own_is_asked_for(plan_project: Planner) -> None:
-    main = DATA_PARALLEL.replace("SCHEDULER", "scheduler = WarmUp(optimizer)").replace("STEP", "scheduler.step()")
-    (question,) = plan_project(main).questions
-    assert (question.code, "what WarmUp makes from it (line 13)" in question.message) == ("PAI007", True)
+def test_with_dataparallel_parameters_may_be_collected_before(plan_project: Planner) -> None:
+    main = DATA_PARALLEL.replace("    SCHEDULER\n", "").replace("            STEP\n", "")
+    collected = (
+        "parameters = []\n    for name, p in model.named_parameters():\n        parameters += [{'params': [p]}]\n"
+    )
+    main = main.replace(
+        "optimizer = build_optimizer(args, model)", f"{collected}    optimizer = torch.optim.Adam(parameters)"
+    )
+    main = "import torch" + main[main.index("\n\ndef main") :]
+    text = changed(plan_project(main))["main.py"]
+    assert "Adam(parameters)\n    pai_distributed.set_optimizer_instance(optimizer)\n" in text
 
 
-def test_with_dataparallel_a_scheduler_derived_from_one_of_torch_goes_on_too(plan_project: Planner) -> None:
-    main = DATA_PARALLEL.replace("SCHEDULER", "scheduler = WarmUp(optimizer)").replace("STEP", "scheduler.step()")
-    main = main.replace("import torch\n", "import torch\nfrom schedules import WarmUp\n", 1)
-    schedules = """
-    from torch.optim import lr_scheduler
+def test_with_dataparallel_an_optimizer_of_another_function_follows_the_model(plan_project: Planner) -> None:
+    main = """
+    import torch
+    from trainer import Trainer
 
-    class WarmUp(lr_scheduler._LRScheduler):
-        pass
+    def main(args):
+        model = torch.nn.DataParallel(Net())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+        Trainer(model, optimizer, scheduler).train()
+
+    main(parse())
     """
-    text = changed(plan_project(main, schedules=schedules))["main.py"]
-    assert "            scheduler.optimizer = optimizer\n" in text
+    trainer = """
+    class Trainer:
+        def __init__(self, model, optimizer, scheduler):
+            self.model = model
+            self.optimizer = optimizer
+            self.scheduler = scheduler
+
+        def train(self):
+            best_acc = 0
+            for epoch in range(10):
+                for x, y in loader:
+                    self.optimizer.zero_grad()
+                    self.model(x).backward()
+                    self.optimizer.step()
+                self.scheduler.step()
+                acc = validate(self.model)
+                best_acc = max(best_acc, acc)
+    """
+    texts = changed(plan_project(main, trainer=trainer))
+    made = "lr=0.1)\n    pai_distributed.set_optimizer_instance(optimizer)\n    scheduler = "
+    assert made in texts["main.py"]
+    assert "            self.scheduler.step()\n" in texts["trainer.py"]
+    handed_over = "self.model, _, training_complete = pai_distributed.add_validation_score(acc, self.model)\n"
+    assert handed_over in texts["trainer.py"]
 
 
 def test_a_line_of_another_file_is_named_with_it(plan_project: Planner) -> None:
@@ -335,14 +370,6 @@ def test_a_score_that_has_a_second_name_is_made_where_it_gets_it(plan_project: P
     main = MAIN.replace("acc = validate(model)\n        best_acc = max(best_acc, acc)", "validate(model)")
     texts = changed(plan_project(main, engine=engine))
     assert texts["engine.py"].rstrip().endswith("return new")
-
-
-def test_with_dataparallel_an_optimizer_that_knew_the_bare_model_gets_it_again(plan_project: Planner) -> None:
-    main = DATA_PARALLEL.replace("    SCHEDULER\n", "").replace("            STEP\n", "")
-    main = main.replace("torch.nn.DataParallel(Net())", "Net()")
-    main = main.replace("    best_acc = 0\n", "    model = torch.nn.DataParallel(model)\n    best_acc = 0\n")
-    text = changed(plan_project(main))["main.py"]
-    assert "optimizer = setup_optimizer(getattr(model, 'module', model))\n" in text
 
 
 def test_a_backward_of_something_else_is_left_alone(plan_project: Planner) -> None:

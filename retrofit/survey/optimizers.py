@@ -85,6 +85,7 @@ def find_optimizers(
     loops: list[EpochLoop],
     scores: list[Score],
     handover: frozenset[str] = frozenset(),
+    in_process: bool = False,
 ) -> list[Optimizer]:
     """Return the optimizers that train the wrapped model, one for each variable that holds one.
 
@@ -94,6 +95,8 @@ def find_optimizers(
         loops: the epoch loops.
         scores: the validation scores; a scheduler is handed over only where each epoch has one.
         handover: qualified names of functions by which a script gives its optimizer to the recipe's library.
+        in_process: whether the model is restructured without a restart, so that what is handed over must be built
+            again beside the epoch loop.
     """
     by_target: dict[str, list[cst.Call]] = {}
     for call in _constructions(index, flow, model, handover):
@@ -120,73 +123,33 @@ def find_optimizers(
         params = first_argument(call, "params")
         given = [] if params is None else flow.origins(params, optimizer.scope)
         optimizer.factory_made = not {o.node for o in given if o.item is not None}.isdisjoint(o.node for o in model)
-        optimizer.takes_model = all(_trains(index, flow, call, model) for call in calls)
         optimizer.keeps = _reason_to_keep(index, flow, optimizer, calls, schedulers, scores)
+        if in_process and not optimizer.keeps:
+            optimizer.keeps = _reason_not_to_build_again(index, optimizer, loops)
         mine = _schedulers_of(flow, calls, schedulers)
-        optimizer.alone = len(calls) == 1 and not mine and _is_plain_assignment(index, call)
-        optimizer.in_loop_scope = bool(loops) and _encloses(optimizer.scope, loops[0].scope)
         if optimizer.plain and mine:
             optimizer.scheduler = mine[0]
             mine[0].optimizer = optimizer
             for step in mine[0].steps:
                 step.removed = True
-        elif not optimizer.plain:
-            _make_again(index, flow, optimizer, calls, mine, model, loops)
         anchor = meeting([index.statement(call) for call in calls]) or index.statement(call)
         optimizer.anchors["made"] = anchor.node
         found.append(optimizer)
     return found
 
 
+def _reason_not_to_build_again(index: Index, optimizer: Optimizer, loops: list[EpochLoop]) -> str:
+    if loops and not _encloses(optimizer.scope, loops[0].scope):
+        return "it is built in another function than the one with the epoch loop"
+    if not optimizer.parameter_model:
+        return "its parameters are not those of the whole model"
+    return ""
+
+
 def _outermost(flow: Flow, calls: list[cst.Call]) -> list[cst.Call]:
     """Leave out the constructions in a helper that another one of the calls calls."""
     inside = {o.node for call in calls for o in flow.closure(set(flow.inside(Origin(call))))}
     return [call for call in calls if call not in inside] or calls
-
-
-def _make_again(
-    index: Index,
-    flow: Flow,
-    optimizer: Optimizer,
-    calls: list[cst.Call],
-    schedulers: list[Scheduler],
-    model: set[Origin],
-    loops: list[EpochLoop],
-) -> None:
-    """Note how an optimizer that the script builds can be built again: by one statement, beside the epoch loop.
-
-    The schedulers made from it stay, so each must have a name there.
-    """
-    made = meeting([index.statement(call) for call in calls])
-    if made is None or not loops or made.scope is not loops[0].scope or made.crowded:
-        return
-    bound = {b.target for b in index.bindings if made in b.statement.path}
-    whole = _is_plain_assignment(index, calls[0]) if len(calls) == 1 else isinstance(made.node, cst.If)
-    others = list(_others(index, flow, calls, schedulers))
-    places = [(s.target, s.scope) for s in schedulers] + [(_target(index, c), index.scope_of(c)) for c in others]
-    named = all(target and scope is made.scope for target, scope in places)
-    if not whole or bound != {optimizer.target} or not named or not optimizer.takes_model:
-        return
-    unknown = next((call for call in others if not _is_scheduler(index, flow, call)), None)
-    if unknown is not None:
-        name = index.source.code(unknown.func)
-        optimizer.once = f"what {name} makes from it ({index.place(unknown)}) cannot be given a new one"
-        return
-    code = index.source.code(made.node)
-    names = [name for name in flow.names_of(model, made.scope) if re.search(rf"\b{re.escape(name)}\b", code)]
-    optimizer.again = next((name for name in names if name.isidentifier()), "")
-    optimizer.kept_schedulers = list(dict.fromkeys(target for target, _ in places))
-
-
-def _is_scheduler(index: Index, flow: Flow, call: cst.Call) -> bool:
-    """Whether a call makes an object of a local class that derives from a scheduler of torch."""
-    made = flow.defined(call.func, index.scope_of(call))
-    if made is None or made.kind != "class":
-        return False
-    last = flow.lineage(made)[-1].node
-    return isinstance(last, cst.ClassDef) and any(
-        index.qualified(base.value).startswith(_SCHEDULER_MODULE) for base in last.bases
-    )
 
 
 def _encloses(outer: Scope, inner: Scope | None) -> bool:

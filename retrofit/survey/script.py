@@ -19,7 +19,7 @@ from retrofit.survey.models import disorder, find_models, find_resumes, group_by
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores import find_hints, find_scores
-from retrofit.survey.sites import Backward, CallSite, EpochLoop, Optimizer, Script, Site, Wrapper
+from retrofit.survey.sites import Backward, CallSite, EpochLoop, Script, Site, Wrapper
 from retrofit.survey.wrappers import find_wrappers, mark_members, wrapper_kind
 
 
@@ -84,11 +84,9 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         mark_members(groups[0][1], flow, _before_leaving(script))
     origins = flow.closure(origins)
     script.optimizers = find_optimizers(
-        index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover
+        index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover, script.kind == "dp"
     )
     script.resumes = find_resumes(origins, script.models, script.loops, flow)
-    for optimizer in script.optimizers:
-        optimizer.bare = _takes_bare_model(optimizer, script.wrappers)
     script.disorder = disorder(script.models, script.optimizers, flow)
     script.hints = find_hints(index, script.loops)
     _name_models(script, flow, origins)
@@ -136,16 +134,6 @@ def _trained(
                 found.append((origins, wrappers))
                 break
     return found or groups
-
-
-def _takes_bare_model(optimizer: Optimizer, wrappers: list[Wrapper]) -> bool:
-    """Whether an optimizer is built from more of the model than its parameters, and before it is wrapped."""
-    name = optimizer.again or optimizer.parameter_model
-    code = optimizer.index.source.code(optimizer.anchors["made"])
-    early = all(optimizer.statement.order < wrapper.statement.order for wrapper in wrappers)
-    return (
-        early and re.search(rf"\b{re.escape(name)}\b(?!\.(named_)?parameters\()", code) is not None if name else False
-    )
 
 
 def _relate_wrappers(script: Script) -> None:

@@ -46,6 +46,7 @@ _pai_steps = 0
 _pai_found_dimensions: dict[str, list[int]] = {}
 _pai_exit_status: int | None = None
 _pai_model: torch.nn.Module | None = None
+_pai_optimizer: torch.optim.Optimizer | None = None
 
 
 def take_options() -> None:
@@ -193,6 +194,20 @@ def load_latest_switch(
     return model
 
 
+def set_optimizer_instance(optimizer: torch.optim.Optimizer) -> None:
+    """Tell the library of an optimizer that the script builds itself, for training in one process (DataParallel).
+
+    As `GPA.pai_tracker.set_optimizer_instance`; besides, `add_validation_score` gives it the parameters of the
+    restructured model. It stays the same object, so schedulers and whatever else holds it go on with it.
+
+    Args:
+        optimizer: the optimizer, with parameters of the perforated model in its groups.
+    """
+    global _pai_optimizer
+    _pai_optimizer = optimizer
+    GPA.pai_tracker.set_optimizer_instance(optimizer)
+
+
 def keep_tracker_state_local(model: torch.nn.Module) -> None:
     """Keep the buffer `tracker_string` out of DistributedDataParallel's broadcast, before the wrapper.
 
@@ -322,8 +337,8 @@ def add_validation_score(score: Any, model: torch.nn.Module) -> tuple[torch.nn.M
         model: the model, wrapped or not.
 
     Returns:
-        The model, wrapped again where it was wrapped; whether it was restructured, so that its optimizer
-        must be set up again from fresh arguments; and whether training is complete.
+        The model, wrapped again where it was wrapped; whether it was restructured, so that an optimizer that
+        the library sets up must be set up again from fresh arguments; and whether training is complete.
 
     Raises:
         SystemExit: status 3 after five scores in a row are not finite; 0 for a restart.
@@ -335,12 +350,15 @@ def add_validation_score(score: Any, model: torch.nn.Module) -> tuple[torch.nn.M
     if number is None:
         return model, False, False
     device = _pai_device(net)
+    names = {id(parameter): name for name, parameter in net.named_parameters()}
     restructured, complete = _pai_hand_over(number, net)
     if complete:
         _pai_complete(net, load_best=True)
         return model, False, True
     if restructured:
         _pai_settle(net, device)
+        if _pai_optimizer is not None:
+            _pai_renew(_pai_optimizer, net, names)
         return _pai_wrap_again(net, model), True, False
     return model, False, False
 
@@ -411,6 +429,36 @@ def _pai_wrap_again(net: torch.nn.Module, wrapped: torch.nn.Module) -> torch.nn.
     if not wrapped.device_ids:  # no GPU: it passes everything through
         return torch.nn.DataParallel(net)
     return torch.nn.DataParallel(net, wrapped.device_ids, wrapped.output_device, wrapped.dim)
+
+
+def _pai_renew(optimizer: torch.optim.Optimizer, net: torch.nn.Module, names: dict[int, str]) -> None:
+    """Give the script's own optimizer the restructured model's parameters, and no state, as if built anew.
+
+    A parameter goes to the group in which its name was, one of dendrites to the group of that parameter of the
+    script's own layer whose copy it is, or else of the layer's first. What was in no group stays out.
+
+    Args:
+        names: the parameters' names before the restructuring, by their identities.
+    """
+    groups = {names[id(p)]: group for group in optimizer.param_groups for p in group["params"] if id(p) in names}
+    for path, layer in net.named_modules():
+        if type(layer).__name__ == "PAINeuronModule":
+            path = path and f"{path}."
+            own = [name for name, _ in layer.main_module.named_parameters()]
+            for name, _ in layer.named_parameters():
+                twin = max((other for other in own if f".{name}".endswith(f".{other}")), key=len, default=own[0])
+                group = groups.get(f"{path}main_module.{twin}")
+                if group is not None:
+                    groups.setdefault(path + name, group)
+    for group in optimizer.param_groups:  # what is not the model's, such as a loss's weights, stays
+        group["params"][:] = [parameter for parameter in group["params"] if id(parameter) not in names]
+    for name, parameter in net.named_parameters():
+        if name in groups and parameter.requires_grad:
+            groups[name]["params"].append(parameter)
+    optimizer.state.clear()
+    if isinstance(optimizer, torch.optim.Adagrad):  # makes its state in advance
+        optimizer.state.update(torch.optim.Adagrad(optimizer.param_groups, **optimizer.defaults).state)
+    GPA.pai_tracker.set_optimizer_instance(optimizer)
 
 
 def _pai_device(model: torch.nn.Module) -> torch.device:
