@@ -66,6 +66,20 @@ def changed(plan: Plan) -> dict[str, str]:
     return {file.path.name: file.after.decode() for file in plan.files if file.before is not None}
 
 
+def test_what_a_module_does_as_a_program_of_its_own_is_no_part_of_the_training(plan_project: Planner) -> None:
+    own = """
+if __name__ == "__main__":
+    weights = torch.rand(3, requires_grad=True)
+    optimizer = torch.optim.Adam([weights])
+    for step in range(9):
+        optimizer.zero_grad()
+        weights.sum().backward()
+        optimizer.step()
+"""
+    texts = changed(plan_project(MAIN, engine=ENGINE + own))
+    assert texts["engine.py"].endswith(own)
+
+
 def test_the_loop_may_be_a_method_of_an_object_from_another_file(plan_project: Planner) -> None:
     main = """
     import torch

@@ -178,6 +178,20 @@ def test_members_that_only_the_wrapper_has(use: str, members: bool) -> None:
     assert survey_of(script(use)).wrappers[0].members is members
 
 
+@pytest.mark.parametrize("place", ["save(model.module)\n", ""])
+def test_module_used_in_the_loop_before_training_counts_as_member(place: str) -> None:
+    before = "def train():\n    for x in loader:\n        criterion(model(x)).backward()\n        optimizer.step()\n"
+    text = (
+        f"{DDP}{before}model = Net()\nmodel = DDP(model)\nfor epoch in range(9):\n    {place or 'pass'}\n    train()\n"
+    )
+    assert survey_of(f"{text}    save(model.module)\n").wrappers[0].members is bool(place)
+
+
+def test_module_used_before_the_loop_over_batches_counts_as_member() -> None:
+    text = script().replace("    for x, y in", "    model.module.set_epoch(epoch)\n    for x, y in")
+    assert survey_of(text).wrappers[0].members
+
+
 def test_module_used_before_the_loop_counts_as_member() -> None:
     assert survey_of(script(before="print(model.module)")).wrappers[0].members
 
@@ -361,6 +375,12 @@ def test_model_that_is_built_elsewhere_is_not_found(text: str) -> None:
         ),
         pytest.param("for p in model.parameters():\n    p.requires_grad = False", 3, id="frozen"),
         pytest.param("model.apply(init_weights)", 3, id="initialised"),
+        pytest.param("load_pretrained(args.weights, model)", 3, id="weights loaded by a function"),
+        pytest.param(
+            "if args.weights:\n    tools.load_weights(model)", 3, id="weights loaded by one under a condition"
+        ),
+        pytest.param("if args.resume:\n    load_checkpoint(model)", 2, id="resumed by a function"),
+        pytest.param("load_data(model.name)", 2, id="a function that loads something else"),
         pytest.param("print(model)", 2, id="only shown"),
         pytest.param("model_fc = nn.Linear(8, 2)", 2, id="another name"),
         pytest.param("if model.fc == 3:\n    pass", 2, id="only compared"),

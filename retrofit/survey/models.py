@@ -58,7 +58,7 @@ def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> li
             return [
                 Model(node=w.statement.node, index=index, target=w.module, side="before") for w in wrappers if w.first
             ]
-        finished = _finished(index, statement, target, wrappers)
+        finished = _finished(flow, statement, target, wrappers)
         model = Model(node=finished.node, index=index, target=target)
         value = _plain_value(statement)
         if value is not None and finished is statement:
@@ -157,16 +157,18 @@ def _built_in_wrapper(wrapper: Wrapper, flow: Flow) -> Model:
     )
 
 
-def _finished(index: Index, built: Statement, target: str, wrappers: list[Wrapper]) -> Statement:
+def _finished(flow: Flow, built: Statement, target: str, wrappers: list[Wrapper]) -> Statement:
     """Return the last statement of the building: a head that is replaced, pretrained weights, layers that are frozen.
 
     Those know the layers by the names that they have before dendrites. A checkpoint to resume from is none of them: it
     was written by a training with dendrites.
     """
+    index = flow.index
     used = {wrapper.statement for wrapper in wrappers}
     used.update(_optimizer_statements(index))
     used.update(index.statement(c) for c in index.calls if wrapper_kind(index, c))
     used.update(b.statement for b in index.bindings if dotted(b.value) == target)
+    loading = _loading_calls(flow, target, built)
     finished = built
     name = re.escape(target)
     methods = "|".join(torch_api.MODULE_METHODS)  # those change nothing that dendrites depend on
@@ -179,9 +181,26 @@ def _finished(index: Index, built: Statement, target: str, wrappers: list[Wrappe
     for statement in built.following:
         if any(statement in user.path for user in used):
             break
-        if changes.search(index.source.code(statement.node)) and not is_resume(index, statement):
+        loads = [loaded for place, loaded in loading if statement in place.path]
+        changed = changes.search(index.source.code(statement.node)) or loads
+        if changed and not is_resume(index, statement, "\n".join(loads)):
             finished = statement
     return finished
+
+
+def _loading_calls(flow: Flow, target: str, built: Statement) -> list[tuple[Statement, str]]:
+    """Return the calls beside the building that load weights into the model, with the code that they run."""
+    index = flow.index
+    found = []
+    for call in index.calls:
+        name = (dotted(call.func) or "").rpartition(".")[2]
+        if not re.match(r"_*(load|init)_", name) or not any(dotted(arg.value) == target for arg in call.args):
+            continue
+        if index.scope_of(call) is built.scope:
+            function = flow.called(call)
+            code = "" if function is None else index.source.code(function.node)
+            found.append((index.statement(call), code + "load_state_dict"))
+    return found
 
 
 def is_resume(index: Index, statement: Statement, called: str = "") -> bool:

@@ -34,18 +34,10 @@ def reachable(index: Index, flow: Flow) -> set[Scope]:
         waiting += [s for s in inner[scope] if scope.kind != "module" or _registered(s)]
         for node in mentions[scope]:
             defined = flow.defined(node, scope)
-            if defined is not None and not _is_main_guard(index, node, scope):
+            if defined is not None:
                 waiting.append(defined)
                 waiting += flow.lineage(defined) if defined.kind == "class" else []
     return found
-
-
-def _is_main_guard(index: Index, node: cst.CSTNode, scope: Scope) -> bool:
-    """Whether a node stands under `if __name__ == "__main__"` of a module that is only imported."""
-    if scope.kind != "module" or index.file_of(scope) is index.entry:
-        return False
-    tests = [part.node.test for part in index.statement(node).path if isinstance(part.node, cst.If)]
-    return any("__name__" in index.source.code(test) for test in tests)
 
 
 def _registered(scope: Scope) -> bool:

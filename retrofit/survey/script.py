@@ -81,7 +81,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     if groups:
         origins = groups[0][0]
         script.models = find_models(origins, groups[0][1], flow)
-        mark_members(groups[0][1], flow, _before_leaving(script))
+        mark_members(groups[0][1], flow, _before_leaving(script, flow))
     origins = flow.closure(origins)
     script.optimizers = find_optimizers(
         index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover, script.kind == "dp"
@@ -153,13 +153,24 @@ def _spawns(index: Index, call: cst.Call) -> bool:
     )
 
 
-def _before_leaving(script: Script) -> list[Statement]:
-    """Statements that run before the first backward pass is over: before the epoch loop, and in training itself."""
+def _before_leaving(script: Script, flow: Flow) -> list[Statement]:
+    """Statements that run before the first backward pass is over: before the epoch loop, in it and in training."""
     found: list[Statement] = []
+    loops = {loop.statement for loop in script.loops}
+    leading = [(backward.statement, backward.scope) for backward in script.backwards]
+    seen: set[Scope] = set()
+    while leading:
+        statement, scope = leading.pop()
+        for part in statement.path:
+            if part.scope is scope:
+                found += part.preceding
+        if scope not in seen:
+            seen.add(scope)
+            callers = [flow.index.statement(call) for call in flow.callers(scope)]
+            leading += [(caller, caller.scope) for caller in callers]
     for loop in script.loops:
         for part in loop.statement.path:
             found += part.preceding
-    loops = {loop.statement for loop in script.loops}
     for backward in script.backwards:
         inside = [part for part in backward.statement.path if isinstance(part.node, cst.FunctionDef) or part in loops]
         here = inside[-1] if inside else backward.statement
