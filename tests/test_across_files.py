@@ -254,6 +254,16 @@ def test_what_gets_the_model_with_its_optimizer_does_not_build_it(plan_project: 
     assert texts["main.py"].index("perforate_model(") < texts["main.py"].index("create_optimizer(")
 
 
+def test_a_model_that_is_given_with_its_optimizer_and_taken_back_is_no_factorys(plan_project: Planner) -> None:
+    main = MAIN.replace("torch.optim.SGD(model.parameters(), lr=0.1)", "create_optimizer(model, args)")
+    main = main.replace(
+        "    model = DDP",
+        "    if use_amp:\n        model, optimizer = amp.initialize(model, optimizer)\n    model = DDP",
+    )
+    texts = changed(plan_project(main, engine=ENGINE))
+    assert texts["main.py"].index("perforate_model(") < texts["main.py"].index("create_optimizer(")
+
+
 DATA_PARALLEL = """
 import torch
 

@@ -122,7 +122,9 @@ def find_optimizers(
         )
         params = first_argument(call, "params")
         given = [] if params is None else flow.origins(params, optimizer.scope)
-        optimizer.factory_made = not {o.node for o in given if o.item is not None}.isdisjoint(o.node for o in model)
+        optimizer.factory_made = not {o.node for o in given if o.item is not None and o not in model}.isdisjoint(
+            o.node for o in model
+        )
         optimizer.keeps = _reason_to_keep(index, flow, optimizer, calls, schedulers, scores)
         if in_process and not optimizer.keeps:
             optimizer.keeps = _reason_not_to_build_again(index, optimizer, loops)
