@@ -375,6 +375,70 @@ def test_with_dataparallel_an_optimizer_of_another_function_follows_the_model(pl
     assert handed_over in texts["trainer.py"]
 
 
+@pytest.mark.parametrize("holder", ["args.optimizer = optimizer", "tool = Tool(model, optimizer)"])
+def test_with_dataparallel_an_optimizer_that_something_else_holds_stays_the_same(
+    plan_project: Planner, holder: str
+) -> None:
+    main = DATA_PARALLEL.replace("SCHEDULER", holder).replace("            STEP\n", "")
+    main = main.replace("build_optimizer(args, model)", "torch.optim.SGD(model.parameters(), lr=0.1)")
+    text = changed(plan_project("import torch" + main[main.index("\n\ndef main") :]))["main.py"]
+    assert "lr=0.1)\n    pai_distributed.set_optimizer_instance(optimizer)\n" in text
+
+
+OBJECT = """
+import torch
+from trainer import Trainer
+
+def main(args):
+    trainer = Trainer(args)
+    for epoch in range(args.epochs):
+        trainer.train(epoch)
+        trainer.validate(epoch)
+
+main(parse())
+"""
+TRAINER = """
+import torch
+
+class Trainer:
+    def __init__(self, args):
+        model = Net()
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.model = WRAPPER(model)
+        self.best = 0
+
+    def train(self, epoch):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            criterion(self.model(x), y).backward()
+            self.optimizer.step()
+
+    def validate(self, epoch):
+        acc = self.model.score()
+        if acc > self.best:
+            self.best = acc
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "handed_over"),
+    [
+        ("torch.nn.parallel.DistributedDataParallel", "        pai_distributed.report_validation_score(pai_score)\n"),
+        (
+            "torch.nn.DataParallel",
+            "        _, _, training_complete = pai_distributed.add_validation_score(pai_score)\n"
+            "        if training_complete:\n            break\n",
+        ),
+    ],
+)
+def test_a_score_is_handed_over_where_the_model_has_no_name(
+    plan_project: Planner, wrapper: str, handed_over: str
+) -> None:
+    texts = changed(plan_project(OBJECT, trainer=TRAINER.replace("WRAPPER", wrapper)))
+    assert handed_over in texts["main.py"]
+    assert texts["trainer.py"].endswith("            self.best = acc\n        return acc\n")
+
+
 def test_a_line_of_another_file_is_named_with_it(plan_project: Planner) -> None:
     rate = "\n\ndef set_rate(optimizer, lr):\n    for group in optimizer.param_groups:\n        group['lr'] = lr\n"
     main = MAIN.replace(

@@ -379,16 +379,14 @@ class Index:
                 self.loops.append(statement)
             if isinstance(node, cst.For):
                 self._bind(node.target, None, statement)
-            if not self._is_other_program(node, statement):
+            if not self._never_runs(node, statement):
                 self._walk_children(node, statement)
 
-    def _is_other_program(self, node: cst.CSTNode, statement: Statement) -> bool:
-        """Whether a statement runs only where its module, which is imported here, is the main program."""
-        imported = statement.scope.parent is None and self.file_of(statement.scope).name != ""
-        if not imported or not isinstance(node, cst.If) or node.orelse is not None:
+    def _never_runs(self, node: cst.CSTNode, statement: Statement) -> bool:
+        """Whether a statement is the `if __name__ == "__main__"` of a module that is only imported."""
+        if not isinstance(node, cst.If) or node.orelse is not None or statement.scope.parent is not None:
             return False
-        test = node.test
-        return isinstance(test, cst.Comparison) and dotted(test.left) == "__name__"
+        return self.file_of(statement.scope).name != "" and "__name__" in self.source.code(node.test)
 
     def _define(self, node: cst.FunctionDef | cst.ClassDef, statement: Statement) -> None:
         outer = statement.scope

@@ -127,7 +127,7 @@ def find_optimizers(
         )
         optimizer.keeps = _reason_to_keep(index, flow, optimizer, calls, schedulers, scores)
         if in_process and not optimizer.keeps:
-            optimizer.keeps = _reason_not_to_build_again(index, optimizer, loops)
+            optimizer.keeps = _reason_not_to_build_again(index, flow, optimizer, loops)
         mine = _schedulers_of(flow, calls, schedulers)
         if optimizer.plain and mine:
             optimizer.scheduler = mine[0]
@@ -140,11 +140,33 @@ def find_optimizers(
     return found
 
 
-def _reason_not_to_build_again(index: Index, optimizer: Optimizer, loops: list[EpochLoop]) -> str:
+def _reason_not_to_build_again(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoop]) -> str:
     if loops and not _encloses(optimizer.scope, loops[0].scope):
         return "it is built in another function than the one with the epoch loop"
     if not optimizer.parameter_model:
         return "its parameters are not those of the whole model"
+    holder = _holder(index, flow, optimizer, loops)
+    return f"{holder} holds it as well" if holder else ""
+
+
+def _holder(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoop]) -> str:
+    """Return what else keeps the optimizer beside its variable: an attribute, or an object that is made with it."""
+    variable = flow.variable(optimizer.target, optimizer.scope)
+
+    def means_it(value: cst.BaseExpression | None, scope: Scope) -> bool:
+        name = dotted(value)
+        return name is not None and flow.variable(name, scope) == variable
+
+    for binding in index.bindings:
+        if "." in binding.target and means_it(binding.value, binding.statement.scope):
+            return binding.target
+    for call in index.calls:
+        name = (dotted(call.func) or "").rpartition(".")[2]
+        place = index.statement(call)
+        lasting = name[:1].isupper() and not any(loop.statement in place.path for loop in loops)
+        scheduler = name in torch_api.SCHEDULERS or index.qualified(call.func).startswith(_SCHEDULER_MODULE)
+        if lasting and not scheduler and any(means_it(arg.value, place.scope) for arg in call.args):
+            return name
     return ""
 
 

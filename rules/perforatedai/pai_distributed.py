@@ -287,7 +287,7 @@ def finish_initialization() -> None:
     _pai_leave(0)
 
 
-def report_validation_score(score: Any, model: torch.nn.Module, *, leave: bool = True) -> bool:
+def report_validation_score(score: Any, model: torch.nn.Module | None = None, *, leave: bool = True) -> bool:
     """Hand the epoch's score to the library (DistributedDataParallel): on every rank, last in the epoch.
 
     Rank 0 goes first: all at once, others miss the best_model.pt it writes (FileNotFoundError, measured).
@@ -295,7 +295,7 @@ def report_validation_score(score: Any, model: torch.nn.Module, *, leave: bool =
 
     Args:
         score: a number, or a tensor or array of one; None on a rank without. The ranks' mean counts.
-        model: the model, wrapped or not.
+        model: the model, wrapped or not; None, where it is not in scope, for that of `load_latest_switch`.
         leave: leave when training is complete; with False the code after the epoch loop can run.
 
     Returns:
@@ -304,6 +304,8 @@ def report_validation_score(score: Any, model: torch.nn.Module, *, leave: bool =
     Raises:
         SystemExit: status 0 for the next round and at the end; 3 after five scores in a row are not finite.
     """
+    model = _pai_model if model is None else model
+    assert model is not None
     net = _pai_unwrap(model)
     number = _pai_common_score(score, net)
     if number is None:
@@ -326,7 +328,7 @@ def report_validation_score(score: Any, model: torch.nn.Module, *, leave: bool =
     return False
 
 
-def add_validation_score(score: Any, model: torch.nn.Module) -> tuple[torch.nn.Module, bool, bool]:
+def add_validation_score(score: Any, model: torch.nn.Module | None = None) -> tuple[torch.nn.Module, bool, bool]:
     """Hand the epoch's validation score to the library, as `GPA.pai_tracker.add_validation_score` takes it.
 
     In one process (DataParallel) the model is restructured here. In a process group the process leaves for a
@@ -334,7 +336,8 @@ def add_validation_score(score: Any, model: torch.nn.Module) -> tuple[torch.nn.M
 
     Args:
         score: a number, or a tensor or array of one; None to hand nothing over.
-        model: the model, wrapped or not.
+        model: the model, wrapped or not; None, where it is not in scope, for that of `load_latest_switch`, which
+            is restructured in place, inside its wrapper.
 
     Returns:
         The model, wrapped again where it was wrapped; whether it was restructured, so that an optimizer that
@@ -343,6 +346,8 @@ def add_validation_score(score: Any, model: torch.nn.Module) -> tuple[torch.nn.M
     Raises:
         SystemExit: status 3 after five scores in a row are not finite; 0 for a restart.
     """
+    model = _pai_model if model is None else model
+    assert model is not None
     if _pai_grouped():
         return model, False, report_validation_score(score, model, leave=False)
     net = _pai_unwrap(model)
