@@ -314,6 +314,29 @@ def test_with_dataparallel_an_optimizer_built_in_branches_follows_the_model(plan
     assert "lr=0.1)\n    pai_distributed.set_optimizer_instance(optimizer)\n    best_acc" in text
 
 
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "torch.optim.Adam(model.parameters()) if args.adam else torch.optim.SGD(model.parameters())",
+        "{'adam': torch.optim.Adam(model.parameters()), 'sgd': torch.optim.SGD(model.parameters())}[args.optimizer]",
+    ],
+)
+@pytest.mark.parametrize("wrapper", ["DataParallel", "parallel.DistributedDataParallel"])
+def test_an_optimizer_may_be_chosen_in_an_expression(plan_project: Planner, choice: str, wrapper: str) -> None:
+    main = DATA_PARALLEL.replace("    SCHEDULER\n", "").replace("            STEP\n", "")
+    main = main.replace("build_optimizer(args, model)", choice).replace("DataParallel", wrapper)
+    text = changed(plan_project("import torch" + main[main.index("\n\ndef main") :]))["main.py"]
+    helper = "pai_distributed" if wrapper == "DataParallel" else "GPA.pai_tracker"
+    assert f"{choice}\n    {helper}.set_optimizer_instance(optimizer)\n" in text
+
+
+def test_a_dict_that_holds_an_optimizer_is_none(plan_project: Planner) -> None:
+    made = "torch.optim.SGD(model.parameters()"
+    main = MAIN.replace(f"optimizer = {made}, lr=0.1)", f"state = {{'o': {made})}}")
+    (question,) = plan_project(main.replace("loader, optimizer)", "loader, state['o'])"), engine=ENGINE).questions
+    assert question.code == "PAI103"
+
+
 @pytest.mark.parametrize("scheduler", ["torch.optim.lr_scheduler.StepLR(optimizer, 3)", "WarmUp(optimizer, after)"])
 def test_with_dataparallel_a_kept_scheduler_goes_on(plan_project: Planner, scheduler: str) -> None:
     main = DATA_PARALLEL.replace("SCHEDULER", f"scheduler = {scheduler}")

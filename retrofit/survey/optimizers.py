@@ -416,7 +416,13 @@ def _plain_parameters(index: Index, call: cst.Call) -> bool:
 
 
 def _target(index: Index, call: cst.Call) -> str:
-    return next((binding.target for binding in index.bindings if binding.value is call), "")
+    """Return the variable that gets a call's value, perhaps by choice: `a() if x else b()`, `{1: a(), 2: b()}[x]`."""
+    value: cst.CSTNode = call
+    holder = index.parents.get(value)
+    while isinstance(holder, (cst.IfExp, cst.DictElement, cst.Dict, cst.Subscript)):
+        value, holder = holder, index.parents.get(holder)
+    whole = isinstance(value, cst.Dict)  # a dict of several things, not one of them
+    return next((binding.target for binding in index.bindings if binding.value is value and not whole), "")
 
 
 def bind(index: Index, call: cst.Call, parameters: tuple[str, ...], skip: int = 0) -> list[tuple[str, str]] | None:

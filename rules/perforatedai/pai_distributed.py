@@ -336,12 +336,11 @@ def add_validation_score(score: Any, model: torch.nn.Module | None = None) -> tu
 
     Args:
         score: a number, or a tensor or array of one; None to hand nothing over.
-        model: the model, wrapped or not; None, where it is not in scope, for that of `load_latest_switch`, which
-            is restructured in place, inside its wrapper.
+        model: the model, wrapped or not; None, where it is not in scope, for that of `load_latest_switch`.
 
     Returns:
-        The model, wrapped again where it was wrapped; whether it was restructured, so that an optimizer that
-        the library sets up must be set up again from fresh arguments; and whether training is complete.
+        The model, restructured in place, inside its wrapper; whether it was restructured, so that an optimizer
+        that the library sets up must be set up again from fresh arguments; and whether training is complete.
 
     Raises:
         SystemExit: status 3 after five scores in a row are not finite; 0 for a restart.
@@ -364,8 +363,7 @@ def add_validation_score(score: Any, model: torch.nn.Module | None = None) -> tu
         _pai_settle(net, device)
         if _pai_optimizer is not None:
             _pai_renew(_pai_optimizer, net, names)
-        return _pai_wrap_again(net, model), True, False
-    return model, False, False
+    return model, restructured, False
 
 
 # What follows is for the functions above.
@@ -425,15 +423,6 @@ def _pai_unwrap(model: torch.nn.Module) -> torch.nn.Module:
         if not isinstance(inner, torch.nn.Module) or inner is model:
             return model
         model = inner
-
-
-def _pai_wrap_again(net: torch.nn.Module, wrapped: torch.nn.Module) -> torch.nn.Module:
-    """The restructured model in DataParallel, if it was in one."""
-    if not isinstance(wrapped, torch.nn.DataParallel):
-        return net
-    if not wrapped.device_ids:  # no GPU: it passes everything through
-        return torch.nn.DataParallel(net)
-    return torch.nn.DataParallel(net, wrapped.device_ids, wrapped.output_device, wrapped.dim)
 
 
 def _pai_renew(optimizer: torch.optim.Optimizer, net: torch.nn.Module, names: dict[int, str]) -> None:
