@@ -231,6 +231,28 @@ def test_wrapped_models_that_train_are_two() -> None:
     assert [[wrapper.target for wrapper in group] for group in found.groups] == [["a"], ["b"]]
 
 
+@pytest.mark.parametrize(
+    ("freeze", "targets"),
+    [
+        pytest.param("for p in teacher.parameters():\n    p.requires_grad = False", ["model"], id="in a loop"),
+        pytest.param("teacher.requires_grad_(False)", ["model"], id="by its method"),
+        pytest.param("pass", ["teacher", "model"], id="not frozen"),
+        pytest.param("if late:\n    teacher.requires_grad_(False)", ["teacher", "model"], id="under a condition"),
+        pytest.param(
+            "teacher.requires_grad_(False)\nfor p, q in zip(teacher.parameters(), model.parameters()):\n    p.data = q",
+            ["teacher", "model"],
+            id="following the other one",
+        ),
+    ],
+)
+def test_frozen_teacher_is_no_second_model(freeze: str, targets: list[str]) -> None:
+    text = f"{DDP}teacher = B()\nmodel = A()\nteacher = DDP(teacher)\nmodel = DDP(model)\n{freeze}\n"
+    text += "for epoch in range(3):\n    for x in loader:\n        criterion(model(x), teacher(x)).backward()\n"
+    found = survey_of(text)
+    assert [wrapper.target for group in found.groups for wrapper in group] == targets
+    assert [wrapper.target for wrapper in found.wrappers] == targets
+
+
 def test_model_choice_leaves_one_group() -> None:
     found = survey_of(DDP + "a = A()\nb = B()\na = DDP(a)\nb = DDP(b)\n", model="b")
     assert [wrapper.target for wrapper in found.wrappers] == ["b"]

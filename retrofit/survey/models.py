@@ -30,6 +30,40 @@ def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin
     return groups
 
 
+def is_frozen(origins: set[Origin], flow: Flow) -> bool:
+    """Whether a model is frozen as a whole, whatever the options, and does not follow another one's parameters either.
+
+    Args:
+        origins: where the model is built.
+    """
+    index = flow.index
+
+    def of_it(node: cst.BaseExpression, method: str) -> bool:
+        """Whether an expression is a call of that method of the model."""
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+            return False
+        return node.func.attr.value == method and not origins.isdisjoint(
+            flow.origins(node.func.value, index.scope_of(node))
+        )
+
+    zipped = [arg.value for call in index.calls if index.qualified(call.func) == "zip" for arg in call.args]
+    if any(of_it(part, "parameters") for part in zipped):
+        return False
+    freezing = [
+        statement
+        for statement in index.loops
+        if isinstance(statement.node, cst.For)
+        and of_it(statement.node.iter, "parameters")
+        and re.search(r"requires_grad\s*=\s*False|requires_grad_\(False\)", index.source.code(statement.node.body))
+    ]
+    freezing += [
+        index.statement(call)
+        for call in index.calls
+        if of_it(call, "requires_grad_") and [index.source.code(arg.value) for arg in call.args] == ["False"]
+    ]
+    return any(all(not isinstance(part.node, cst.If) for part in statement.path) for statement in freezing)
+
+
 def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> list[Model]:
     """Return the places after which the model is there, one where all ways of building it meet before it is wrapped.
 

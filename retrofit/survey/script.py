@@ -15,7 +15,7 @@ from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import find_loops
-from retrofit.survey.models import disorder, find_models, find_resumes, group_by_model
+from retrofit.survey.models import disorder, find_models, find_resumes, group_by_model, is_frozen
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores import find_hints, find_scores
@@ -123,7 +123,7 @@ def _of_training(backwards: list[Backward], loops: list[EpochLoop], flow: Flow) 
 def _trained(
     groups: list[tuple[set[Origin], list[Wrapper]]], script: Script, flow: Flow
 ) -> list[tuple[set[Origin], list[Wrapper]]]:
-    """Return the models that are in sight where a backward pass is, all where that tells nothing."""
+    """Return the models in sight where a backward pass is, all where that tells nothing, but no frozen teacher."""
     found = []
     for origins, wrappers in groups:
         everything = flow.closure(origins)
@@ -133,7 +133,8 @@ def _trained(
             if any(re.search(rf"\b{re.escape(name)}\b", code) for name in names):
                 found.append((origins, wrappers))
                 break
-    return found or groups
+    groups = found or groups
+    return [group for group in groups if len(groups) == 1 or not is_frozen(group[0], flow)] or groups
 
 
 def _relate_wrappers(script: Script) -> None:
