@@ -164,7 +164,7 @@ def _before_leaving(script: Script, flow: Flow) -> list[Statement]:
         statement, scope = leading.pop()
         for part in statement.path:
             if part.scope is scope:
-                found += part.preceding
+                found += [early for early in part.preceding if not isinstance(early.node, cst.FunctionDef)]
         if scope not in seen:
             seen.add(scope)
             callers = [flow.index.statement(call) for call in flow.callers(scope)]
