@@ -811,3 +811,24 @@ def test_own_optimizer_that_makes_its_state_in_advance(
     model[0].dendrite_module.layers[0](torch.ones(1, 2)).sum().backward()
     optimizer.step()
     assert model[0].dendrite_module.layers[0].weight in optimizer.state
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("strict", [False, True])
+def test_weights_from_before_dendrites_are_loaded(
+    helper: ModuleType, perforate: Callable[..., Any], wrapped: bool, strict: bool
+) -> None:
+    import torch
+
+    layers = [torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 2)]
+    plain = {name: torch.full_like(value, 5) for name, value in torch.nn.Sequential(*layers).state_dict().items()}
+    model = helper.load_latest_switch(perforate(*layers), None)
+    loading = torch.nn.DataParallel(model) if wrapped else model
+    loading.load_state_dict({f"module.{name}" if wrapped else name: plain[name] for name in plain}, strict=strict)
+    own = [model[0].main_module, model[1], model[2].main_module]
+    assert all((value == 5).all() for layer in own for value in layer.parameters())
+    model(torch.ones(4, 2)).sum().backward()
+    state = model.state_dict()
+    model.load_state_dict(state)  # its own names, as ever
+    with pytest.raises(RuntimeError, match="Missing"):
+        model.load_state_dict({name: plain[name] for name in list(plain)[1:]})

@@ -187,6 +187,14 @@ def test_module_used_in_the_loop_before_training_counts_as_member(place: str) ->
     assert survey_of(f"{text}    save(model.module)\n").wrappers[0].members is bool(place)
 
 
+def test_module_of_a_model_that_a_function_builds_and_wraps_counts_as_member() -> None:
+    text = f"{DDP}def make():\n    model = Net()\n    model = DDP(model)\n    return model\n\nmodel = make()\n"
+    text += (
+        "print(model.module)\nfor epoch in range(9):\n    for x in loader:\n        criterion(model(x)).backward()\n"
+    )
+    assert survey_of(text).wrappers[0].members
+
+
 def test_module_used_before_the_loop_over_batches_counts_as_member() -> None:
     text = script().replace("    for x, y in", "    model.module.set_epoch(epoch)\n    for x, y in")
     assert survey_of(text).wrappers[0].members

@@ -131,7 +131,7 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: list[State
             name = attribute.attr.value
             if name not in _WRAPPER_MEMBERS and name != "module":
                 continue
-            if origins.isdisjoint(flow.origins(attribute.value, index.scope_of(attribute))):
+            if origins.isdisjoint(flow.deep_origins(attribute.value, index.scope_of(attribute))):
                 continue
             statement = index.statement(attribute)
             if name in _WRAPPER_MEMBERS or any(part in before_leaving for part in statement.path):

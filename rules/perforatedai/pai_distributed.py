@@ -162,6 +162,7 @@ def load_latest_switch(
     # The library cannot save tied tensors, such as a language model's embedding and head: "Some tensors share
     # memory"; what it saves with weight_tying_experimental, a new process cannot load (both measured).
     model.register_state_dict_post_hook(_pai_copy_tied_tensors)
+    model.register_load_state_dict_pre_hook(_pai_take_plain_names)
     if initializing():
         _pai_set_output_dimensions(model, output_dimensions or {})
         for layer in _pai_layers(model):
@@ -512,6 +513,26 @@ def _pai_copy_tied_tensors(_model: Any, state: dict[str, Any], _prefix: str, _me
             if place in known:
                 state[name] = tensor.clone()
             known.add(place)
+
+
+def _pai_take_plain_names(model: torch.nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Load hook: weights of the model as it was before dendrites go to the script's own layers, which they are of.
+
+    Without it a script that loads pretrained weights later, with strict=False, would train on without them.
+    """
+    layers = [f"{path}." for path, layer in model.named_modules() if type(layer).__name__ == "PAINeuronModule"]
+    plain, of_library = False, {}
+    for name, value in model.state_dict().items():
+        layer = next((layer for layer in layers if name.startswith(layer)), "")
+        if layer and name.startswith(f"{layer}main_module."):
+            old = prefix + name.replace(f"{layer}main_module.", layer, 1)
+            if old in state and prefix + name not in state:
+                state[prefix + name] = state.pop(old)
+                plain = True
+        elif layer or name.endswith("tracker_string"):
+            of_library[prefix + name] = value
+    if plain:  # what is the library's own stays as it is
+        state.update({name: value for name, value in of_library.items() if name not in state})
 
 
 @register_optimizer_step_post_hook
