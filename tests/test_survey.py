@@ -1719,3 +1719,14 @@ def test_other_parameters_from_the_factory_are_of_the_model_before_its_dendrites
         f"optimizer = torch.optim.SGD(params, lr=0.1)\nmodel = DDP(model)\n{LOOP}"
     )
     assert survey.disorder == "the parameters of the optimizer at line 8 come out of the call that builds the model"
+
+
+def test_models_that_are_trained_one_after_the_other_are_not_one() -> None:
+    text = (
+        f"{DDP}import torch\ndef main():\n    model = Net()\n    model = DDP(model)\n    train(model)\n    if more:\n"
+    )
+    text += "        model = Net(model)\n        model = DDP(model)\n    train(model)\n\ndef train(model):\n"
+    text += (
+        "    optimizer = torch.optim.SGD(model.parameters())\n    for epoch in range(3):\n        for x in loader:\n"
+    )
+    assert "in several steps, at lines 4, 8" in survey_of(f"{text}            model(x).backward()\n").disorder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import combinations
 
 import libcst as cst
 
@@ -121,11 +122,17 @@ def disorder(models: list[Model], optimizers: list[Optimizer], flow: Flow) -> st
             early = here.order <= there.order
             if here.scope is there.scope and early and model.side == "after":
                 return f"the optimizer at {optimizer.place()} is built before the model is finished at {model.place()}"
-    if len(models) > 1 and len({id(model.statement.siblings) for model in models}) < len(models):
+    if any(_one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
         return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
     if len({id(model.scope) for model in models}) > 1:
         return f"the model is built in several functions, at lines {', '.join(str(model.line) for model in models)}"
     return ""
+
+
+def _one_after_the_other(first: Statement, second: Statement) -> bool:
+    """Whether two statements of a function may both run, because they are not in different branches of one choice."""
+    parting = next(((a, b) for a, b in zip(first.path, second.path, strict=False) if a is not b), None)
+    return parting is not None and parting[0].siblings is parting[1].siblings and first.scope is second.scope
 
 
 def _builders(origins: set[Origin], flow: Flow) -> set[Origin]:
