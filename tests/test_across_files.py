@@ -330,6 +330,63 @@ def test_an_optimizer_may_be_chosen_in_an_expression(plan_project: Planner, choi
     assert f"{choice}\n    {helper}.set_optimizer_instance(optimizer)\n" in text
 
 
+def test_an_optimizer_made_by_a_method_of_an_object_from_elsewhere_is_that_methods(plan_project: Planner) -> None:
+    main = MAIN.replace("torch.optim.SGD(model.parameters(), lr=0.1)", "find_exp(name).get_optimizer(16)")
+    main = main.replace("import train_one_epoch, validate", "import *")
+    exp = """
+
+class Exp:
+    def get_optimizer(self, batch):
+        optimizer = torch.optim.SGD(self.biases, lr=0.1)
+        optimizer.add_param_group({"params": self.weights})
+        return optimizer
+
+known = {"base": Exp}
+"""
+    texts = changed(plan_project(main, engine=ENGINE + exp))
+    assert "lr=0.1)\n        GPA.pai_tracker.set_optimizer_instance(optimizer)\n" in texts["engine.py"]
+    assert "set_optimizer" not in texts["main.py"]
+
+
+def test_a_model_may_be_built_and_wrapped_by_a_function_and_loaded_by_another(plan_project: Planner) -> None:
+    main = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+    from engine import train_one_epoch, validate
+
+    def load_weights(path, model):
+        model.load_state_dict(torch.load(path))
+        return model
+
+    def resume(path, model, optimizer):
+        model = load_weights(path, model)
+        return model, optimizer
+
+    def init_model():
+        model = Net()
+        model.fc = torch.nn.Linear(2, 2)
+        model = load_weights("start.pt", model)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model = DDP(model)
+        return model, optimizer
+
+    def main():
+        model, optimizer = init_model()
+        if args.resume:
+            model, optimizer = resume(path, model, optimizer)
+        best_acc = 0
+        for epoch in range(10):
+            train_one_epoch(model, loader, optimizer)
+            acc = validate(model)
+            best_acc = max(best_acc, acc)
+
+    main()
+    """
+    text = changed(plan_project(main, engine=ENGINE))["main.py"]
+    assert text.count("perforate_model(") == 1
+    assert text.index('load_weights("start.pt", model)') < text.index("perforate_model(") < text.index("SGD")
+
+
 def test_a_dict_that_holds_an_optimizer_is_none(plan_project: Planner) -> None:
     made = "torch.optim.SGD(model.parameters()"
     main = MAIN.replace(f"optimizer = {made}, lr=0.1)", f"state = {{'o': {made})}}")
@@ -398,7 +455,9 @@ def test_with_dataparallel_an_optimizer_of_another_function_follows_the_model(pl
     assert handed_over in texts["trainer.py"]
 
 
-@pytest.mark.parametrize("holder", ["args.optimizer = optimizer", "tool = Tool(model, optimizer)"])
+@pytest.mark.parametrize(
+    "holder", ["args.optimizer = optimizer", "tool = Tool(model, optimizer)", "optimizer.add_param_group(extra)"]
+)
 def test_with_dataparallel_an_optimizer_that_something_else_holds_stays_the_same(
     plan_project: Planner, holder: str
 ) -> None:

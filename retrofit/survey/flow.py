@@ -241,8 +241,10 @@ class Flow:
         None where the function makes the value itself; an empty list where they are all seen already.
         """
         function = self.called(call)
-        if function is None or function.name == "__init__" or function in seen:
+        if function is None or function.name == "__init__":
             return None
+        if function in seen:
+            return []
         values = self._returned(function, item)
 
         def outside(known: set[object]) -> list[Origin]:

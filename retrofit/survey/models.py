@@ -77,7 +77,7 @@ def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> li
     if wrapped_in_place:
         return [_built_in_wrapper(wrapper, flow) for wrapper in wrapped_in_place]
     statements = sorted(
-        {index.statement(o.node) for o in _builders(origins, flow)}, key=lambda statement: statement.order
+        {index.statement(o.node) for o in _builders(origins, wrappers, flow)}, key=lambda statement: statement.order
     )
     if not statements:
         return []
@@ -135,11 +135,11 @@ def _one_after_the_other(first: Statement, second: Statement) -> bool:
     return parting is not None and parting[0].siblings is parting[1].siblings and first.scope is second.scope
 
 
-def _builders(origins: set[Origin], flow: Flow) -> set[Origin]:
+def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[Origin]:
     """Return the expressions that build the model.
 
-    Where a function builds the optimizer as well, those inside it; and none that only get the model passed after its
-    optimizer was built.
+    Where a function wraps it or builds the optimizer as well, those inside it; and none that only get the model passed
+    after its optimizer was built.
     """
     index = flow.index
     optimizers = _optimizer_statements(index)
@@ -149,8 +149,9 @@ def _builders(origins: set[Origin], flow: Flow) -> set[Origin]:
             continue
         function = flow.called(origin.node) if isinstance(origin.node, cst.Call) else None
         inside = flow.inside(origin) if function is not None else []
-        if inside and any(statement.scope is function for statement in optimizers):
-            found.update(inside)
+        further = [*optimizers, *(wrapper.statement for wrapper in wrappers)]
+        if inside and any(statement.scope is function for statement in further):
+            found.update(o for o in inside if o != origin)
         else:
             found.add(origin)
     built = {o for o in found if not _takes_model(o, flow, origins)}
@@ -163,7 +164,12 @@ def _builders(origins: set[Origin], flow: Flow) -> set[Origin]:
 
 def _optimizer_statements(index: Index) -> list[Statement]:
     """Return the statements that build an optimizer, after which the model's layers have their names for good."""
-    calls = [call for call in index.calls if index.qualified(call.func).startswith("torch.optim.")]
+    calls = [
+        call
+        for call in index.calls
+        if (name := index.qualified(call.func)).startswith("torch.optim.")
+        or name.rpartition(".")[2] in torch_api.OPTIMIZERS
+    ]
     calls += [
         b.value
         for b in index.bindings

@@ -146,7 +146,10 @@ def _reason_not_to_build_again(index: Index, flow: Flow, optimizer: Optimizer, l
     if not optimizer.parameter_model:
         return "its parameters are not those of the whole model"
     holder = _holder(index, flow, optimizer, loops)
-    return f"{holder} holds it as well" if holder else ""
+    if holder:
+        return f"{holder} holds it as well"
+    added = next((call for call in index.calls if (dotted(call.func) or "").endswith(".add_param_group")), None)
+    return f"a group is added to it ({index.place(added)})" if added is not None else ""
 
 
 def _holder(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoop]) -> str:
@@ -250,9 +253,18 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         made = torchs or kind in torch_api.OPTIMIZERS or Origin(call) in both
         if made and call not in found and _target(index, call) and not _by_tracker(index, flow, call, handover):
             found.append(call)
+    found = [call for call in found if not _returned_by_name(index, flow, call, found)]
     training = {_target(index, call) for call in found if _trains(index, flow, call, model)}
     handed_over = any(index.qualified(call.func) in handover for call in index.calls)
     return [call for call in found if _target(index, call) in training or (not training and not handed_over)]
+
+
+def _returned_by_name(index: Index, flow: Flow, call: cst.Call, found: list[cst.Call]) -> bool:
+    """Whether a call of an unknown object's method has the name of a function here that builds an optimizer."""
+    if not isinstance(call.func, cst.Attribute) or flow.called(call) is not None:
+        return False
+    makers = {index.scope_of(other) for other in found if other is not call}
+    return any(scope.kind == "function" and scope.name == call.func.attr.value for scope in makers)
 
 
 def _trains(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> bool:
