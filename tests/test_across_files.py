@@ -387,6 +387,19 @@ def test_a_model_may_be_built_and_wrapped_by_a_function_and_loaded_by_another(pl
     assert text.index('load_weights("start.pt", model)') < text.index("perforate_model(") < text.index("SGD")
 
 
+def test_an_optimizer_may_be_wrapped_by_another_in_the_function_that_builds_it(plan_project: Planner) -> None:
+    build = """
+def build(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if use_lars:
+        optimizer = LARS(optimizer)
+    return optimizer, 1
+"""
+    main = MAIN.replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "optimizer, rate = build(model)")
+    text = changed(plan_project(main.replace("def main", build + "\ndef main"), engine=ENGINE))["main.py"]
+    assert "LARS(optimizer)\n    GPA.pai_tracker.set_optimizer_instance(optimizer)\n" in text
+
+
 def test_a_dict_that_holds_an_optimizer_is_none(plan_project: Planner) -> None:
     made = "torch.optim.SGD(model.parameters()"
     main = MAIN.replace(f"optimizer = {made}, lr=0.1)", f"state = {{'o': {made})}}")

@@ -230,10 +230,10 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
             continue
         scope = index.scope_of(call)
         if call.func.attr.value in used:
-            used[call.func.attr.value].update(flow.origins(call.func.value, scope))
+            used[call.func.attr.value].update(flow.deep_origins(call.func.value, scope))
             operand = first_argument(call)
             if call.func.attr.value == "step" and operand is not None:
-                used["step"].update(flow.origins(operand, scope))
+                used["step"].update(flow.deep_origins(operand, scope))
     both = (used["step"] & used["zero_grad"]) - model
     # an optimizer that something outside the project makes, and steps
     both |= {
