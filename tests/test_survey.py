@@ -200,6 +200,12 @@ def test_module_used_before_the_loop_over_batches_counts_as_member() -> None:
     assert survey_of(text).wrappers[0].members
 
 
+@pytest.mark.parametrize(("kind", "members"), [("DDP", True), ("Net", False)])
+def test_insisting_on_a_wrapper_counts_as_member(kind: str, members: bool) -> None:
+    text = f"def patch(wrapped):\n    assert isinstance(wrapped, {kind})\n\npatch(model)"
+    assert survey_of(script(before=text)).wrappers[0].members is members
+
+
 def test_module_used_before_the_loop_counts_as_member() -> None:
     assert survey_of(script(before="print(model.module)")).wrappers[0].members
 

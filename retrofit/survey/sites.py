@@ -147,7 +147,8 @@ class Wrapper(Site):
         chain: what is called on the wrapper in the same statement, such as `.cuda()`.
         part: whether only a part of a model is wrapped (`model.features`).
         moved: where the call builds the model, the moves called on it there, such as `.to(device)`.
-        members: whether what only the wrapper has (`.module`, `no_sync`) is used before the first backward pass.
+        members: whether what only the wrapper has (`.module`, `no_sync`) is used before the first backward pass, or the
+            script insists on a wrapper.
         returned: whether a function returns it instead of assigning it.
         first: whether it is the first wrapper of its statement.
         other_model: whether it is the first wrapper of a further model.

@@ -240,6 +240,14 @@ def without_wrapper(model: torch.nn.Module) -> torch.nn.Module:
     return model
 
 
+def on_one_device(model: torch.nn.Module) -> torch.nn.Module:
+    """Give the model of the initialisation run a DataParallel of one device, which makes no replicas.
+
+    For scripts that use what only the wrapper has, such as `module`, or that insist on it.
+    """
+    return torch.nn.DataParallel(model, [_pai_cuda_index()] if torch.cuda.is_available() else None)
+
+
 def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:
     """Give every trainable parameter a gradient before the backward pass, where that is needed.
 
