@@ -1736,3 +1736,26 @@ def test_models_that_are_trained_one_after_the_other_are_not_one() -> None:
         "    optimizer = torch.optim.SGD(model.parameters())\n    for epoch in range(3):\n        for x in loader:\n"
     )
     assert "in several steps, at lines 4, 8" in survey_of(f"{text}            model(x).backward()\n").disorder
+
+
+@pytest.mark.parametrize(
+    ("before", "named"),
+    [
+        pytest.param("copy_weights(torch.load(path), model)", True, id="after the wrapper"),
+        pytest.param("if args.resume:\n    copy_weights(torch.load(path), model)", False, id="to resume"),
+        pytest.param("copy_weights(torch.load(path), other)", False, id="into something else"),
+        pytest.param("model.load_state_dict(torch.load(path))", False, id="by the model itself"),
+    ],
+)
+def test_weights_that_are_copied_by_name_after_the_wrapper_are_asked_about(before: str, named: bool) -> None:
+    function = """
+    def copy_weights(weights, net):
+        own = net.state_dict()
+        for name, value in weights.items():
+            if name in own:
+                own[name].copy_(value)
+
+    other = Net()
+    """
+    survey = survey_of(script(before=f"{code(function)}{before}"))
+    assert survey.disorder.startswith("copy_weights copies weights into it by their names") is named

@@ -129,6 +129,32 @@ def disorder(models: list[Model], optimizers: list[Optimizer], flow: Flow) -> st
     return ""
 
 
+def late_weights(origins: set[Origin], wrappers: list[Wrapper], loops: list[EpochLoop], flow: Flow) -> str:
+    """Return what copies weights by their names into the model between its wrapper and the epoch loop, "" for nothing.
+
+    The layers have other names by then, so such a function would find none. `load_state_dict` is none of them: the
+    recipe's helper teaches it the names from before.
+    """
+    index = flow.index
+    for call in index.calls:
+        function = flow.called(call)
+        here = index.statement(call)
+        if function is None or not any(here.scope is w.scope and w.statement.order < here.order for w in wrappers):
+            continue
+        code = index.source.code(function.node)
+        if not re.search(r"\.state_dict\(\)", code) or not re.search(r"\.copy_\(", code):
+            continue
+        given = [arg.value for arg in call.args if not origins.isdisjoint(flow.deep_origins(arg.value, here.scope))]
+        if not given or any(loop.statement in here.path for loop in loops):
+            continue
+        if any(loop.scope is here.scope and loop.statement.order < here.order for loop in loops):
+            continue
+        if not any(is_resume(index, part, code + "load_state_dict") for part in here.path if part.scope is here.scope):
+            name = index.source.code(call.func)
+            return f"{name} copies weights into it by their names after it is wrapped ({index.place(call)})"
+    return ""
+
+
 def _one_after_the_other(first: Statement, second: Statement) -> bool:
     """Whether two statements of a function may both run, because they are not in different branches of one choice."""
     parting = next(((a, b) for a, b in zip(first.path, second.path, strict=False) if a is not b), None)

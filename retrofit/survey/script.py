@@ -15,7 +15,7 @@ from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import find_loops
-from retrofit.survey.models import disorder, find_models, find_resumes, group_by_model, is_frozen
+from retrofit.survey.models import disorder, find_models, find_resumes, group_by_model, is_frozen, late_weights
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores import find_hints, find_scores
@@ -88,6 +88,8 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     )
     script.resumes = find_resumes(origins, script.models, script.loops, flow)
     script.disorder = disorder(script.models, script.optimizers, flow)
+    if groups and not script.disorder:
+        script.disorder = late_weights(origins, groups[0][1], script.loops, flow)
     script.hints = find_hints(index, script.loops)
     _name_models(script, flow, origins)
     namespaces = Namespaces(index, flow)
