@@ -66,6 +66,20 @@ def changed(plan: Plan) -> dict[str, str]:
     return {file.path.name: file.after.decode() for file in plan.files if file.before is not None}
 
 
+def test_what_a_module_does_as_a_program_of_its_own_is_no_part_of_the_training(plan_project: Planner) -> None:
+    own = """
+if __name__ == "__main__":
+    weights = torch.rand(3, requires_grad=True)
+    optimizer = torch.optim.Adam([weights])
+    for step in range(9):
+        optimizer.zero_grad()
+        weights.sum().backward()
+        optimizer.step()
+"""
+    texts = changed(plan_project(MAIN, engine=ENGINE + own))
+    assert texts["engine.py"].endswith(own)
+
+
 def test_the_loop_may_be_a_method_of_an_object_from_another_file(plan_project: Planner) -> None:
     main = """
     import torch
@@ -255,6 +269,16 @@ def test_what_gets_the_model_with_its_optimizer_does_not_build_it(plan_project: 
     assert texts["main.py"].index("perforate_model(") < texts["main.py"].index("create_optimizer(")
 
 
+def test_a_model_that_is_given_with_its_optimizer_and_taken_back_is_no_factorys(plan_project: Planner) -> None:
+    main = MAIN.replace("torch.optim.SGD(model.parameters(), lr=0.1)", "create_optimizer(model, args)")
+    main = main.replace(
+        "    model = DDP",
+        "    if use_amp:\n        model, optimizer = amp.initialize(model, optimizer)\n    model = DDP",
+    )
+    texts = changed(plan_project(main, engine=ENGINE))
+    assert texts["main.py"].index("perforate_model(") < texts["main.py"].index("create_optimizer(")
+
+
 DATA_PARALLEL = """
 import torch
 
@@ -283,15 +307,15 @@ main(parse())
 """
 
 
-def test_with_dataparallel_an_optimizer_from_a_helper_is_built_again_by_it(plan_project: Planner) -> None:
+def test_with_dataparallel_an_optimizer_from_a_helper_follows_the_model(plan_project: Planner) -> None:
     main = DATA_PARALLEL.replace("    SCHEDULER\n", "").replace("            STEP\n", "")
     text = changed(plan_project(main))["main.py"]
-    made = "def setup_optimizer(model):\n        optimizer = build_optimizer(args, model)\n"
+    made = "    optimizer = build_optimizer(args, model)\n    pai_distributed.set_optimizer_instance(optimizer)\n"
     assert made in text
-    assert "if restructured:\n            optimizer = setup_optimizer(model)\n" in text
+    assert "model, _, training_complete = pai_distributed.add_validation_score(acc, model)\n" in text
 
 
-def test_with_dataparallel_an_optimizer_built_in_branches_is_built_again_by_them(plan_project: Planner) -> None:
+def test_with_dataparallel_an_optimizer_built_in_branches_follows_the_model(plan_project: Planner) -> None:
     branches = """
     if args.adam:
         optimizer = torch.optim.Adam(model.parameters())
@@ -302,33 +326,227 @@ def test_with_dataparallel_an_optimizer_built_in_branches_is_built_again_by_them
     main = main.replace("\n    optimizer = build_optimizer(args, model)", branches)
     main = "import torch" + main[main.index("\n\ndef main") :]
     text = changed(plan_project(main))["main.py"]
-    assert "def setup_optimizer(model):\n        if args.adam:\n" in text
-    assert "optimizer = setup_optimizer(model)\n    best_acc" in text
+    assert "lr=0.1)\n    pai_distributed.set_optimizer_instance(optimizer)\n    best_acc" in text
 
 
-def test_with_dataparallel_a_kept_scheduler_goes_on_with_the_new_optimizer(plan_project: Planner) -> None:
-    main = DATA_PARALLEL.replace("SCHEDULER", "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)")
-    text = changed(plan_project(main.replace("STEP", "scheduler.step()")))["main.py"]
-    assert "            scheduler.optimizer = optimizer\n" in text
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "torch.optim.Adam(model.parameters()) if args.adam else torch.optim.SGD(model.parameters())",
+        "{'adam': torch.optim.Adam(model.parameters()), 'sgd': torch.optim.SGD(model.parameters())}[args.optimizer]",
+    ],
+)
+@pytest.mark.parametrize("wrapper", ["DataParallel", "parallel.DistributedDataParallel"])
+def test_an_optimizer_may_be_chosen_in_an_expression(plan_project: Planner, choice: str, wrapper: str) -> None:
+    main = DATA_PARALLEL.replace("    SCHEDULER\n", "").replace("            STEP\n", "")
+    main = main.replace("build_optimizer(args, model)", choice).replace("DataParallel", wrapper)
+    text = changed(plan_project("import torch" + main[main.index("\n\ndef main") :]))["main.py"]
+    helper = "pai_distributed" if wrapper == "DataParallel" else "GPA.pai_tracker"
+    assert f"{choice}\n    {helper}.set_optimizer_instance(optimizer)\n" in text
 
 
-def test_with_dataparallel_a_scheduler_of_the_projects_own_is_asked_for(plan_project: Planner) -> None:
-    main = DATA_PARALLEL.replace("SCHEDULER", "scheduler = WarmUp(optimizer)").replace("STEP", "scheduler.step()")
-    (question,) = plan_project(main).questions
-    assert (question.code, "what WarmUp makes from it (line 13)" in question.message) == ("PAI007", True)
+def test_an_optimizer_made_by_a_method_of_an_object_from_elsewhere_is_that_methods(plan_project: Planner) -> None:
+    main = MAIN.replace("torch.optim.SGD(model.parameters(), lr=0.1)", "find_exp(name).get_optimizer(16)")
+    main = main.replace("import train_one_epoch, validate", "import *")
+    exp = """
+
+class Exp:
+    def get_optimizer(self, batch):
+        optimizer = torch.optim.SGD(self.biases, lr=0.1)
+        optimizer.add_param_group({"params": self.weights})
+        return optimizer
+
+known = {"base": Exp}
+"""
+    texts = changed(plan_project(main, engine=ENGINE + exp))
+    assert "lr=0.1)\n        GPA.pai_tracker.set_optimizer_instance(optimizer)\n" in texts["engine.py"]
+    assert "set_optimizer" not in texts["main.py"]
 
 
-def test_with_dataparallel_a_scheduler_derived_from_one_of_torch_goes_on_too(plan_project: Planner) -> None:
-    main = DATA_PARALLEL.replace("SCHEDULER", "scheduler = WarmUp(optimizer)").replace("STEP", "scheduler.step()")
-    main = main.replace("import torch\n", "import torch\nfrom schedules import WarmUp\n", 1)
-    schedules = """
-    from torch.optim import lr_scheduler
+def test_a_model_may_be_built_and_wrapped_by_a_function_and_loaded_by_another(plan_project: Planner) -> None:
+    main = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+    from engine import train_one_epoch, validate
 
-    class WarmUp(lr_scheduler._LRScheduler):
-        pass
+    def load_weights(path, model):
+        model.load_state_dict(torch.load(path))
+        return model
+
+    def resume(path, model, optimizer):
+        model = load_weights(path, model)
+        return model, optimizer
+
+    def init_model():
+        model = Net()
+        model.fc = torch.nn.Linear(2, 2)
+        model = load_weights("start.pt", model)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model = DDP(model)
+        return model, optimizer
+
+    def main():
+        model, optimizer = init_model()
+        if args.resume:
+            model, optimizer = resume(path, model, optimizer)
+        best_acc = 0
+        for epoch in range(10):
+            train_one_epoch(model, loader, optimizer)
+            acc = validate(model)
+            best_acc = max(best_acc, acc)
+
+    main()
     """
-    text = changed(plan_project(main, schedules=schedules))["main.py"]
-    assert "            scheduler.optimizer = optimizer\n" in text
+    text = changed(plan_project(main, engine=ENGINE))["main.py"]
+    assert text.count("perforate_model(") == 1
+    assert text.index('load_weights("start.pt", model)') < text.index("perforate_model(") < text.index("SGD")
+
+
+def test_an_optimizer_may_be_wrapped_by_another_in_the_function_that_builds_it(plan_project: Planner) -> None:
+    build = """
+def build(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if use_lars:
+        optimizer = LARS(optimizer)
+    return optimizer, 1
+"""
+    main = MAIN.replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "optimizer, rate = build(model)")
+    text = changed(plan_project(main.replace("def main", build + "\ndef main"), engine=ENGINE))["main.py"]
+    assert "LARS(optimizer)\n    GPA.pai_tracker.set_optimizer_instance(optimizer)\n" in text
+
+
+def test_a_dict_that_holds_an_optimizer_is_none(plan_project: Planner) -> None:
+    made = "torch.optim.SGD(model.parameters()"
+    main = MAIN.replace(f"optimizer = {made}, lr=0.1)", f"state = {{'o': {made})}}")
+    (question,) = plan_project(main.replace("loader, optimizer)", "loader, state['o'])"), engine=ENGINE).questions
+    assert question.code == "PAI103"
+
+
+@pytest.mark.parametrize("scheduler", ["torch.optim.lr_scheduler.StepLR(optimizer, 3)", "WarmUp(optimizer, after)"])
+def test_with_dataparallel_a_kept_scheduler_goes_on(plan_project: Planner, scheduler: str) -> None:
+    main = DATA_PARALLEL.replace("SCHEDULER", f"scheduler = {scheduler}")
+    text = changed(plan_project(main.replace("STEP", "scheduler.step()")))["main.py"]
+    made = "    optimizer = build_optimizer(args, model)\n    pai_distributed.set_optimizer_instance(optimizer)\n"
+    assert f"{made}    scheduler = {scheduler}\n" in text
+    assert "            scheduler.step()\n" in text
+
+
+def test_with_dataparallel_parameters_may_be_collected_before(plan_project: Planner) -> None:
+    main = DATA_PARALLEL.replace("    SCHEDULER\n", "").replace("            STEP\n", "")
+    collected = (
+        "parameters = []\n    for name, p in model.named_parameters():\n        parameters += [{'params': [p]}]\n"
+    )
+    main = main.replace(
+        "optimizer = build_optimizer(args, model)", f"{collected}    optimizer = torch.optim.Adam(parameters)"
+    )
+    main = "import torch" + main[main.index("\n\ndef main") :]
+    text = changed(plan_project(main))["main.py"]
+    assert "Adam(parameters)\n    pai_distributed.set_optimizer_instance(optimizer)\n" in text
+
+
+def test_with_dataparallel_an_optimizer_of_another_function_follows_the_model(plan_project: Planner) -> None:
+    main = """
+    import torch
+    from trainer import Trainer
+
+    def main(args):
+        model = torch.nn.DataParallel(Net())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+        Trainer(model, optimizer, scheduler).train()
+
+    main(parse())
+    """
+    trainer = """
+    class Trainer:
+        def __init__(self, model, optimizer, scheduler):
+            self.model = model
+            self.optimizer = optimizer
+            self.scheduler = scheduler
+
+        def train(self):
+            best_acc = 0
+            for epoch in range(10):
+                for x, y in loader:
+                    self.optimizer.zero_grad()
+                    self.model(x).backward()
+                    self.optimizer.step()
+                self.scheduler.step()
+                acc = validate(self.model)
+                best_acc = max(best_acc, acc)
+    """
+    texts = changed(plan_project(main, trainer=trainer))
+    made = "lr=0.1)\n    pai_distributed.set_optimizer_instance(optimizer)\n    scheduler = "
+    assert made in texts["main.py"]
+    assert "            self.scheduler.step()\n" in texts["trainer.py"]
+    handed_over = "self.model, _, training_complete = pai_distributed.add_validation_score(acc, self.model)\n"
+    assert handed_over in texts["trainer.py"]
+
+
+@pytest.mark.parametrize(
+    "holder", ["args.optimizer = optimizer", "tool = Tool(model, optimizer)", "optimizer.add_param_group(extra)"]
+)
+def test_with_dataparallel_an_optimizer_that_something_else_holds_stays_the_same(
+    plan_project: Planner, holder: str
+) -> None:
+    main = DATA_PARALLEL.replace("SCHEDULER", holder).replace("            STEP\n", "")
+    main = main.replace("build_optimizer(args, model)", "torch.optim.SGD(model.parameters(), lr=0.1)")
+    text = changed(plan_project("import torch" + main[main.index("\n\ndef main") :]))["main.py"]
+    assert "lr=0.1)\n    pai_distributed.set_optimizer_instance(optimizer)\n" in text
+
+
+OBJECT = """
+import torch
+from trainer import Trainer
+
+def main(args):
+    trainer = Trainer(args)
+    for epoch in range(args.epochs):
+        trainer.train(epoch)
+        trainer.validate(epoch)
+
+main(parse())
+"""
+TRAINER = """
+import torch
+
+class Trainer:
+    def __init__(self, args):
+        model = Net()
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.model = WRAPPER(model)
+        self.best = 0
+
+    def train(self, epoch):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            criterion(self.model(x), y).backward()
+            self.optimizer.step()
+
+    def validate(self, epoch):
+        acc = self.model.score()
+        if acc > self.best:
+            self.best = acc
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "handed_over"),
+    [
+        ("torch.nn.parallel.DistributedDataParallel", "        pai_distributed.report_validation_score(pai_score)\n"),
+        (
+            "torch.nn.DataParallel",
+            "        _, _, training_complete = pai_distributed.add_validation_score(pai_score)\n"
+            "        if training_complete:\n            break\n",
+        ),
+    ],
+)
+def test_a_score_is_handed_over_where_the_model_has_no_name(
+    plan_project: Planner, wrapper: str, handed_over: str
+) -> None:
+    texts = changed(plan_project(OBJECT, trainer=TRAINER.replace("WRAPPER", wrapper)))
+    assert handed_over in texts["main.py"]
+    assert texts["trainer.py"].endswith("            self.best = acc\n        return acc\n")
 
 
 def test_a_line_of_another_file_is_named_with_it(plan_project: Planner) -> None:
@@ -350,14 +568,6 @@ def test_a_score_that_has_a_second_name_is_made_where_it_gets_it(plan_project: P
     main = MAIN.replace("acc = validate(model)\n        best_acc = max(best_acc, acc)", "validate(model)")
     texts = changed(plan_project(main, engine=engine))
     assert texts["engine.py"].rstrip().endswith("return new")
-
-
-def test_with_dataparallel_an_optimizer_that_knew_the_bare_model_gets_it_again(plan_project: Planner) -> None:
-    main = DATA_PARALLEL.replace("    SCHEDULER\n", "").replace("            STEP\n", "")
-    main = main.replace("torch.nn.DataParallel(Net())", "Net()")
-    main = main.replace("    best_acc = 0\n", "    model = torch.nn.DataParallel(model)\n    best_acc = 0\n")
-    text = changed(plan_project(main))["main.py"]
-    assert "optimizer = setup_optimizer(getattr(model, 'module', model))\n" in text
 
 
 def test_a_backward_of_something_else_is_left_alone(plan_project: Planner) -> None:

@@ -231,17 +231,6 @@ IMPORTED_MODEL = swapped(
     ("from torch import nn\n", "from nets import model\nfrom torch import nn\n"),
     ("= DistributedDataParallel(model)", "= «DistributedDataParallel(model)"),
 )
-ACROSS_FUNCTIONS = swapped(
-    SCRIPT,
-    ("torch.nn.parallel import DistributedDataParallel", "torch.nn import DataParallel"),
-    ("DistributedDataParallel(model)", "DataParallel(model)"),
-    (OPTIMIZER, "    optimizer, warmup = build(model)\n"),
-    (
-        "def main():",
-        "def build(model):\n    optimizer = «torch.optim.SGD(model.parameters(), lr=0.1)\n    return optimizer, 5\n\n\n"
-        "def main():",
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -291,7 +280,6 @@ CASES = {
     "save_name": Case(SAVE_NAME, "PAI106", ("`args.name`", "--save-name NAME")),
     "shared line": Case(SHARED_LINE, "PAI006", ("shares its line", "`loss.backward(); optimizer.step()`")),
     "behind if": Case(BEHIND_IF, "PAI009", ("shares its line",)),
-    "across functions": Case(ACROSS_FUNCTIONS, "PAI007", ("another function", "DistributedDataParallel")),
     "Lightning": Case(LIGHTNING, "PAI100", ("Lightning", "plain PyTorch loop")),
     "pytorch_lightning": Case(
         swapped(LIGHTNING, ("import lightning as L", "import pytorch_lightning as L")), "PAI100", ("Lightning",)

@@ -764,3 +764,86 @@ def test_tied_parameters_are_saved_and_loaded_and_stay_tied(helper: ModuleType, 
 def test_library_cannot_save_tied_parameters(helper: ModuleType, perforate: Callable[..., Any]) -> None:
     with pytest.raises(RuntimeError, match="share memory"):
         helper.UPA.save_system(perforate(*tied()), "PAI", "tied")
+
+
+def test_own_optimizer_gets_the_restructured_models_parameters(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 2), initialize=False)
+    scale = torch.nn.Parameter(torch.ones(1))  # of the loss, say
+    weights = [p for name, p in model.named_parameters() if p.dim() > 1]
+    others: list[Any] = [model[0].main_module.bias, model[1].weight, model[1].bias]  # the last layer's bias is to rest
+    optimizer = torch.optim.SGD([{"params": weights, "lr": 0.5}, {"params": [*others, scale]}], lr=0.1, momentum=0.9)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.1)
+    helper.set_optimizer_instance(optimizer)
+    (model(torch.ones(4, 2)).sum() * scale).backward()
+    optimizer.step()
+    scheduler.step()
+    rates = [group["lr"] for group in optimizer.param_groups]
+
+    def restructure(score: float, net: Any) -> tuple[Any, bool, bool]:
+        for layer in (net[0], net[2]):
+            layer.dendrite_module.layers = torch.nn.ModuleList([torch.nn.Linear(2, 2)])
+            layer.dendrites_to_top = torch.nn.ParameterList([torch.nn.Parameter(torch.ones(1, 2))])
+        net[0].main_module.weight = torch.nn.Parameter(torch.ones(3, 2))  # the library may make new ones of old ones
+        return net, True, False
+
+    monkeypatch.setattr(helper.GPA.pai_tracker, "add_validation_score", restructure)
+    assert helper.add_validation_score(0.5, model)[1:] == (True, False)
+    names = {id(p): name for name, p in model.named_parameters()} | {id(scale): "scale"}
+    first, second = ([names[id(p)] for p in group["params"]] for group in optimizer.param_groups)
+    assert {n for n in first if "parent" not in n} == {
+        f"{layer}.{part}"
+        for layer in (0, 2)
+        for part in ("main_module.weight", "dendrite_module.layers.0.weight", "dendrites_to_top.0")
+    }
+    assert {n for n in second if "parent" not in n} == {
+        "0.main_module.bias", "0.dendrite_module.layers.0.bias", "1.weight", "1.bias", "scale"
+    }  # fmt: skip
+    assert len(set(first + second)) == len(first + second)
+    assert [group["lr"] for group in optimizer.param_groups] == rates
+    assert not optimizer.state
+
+
+def test_own_optimizer_that_makes_its_state_in_advance(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 3), torch.nn.Linear(3, 2), initialize=False)
+    optimizer = torch.optim.Adagrad(model.parameters())
+    helper.set_optimizer_instance(optimizer)
+    model(torch.ones(4, 2)).sum().backward()
+
+    def restructure(score: float, net: Any) -> tuple[Any, bool, bool]:
+        net[0].dendrite_module.layers = torch.nn.ModuleList([torch.nn.Linear(2, 3)])
+        return net, True, False
+
+    monkeypatch.setattr(helper.GPA.pai_tracker, "add_validation_score", restructure)
+    helper.add_validation_score(0.5, model)
+    model[0].dendrite_module.layers[0](torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    assert model[0].dendrite_module.layers[0].weight in optimizer.state
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("strict", [False, True])
+def test_weights_from_before_dendrites_are_loaded(
+    helper: ModuleType, perforate: Callable[..., Any], wrapped: bool, strict: bool
+) -> None:
+    import torch
+
+    layers = [torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 2)]
+    plain = {name: torch.full_like(value, 5) for name, value in torch.nn.Sequential(*layers).state_dict().items()}
+    model = helper.load_latest_switch(perforate(*layers), None)
+    loading = torch.nn.DataParallel(model) if wrapped else model
+    loading.load_state_dict({f"module.{name}" if wrapped else name: plain[name] for name in plain}, strict=strict)
+    own = [model[0].main_module, model[1], model[2].main_module]
+    assert all((value == 5).all() for layer in own for value in layer.parameters())
+    model(torch.ones(4, 2)).sum().backward()
+    state = model.state_dict()
+    model.load_state_dict(state)  # its own names, as ever
+    with pytest.raises(RuntimeError, match="Missing"):
+        model.load_state_dict({name: plain[name] for name in list(plain)[1:]})

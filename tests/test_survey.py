@@ -178,6 +178,34 @@ def test_members_that_only_the_wrapper_has(use: str, members: bool) -> None:
     assert survey_of(script(use)).wrappers[0].members is members
 
 
+@pytest.mark.parametrize("place", ["save(model.module)\n", ""])
+def test_module_used_in_the_loop_before_training_counts_as_member(place: str) -> None:
+    before = "def train():\n    for x in loader:\n        criterion(model(x)).backward()\n        optimizer.step()\n"
+    text = (
+        f"{DDP}{before}model = Net()\nmodel = DDP(model)\nfor epoch in range(9):\n    {place or 'pass'}\n    train()\n"
+    )
+    assert survey_of(f"{text}    save(model.module)\n").wrappers[0].members is bool(place)
+
+
+def test_module_of_a_model_that_a_function_builds_and_wraps_counts_as_member() -> None:
+    text = f"{DDP}def make():\n    model = Net()\n    model = DDP(model)\n    return model\n\nmodel = make()\n"
+    text += (
+        "print(model.module)\nfor epoch in range(9):\n    for x in loader:\n        criterion(model(x)).backward()\n"
+    )
+    assert survey_of(text).wrappers[0].members
+
+
+def test_module_used_before_the_loop_over_batches_counts_as_member() -> None:
+    text = script().replace("    for x, y in", "    model.module.set_epoch(epoch)\n    for x, y in")
+    assert survey_of(text).wrappers[0].members
+
+
+@pytest.mark.parametrize(("kind", "members"), [("DDP", True), ("Net", False)])
+def test_insisting_on_a_wrapper_counts_as_member(kind: str, members: bool) -> None:
+    text = f"def patch(wrapped):\n    assert isinstance(wrapped, {kind})\n\npatch(model)"
+    assert survey_of(script(before=text)).wrappers[0].members is members
+
+
 def test_module_used_before_the_loop_counts_as_member() -> None:
     assert survey_of(script(before="print(model.module)")).wrappers[0].members
 
@@ -215,6 +243,28 @@ def test_wrapped_models_that_train_are_two() -> None:
     text = DDP + code(TRAIN) + "a = A()\nb = B()\na = DDP(a)\nb = DDP(b)\n"
     found = survey_of(text + "for epoch in range(3):\n    train(a, sgd)\n    train(b, adam)\n")
     assert [[wrapper.target for wrapper in group] for group in found.groups] == [["a"], ["b"]]
+
+
+@pytest.mark.parametrize(
+    ("freeze", "targets"),
+    [
+        pytest.param("for p in teacher.parameters():\n    p.requires_grad = False", ["model"], id="in a loop"),
+        pytest.param("teacher.requires_grad_(False)", ["model"], id="by its method"),
+        pytest.param("pass", ["teacher", "model"], id="not frozen"),
+        pytest.param("if late:\n    teacher.requires_grad_(False)", ["teacher", "model"], id="under a condition"),
+        pytest.param(
+            "teacher.requires_grad_(False)\nfor p, q in zip(teacher.parameters(), model.parameters()):\n    p.data = q",
+            ["teacher", "model"],
+            id="following the other one",
+        ),
+    ],
+)
+def test_frozen_teacher_is_no_second_model(freeze: str, targets: list[str]) -> None:
+    text = f"{DDP}teacher = B()\nmodel = A()\nteacher = DDP(teacher)\nmodel = DDP(model)\n{freeze}\n"
+    text += "for epoch in range(3):\n    for x in loader:\n        criterion(model(x), teacher(x)).backward()\n"
+    found = survey_of(text)
+    assert [wrapper.target for group in found.groups for wrapper in group] == targets
+    assert [wrapper.target for wrapper in found.wrappers] == targets
 
 
 def test_model_choice_leaves_one_group() -> None:
@@ -361,6 +411,12 @@ def test_model_that_is_built_elsewhere_is_not_found(text: str) -> None:
         ),
         pytest.param("for p in model.parameters():\n    p.requires_grad = False", 3, id="frozen"),
         pytest.param("model.apply(init_weights)", 3, id="initialised"),
+        pytest.param("load_pretrained(args.weights, model)", 3, id="weights loaded by a function"),
+        pytest.param(
+            "if args.weights:\n    tools.load_weights(model)", 3, id="weights loaded by one under a condition"
+        ),
+        pytest.param("if args.resume:\n    load_checkpoint(model)", 2, id="resumed by a function"),
+        pytest.param("load_data(model.name)", 2, id="a function that loads something else"),
         pytest.param("print(model)", 2, id="only shown"),
         pytest.param("model_fc = nn.Linear(8, 2)", 2, id="another name"),
         pytest.param("if model.fc == 3:\n    pass", 2, id="only compared"),
@@ -1988,3 +2044,37 @@ def test_other_parameters_from_the_factory_are_of_the_model_before_its_dendrites
         f"optimizer = torch.optim.SGD(params, lr=0.1)\nmodel = DDP(model)\n{LOOP}"
     )
     assert survey.disorder == "the parameters of the optimizer at line 8 come out of the call that builds the model"
+
+
+def test_models_that_are_trained_one_after_the_other_are_not_one() -> None:
+    text = (
+        f"{DDP}import torch\ndef main():\n    model = Net()\n    model = DDP(model)\n    train(model)\n    if more:\n"
+    )
+    text += "        model = Net(model)\n        model = DDP(model)\n    train(model)\n\ndef train(model):\n"
+    text += (
+        "    optimizer = torch.optim.SGD(model.parameters())\n    for epoch in range(3):\n        for x in loader:\n"
+    )
+    assert "in several steps, at lines 4, 8" in survey_of(f"{text}            model(x).backward()\n").disorder
+
+
+@pytest.mark.parametrize(
+    ("before", "named"),
+    [
+        pytest.param("copy_weights(torch.load(path), model)", True, id="after the wrapper"),
+        pytest.param("if args.resume:\n    copy_weights(torch.load(path), model)", False, id="to resume"),
+        pytest.param("copy_weights(torch.load(path), other)", False, id="into something else"),
+        pytest.param("model.load_state_dict(torch.load(path))", False, id="by the model itself"),
+    ],
+)
+def test_weights_that_are_copied_by_name_after_the_wrapper_are_asked_about(before: str, named: bool) -> None:
+    function = """
+    def copy_weights(weights, net):
+        own = net.state_dict()
+        for name, value in weights.items():
+            if name in own:
+                own[name].copy_(value)
+
+    other = Net()
+    """
+    survey = survey_of(script(before=f"{code(function)}{before}"))
+    assert survey.disorder.startswith("copy_weights copies weights into it by their names") is named

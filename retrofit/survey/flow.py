@@ -218,6 +218,9 @@ class Flow:
             yield from self._trace(node.orelse, scope, item, seen)
         elif isinstance(node, cst.NamedExpr):
             yield from self._trace(node.value, scope, item, seen)
+        elif isinstance(node, cst.Subscript) and isinstance(node.value, cst.Dict):
+            for element in node.value.elements:
+                yield from self._trace(element.value, scope, item, seen)
         elif isinstance(node, (cst.Name, cst.Attribute)) and (name := dotted(node)) is not None:
             variable = self.variable(name, scope)
             if self._sources.get(variable):

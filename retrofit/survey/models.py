@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import combinations
 
 import libcst as cst
 
@@ -30,6 +31,40 @@ def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin
     return groups
 
 
+def is_frozen(origins: set[Origin], flow: Flow) -> bool:
+    """Whether a model is frozen as a whole, whatever the options, and does not follow another one's parameters either.
+
+    Args:
+        origins: where the model is built.
+    """
+    index = flow.index
+
+    def of_it(node: cst.BaseExpression, method: str) -> bool:
+        """Whether an expression is a call of that method of the model."""
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+            return False
+        return node.func.attr.value == method and not origins.isdisjoint(
+            flow.origins(node.func.value, index.scope_of(node))
+        )
+
+    zipped = [arg.value for call in index.calls if index.qualified(call.func) == "zip" for arg in call.args]
+    if any(of_it(part, "parameters") for part in zipped):
+        return False
+    freezing = [
+        statement
+        for statement in index.loops
+        if isinstance(statement.node, cst.For)
+        and of_it(statement.node.iter, "parameters")
+        and re.search(r"requires_grad\s*=\s*False|requires_grad_\(False\)", index.source.code(statement.node.body))
+    ]
+    freezing += [
+        index.statement(call)
+        for call in index.calls
+        if of_it(call, "requires_grad_") and [index.source.code(arg.value) for arg in call.args] == ["False"]
+    ]
+    return any(all(not isinstance(part.node, cst.If) for part in statement.path) for statement in freezing)
+
+
 def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> list[Model]:
     """Return the places after which the model is there, one where all ways of building it meet before it is wrapped.
 
@@ -42,7 +77,7 @@ def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> li
     if wrapped_in_place:
         return [_built_in_wrapper(wrapper, flow) for wrapper in wrapped_in_place]
     statements = sorted(
-        {index.statement(o.node) for o in _builders(origins, flow)}, key=lambda statement: statement.order
+        {index.statement(o.node) for o in _builders(origins, wrappers, flow)}, key=lambda statement: statement.order
     )
     if not statements:
         return []
@@ -58,7 +93,7 @@ def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> li
             return [
                 Model(node=w.statement.node, index=index, target=w.module, side="before") for w in wrappers if w.first
             ]
-        finished = _finished(index, statement, target, wrappers)
+        finished = _finished(flow, statement, target, wrappers)
         model = Model(node=finished.node, index=index, target=target)
         value = _plain_value(statement)
         if value is not None and finished is statement:
@@ -87,18 +122,50 @@ def disorder(models: list[Model], optimizers: list[Optimizer], flow: Flow) -> st
             early = here.order <= there.order
             if here.scope is there.scope and early and model.side == "after":
                 return f"the optimizer at {optimizer.place()} is built before the model is finished at {model.place()}"
-    if len(models) > 1 and len({id(model.statement.siblings) for model in models}) < len(models):
+    if any(_one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
         return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
     if len({id(model.scope) for model in models}) > 1:
         return f"the model is built in several functions, at lines {', '.join(str(model.line) for model in models)}"
     return ""
 
 
-def _builders(origins: set[Origin], flow: Flow) -> set[Origin]:
+def late_weights(origins: set[Origin], wrappers: list[Wrapper], loops: list[EpochLoop], flow: Flow) -> str:
+    """Return what copies weights by their names into the model between its wrapper and the epoch loop, "" for nothing.
+
+    The layers have other names by then, so such a function would find none. `load_state_dict` is none of them: the
+    recipe's helper teaches it the names from before.
+    """
+    index = flow.index
+    for call in index.calls:
+        function = flow.called(call)
+        here = index.statement(call)
+        if function is None or not any(here.scope is w.scope and w.statement.order < here.order for w in wrappers):
+            continue
+        code = index.source.code(function.node)
+        if not re.search(r"\.state_dict\(\)", code) or not re.search(r"\.copy_\(", code):
+            continue
+        given = [arg.value for arg in call.args if not origins.isdisjoint(flow.deep_origins(arg.value, here.scope))]
+        if not given or any(loop.statement in here.path for loop in loops):
+            continue
+        if any(loop.scope is here.scope and loop.statement.order < here.order for loop in loops):
+            continue
+        if not any(is_resume(index, part, code + "load_state_dict") for part in here.path if part.scope is here.scope):
+            name = index.source.code(call.func)
+            return f"{name} copies weights into it by their names after it is wrapped ({index.place(call)})"
+    return ""
+
+
+def _one_after_the_other(first: Statement, second: Statement) -> bool:
+    """Whether two statements of a function may both run, because they are not in different branches of one choice."""
+    parting = next(((a, b) for a, b in zip(first.path, second.path, strict=False) if a is not b), None)
+    return parting is not None and parting[0].siblings is parting[1].siblings and first.scope is second.scope
+
+
+def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[Origin]:
     """Return the expressions that build the model.
 
-    Where a function builds the optimizer as well, those inside it; and none that only get the model passed after its
-    optimizer was built.
+    Where a function wraps it or builds the optimizer as well, those inside it; and none that only get the model passed
+    after its optimizer was built.
     """
     index = flow.index
     optimizers = _optimizer_statements(index)
@@ -108,8 +175,9 @@ def _builders(origins: set[Origin], flow: Flow) -> set[Origin]:
             continue
         function = flow.called(origin.node) if isinstance(origin.node, cst.Call) else None
         inside = flow.inside(origin) if function is not None else []
-        if inside and any(statement.scope is function for statement in optimizers):
-            found.update(inside)
+        further = [*optimizers, *(wrapper.statement for wrapper in wrappers)]
+        if inside and any(statement.scope is function for statement in further):
+            found.update(o for o in inside if o != origin)
         else:
             found.add(origin)
     built = {o for o in found if not _takes_model(o, flow, origins)}
@@ -122,7 +190,12 @@ def _builders(origins: set[Origin], flow: Flow) -> set[Origin]:
 
 def _optimizer_statements(index: Index) -> list[Statement]:
     """Return the statements that build an optimizer, after which the model's layers have their names for good."""
-    calls = [call for call in index.calls if index.qualified(call.func).startswith("torch.optim.")]
+    calls = [
+        call
+        for call in index.calls
+        if (name := index.qualified(call.func)).startswith("torch.optim.")
+        or name.rpartition(".")[2] in torch_api.OPTIMIZERS
+    ]
     calls += [
         b.value
         for b in index.bindings
@@ -157,16 +230,18 @@ def _built_in_wrapper(wrapper: Wrapper, flow: Flow) -> Model:
     )
 
 
-def _finished(index: Index, built: Statement, target: str, wrappers: list[Wrapper]) -> Statement:
+def _finished(flow: Flow, built: Statement, target: str, wrappers: list[Wrapper]) -> Statement:
     """Return the last statement of the building: a head that is replaced, pretrained weights, layers that are frozen.
 
     Those know the layers by the names that they have before dendrites. A checkpoint to resume from is none of them: it
     was written by a training with dendrites.
     """
+    index = flow.index
     used = {wrapper.statement for wrapper in wrappers}
     used.update(_optimizer_statements(index))
     used.update(index.statement(c) for c in index.calls if wrapper_kind(index, c))
     used.update(b.statement for b in index.bindings if dotted(b.value) == target)
+    loading = _loading_calls(flow, target, built)
     finished = built
     name = re.escape(target)
     methods = "|".join(torch_api.MODULE_METHODS)  # those change nothing that dendrites depend on
@@ -179,9 +254,26 @@ def _finished(index: Index, built: Statement, target: str, wrappers: list[Wrappe
     for statement in built.following:
         if any(statement in user.path for user in used):
             break
-        if changes.search(index.source.code(statement.node)) and not is_resume(index, statement):
+        loads = [loaded for place, loaded in loading if statement in place.path]
+        changed = changes.search(index.source.code(statement.node)) or loads
+        if changed and not is_resume(index, statement, "\n".join(loads)):
             finished = statement
     return finished
+
+
+def _loading_calls(flow: Flow, target: str, built: Statement) -> list[tuple[Statement, str]]:
+    """Return the calls beside the building that load weights into the model, with the code that they run."""
+    index = flow.index
+    found = []
+    for call in index.calls:
+        name = (dotted(call.func) or "").rpartition(".")[2]
+        if not re.match(r"_*(load|init)_", name) or not any(dotted(arg.value) == target for arg in call.args):
+            continue
+        if index.scope_of(call) is built.scope:
+            function = flow.called(call)
+            code = "" if function is None else index.source.code(function.node)
+            found.append((index.statement(call), code + "load_state_dict"))
+    return found
 
 
 def is_resume(index: Index, statement: Statement, called: str = "") -> bool:

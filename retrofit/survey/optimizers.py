@@ -85,6 +85,7 @@ def find_optimizers(
     loops: list[EpochLoop],
     scores: list[Score],
     handover: frozenset[str] = frozenset(),
+    in_process: bool = False,
 ) -> list[Optimizer]:
     """Return the optimizers that train the wrapped model, one for each variable that holds one.
 
@@ -94,6 +95,8 @@ def find_optimizers(
         loops: the epoch loops.
         scores: the validation scores; a scheduler is handed over only where each epoch has one.
         handover: qualified names of functions by which a script gives its optimizer to the recipe's library.
+        in_process: whether the model is restructured without a restart, so that what is handed over must be built
+            again beside the epoch loop.
     """
     by_target: dict[str, list[cst.Call]] = {}
     for call in _constructions(index, flow, model, handover):
@@ -119,74 +122,61 @@ def find_optimizers(
         )
         params = first_argument(call, "params")
         given = [] if params is None else flow.origins(params, optimizer.scope)
-        optimizer.factory_made = not {o.node for o in given if o.item is not None}.isdisjoint(o.node for o in model)
-        optimizer.takes_model = all(_trains(index, flow, call, model) for call in calls)
+        optimizer.factory_made = not {o.node for o in given if o.item is not None and o not in model}.isdisjoint(
+            o.node for o in model
+        )
         optimizer.keeps = _reason_to_keep(index, flow, optimizer, calls, schedulers, scores)
+        if in_process and not optimizer.keeps:
+            optimizer.keeps = _reason_not_to_build_again(index, flow, optimizer, loops)
         mine = _schedulers_of(flow, calls, schedulers)
-        optimizer.alone = len(calls) == 1 and not mine and _is_plain_assignment(index, call)
-        optimizer.in_loop_scope = bool(loops) and _encloses(optimizer.scope, loops[0].scope)
         if optimizer.plain and mine:
             optimizer.scheduler = mine[0]
             mine[0].optimizer = optimizer
             for step in mine[0].steps:
                 step.removed = True
-        elif not optimizer.plain:
-            _make_again(index, flow, optimizer, calls, mine, model, loops)
         anchor = meeting([index.statement(call) for call in calls]) or index.statement(call)
         optimizer.anchors["made"] = anchor.node
         found.append(optimizer)
     return found
 
 
+def _reason_not_to_build_again(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoop]) -> str:
+    if loops and not _encloses(optimizer.scope, loops[0].scope):
+        return "it is built in another function than the one with the epoch loop"
+    if not optimizer.parameter_model:
+        return "its parameters are not those of the whole model"
+    holder = _holder(index, flow, optimizer, loops)
+    if holder:
+        return f"{holder} holds it as well"
+    added = next((call for call in index.calls if (dotted(call.func) or "").endswith(".add_param_group")), None)
+    return f"a group is added to it ({index.place(added)})" if added is not None else ""
+
+
+def _holder(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoop]) -> str:
+    """Return what else keeps the optimizer beside its variable: an attribute, or an object that is made with it."""
+    variable = flow.variable(optimizer.target, optimizer.scope)
+
+    def means_it(value: cst.BaseExpression | None, scope: Scope) -> bool:
+        name = dotted(value)
+        return name is not None and flow.variable(name, scope) == variable
+
+    for binding in index.bindings:
+        if "." in binding.target and means_it(binding.value, binding.statement.scope):
+            return binding.target
+    for call in index.calls:
+        name = (dotted(call.func) or "").rpartition(".")[2]
+        place = index.statement(call)
+        lasting = name[:1].isupper() and not any(loop.statement in place.path for loop in loops)
+        scheduler = name in torch_api.SCHEDULERS or index.qualified(call.func).startswith(_SCHEDULER_MODULE)
+        if lasting and not scheduler and any(means_it(arg.value, place.scope) for arg in call.args):
+            return name
+    return ""
+
+
 def _outermost(flow: Flow, calls: list[cst.Call]) -> list[cst.Call]:
     """Leave out the constructions in a helper that another one of the calls calls."""
     inside = {o.node for call in calls for o in flow.closure(set(flow.inside(Origin(call))))}
     return [call for call in calls if call not in inside] or calls
-
-
-def _make_again(
-    index: Index,
-    flow: Flow,
-    optimizer: Optimizer,
-    calls: list[cst.Call],
-    schedulers: list[Scheduler],
-    model: set[Origin],
-    loops: list[EpochLoop],
-) -> None:
-    """Note how an optimizer that the script builds can be built again: by one statement, beside the epoch loop.
-
-    The schedulers made from it stay, so each must have a name there.
-    """
-    made = meeting([index.statement(call) for call in calls])
-    if made is None or not loops or made.scope is not loops[0].scope or made.crowded:
-        return
-    bound = {b.target for b in index.bindings if made in b.statement.path}
-    whole = _is_plain_assignment(index, calls[0]) if len(calls) == 1 else isinstance(made.node, cst.If)
-    others = list(_others(index, flow, calls, schedulers))
-    places = [(s.target, s.scope) for s in schedulers] + [(_target(index, c), index.scope_of(c)) for c in others]
-    named = all(target and scope is made.scope for target, scope in places)
-    if not whole or bound != {optimizer.target} or not named or not optimizer.takes_model:
-        return
-    unknown = next((call for call in others if not _is_scheduler(index, flow, call)), None)
-    if unknown is not None:
-        name = index.source.code(unknown.func)
-        optimizer.once = f"what {name} makes from it ({index.place(unknown)}) cannot be given a new one"
-        return
-    code = index.source.code(made.node)
-    names = [name for name in flow.names_of(model, made.scope) if re.search(rf"\b{re.escape(name)}\b", code)]
-    optimizer.again = next((name for name in names if name.isidentifier()), "")
-    optimizer.kept_schedulers = list(dict.fromkeys(target for target, _ in places))
-
-
-def _is_scheduler(index: Index, flow: Flow, call: cst.Call) -> bool:
-    """Whether a call makes an object of a local class that derives from a scheduler of torch."""
-    made = flow.defined(call.func, index.scope_of(call))
-    if made is None or made.kind != "class":
-        return False
-    last = flow.lineage(made)[-1].node
-    return isinstance(last, cst.ClassDef) and any(
-        index.qualified(base.value).startswith(_SCHEDULER_MODULE) for base in last.bases
-    )
 
 
 def _encloses(outer: Scope, inner: Scope | None) -> bool:
@@ -240,10 +230,10 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
             continue
         scope = index.scope_of(call)
         if call.func.attr.value in used:
-            used[call.func.attr.value].update(flow.origins(call.func.value, scope))
+            used[call.func.attr.value].update(flow.deep_origins(call.func.value, scope))
             operand = first_argument(call)
             if call.func.attr.value == "step" and operand is not None:
-                used["step"].update(flow.origins(operand, scope))
+                used["step"].update(flow.deep_origins(operand, scope))
     both = (used["step"] & used["zero_grad"]) - model
     # an optimizer that something outside the project makes, and steps
     both |= {
@@ -263,9 +253,18 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         made = torchs or kind in torch_api.OPTIMIZERS or Origin(call) in both
         if made and call not in found and _target(index, call) and not _by_tracker(index, flow, call, handover):
             found.append(call)
+    found = [call for call in found if not _returned_by_name(index, flow, call, found)]
     training = {_target(index, call) for call in found if _trains(index, flow, call, model)}
     handed_over = any(index.qualified(call.func) in handover for call in index.calls)
     return [call for call in found if _target(index, call) in training or (not training and not handed_over)]
+
+
+def _returned_by_name(index: Index, flow: Flow, call: cst.Call, found: list[cst.Call]) -> bool:
+    """Whether a call of an unknown object's method has the name of a function here that builds an optimizer."""
+    if not isinstance(call.func, cst.Attribute) or flow.called(call) is not None:
+        return False
+    makers = {index.scope_of(other) for other in found if other is not call}
+    return any(scope.kind == "function" and scope.name == call.func.attr.value for scope in makers)
 
 
 def _trains(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> bool:
@@ -429,7 +428,13 @@ def _plain_parameters(index: Index, call: cst.Call) -> bool:
 
 
 def _target(index: Index, call: cst.Call) -> str:
-    return next((binding.target for binding in index.bindings if binding.value is call), "")
+    """Return the variable that gets a call's value, perhaps by choice: `a() if x else b()`, `{1: a(), 2: b()}[x]`."""
+    value: cst.CSTNode = call
+    holder = index.parents.get(value)
+    while isinstance(holder, (cst.IfExp, cst.DictElement, cst.Dict, cst.Subscript)):
+        value, holder = holder, index.parents.get(holder)
+    whole = isinstance(value, cst.Dict)  # a dict of several things, not one of them
+    return next((binding.target for binding in index.bindings if binding.value is value and not whole), "")
 
 
 def bind(index: Index, call: cst.Call, parameters: tuple[str, ...], skip: int = 0) -> list[tuple[str, str]] | None:

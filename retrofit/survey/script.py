@@ -15,11 +15,11 @@ from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import find_decays, find_loops
-from retrofit.survey.models import disorder, find_models, find_resumes, group_by_model
+from retrofit.survey.models import disorder, find_models, find_resumes, group_by_model, is_frozen, late_weights
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores import find_hints, find_measures, find_scores
-from retrofit.survey.sites import Backward, CallSite, EpochLoop, Optimizer, Script, Site, Step, Wrapper
+from retrofit.survey.sites import Backward, CallSite, EpochLoop, Script, Site, Step, Wrapper
 from retrofit.survey.wrappers import find_wrappers, mark_members, wrapper_kind
 
 
@@ -82,15 +82,15 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     if groups:
         origins = groups[0][0]
         script.models = find_models(origins, groups[0][1], flow)
-        mark_members(groups[0][1], flow, _before_leaving(script))
+        mark_members(groups[0][1], flow, _before_leaving(script, flow))
     origins = flow.closure(origins)
     script.optimizers = find_optimizers(
-        index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover
+        index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover, script.kind == "dp"
     )
     script.resumes = find_resumes(origins, script.models, script.loops, flow)
-    for optimizer in script.optimizers:
-        optimizer.bare = _takes_bare_model(optimizer, script.wrappers)
     script.disorder = disorder(script.models, script.optimizers, flow)
+    if groups and not script.disorder:
+        script.disorder = late_weights(origins, groups[0][1], script.loops, flow)
     script.decays = find_decays(index)
     script.hints = find_hints(index, script.loops)
     script.measures = find_measures(index, flow, script.loops)
@@ -149,7 +149,7 @@ def _of_training(backwards: list[Backward], loops: list[EpochLoop], flow: Flow) 
 def _trained(
     groups: list[tuple[set[Origin], list[Wrapper]]], script: Script, flow: Flow
 ) -> list[tuple[set[Origin], list[Wrapper]]]:
-    """Return the models that are in sight where a backward pass is, all where that tells nothing."""
+    """Return the models in sight where a backward pass is, all where that tells nothing, but no frozen teacher."""
     found = []
     for origins, wrappers in groups:
         everything = flow.closure(origins)
@@ -159,17 +159,8 @@ def _trained(
             if any(re.search(rf"\b{re.escape(name)}\b", code) for name in names):
                 found.append((origins, wrappers))
                 break
-    return found or groups
-
-
-def _takes_bare_model(optimizer: Optimizer, wrappers: list[Wrapper]) -> bool:
-    """Whether an optimizer is built from more of the model than its parameters, and before it is wrapped."""
-    name = optimizer.again or optimizer.parameter_model
-    code = optimizer.index.source.code(optimizer.anchors["made"])
-    early = all(optimizer.statement.order < wrapper.statement.order for wrapper in wrappers)
-    return (
-        early and re.search(rf"\b{re.escape(name)}\b(?!\.(named_)?parameters\()", code) is not None if name else False
-    )
+    groups = found or groups
+    return [group for group in groups if len(groups) == 1 or not is_frozen(group[0], flow)] or groups
 
 
 def _relate_wrappers(script: Script) -> None:
@@ -189,13 +180,24 @@ def _spawns(index: Index, call: cst.Call) -> bool:
     )
 
 
-def _before_leaving(script: Script) -> list[Statement]:
-    """Statements that run before the first backward pass is over: before the epoch loop, and in training itself."""
+def _before_leaving(script: Script, flow: Flow) -> list[Statement]:
+    """Statements that run before the first backward pass is over: before the epoch loop, in it and in training."""
     found: list[Statement] = []
+    loops = {loop.statement for loop in script.loops}
+    leading = [(backward.statement, backward.scope) for backward in script.backwards]
+    seen: set[Scope] = set()
+    while leading:
+        statement, scope = leading.pop()
+        for part in statement.path:
+            if part.scope is scope:
+                found += [early for early in part.preceding if not isinstance(early.node, cst.FunctionDef)]
+        if scope not in seen:
+            seen.add(scope)
+            callers = [flow.index.statement(call) for call in flow.callers(scope)]
+            leading += [(caller, caller.scope) for caller in callers]
     for loop in script.loops:
         for part in loop.statement.path:
             found += part.preceding
-    loops = {loop.statement for loop in script.loops}
     for backward in script.backwards:
         inside = [part for part in backward.statement.path if isinstance(part.node, cst.FunctionDef) or part in loops]
         here = inside[-1] if inside else backward.statement

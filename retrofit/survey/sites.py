@@ -148,7 +148,8 @@ class Wrapper(Site):
         chain: what is called on the wrapper in the same statement, such as `.cuda()`.
         part: whether only a part of a model is wrapped (`model.features`).
         moved: where the call builds the model, the moves called on it there, such as `.to(device)`.
-        members: whether what only the wrapper has (`.module`, `no_sync`) is used before the first backward pass.
+        members: whether what only the wrapper has (`.module`, `no_sync`) is used before the first backward pass, or the
+            script insists on a wrapper.
         returned: whether a function returns it instead of assigning it.
         first: whether it is the first wrapper of its statement.
         other_model: whether it is the first wrapper of a further model.
@@ -309,13 +310,6 @@ class Optimizer(Site):
         handed_over: whether the script gives it to the tracker already.
         parameter_model: the name of the model whose parameters it takes, "" where that is no plain name.
         factory_made: whether its parameters come out of the call that builds the model.
-        takes_model: whether its arguments mention the model, so that they are fresh when they are written again.
-        alone: whether one plain statement builds it, and nothing else is made from it.
-        in_loop_scope: whether it is built in the same function as the epoch loop, or in one around it.
-        again: the name of the model in the statement that builds it, where that statement can be run again; else "".
-        bare: whether it is built from more of the model than its parameters, before the model is wrapped.
-        once: what else keeps it from being built again, "" for nothing.
-        kept_schedulers: the names of the schedulers that go on with the optimizer that is built again.
     """
 
     target: str
@@ -326,13 +320,6 @@ class Optimizer(Site):
     handed_over: bool = False
     parameter_model: str = ""
     factory_made: bool = False
-    takes_model: bool = False
-    alone: bool = False
-    in_loop_scope: bool = False
-    again: str = ""
-    kept_schedulers: list[str] = field(default_factory=list)
-    bare: bool = False
-    once: str = ""
 
     def as_dict(self, prefix: str) -> str:
         """Return the arguments as a dict literal; ``prefix`` is what stands before it on its line."""

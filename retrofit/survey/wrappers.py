@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from retrofit import torch_api
-from retrofit.survey.flow import Flow, first_argument
+from retrofit.survey.flow import Flow, Origin, first_argument
 from retrofit.survey.index import Index, Statement, dotted
 from retrofit.survey.sites import Wrapper
 
@@ -125,14 +125,23 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: list[State
         before_leaving: statements, whole functions or loops, that run in the initialisation run as well.
     """
     index = flow.index
+    insisting = [
+        call
+        for call in index.calls
+        if index.qualified(call.func) == "isinstance"
+        and isinstance(index.parents.get(call), cst.Assert)
+        and len(call.args) == 2
+        and index.qualified(call.args[1].value) in torch_api.DDP_NAMES | torch_api.DATA_PARALLEL_NAMES
+    ]
     for wrapper in wrappers:
         origins = set(flow.origins(wrapper.call, wrapper.scope))
+
+        def means_it(node: cst.BaseExpression, origins: set[Origin] = origins) -> bool:
+            return not origins.isdisjoint(flow.deep_origins(node, index.scope_of(node)))
+
         for attribute in index.attributes:
             name = attribute.attr.value
-            if name not in _WRAPPER_MEMBERS and name != "module":
-                continue
-            if origins.isdisjoint(flow.origins(attribute.value, index.scope_of(attribute))):
-                continue
-            statement = index.statement(attribute)
-            if name in _WRAPPER_MEMBERS or any(part in before_leaving for part in statement.path):
-                wrapper.members = True
+            if (name in _WRAPPER_MEMBERS or name == "module") and means_it(attribute.value):
+                path = index.statement(attribute).path
+                wrapper.members |= name in _WRAPPER_MEMBERS or any(part in before_leaving for part in path)
+        wrapper.members |= any(means_it(call.args[0].value) for call in insisting)

@@ -46,6 +46,7 @@ _pai_steps = 0
 _pai_found_dimensions: dict[str, list[int]] = {}
 _pai_exit_status: int | None = None
 _pai_model: torch.nn.Module | None = None
+_pai_optimizer: torch.optim.Optimizer | None = None
 
 
 def take_options() -> None:
@@ -161,6 +162,7 @@ def load_latest_switch(
     # The library cannot save tied tensors, such as a language model's embedding and head: "Some tensors share
     # memory"; what it saves with weight_tying_experimental, a new process cannot load (both measured).
     model.register_state_dict_post_hook(_pai_copy_tied_tensors)
+    model.register_load_state_dict_pre_hook(_pai_take_plain_names)
     if initializing():
         _pai_set_output_dimensions(model, output_dimensions or {})
         for layer in _pai_layers(model):
@@ -191,6 +193,20 @@ def load_latest_switch(
         return model.to(device)
     _pai_say(f"Starting from the beginning: {folder} has no switch_N.pt that can be read")
     return model
+
+
+def set_optimizer_instance(optimizer: torch.optim.Optimizer) -> None:
+    """Tell the library of an optimizer that the script builds itself, for training in one process (DataParallel).
+
+    As `GPA.pai_tracker.set_optimizer_instance`; besides, `add_validation_score` gives it the parameters of the
+    restructured model. It stays the same object, so schedulers and whatever else holds it go on with it.
+
+    Args:
+        optimizer: the optimizer, with parameters of the perforated model in its groups.
+    """
+    global _pai_optimizer
+    _pai_optimizer = optimizer
+    GPA.pai_tracker.set_optimizer_instance(optimizer)
 
 
 def keep_tracker_state_local(model: torch.nn.Module) -> None:
@@ -242,6 +258,14 @@ def repeat(batches: Iterable[Any]) -> Iterator[Any]:
             _pai_fail("the data loader has no (more) batches")
 
 
+def on_one_device(model: torch.nn.Module) -> torch.nn.Module:
+    """Give the model of the initialisation run a DataParallel of one device, which makes no replicas.
+
+    For scripts that use what only the wrapper has, such as `module`, or that insist on it.
+    """
+    return torch.nn.DataParallel(model, [_pai_cuda_index()] if torch.cuda.is_available() else None)
+
+
 def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:
     """Give every trainable parameter a gradient before the backward pass, where that is needed.
 
@@ -290,7 +314,7 @@ def finish_initialization() -> None:
     _pai_leave(0)
 
 
-def report_validation_score(score: Any, model: torch.nn.Module, *, leave: bool = True) -> bool:
+def report_validation_score(score: Any, model: torch.nn.Module | None = None, *, leave: bool = True) -> bool:
     """Hand the epoch's score to the library (DistributedDataParallel): on every rank, last in the epoch.
 
     Rank 0 goes first: all at once, others miss the best_model.pt it writes (FileNotFoundError, measured).
@@ -298,7 +322,7 @@ def report_validation_score(score: Any, model: torch.nn.Module, *, leave: bool =
 
     Args:
         score: a number, or a tensor or array of one; None on a rank without. The ranks' mean counts.
-        model: the model, wrapped or not.
+        model: the model, wrapped or not; None, where it is not in scope, for that of `load_latest_switch`.
         leave: leave when training is complete; with False the code after the epoch loop can run.
 
     Returns:
@@ -307,6 +331,8 @@ def report_validation_score(score: Any, model: torch.nn.Module, *, leave: bool =
     Raises:
         SystemExit: status 0 for the next round and at the end; 3 after five scores in a row are not finite.
     """
+    model = _pai_model if model is None else model
+    assert model is not None
     net = _pai_unwrap(model)
     number = _pai_common_score(score, net)
     if number is None:
@@ -329,7 +355,7 @@ def report_validation_score(score: Any, model: torch.nn.Module, *, leave: bool =
     return False
 
 
-def add_validation_score(score: Any, model: torch.nn.Module) -> tuple[torch.nn.Module, bool, bool]:
+def add_validation_score(score: Any, model: torch.nn.Module | None = None) -> tuple[torch.nn.Module, bool, bool]:
     """Hand the epoch's validation score to the library, as `GPA.pai_tracker.add_validation_score` takes it.
 
     In one process (DataParallel) the model is restructured here. In a process group the process leaves for a
@@ -337,15 +363,17 @@ def add_validation_score(score: Any, model: torch.nn.Module) -> tuple[torch.nn.M
 
     Args:
         score: a number, or a tensor or array of one; None to hand nothing over.
-        model: the model, wrapped or not.
+        model: the model, wrapped or not; None, where it is not in scope, for that of `load_latest_switch`.
 
     Returns:
-        The model, wrapped again where it was wrapped; whether it was restructured, so that its optimizer
-        must be set up again from fresh arguments; and whether training is complete.
+        The model, restructured in place, inside its wrapper; whether it was restructured, so that an optimizer
+        that the library sets up must be set up again from fresh arguments; and whether training is complete.
 
     Raises:
         SystemExit: status 3 after five scores in a row are not finite; 0 for a restart.
     """
+    model = _pai_model if model is None else model
+    assert model is not None
     if _pai_grouped():
         return model, False, report_validation_score(score, model, leave=False)
     net = _pai_unwrap(model)
@@ -353,14 +381,16 @@ def add_validation_score(score: Any, model: torch.nn.Module) -> tuple[torch.nn.M
     if number is None:
         return model, False, False
     device = _pai_device(net)
+    names = {id(parameter): name for name, parameter in net.named_parameters()}
     restructured, complete = _pai_hand_over(number, net)
     if complete:
         _pai_complete(net, load_best=True)
         return model, False, True
     if restructured:
         _pai_settle(net, device)
-        return _pai_wrap_again(net, model), True, False
-    return model, False, False
+        if _pai_optimizer is not None:
+            _pai_renew(_pai_optimizer, net, names)
+    return model, restructured, False
 
 
 # What follows is for the functions above.
@@ -422,13 +452,34 @@ def _pai_unwrap(model: torch.nn.Module) -> torch.nn.Module:
         model = inner
 
 
-def _pai_wrap_again(net: torch.nn.Module, wrapped: torch.nn.Module) -> torch.nn.Module:
-    """The restructured model in DataParallel, if it was in one."""
-    if not isinstance(wrapped, torch.nn.DataParallel):
-        return net
-    if not wrapped.device_ids:  # no GPU: it passes everything through
-        return torch.nn.DataParallel(net)
-    return torch.nn.DataParallel(net, wrapped.device_ids, wrapped.output_device, wrapped.dim)
+def _pai_renew(optimizer: torch.optim.Optimizer, net: torch.nn.Module, names: dict[int, str]) -> None:
+    """Give the script's own optimizer the restructured model's parameters, and no state, as if built anew.
+
+    A parameter goes to the group in which its name was, one of dendrites to the group of that parameter of the
+    script's own layer whose copy it is, or else of the layer's first. What was in no group stays out.
+
+    Args:
+        names: the parameters' names before the restructuring, by their identities.
+    """
+    groups = {names[id(p)]: group for group in optimizer.param_groups for p in group["params"] if id(p) in names}
+    for path, layer in net.named_modules():
+        if type(layer).__name__ == "PAINeuronModule":
+            path = path and f"{path}."
+            own = [name for name, _ in layer.main_module.named_parameters()]
+            for name, _ in layer.named_parameters():
+                twin = max((other for other in own if f".{name}".endswith(f".{other}")), key=len, default=own[0])
+                group = groups.get(f"{path}main_module.{twin}")
+                if group is not None:
+                    groups.setdefault(path + name, group)
+    for group in optimizer.param_groups:  # what is not the model's, such as a loss's weights, stays
+        group["params"][:] = [parameter for parameter in group["params"] if id(parameter) not in names]
+    for name, parameter in net.named_parameters():
+        if name in groups and parameter.requires_grad:
+            groups[name]["params"].append(parameter)
+    optimizer.state.clear()
+    if isinstance(optimizer, torch.optim.Adagrad):  # makes its state in advance
+        optimizer.state.update(torch.optim.Adagrad(optimizer.param_groups, **optimizer.defaults).state)
+    GPA.pai_tracker.set_optimizer_instance(optimizer)
 
 
 def _pai_device(model: torch.nn.Module) -> torch.device:
@@ -488,6 +539,26 @@ def _pai_copy_tied_tensors(_model: Any, state: dict[str, Any], _prefix: str, _me
             if place in known:
                 state[name] = tensor.clone()
             known.add(place)
+
+
+def _pai_take_plain_names(model: torch.nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Load hook: weights of the model as it was before dendrites go to the script's own layers, which they are of.
+
+    Without it a script that loads pretrained weights later, with strict=False, would train on without them.
+    """
+    layers = [f"{path}." for path, layer in model.named_modules() if type(layer).__name__ == "PAINeuronModule"]
+    plain, of_library = False, {}
+    for name, value in model.state_dict().items():
+        layer = next((layer for layer in layers if name.startswith(layer)), "")
+        if layer and name.startswith(f"{layer}main_module."):
+            old = prefix + name.replace(f"{layer}main_module.", layer, 1)
+            if old in state and prefix + name not in state:
+                state[prefix + name] = state.pop(old)
+                plain = True
+        elif layer or name.endswith("tracker_string"):
+            of_library[prefix + name] = value
+    if plain:  # what is the library's own stays as it is
+        state.update({name: value for name, value in of_library.items() if name not in state})
 
 
 @register_optimizer_step_post_hook

@@ -52,7 +52,7 @@ if not args.perforate_model_parallel:
     GPA.pai_tracker.initialize_tracker_settings()
     model = nn.DataParallel(model)
 else:
-    model = pai_distributed.without_wrapper(model)
+    model = pai_distributed.on_one_device(model)
 result = {"parameters": [compare(optimizer, model)], "after": []}
 for epoch in range(30):
     for start in (0, 4):
