@@ -845,5 +845,7 @@ def test_weights_from_before_dendrites_are_loaded(
     model(torch.ones(4, 2)).sum().backward()
     state = model.state_dict()
     model.load_state_dict(state)  # its own names, as ever
+    model.load_state_dict({**state, "0.weight": torch.zeros(3, 2)})  # a script may put weights into the model's own
+    assert not model[0].main_module.weight.any()
     with pytest.raises(RuntimeError, match="Missing"):
         model.load_state_dict({name: plain[name] for name in list(plain)[1:]})

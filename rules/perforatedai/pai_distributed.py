@@ -552,7 +552,7 @@ def _pai_take_plain_names(model: torch.nn.Module, state: dict[str, Any], prefix:
         layer = next((layer for layer in layers if name.startswith(layer)), "")
         if layer and name.startswith(f"{layer}main_module."):
             old = prefix + name.replace(f"{layer}main_module.", layer, 1)
-            if old in state and prefix + name not in state:
+            if old in state:
                 state[prefix + name] = state.pop(old)
                 plain = True
         elif layer or name.endswith("tracker_string"):
