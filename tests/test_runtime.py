@@ -774,8 +774,9 @@ def test_own_optimizer_gets_the_restructured_models_parameters(
     model = perforate(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 2), initialize=False)
     scale = torch.nn.Parameter(torch.ones(1))  # of the loss, say
     weights = [p for name, p in model.named_parameters() if p.dim() > 1]
-    others: list[Any] = [model[0].main_module.bias, model[1].weight, model[1].bias]  # the last layer's bias is to rest
-    optimizer = torch.optim.SGD([{"params": weights, "lr": 0.5}, {"params": [*others, scale]}], lr=0.1, momentum=0.9)
+    others = [model[0].main_module.bias, model[1].weight, model[1].bias]  # the last layer's bias is to rest
+    groups: list[dict[str, Any]] = [{"params": weights, "lr": 0.5}, {"params": [*others, scale]}]
+    optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.9)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.1)
     helper.set_optimizer_instance(optimizer)
     (model(torch.ones(4, 2)).sum() * scale).backward()
