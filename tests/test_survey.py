@@ -1412,6 +1412,12 @@ def test_scores_of_exclusive_branches_are_one() -> None:
     assert score.index.source.code(score.anchors["report"]) == "save()"
 
 
+def test_score_that_another_branch_takes_over_is_there_in_both() -> None:
+    made = "iou = validate(model)\nif iou == 0:\n    score = -loss_of(model)\nelse:\n    score = iou\n"
+    (score,) = survey_of(script(made + "is_best = score > best\nbest = max(score, best)")).scores
+    assert (score.expression, score.guarded, score.condition) == ("score", False, "")
+
+
 def test_ambiguous_names_give_several() -> None:
     assert [name for name, _, _ in scores_of("loss, acc = validate(model)")] == ["loss", "acc"]
 

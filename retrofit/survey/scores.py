@@ -636,7 +636,14 @@ def _makers(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNod
     anew = [b for b in made if b.target in names]
     own = {b.target for b in made}
     renamed = [b for b in here if b.target in names and isinstance(b.value, cst.Name) and b.value.value in own]
-    return [b.statement for b in anew or renamed]
+    other_branches = [
+        b
+        for b in here
+        if b.target in names
+        and isinstance(b.value, cst.Name)
+        and any(_exclusive(b.statement, one.statement) for one in anew)
+    ]
+    return [b.statement for b in [*anew, *other_branches] or renamed]
 
 
 def _reaching(index: Index, node: cst.CSTNode, makers: list[Statement]) -> tuple[list[Statement], bool]:
