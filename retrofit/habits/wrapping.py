@@ -90,12 +90,12 @@ class Wrapping(Call):
     @property
     def ddp_name(self) -> str:
         """DistributedDataParallel as the file can write it."""
-        return spelled(self.index, _DDP) or "DistributedDataParallel"
+        return spelled(self.index, _DDP, self.scope) or "DistributedDataParallel"
 
     @property
     def ddp_imported(self) -> bool:
         """Whether an import of the file reaches DistributedDataParallel."""
-        return bool(spelled(self.index, _DDP))
+        return bool(spelled(self.index, _DDP, self.scope))
 
     @property
     def _own_device(self) -> str:
