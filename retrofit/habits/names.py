@@ -16,16 +16,25 @@ _FORMAT = re.compile(r"torch\.(float16|half|bfloat16|float64|double)")
 _NO_DEVICE = re.compile(r"dtype|memory_format|channels_last|torch\.(b?float\d*|half|double|int\d*|long|bool)\b")
 
 
-def spelled(index: Index, full: str) -> str:
-    """Return how a file can write a full name by its own imports, "" where it cannot."""
+def spelled(index: Index, full: str, scope: Scope) -> str:
+    """Return how code in ``scope`` can write a full name by the file's imports, "" where none reaches it there."""
     module, rest = full, ""
     while module:
         name = index.entry.imported_as(module)
-        if name is not None:
+        if name is not None and _visible(name.partition(".")[0], scope):
             return f"{name}.{rest}" if rest else name
         module, _, last = module.rpartition(".")
         rest = f"{last}.{rest}" if rest else last
     return ""
+
+
+def _visible(name: str, scope: Scope) -> bool:
+    here: Scope | None = scope
+    while here is not None:
+        if name in here.names:
+            return True
+        here = here.parent
+    return False
 
 
 def literal(file: TrainingFile, node: cst.BaseExpression | None) -> str | int | None:

@@ -98,20 +98,24 @@ class Group(Call):
         """Whether the file ends process groups, or calls something whose name says so."""
         return _ENDS.search(self.index.source.text) is not None
 
+    def _spelled(self, full: str) -> str:
+        """Return how a name can be written where the group is to be destroyed."""
+        return spelled(self.index, full, self.scope if self.last is None else self.last.scope)
+
     @property
     def destroy(self) -> str:
         """The code that ends process groups, as the file can write it."""
-        return spelled(self.index, _DESTROY) or "dist.destroy_process_group"
+        return self._spelled(_DESTROY) or "dist.destroy_process_group"
 
     @property
     def is_initialized(self) -> str:
         """The code that asks whether there is a process group, as the file can write it."""
-        return spelled(self.index, "torch.distributed.is_initialized") or "dist.is_initialized"
+        return self._spelled("torch.distributed.is_initialized") or "dist.is_initialized"
 
     @property
     def imported(self) -> bool:
         """Whether an import of the file reaches the function that ends process groups."""
-        return bool(spelled(self.index, _DESTROY))
+        return bool(self._spelled(_DESTROY))
 
     @cached_property
     def always(self) -> bool:
@@ -137,7 +141,7 @@ class Group(Call):
                 if self.index.scope_of(call) is statement.scope
             ]
             if inside and all(s.order > statement.order for s in inside):
-                return None if self._goes_on(statement.scope, frozenset()) else self._last_of(statement)
+                return self._last_of(statement, frozenset())
         return None
 
     def _goes_on(self, scope: Scope, seen: frozenset[Scope]) -> bool:
@@ -173,21 +177,28 @@ class Group(Call):
             ]
         return {scope for scope in found if scope.kind == "function"}
 
-    def _last_of(self, statement: Statement) -> Statement | None:
-        """Return the last statement of a function, or of the program, that holds a statement."""
-        block = statement.path[0].siblings
-        for part in statement.path:
-            if isinstance(part.node, cst.FunctionDef):
-                block = self.index.statements_in(part.node.body)
-                if any(holds_return(one.node) or _returns(one.node) for one in block):
-                    return None
+    def _last_of(self, statement: Statement, seen: frozenset[Scope]) -> Statement | None:
+        """Return the last statement of a function, or of the program, that holds a statement.
+
+        Where the function may return before its end, or more of the program follows, that of its caller.
+        """
         scope = statement.scope
-        if scope.kind == "module":
-            guard = next((p for p in statement.path if main_guarded(p.scope, p) or p is statement), statement)
-            block = guard.siblings
+        if isinstance(scope.node, cst.FunctionDef):
+            block = self.index.statements_in(scope.node.body)
+            leaves = any(holds_return(one.node) or _returns(one.node) for one in block)
+            if leaves or self._goes_on(scope, frozenset()):
+                calls = self.habits.flow.callers(scope)
+                plain = len(calls) == 1 and not self._spawns(calls[0]) and not scope.node.decorators
+                return (
+                    self._last_of(self.index.statement(calls[0]), seen | {scope})
+                    if plain and scope not in seen
+                    else None
+                )
+        else:
+            block = next((p for p in statement.path if main_guarded(p.scope, p) or p is statement), statement).siblings
         last = block[-1]
         ends = isinstance(last.node, (cst.FunctionDef, cst.ClassDef)) or last.crowded or _exits(last.node)
-        return None if ends or last is statement else last
+        return None if ends or last is self.statement else last
 
     @cached_property
     def earlier(self) -> Call | None:
@@ -264,6 +275,11 @@ class RankOption(Call):
     def default(self) -> str:
         """The code of its default, "" for none."""
         return self.argument("default") or ""
+
+    @property
+    def os(self) -> str:
+        """The name of the module `os` here, "" where it is not imported."""
+        return spelled(self.index, "os", self.scope)
 
     @property
     def fixable(self) -> bool:

@@ -80,7 +80,7 @@ class Wrapping(Call):
     def ddp_call(self) -> str:
         """The code that wraps its model in DistributedDataParallel on this rank's device, "" where it is not known."""
         group = self.group
-        if group is None or self.wrapper.chain or not self.wrapper.module or self.wrapper.module != self.operand:
+        if group is None or self.wrapper.chain or self.wrapper.module != self.operand or "#" in self.code:
             return ""
         if group.backend != "nccl":
             return f"{self.ddp_name}({self.operand})"
@@ -90,12 +90,12 @@ class Wrapping(Call):
     @property
     def ddp_name(self) -> str:
         """DistributedDataParallel as the file can write it."""
-        return spelled(self.index, _DDP) or "DistributedDataParallel"
+        return spelled(self.index, _DDP, self.scope) or "DistributedDataParallel"
 
     @property
     def ddp_imported(self) -> bool:
         """Whether an import of the file reaches DistributedDataParallel."""
-        return bool(spelled(self.index, _DDP))
+        return bool(spelled(self.index, _DDP, self.scope))
 
     @property
     def _own_device(self) -> str:
@@ -114,7 +114,7 @@ class Wrapping(Call):
 
     @property
     def without_timeout(self) -> str:
-        """The code of the call without `timeout`, for one that is on a single line."""
+        """The code of the call without `timeout`."""
         code = self.index.source.code
         kept = [
             code(arg).rstrip().rstrip(",")
@@ -127,7 +127,7 @@ class Wrapping(Call):
     def timeout_fix(self) -> bool:
         """Whether its `timeout` can go to the file's one `init_process_group`, which has none."""
         groups = self.habits.groups
-        if self.unknown != ["timeout"] or self.spread or len(groups) != 1:
+        if self.unknown != ["timeout"] or self.spread or len(groups) != 1 or "\n" in self.code:
             return False
         known = set(re.findall(r"[A-Za-z_]\w*", self.argument("timeout") or "")) - set(self.index.entry.aliases)
         shared = {arg.keyword.value for arg in groups[0].args if arg.keyword is not None}
