@@ -266,15 +266,23 @@ def _leftovers(statement: Statement, flow: Flow) -> list[tuple[int, str]]:
 def _breaks(loop: EpochLoop) -> list[int]:
     """Return the lines that leave the loop itself: `break`, `return`, what is left of a `while` loop's condition."""
     lines = [] if loop.endless in ("", "True") else [loop.line]
-    budgets = [budget.node for budget in loop.budgets]
-
-    def walk(node: cst.CSTNode, inner: bool) -> None:
-        if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)) or node in budgets:
-            return
-        if isinstance(node, cst.Return) or (isinstance(node, cst.Break) and not inner):
-            lines.append(loop.index.source.position(node)[0])
-        for child in node.children:
-            walk(child, inner or isinstance(node, (cst.For, cst.While)))
-
-    walk(loop.body, False)
+    budgets = {budget.node for budget in loop.budgets}
+    block = loop.index.statements_in(loop.body)
+    for statement in loop.index.statements:
+        line = statement.node
+        if statement.scope is not loop.scope or not isinstance(
+            line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)
+        ):
+            continue
+        leaves = [small for small in line.body if isinstance(small, (cst.Return, cst.Break))]
+        path = statement.path if leaves else []
+        if loop.statement not in path:
+            continue
+        inside = path[path.index(loop.statement) + 1 :]
+        if inside[0].siblings is not block or any(part.node in budgets for part in inside):
+            continue
+        inner = any(isinstance(part.node, (cst.For, cst.While)) for part in inside)
+        lines += [
+            loop.index.source.position(small)[0] for small in leaves if isinstance(small, cst.Return) or not inner
+        ]
     return lines
