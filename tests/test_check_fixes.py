@@ -230,7 +230,7 @@ def test_rank_0_evaluates_without_the_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(IN_GROUP not in known_rules().values(), reason="the rule is not there yet")
-@pytest.mark.parametrize("moved", ["model = nn.DataParallel(model)", "model = nn.DataParallel(model).cpu()"])
+@pytest.mark.parametrize("moved", ["model = nn.DataParallel(model)", "model = torch.nn.parallel.DataParallel(model)"])
 def test_ranks_agree_once_they_are_in_ddp(tmp_path: Path, moved: str) -> None:
     rule = next(code for code, name in known_rules().items() if name == IN_GROUP)
     body = """

@@ -101,6 +101,20 @@ def test_the_process_that_starts_the_ranks_is_none_of_them() -> None:
 
 
 @pytest.mark.parametrize(
+    "use",
+    [
+        "x = model.module.name if distributed else here(model)",
+        "if isinstance(model, DDP):\n    model.module.f()\nelse:\n    here(model)",
+        "if not distributed:\n    if x:\n        here(model)\nelif x:\n    model.module.f()",
+    ],
+)
+def test_the_branch_beside_that_of_the_wrapper_has_a_bare_model(use: str) -> None:
+    script = "from torch.nn.parallel import DistributedDataParallel as DDP\nmodel = DDP(Net())\n"
+    file = file_of(f"{script}{use}\n")
+    assert file.wrapper_of(file.calls("here")[0].args[0].value) is None
+
+
+@pytest.mark.parametrize(
     ("after", "value", "wrapped"),
     [
         ("", "model", True),

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import RankCall, alone, conditional, made_of
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Scope, dotted
+from retrofit.survey.index import Scope, Statement, dotted
 from retrofit.survey.sites import Wrapper
 
 _OF_RANK = re.compile(r"rank|gpu|local|device|node|host|worker|proc|getpid|uuid|time|tempfile|mkdtemp|random", re.I)
@@ -22,7 +23,7 @@ _GPU = re.compile(r"\bcuda\b|\bnccl\b")
 
 @dataclass(eq=False, kw_only=True)
 class Save(RankCall):
-    """A `torch.save` call."""
+    """A `torch.save` call; the anchor "last" is the last of the statements with it that use the file."""
 
     @property
     def path(self) -> str:
@@ -37,9 +38,26 @@ class Save(RankCall):
 
     @cached_property
     def read_back(self) -> bool:
-        """Whether the file loads from that path as well, perhaps before rank 0 has written it."""
+        """Whether the file uses what it saves there elsewhere, perhaps before rank 0 has written it."""
         path = _exact(self.habits, self.argument_node("f", 1))
-        return any(_exact(self.habits, _argument(call, "f")) == path for call in self.habits.calls("torch.load"))
+        if any(_exact(self.habits, _argument(call, "f")) == path for call in self.habits.calls("torch.load")):
+            return True
+        behind = self.statement.following[len(self.together) :]
+        behind += [later for part in self.statement.ancestors if part.scope is self.scope for later in part.following]
+        return any(self._uses(part) for part in behind)
+
+    @cached_property
+    def together(self) -> list[Statement]:
+        """The statements directly behind it that use the file, such as those that copy it."""
+        found = list(takewhile(self._uses, self.statement.following))
+        bound = any(part in found for binding in self.index.bindings for part in binding.statement.path)
+        return [] if bound or any(part.crowded for part in found) else found
+
+    def _uses(self, part: Statement) -> bool:
+        """Whether a statement uses the saved file, other than by saving it anew."""
+        code = self.index.source.code(part.node)
+        name = rf"(?<![.\w]){re.escape(self.path)}(?!\w)"
+        return re.search(rf"{name}(?!\s*=[^=])", code) is not None and "torch.save(" not in code
 
 
 @dataclass(eq=False, kw_only=True)
@@ -174,7 +192,10 @@ class CheckpointRead(RankCall):
 
 def find_saves(file: TrainingFile) -> list[Save]:
     """Return the calls of `torch.save`."""
-    return [Save(node=call, index=file.index, habits=file) for call in file.calls("torch.save")]
+    found = [Save(node=call, index=file.index, habits=file) for call in file.calls("torch.save")]
+    for save in found:
+        save.anchors["last"] = [save.statement, *save.together][-1].node
+    return found
 
 
 def find_saved_states(file: TrainingFile) -> Iterator[SavedState]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from importlib import import_module
@@ -129,17 +130,42 @@ class TrainingFile:
         value = sources[0].value if plain else None
         return node if value is None else self.value_of(value) if dotted(value) != name else node
 
-    def wrapper_of(self, node: cst.BaseExpression, seen: frozenset[object] = frozenset()) -> Wrapper | None:
+    def wrapper_of(self, node: cst.BaseExpression) -> Wrapper | None:
         """Return the wrapper that is around the value of an expression, None where none is or it cannot be told.
 
         In a script that wraps only under a condition (`if distributed:`), the value counts as wrapped: rules speak of
         the run that has several processes. Of several values of a name, the last one before the use counts; a
-        parameter is wrapped where every caller's argument is.
+        parameter is wrapped where every caller's argument is. Where the code itself tells a wrapped value from a bare
+        one (`model.module if distributed else model`), it is taken at its word.
         """
+        found = self._wrapper_of(node, frozenset())
+        return None if found is None or self._told_apart(node) else found
+
+    def _told_apart(self, node: cst.BaseExpression) -> bool:
+        """Whether a name stands in one of two branches, and with `.module` in the other."""
+        name = dotted(node)
+        if name is None:
+            return False
+        other = re.compile(rf"(?<![.\w]){re.escape(name)}\.module\b")
+        inner: cst.CSTNode = node
+        for outer in self.index.ancestors(node):
+            if isinstance(outer, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
+                break
+            branches: list[cst.CSTNode] = []
+            if isinstance(outer, cst.IfExp):
+                branches = [outer.body, outer.orelse]
+            elif isinstance(outer, cst.If):
+                branches = [outer.body] if outer.orelse is None else [outer.body, outer.orelse]
+            if inner in branches and any(b is not inner and other.search(self.source.code(b)) for b in branches):
+                return True
+            inner = outer
+        return False
+
+    def _wrapper_of(self, node: cst.BaseExpression, seen: frozenset[object]) -> Wrapper | None:
         if isinstance(node, cst.Call):
             made = next((wrapper for wrapper in self.wrappers if wrapper.node is node), None)
             chained = isinstance(node.func, cst.Attribute) and node.func.attr.value in torch_api.MODULE_METHODS
-            return self.wrapper_of(cast("cst.Attribute", node.func).value, seen) if made is None and chained else made
+            return self._wrapper_of(cast("cst.Attribute", node.func).value, seen) if made is None and chained else made
         name = dotted(node)
         if name is None or name.endswith((".module", "._orig_mod")):
             return None
@@ -169,7 +195,7 @@ class TrainingFile:
             if _is_module(value.body) or _is_module(value.orelse):  # `model.module if distributed else model`
                 return None
             return self._wrapping(value.body, seen) or self._wrapping(value.orelse, seen)
-        return self.wrapper_of(value, seen)
+        return self._wrapper_of(value, seen)
 
     def _runs_before(self, function: Scope, statement: Statement) -> bool:
         """Whether another function runs before a statement as well, such as one that `__init__` calls first."""
