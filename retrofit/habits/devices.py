@@ -50,12 +50,10 @@ class FixedDevice(Site):
 
     Attributes:
         device: the device, such as `cuda:0`.
-        use: what it is used for.
         certain: whether each process surely sees all GPUs.
     """
 
     device: str
-    use: str
     certain: bool
 
 
@@ -132,15 +130,13 @@ def find_fixed_devices(file: TrainingFile) -> Iterator[FixedDevice]:
     for site in wrappings:
         ids = site.argument_node("device_ids", 1)
         if isinstance(ids, cst.List) and ids.elements and all(isinstance(e.value, cst.Integer) for e in ids.elements):
-            yield FixedDevice(node=ids, index=index, device=index.source.code(ids), use="device_ids", certain=certain)
+            yield FixedDevice(node=ids, index=index, device=index.source.code(ids), certain=certain)
         for node in _placed_on(file, site):
             if node not in seen:
                 seen.add(node)
                 device = _FIXED.search(index.source.code(node))
                 if device is not None:
-                    yield FixedDevice(
-                        node=node, index=index, device=device[0].strip("\"'"), use="model", certain=certain
-                    )
+                    yield FixedDevice(node=node, index=index, device=device[0].strip("\"'"), certain=certain)
     for call in file.calls("torch.cuda.set_device"):
         first = call.args[0].value if call.args else None
         fixed = isinstance(first, cst.Integer) or (
@@ -148,9 +144,7 @@ def find_fixed_devices(file: TrainingFile) -> Iterator[FixedDevice]:
         )
         if fixed and _in_every_process(file, index.statement(call)) and file.ranks(call) == "all":
             assert first is not None
-            yield FixedDevice(
-                node=call, index=index, device=index.source.code(first), use="set_device", certain=certain
-            )
+            yield FixedDevice(node=call, index=index, device=index.source.code(first), certain=certain)
 
 
 def _sees_all(file: TrainingFile) -> bool:
