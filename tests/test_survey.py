@@ -619,6 +619,13 @@ def test_optimizer_that_the_epoch_loop_makes_over_is_told() -> None:
     assert survey_of(script("optimizer.param_groups[0]['lr'] /= 10")).late_optimizer is None
 
 
+def test_optimizer_that_comes_back_from_a_change_is_no_other_one() -> None:
+    text = script(
+        "optimizer = set_rate(optimizer, 0.1 / (epoch + 1))", before="optimizer = tools.adjust_rate(optimizer, 1)"
+    )
+    assert only_optimizer(text).name == "torch.optim.SGD"
+
+
 def test_optimizer_stepped_by_a_scaler_is_found() -> None:
     text = script().replace("torch.optim.SGD(", "build(").replace("optimizer.step()", "scaler.step(optimizer)")
     assert only_optimizer(text.replace("loss.backward()", "scaler.scale(loss).backward()")).name == "build"

@@ -12,7 +12,7 @@ import libcst as cst
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.names import exclusive, follows, holds_return, literal, main_guarded, met, spelled, unconditional
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Scope, Statement, dotted
+from retrofit.survey.index import Index, Scope, Statement, dotted
 from retrofit.survey.sites import Site
 
 _TELLS = re.compile(
@@ -320,17 +320,17 @@ def find_launchers(file: TrainingFile) -> Iterator[Launcher]:
         if module == "torch.distributed.launch":
             yield Launcher(node=statement.node, index=file.index)
     for node in file.index.parents:
-        if isinstance(node, cst.SimpleString) and _runs(node) and not isinstance(file.index.parents[node], cst.Expr):
+        if isinstance(node, cst.SimpleString) and _runs(file.index, node):
             yield Launcher(node=node, index=file.index)
 
 
-def _runs(node: cst.SimpleString) -> bool:
-    """Whether a text is a command, or a part of one, and not help or a message."""
-    if "torch.distributed.launch" not in node.value:
+def _runs(index: Index, node: cst.SimpleString) -> bool:
+    """Whether a text is a command, or a word of one in a list, and not help or a message."""
+    if "torch.distributed.launch" not in node.value or isinstance(index.parents[node], cst.Expr):
         return False
     value = node.evaluated_value
     if value == "torch.distributed.launch":
-        return True
+        return isinstance(index.parents[node], cst.Element)
     return isinstance(value, str) and _COMMAND.match(value) is not None
 
 

@@ -250,13 +250,19 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         kind = name.rpartition(".")[2]
         torchs = name.startswith("torch.optim.") and not name.startswith(_SCHEDULER_MODULE) and kind[:1].isupper()
         torchs = torchs and kind != "AveragedModel"
-        made = torchs or kind in torch_api.OPTIMIZERS or Origin(call) in both
+        made = torchs or kind in torch_api.OPTIMIZERS or (Origin(call) in both and not _handed_back(index, call))
         if made and call not in found and _target(index, call) and not _by_tracker(index, flow, call, handover):
             found.append(call)
     found = [call for call in found if not _returned_by_name(index, flow, call, found)]
     training = {_target(index, call) for call in found if _trains(index, flow, call, model)}
     handed_over = any(index.qualified(call.func) in handover for call in index.calls)
     return [call for call in found if _target(index, call) in training or (not training and not handed_over)]
+
+
+def _handed_back(index: Index, call: cst.Call) -> bool:
+    """Whether a function changes what it is given, and hands it back: `optimizer = set_rate(optimizer, rate)`."""
+    changes = re.match(r"(set|adjust|update|decay|change|reset)_", index.qualified(call.func).rpartition(".")[2])
+    return changes is not None and _target(index, call) in {dotted(arg.value) for arg in call.args}
 
 
 def _returned_by_name(index: Index, flow: Flow, call: cst.Call, found: list[cst.Call]) -> bool:
