@@ -35,7 +35,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
-dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=4))
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
 torch.manual_seed(0)
 note = {}
 """
@@ -223,8 +223,9 @@ def test_rank_0_evaluates_without_the_others(tmp_path: Path) -> None:
             note["output"] = model(torch.ones(1, 2)).tolist()
     dist.barrier()
     """
-    before, after = before_and_after(tmp_path, body, "DDP506")
-    assert before.status != 0
+    text = code(HEAD).replace("seconds=60", "seconds=10") + code(body) + code(TAIL)
+    before, after = launch(tmp_path / "before", text), launch(tmp_path / "after", fixed(text, "DDP506"))
+    assert before.status != 0  # after ten seconds of waiting
     assert after.status == 0
     assert after.notes[0]["output"]
 

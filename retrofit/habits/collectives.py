@@ -93,8 +93,11 @@ class WrappedForward(RankCall):
 
     @cached_property
     def first_alone(self) -> bool:
-        """Whether rank 0 alone runs it, by a condition that surely speaks of ranks."""
-        return self.ranks == "first" and told_by_rank(self.habits, self.node)
+        """Whether rank 0 alone runs it, by a condition that surely speaks of ranks, and the others no other one."""
+        if self.ranks != "first" or not told_by_rank(self.habits, self.node):
+            return False
+        others = (site for site in self.habits.sites("wrapped-forward") if isinstance(site, WrappedForward))
+        return not any(other.ranks == "others" for other in others)
 
 
 def find_collectives(file: TrainingFile) -> Iterator[Collective]:
