@@ -43,6 +43,9 @@ _QUIET = re.compile(
     r"builtins?\.print|__builtin__|print\s*=|setup_for_distributed|suppress_print|def print\b|sys\.stdout\s*=|devnull"
 )
 
+_LOGGING = frozenset({"debug", "info", "warning"})
+_LOGGING_SETUP = re.compile(r"basicConfig$|set\w*$|addHandler$|disable$|\w*log(ger|ging)s?$", re.I)
+
 
 @dataclass(eq=False, kw_only=True)
 class FixedDevice(Site):
@@ -93,13 +96,18 @@ class ScaledRate(Site):
 
 @dataclass(eq=False, kw_only=True)
 class Print(Call):
-    """The first `print` of a training loop that every rank runs.
+    """The first line that every rank prints or logs in a training loop.
 
     Attributes:
-        others: how many more prints the loop has.
+        others: how many more the loop has.
     """
 
     others: int
+
+    @property
+    def printed(self) -> bool:
+        """Whether it is printed, and not logged."""
+        return self.qualified == "print"
 
 
 @dataclass(eq=False, kw_only=True)
@@ -272,14 +280,14 @@ def _is_world(file: TrainingFile, node: cst.BaseExpression) -> bool:
 
 
 def find_prints(file: TrainingFile) -> Iterator[Print]:
-    """Yield the first print of each training loop that all ranks run, in a file that does not silence the others."""
+    """Yield the first line that all ranks print or log in a training loop, where a file does not silence the others."""
     if not file.ddp or not file.groups or _QUIET.search(file.source.text):
         return
     index = file.index
     ways = [way for b in file.backwards for way in file.flow.enclosing_loops(b.statement)]
     loops = {way[-1] for way in ways if way}
     inside = {scope for way in ways for s in way for scope in (s.scope,)}
-    prints = [call for call in index.calls if dotted(call.func) == "print"]
+    prints = [call for call in index.calls if dotted(call.func) == "print" or _logs(file, call)]
     prints = [call for call in prints if not re.search("rank", index.source.code(call), re.I)]
     found: dict[Statement, list[cst.Call]] = {}
     for call in prints:
@@ -291,6 +299,20 @@ def find_prints(file: TrainingFile) -> Iterator[Print]:
             found.setdefault(around[-1], []).append(call)
     for calls in list(found.values())[:1]:
         yield Print(node=calls[0], index=index, habits=file, others=len(calls) - 1)
+
+
+def _logs(file: TrainingFile, call: cst.Call) -> bool:
+    """Whether a call logs something that no rank is set up to leave out, as far as the file shows."""
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _LOGGING:
+        return False
+    made = [origin.node for origin in file.flow.origins(call.func.value, file.index.scope_of(call))]
+    names = {file.index.qualified(node.func if isinstance(node, cst.Call) else node) for node in made}
+    if not names or not names <= {"logging", "logging.getLogger"}:
+        return False
+    setups = [one for one in file.index.calls if _LOGGING_SETUP.match((dotted(one.func) or "").rpartition(".")[2])]
+    quiet = re.compile(r"rank|main|master|first|primary", re.I)
+    seen = any(file.index.qualified(one.func) == "logging.basicConfig" for one in setups)
+    return seen and all(file.ranks(one) == "all" and not quiet.search(file.source.code(one)) for one in setups)
 
 
 def find_wrong_backends(file: TrainingFile) -> Iterator[WrongBackend]:
