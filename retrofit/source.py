@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 
 import libcst as cst
@@ -95,13 +96,9 @@ class Source:
                     "Remove it and run again.",
                 )
             )
-        offsets = [0]
-        for token in state.tokens:
-            offsets.append(offsets[-1] + len(token))
-        end = len(offsets) - 1  # without a last line end, LibCST takes its token back
-        self._spans = {
-            node: (offsets[min(first, end)], offsets[min(last, end)]) for node, (first, last) in state.spans.items()
-        }
+        self._tokens = state.spans
+        self._offsets = [0, *accumulate(map(len, state.tokens))]
+        self._end = len(self._offsets) - 1
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -109,11 +106,13 @@ class Source:
 
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
         """Return the first and last offset of ``node`` in the text, without its surrounding white space."""
-        return self._spans[node]
+        first, last = self._tokens[node]
+        # Without a last line end, LibCST takes its token back.
+        return self._offsets[min(first, self._end)], self._offsets[min(last, self._end)]
 
     def holds(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is one of this file."""
-        return node in self._spans
+        return node in self._tokens
 
     def file(self, node: cst.CSTNode) -> Source:
         """Return the file that ``node`` stands in: this one."""

@@ -166,14 +166,6 @@ def _may_leave(node: cst.CSTNode) -> bool:
     return leaving.found
 
 
-def holds_return(node: cst.CSTNode) -> bool:
-    """Whether a function, loop or branch holds a `return` of the same function."""
-    leaving = _Leaving()
-    for child in node.children:
-        child.visit(leaving)
-    return leaving.found
-
-
 def main_guarded(scope: Scope, statement: Statement) -> bool:
     """Whether a statement of the module runs only where the file is the program."""
     return scope.kind == "module" and any(

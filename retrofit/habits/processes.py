@@ -10,7 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
-from retrofit.habits.names import exclusive, follows, holds_return, literal, main_guarded, met, spelled, unconditional
+from retrofit.habits.names import exclusive, follows, literal, main_guarded, met, spelled, unconditional
 from retrofit.habits.sites import Call
 from retrofit.survey.index import Index, Scope, Statement, dotted
 from retrofit.survey.sites import Site
@@ -185,7 +185,7 @@ class Group(Call):
         scope = statement.scope
         if isinstance(scope.node, cst.FunctionDef):
             block = self.index.statements_in(scope.node.body)
-            leaves = any(holds_return(one.node) or _returns(one.node) for one in block)
+            leaves = any(holder is scope for _, holder in self.index.returns)
             if leaves or self._goes_on(scope, frozenset()):
                 calls = self.habits.flow.callers(scope)
                 plain = len(calls) == 1 and not self._spawns(calls[0]) and not scope.node.decorators
@@ -332,10 +332,6 @@ def _runs(index: Index, node: cst.SimpleString) -> bool:
     if value == "torch.distributed.launch":
         return isinstance(index.parents[node], cst.Element)
     return isinstance(value, str) and _COMMAND.match(value) is not None
-
-
-def _returns(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.SimpleStatementLine) and any(isinstance(small, cst.Return) for small in node.body)
 
 
 def _exits(node: cst.CSTNode) -> bool:

@@ -413,19 +413,23 @@ def _leftovers(statement: Statement, flow: Flow) -> list[tuple[int, str]]:
 
 def _breaks(loop: EpochLoop) -> list[int]:
     """Return the lines that leave the loop: `break`, `return`, `exit()`, what is left of a `while` loop's condition."""
-    budgets = [budget.node for budget in loop.budgets]
+    index = loop.index
+    budgets = {budget.node for budget in loop.budgets}
+    block = index.statements_in(loop.body)
     lines = [] if loop.endless in ("", "True") or _only_of_budgets(loop) else [loop.line]
-
-    def walk(node: cst.CSTNode, inner: bool) -> None:
-        if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)) or node in budgets:
-            return
-        leaves = isinstance(node, cst.Return) or _exits(loop.index, node)
-        if leaves or (isinstance(node, cst.Break) and not inner):
-            lines.append(loop.index.source.position(node)[0])
-        for child in node.children:
-            walk(child, inner or isinstance(node, (cst.For, cst.While)))
-
-    walk(loop.body, False)
+    for statement in index.statements:
+        line = statement.node
+        if statement.scope is not loop.scope or not isinstance(
+            line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)
+        ):
+            continue
+        leaves = [small for small in line.body if isinstance(small, (cst.Return, cst.Break)) or _exits(index, small)]
+        path = statement.path if leaves else []
+        inside = path[path.index(loop.statement) + 1 :] if loop.statement in path else []
+        if not inside or inside[0].siblings is not block or any(part.node in budgets for part in inside):
+            continue
+        inner = any(isinstance(part.node, (cst.For, cst.While)) for part in inside)
+        lines += [index.source.position(small)[0] for small in leaves if not (inner and isinstance(small, cst.Break))]
     return lines
 
 
