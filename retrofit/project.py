@@ -138,6 +138,8 @@ def _meant(full: str, files: Mapping[str, _Module], seen: set[str]) -> set[str]:
 def _roots(entry: Source) -> list[Path]:
     """The folders in which Python, or an installation for development, looks for the project's modules."""
     roots = [entry.path.parent, *_added_folders(entry.path, entry.text)]
+    package = next(folder for folder in entry.path.parents if not (folder / "__init__.py").is_file())
+    roots.append(package)  # the script may be a module of a package that imports itself by its full name
     root = project_root(entry.path)
     if root is not None:
         roots += [root, root / "src"]

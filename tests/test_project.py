@@ -90,6 +90,14 @@ def test_models_that_a_package_only_registers_are_left_out(tmp_path: Path) -> No
     assert list(modules(tmp_path / "main.py")) == ["engine", "zoo", "zoo.builder", "zoo.resume"]
 
 
+def test_a_script_in_a_package_imports_it_by_its_full_name(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {"tool/__init__": "", "tool/train": "from tool.core.engine import train\n", "tool/core/engine": TRAINS},
+    )
+    assert modules(tmp_path / "tool" / "train.py") == {"tool.core.engine": "core/engine.py"}
+
+
 def test_paths_that_the_script_adds_and_the_project_s_root_are_searched(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("")
     write(

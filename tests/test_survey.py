@@ -841,6 +841,8 @@ def looped(head: str, before: str = "") -> str:
         pytest.param("tqdm.tqdm(range(n), desc='epochs')", "", id="tqdm.tqdm"),
         pytest.param("trange(2, n)", "2", id="trange"),
         pytest.param("np.arange(start, n)", "start", id="numpy"),
+        pytest.param("list(range(2, n))", "2", id="list"),
+        pytest.param("tqdm(list(range(1, n)))", "1", id="tqdm of a list"),
     ],
 )
 def test_epoch_loop_counts_the_same_numbers(head: str, count: str) -> None:
@@ -848,6 +850,13 @@ def test_epoch_loop_counts_the_same_numbers(head: str, count: str) -> None:
 
 
 WHILE = "while HEAD:\n    for x in y:\n        loss.backward()\n        step += 1\n    epoch += 1\n"
+
+
+@pytest.mark.parametrize("given", ["range(1, n)", "list(range(1, n))", "tqdm(list(range(1, n)))"])
+def test_epoch_loop_over_a_range_that_has_a_name(given: str) -> None:
+    text = looped("epochs", f"from tqdm import tqdm; epochs = {given}\n")
+    assert loops_of(text) == [(2, "1", True)]
+    assert loops_of(text.replace("\n", "; epochs = epochs[:5]\n", 1)) == []
 
 
 @pytest.mark.parametrize(

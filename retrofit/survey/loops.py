@@ -144,11 +144,12 @@ def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | N
     bar, rest = "", ""
     if isinstance(iterable, cst.Call) and iterable.args and _last_name(index, iterable.func) == "tqdm":
         iterable = iterable.args[0].value
+    anchor, iterable = iterable, _listed(index, flow, iterable, statement.scope)
     if not isinstance(iterable, cst.Call):
         return None
     name = index.qualified(iterable.func)
     site = EpochLoop(
-        node=node, index=index, target=code(node.target), count="", limited=True, anchors={"range": iterable}
+        node=node, index=index, target=code(node.target), count="", limited=True, anchors={"range": anchor}
     )
     if name == "itertools.count":
         site.limited = False
@@ -170,6 +171,18 @@ def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | N
         site.count = "" if start == "0" else start
     site.bar, site.bar_arguments = bar, rest
     return site
+
+
+def _listed(index: Index, flow: Flow, iterable: cst.BaseExpression, scope: Scope) -> cst.BaseExpression:
+    """Return what a list, or a name with one value, goes over: the range in `epochs = tqdm(list(range(n)))`."""
+    while True:
+        values = flow.sources(flow.variable(iterable.value, scope)) if isinstance(iterable, cst.Name) else []
+        if len(values) == 1 and values[0].item is None and isinstance(values[0].value, cst.Call):
+            iterable, scope = values[0].value, values[0].scope
+        elif isinstance(iterable, cst.Call) and iterable.args and _last_name(index, iterable.func) in ("list", "tqdm"):
+            iterable = iterable.args[0].value
+        else:
+            return iterable
 
 
 def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While) -> EpochLoop | None:
