@@ -158,6 +158,22 @@ def test_whole_model_is_no_part(operand: str, before: str) -> None:
     assert not only_wrapper(f"{DDP}{before}wrapped = DDP({operand})\n").part
 
 
+def test_class_that_extends_a_wrapper_wraps() -> None:
+    text = """
+    from torch import nn
+    class Parallel(nn.DataParallel):
+        def scatter(self, inputs, kwargs, devices):
+            return inputs, kwargs
+    class Other(nn.Module):
+        pass
+    model = Net()
+    model = Parallel(model)
+    other = Other(model)
+    """
+    assert (only_wrapper(code(text)).kind, only_wrapper(code(text)).module) == ("dp", "model")
+    assert survey_of(code(text).replace("nn.DataParallel", "nn.Module")).wrappers == []
+
+
 def test_keyword_arguments_are_told() -> None:
     wrapper = only_wrapper(DDP + "m = Net()\nm = DDP(m, device_ids=[gpu], find_unused_parameters=False)\n")
     assert wrapper.keyword("device_ids") == "[gpu]"

@@ -198,9 +198,19 @@ class Flow:
             return None
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in torch_api.MODULE_METHODS:
             return node.func.value
-        if self.index.qualified(node.func) in self._functions:
+        if self.class_called(node) in self._functions:
             return first_argument(node, "module", "model")
         return None
+
+    def class_called(self, call: cst.Call) -> str:
+        """Return the full name of what is called, for a class of the project that extends a wrapper the wrapper's."""
+        name = self.index.qualified(call.func)
+        if "Parallel" in name:
+            defined = self.defined(call.func, self.index.scope_of(call))
+            first = self.lineage(defined)[-1].node if defined is not None and defined.kind == "class" else None
+            if isinstance(first, cst.ClassDef) and first.bases:
+                return self.index.qualified(first.bases[0].value)
+        return name
 
     def origins(self, node: cst.BaseExpression, scope: Scope) -> list[Origin]:
         """Return the expressions at which the value of ``node`` is made."""

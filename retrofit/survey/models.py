@@ -239,7 +239,7 @@ def _finished(flow: Flow, built: Statement, target: str, wrappers: list[Wrapper]
     index = flow.index
     used = {wrapper.statement for wrapper in wrappers}
     used.update(_optimizer_statements(index))
-    used.update(index.statement(c) for c in index.calls if wrapper_kind(index, c))
+    used.update(index.statement(c) for c in index.calls if wrapper_kind(flow, c))
     used.update(b.statement for b in index.bindings if dotted(b.value) == target)
     loading = _loading_calls(flow, target, built)
     finished = built

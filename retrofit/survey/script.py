@@ -109,7 +109,7 @@ def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:
     used = reachable(index, flow)
 
     def trains(scopes: Collection[Scope]) -> bool:
-        wrapped = any(wrapper_kind(index, call) and index.scope_of(call) in scopes for call in index.calls)
+        wrapped = any(wrapper_kind(flow, call) and index.scope_of(call) in scopes for call in index.calls)
         return wrapped and any(backward.scope in scopes for backward in find_backwards(index, flow))
 
     if not trains(used) and trains(index.scopes):

@@ -14,9 +14,9 @@ from retrofit.survey.sites import Wrapper
 _WRAPPER_MEMBERS = frozenset({"no_sync", "require_backward_grad_sync"})
 
 
-def wrapper_kind(index: Index, call: cst.Call) -> str:
+def wrapper_kind(flow: Flow, call: cst.Call) -> str:
     """Return "ddp" or "dp" for a wrapper call, "" for any other."""
-    name = index.qualified(call.func)
+    name = flow.class_called(call)
     if name in torch_api.DDP_NAMES:
         return "ddp"
     if name in torch_api.DATA_PARALLEL_NAMES:
@@ -28,7 +28,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
     """Return every DistributedDataParallel and DataParallel call of a file."""
     found = []
     for call in index.calls:
-        kind = wrapper_kind(index, call)
+        kind = wrapper_kind(flow, call)
         operand = first_argument(call, "module") if kind else None
         if operand is None:
             continue
