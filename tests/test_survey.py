@@ -1234,7 +1234,9 @@ def test_loop_around_the_epoch_loop_is_none_though_another_backward_pass_is_in_i
         pytest.param("lr * (1 - it / n) ** 2", [], id="whole"),
         pytest.param("lr * (1 - beta) ** 0.5", [], id="no part of a length"),
         pytest.param("lr * max(0.0, 1 - it / n) ** 0.9", [], id="held"),
-        pytest.param("lr * (1 - it / n)", [], id="linear"),
+        pytest.param("lr * (1 - it / n)", ["(1 - it / n)"], id="linear"),
+        pytest.param("lr * (1 - warm) * 2", [], id="no length"),
+        pytest.param("loss * (1 - hits / n)", [], id="no rate"),
         pytest.param("((1 - hits / n) ** gamma).mean()", [], id="a loss"),
     ],
 )
@@ -1245,11 +1247,22 @@ def test_decay_by_a_power(rate: str, left: list[str]) -> None:
 def test_decay_in_a_function_for_it() -> None:
     found = survey_of(script(before="def get_lr(it):\n    factor = pow(1 - it / n, 0.9)\n    return factor"))
     assert [decay.code for decay in found.decays] == ["1 - it / n"]
+    nested = "def make_scheduler():\n    def f(x):\n        return (1 - x / n) ** 0.9\n    return f"
+    assert [decay.code for decay in survey_of(script(before=nested)).decays] == ["(1 - x / n)"]
 
 
 def test_what_runs_after_the_loop_is_told() -> None:
     (loop,) = survey_of(looped("range(3)") + "torch.save(model)\nprint('done')\n").loops
     assert loop.leftovers == [(4, "torch.save(model)"), (5, "print('done')")]
+
+
+def test_what_compares_with_the_limit_is_told() -> None:
+    text = (
+        looped("range(args.epochs)")
+        + "    if epoch >= args.epochs - 5 or epoch == args.epochs_more:\n        mosaic = False\n"
+    )
+    assert [loop.compared for loop in survey_of(text).loops] == [[4]]
+    assert [loop.compared for loop in survey_of(looped("range(9)")).loops] == [[]]
 
 
 def test_what_leaves_the_loop_is_told() -> None:

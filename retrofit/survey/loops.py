@@ -43,26 +43,37 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
         loop.leftovers = _leftovers(loop.statement, flow)
         loop.budgets = list(_budgets(index, flow, loop))
         loop.breaks = _breaks(loop)
+        loop.compared = _compared(loop)
     return list(found.values())
 
 
 def find_decays(index: Index) -> list[Decay]:
-    """Return where a learning rate decays by a power, `(1 - step / max_steps) ** 0.9`: past its end it is complex."""
+    """Return where a learning rate decays with what is left: `(1 - step / steps) ** 0.9`, `lr * (1 - epoch / epochs)`.
+
+    Past its end the one is a complex number, and the other negative.
+    """
     scopes = {statement.scope for statement in index.statements}
     rate = re.compile(r"(\b|_)lr|lr(\b|_)|LR\b|learning_rate|poly|sched", re.IGNORECASE)
     found = []
     for node in index.parents:
-        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power):
-            left, power = node.left, node.right
-        elif isinstance(node, cst.Call) and len(node.args) == 2 and _last_name(index, node.func) in ("pow", "power"):
-            left, power = node.args[0].value, node.args[1].value
-        else:
-            continue
-        if not _is_rest(left) or isinstance(power, cst.Integer) or index.scope_of(node) not in scopes:
-            continue
-        if rate.search(index.scope_of(node).name) or rate.search(index.source.code(index.statement(node).node)):
-            found.append(Decay(node=left, index=index, anchors={"left": left}))
+        for left in _decaying(index, node):
+            scope = index.scope_of(node)
+            names = [s.name for s in (scope, scope.parent) if s is not None and s.kind == "function"]
+            told = any(rate.search(name) for name in [*names, index.source.code(index.statement(node).node)])
+            if scope in scopes and told and _is_rest(left):
+                found.append(Decay(node=left, index=index, anchors={"left": left}))
     return found
+
+
+def _decaying(index: Index, node: cst.CSTNode) -> list[cst.BaseExpression]:
+    """Return the factors of a product, or the base of a power that may be broken."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
+        return [node.left, node.right]
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power):
+        return [] if isinstance(node.right, cst.Integer) else [node.left]
+    if isinstance(node, cst.Call) and len(node.args) == 2 and _last_name(index, node.func) in ("pow", "power"):
+        return [] if isinstance(node.args[1].value, cst.Integer) else [node.args[0].value]
+    return []
 
 
 def _is_rest(node: cst.BaseExpression) -> bool:
@@ -444,6 +455,19 @@ def _breaks(loop: EpochLoop) -> list[int]:
         inner = any(isinstance(part.node, (cst.For, cst.While)) for part in inside)
         lines += [index.source.position(small)[0] for small in leaves if not (inner and isinstance(small, cst.Break))]
     return lines
+
+
+def _compared(loop: EpochLoop) -> list[int]:
+    """Return the lines of the loop's file that compare something with the number of its turns, which ends it no more."""
+    head = loop.anchors["range"]
+    limit = dotted(head.args[-1].value) if isinstance(head, cst.Call) and head.args else None
+    if not limit or not isinstance(loop.node, cst.For):
+        return []
+    used = re.compile(rf"(?<![.\w]){re.escape(limit)}(?![.\w])")
+    nodes = [
+        n for n in loop.index.comparisons if loop.index.file(n) is loop.file and used.search(loop.index.source.code(n))
+    ]
+    return sorted({loop.index.source.position(node)[0] for node in nodes})
 
 
 def _only_of_budgets(loop: EpochLoop) -> bool:

@@ -363,7 +363,7 @@ class Budget(Site):
 
 @dataclass(eq=False, kw_only=True)
 class Decay(Site):
-    """What is left of a training's planned length, raised to a power that may be broken; `node` is that part.
+    """What is left of a training's planned length, by which a learning rate decays; `node` is that part.
 
     The anchor "left" is the same.
     """
@@ -393,6 +393,7 @@ class EpochLoop(Site):
         flags: the names in its condition that stop it where the loop sets them.
         budgets: the statements that leave it after a number of turns.
         breaks: lines at which the loop is left early for other reasons.
+        compared: lines that compare something with the number of its turns.
     """
 
     target: str
@@ -408,6 +409,7 @@ class EpochLoop(Site):
     flags: list[str] = field(default_factory=list)
     budgets: list[Budget] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
+    compared: list[int] = field(default_factory=list)
 
     @property
     def body(self) -> cst.BaseSuite:
