@@ -2015,6 +2015,12 @@ def test_parser_without_a_name_cannot_take_more_options() -> None:
         pytest.param("from accelerate import Accelerator\n", "Hugging Face Accelerate", id="accelerate"),
         pytest.param("import deepspeed\n", "DeepSpeed", id="deepspeed"),
         pytest.param("import horovod.torch as hvd\n", "Horovod", id="horovod"),
+        pytest.param("import submitit\n", "submitit", id="submitit"),
+        pytest.param(
+            "for name in model.experts:\n    model.add_param_to_skip_allreduce(name)\n",
+            "add_param_to_skip_allreduce",
+            id="parameters of one rank",
+        ),
         pytest.param("from transformers import Trainer\nt = Trainer(model)\n", "Hugging Face Trainer", id="Trainer"),
         pytest.param(
             "import transformers\nt = transformers.Seq2SeqTrainer(m)\n", "Hugging Face Trainer", id="Seq2SeqTrainer"

@@ -24,7 +24,15 @@ _IMPORTS = (
     ),
     ("DeepSpeed", ("deepspeed",), _SHARDS),
     ("Horovod", ("horovod",), "It averages gradients in its own optimizer. Use DistributedDataParallel."),
+    (
+        "submitit",
+        ("submitit",),
+        "It submits the training as a job, which the launcher would do once for each process. Rewrite the script that "
+        "trains, and submit the train_distributed.sh that comes with it.",
+    ),
 )
+#: What lets parameters differ between ranks.
+_UNEVEN = ("_ddp_params_and_buffers_to_ignore", "add_param_to_skip_allreduce")
 _CALLS = (
     (
         "NVIDIA Apex",
@@ -66,4 +74,8 @@ def find_frameworks(index: Index) -> list[Framework]:
             bases = statement.node.bases if isinstance(statement.node, cst.ClassDef) else ()
             if any(index.qualified(base.value).startswith(prefixes) for base in bases):
                 found.setdefault(name, Framework(node=statement.node, index=index, name=name, advice=advice))
+    for node in index.attributes:
+        if node.attr.value in _UNEVEN:
+            advice = "Parameters that it leaves out differ between ranks, and a restart has rank 0's alone."
+            found.setdefault(node.attr.value, Framework(node=node, index=index, name=node.attr.value, advice=advice))
     return list(found.values())

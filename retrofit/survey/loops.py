@@ -458,16 +458,15 @@ def _breaks(loop: EpochLoop) -> list[int]:
 
 
 def _compared(loop: EpochLoop) -> list[int]:
-    """Return the lines of the loop's file that compare something with the number of its turns, which ends it no more."""
+    """Return the lines of the loop's file that compare with the number of its turns, which ends it no more."""
     head = loop.anchors["range"]
     limit = dotted(head.args[-1].value) if isinstance(head, cst.Call) and head.args else None
     if not limit or not isinstance(loop.node, cst.For):
         return []
     used = re.compile(rf"(?<![.\w]){re.escape(limit)}(?![.\w])")
-    nodes = [
-        n for n in loop.index.comparisons if loop.index.file(n) is loop.file and used.search(loop.index.source.code(n))
-    ]
-    return sorted({loop.index.source.position(node)[0] for node in nodes})
+    source = loop.file.source
+    nodes = [node for node in loop.index.comparisons if source.holds(node) and used.search(source.code(node))]
+    return sorted({source.position(node)[0] for node in nodes})
 
 
 def _only_of_budgets(loop: EpochLoop) -> bool:
