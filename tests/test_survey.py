@@ -805,6 +805,11 @@ def test_backward_is_found(call: str) -> None:
     assert backwards_of(f"for epoch in range(3):\n    for x in y:\n        {call}\n") == [call]
 
 
+def test_backward_pass_by_a_function_of_torch_is_found() -> None:
+    text = "import torch\nfor x in y:\n    torch.autograd.backward([loss, aux_loss])\n"
+    assert [backward.line for backward in survey_of(text).backwards] == [3]
+
+
 def test_backward_in_a_function_called_by_the_loop_is_found() -> None:
     text = "def step(loss):\n    loss.backward()\nfor e in range(3):\n    for x in y:\n        step(x)\n"
     assert backwards_of(text) == ["loss.backward()"]

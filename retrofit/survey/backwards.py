@@ -14,8 +14,8 @@ from retrofit.survey.sites import Backward
 def find_backwards(index: Index, flow: Flow) -> list[Backward]:
     """Return the statements that call `.backward()` on a loss inside a loop.
 
-    A `backward` inside a class that defines its own differentiation (`torch.autograd.Function`) is none, nor is a
-    function such as `torch.autograd.backward`. A call of something that is not of this project, by a name that says it
+    A `backward` inside a class that defines its own differentiation (`torch.autograd.Function`) is none, nor is
+    `torch.autograd.backward` of something else than losses. A call of something that is not of this project, by a name that says it
     scales, with a loss and an optimizer (`loss_scaler(loss, optimizer)`), holds the backward pass.
     """
     found = []
@@ -27,7 +27,8 @@ def find_backwards(index: Index, flow: Flow) -> list[Backward]:
             continue
         if index.source.code(call.func.value) in ("self", "ctx", "super()"):
             continue
-        if index.qualified(call.func).startswith("torch."):
+        losses = index.source.code(call.args[0].value) if call.args else ""
+        if index.qualified(call.func).startswith("torch.") and "loss" not in losses.lower():
             continue
         statement = index.statement(call)
         if not isinstance(statement.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
