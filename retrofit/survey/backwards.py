@@ -15,8 +15,8 @@ def find_backwards(index: Index, flow: Flow) -> list[Backward]:
     """Return the statements that call `.backward()` on a loss inside a loop.
 
     A `backward` inside a class that defines its own differentiation (`torch.autograd.Function`) is none, nor is
-    `torch.autograd.backward` of something else than losses. A call of something that is not of this project, by a name that says it
-    scales, with a loss and an optimizer (`loss_scaler(loss, optimizer)`), holds the backward pass.
+    `torch.autograd.backward` of something else than losses. A call of something that is not of this project, by a name
+    that says it scales, with a loss and an optimizer (`loss_scaler(loss, optimizer)`), holds the backward pass.
     """
     found = []
     for call in index.calls:
