@@ -23,6 +23,10 @@ TRAIN = """
 for x, y in loader:
     criterion(model(x), y).backward()
 """
+SAVE = """
+checkpoint = {'model': model.state_dict()}
+torch.save(checkpoint, path)
+"""
 CHECKER = Checker()
 
 
@@ -43,6 +47,22 @@ CHECKER = Checker()
         ("DDP302", "dist.init_process_group('nccl')\nprint(args.local_rank)\nmodel = DDP(Net().cuda())", "warning"),
         ("DDP304", f"dist.init_process_group('nccl'){TRAIN}", "warning"),
         ("DDP304", f"dist.init_process_group(args.backend){TRAIN}", "advice"),
+        ("DDP502", f"model = DDP(Net()){SAVE}", "warning"),
+        ("DDP502", f"net = Net()\nnet.load_state_dict(torch.load(path))\nmodel = DDP(net){SAVE}", "warning"),
+        ("DDP502", f"model = DDP(Net())\ndata = load_data(path)\nloader = make_loader(data, model){SAVE}", "warning"),
+        ("DDP502", f"net = Net()\nload_checkpoint(path, net)\nmodel = DDP(net){SAVE}", "warning"),
+        ("DDP502", f"model = DDP(Net())\nupload(model)\npayload(model)\nDataLoader(model){SAVE}", "warning"),
+        ("DDP502", f"model = DDP(Net())\nload_checkpoint(path, model.module){SAVE}", "warning"),
+        ("DDP502", f"model = DDP(Net())\nmodel.load_state_dict(torch.load(path)['model']){SAVE}", "advice"),
+        (
+            "DDP502",
+            f"model = DDP(Net())\ncheckpoint = torch.load(path)\nmodel.load_state_dict(checkpoint['model']){SAVE}",
+            "advice",
+        ),
+        ("DDP502", f"model = DDP(Net())\nrestart_from_checkpoint(path, state_dict=model){SAVE}", "advice"),
+        ("DDP502", f"model = DDP(Net())\nutils.resume(path, {{'model': model}}){SAVE}", "advice"),
+        ("DDP502", f"model = DDP(Net())\nmaybeLoadCheckpoint([model]){SAVE}", "advice"),
+        ("DDP502", f"model = DDP(Net())\nDetectionCheckpointer(model, path).resume(){SAVE}", "advice"),
     ],
 )
 def test_level_says_how_certain_a_finding_is(code: str, text: str, level: str) -> None:

@@ -17,7 +17,13 @@ from retrofit.survey.index import Scope, Statement, dotted
 from retrofit.survey.sites import Wrapper
 
 _OF_RANK = re.compile(r"rank|gpu|local|device|node|host|worker|proc|getpid|uuid|time|tempfile|mkdtemp|random", re.I)
-_STRIPS = re.compile(r"""["'`]module\.?["'`]|\bconsume_prefix_in_state_dict_if_present\b""")
+_STRIPS = re.compile(r"""["'`]module\.?["'`]|\b(k|key|name)\[7:\]|\bconsume_prefix_in_state_dict_if_present\b""")
+#: The name of a function or method that loads something, though no data: `restart_from_checkpoint`, `resumeModel`.
+_LOADS = re.compile(
+    r"(^|_)(?i:(re)?(load(?!er)|restor|resum|restart))|(?<=[a-z])(Load(?!er)|Restor|Resum|Restart)|[Cc]heckpointer"
+)
+#: What has a state, and is no model.
+_NO_MODEL = re.compile(r"optim|sched|scaler", re.I)
 _GPU = re.compile(r"\bcuda\b|\bnccl\b")
 
 
@@ -70,10 +76,12 @@ class SavedState(Call):
     Attributes:
         key: under which it stands in the saved dictionary, "" for the whole.
         save: the call that saves it.
+        handed: whether the file hands a wrapper to a function that loads something, by its name.
     """
 
     key: str
     save: Save
+    handed: bool
 
     @property
     def model_node(self) -> cst.BaseExpression:
@@ -101,15 +109,25 @@ class SavedState(Call):
         """Where the file loads a wrapper's state from a checkpoint."""
         return [site for site in self._wrapped_loads if site.reads]
 
-    @property
+    @cached_property
+    def taken_back(self) -> bool:
+        """Whether the file loads anything into a wrapper, itself or through a function named for that."""
+        return self.handed or bool(self._wrapped_loads)
+
+    @cached_property
     def fixable(self) -> bool:
         """Whether all that takes a wrapper's state in the file can be told, so that both sides change together."""
+        if self.handed or any(site.any_model for site in self._loads):
+            return False
         return len(self.restored) < 2 and self.restored == self._wrapped_loads
+
+    @property
+    def _loads(self) -> list[RestoredState]:
+        return [site for site in self.habits.sites("restored-state") if isinstance(site, RestoredState)]
 
     @cached_property
     def _wrapped_loads(self) -> list[RestoredState]:
-        sites = (site for site in self.habits.sites("restored-state") if isinstance(site, RestoredState))
-        return [site for site in sites if site.wrapper is not None]
+        return [site for site in self._loads if site.wrapper is not None]
 
     @property
     def bare(self) -> str:
@@ -143,6 +161,14 @@ class RestoredState(Call):
     def wrapper(self) -> Wrapper | None:
         """The wrapper that takes the state, None for a bare model or where it cannot be told."""
         return self.habits.wrapper_of(self.model_node)
+
+    @property
+    def any_model(self) -> bool:
+        """Whether it may be a wrapper that takes the state, as the file does not show what it is."""
+        name = dotted(self.model_node)
+        if name is None or name.endswith(".module") or _NO_MODEL.search(name):
+            return False
+        return not self.habits.flow.sources(self.habits.flow.variable(name, self.scope))
 
     @property
     def bare(self) -> str:
@@ -201,13 +227,15 @@ def find_saves(file: TrainingFile) -> list[Save]:
 def find_saved_states(file: TrainingFile) -> Iterator[SavedState]:
     """Yield the states of models that go into `torch.save`, each once."""
     seen: set[cst.CSTNode] = set()
-    for save in file.sites("save"):
+    saves = file.sites("save")
+    handed = bool(saves and file.wrappers) and _hands_wrapper_to_load(file)
+    for save in saves:
         assert isinstance(save, Save)
         value = save.argument_node("obj", 0)
         for call, key in [] if value is None else _states(file, value, save.scope, "", frozenset()):
             if call not in seen:
                 seen.add(call)
-                site = SavedState(node=call, index=file.index, habits=file, key=key, save=save)
+                site = SavedState(node=call, index=file.index, habits=file, key=key, save=save, handed=handed)
                 site.anchors["model"] = site.model_node
                 if site.wrapper is not None and len(site.restored) == 1:
                     site.anchors["restored"] = site.restored[0].model_node
@@ -243,6 +271,26 @@ def find_checkpoint_reads(file: TrainingFile) -> Iterator[CheckpointRead]:
     for call in calls:
         path = file.index.source.code(call.args[0].value) if call.args else ""
         yield CheckpointRead(node=call, index=file.index, habits=file, restores=call in restored, beside=path in placed)
+
+
+def _hands_wrapper_to_load(file: TrainingFile) -> bool:
+    """Whether a wrapper goes to a function that loads, by its name: `restart_from_checkpoint(path, model)`."""
+    for call in file.index.calls:
+        name = (dotted(call.func) or "").rpartition(".")[2]
+        if name != "load_state_dict" and _LOADS.search(name):
+            values = [value for arg in call.args for value in _parts(arg.value)]
+            if any(file.wrapper_of(value) is not None for value in values):
+                return True
+    return False
+
+
+def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield an expression, or what is in it where it is a list, a tuple or a dictionary."""
+    if isinstance(node, (cst.List, cst.Tuple, cst.Dict)):
+        for element in node.elements:
+            yield from _parts(element.value)
+    else:
+        yield node
 
 
 def _argument(call: cst.Call, name: str, position: int = 0) -> cst.BaseExpression | None:

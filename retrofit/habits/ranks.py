@@ -15,15 +15,15 @@ from retrofit.survey.index import Index, Scope, Statement, dotted
 #: way there can be seen; "unknown": it depends on code elsewhere.
 Ranks = Literal["first", "others", "all", "unknown"]
 
-_RANK = re.compile(
-    r"(^|[._])((local|global|world|node|dist|ddp|process|worker|proc)_?)?rank(_?id)?$|^get_\w*rank$", re.I
-)
+_RANK = re.compile(r"(^|[._])((local|global|world|dist|ddp|process|worker|proc)_?)?rank(_?id)?$|^get_\w*rank$", re.I)
 _FIRST = re.compile(
     r"(^|[._])_?(is|am|on|if)_?(the_)?(global_|local_|world_)?"
     r"(main|master|primary|chief|root|first|zero|rank_?(zero|0)|rank_?first|logging|save)"
     r"(_?(process|proc|rank|worker|node|thread|zero|gpu))*$|(^|[._])(main|master|primary)_?(process|proc|rank)$|rank_?(zero|0)$",
     re.I,
 )
+#: The number of a machine, which all ranks on it share.
+_NODE_RANK = re.compile(r"(node|machine|host)_?rank", re.I)
 _ONLY_FIRST = re.compile(
     r"(rank_?(zero|0)|master|main(_process)?|primary|main_rank|first)_?(only|process|rank)|on_main_process"
 )
@@ -32,7 +32,8 @@ _ALONE = re.compile(
 )
 #: A condition with such a word may differ from rank to rank.
 _MAY_TELL = re.compile(
-    r"rank|(?<![a-z])(is|if|on)_?(main|master|primary|chief|root|first|zero)|(?<![a-z])(gpu|device|node|process|worker|proc)s?"
+    r"rank|(?<![a-z_])nr(?![a-z_])|(?<![a-z])(proc|process|node|machine|host)_?(id|nr)(?![a-z])"
+    r"|(?<![a-z])(is|if|on)_?(main|master|primary|chief|root|first|zero)|(?<![a-z])(gpu|device|node|process|worker|proc)s?"
     r"(_?(id|idx|index|no|num|number))?\s*(==|!=|>|<)|process_index|hostname|(?<![a-z])(log|logger|logging|writer|saver)(?![a-z])",
     re.I,
 )
@@ -50,7 +51,7 @@ def condition(index: Index, test: cst.BaseExpression) -> Literal["first", "other
     """Return which ranks a condition lets through, "" where it is about something else.
 
     `rank == 0`, `not rank`, `is_main_process()`, `rank in (-1, 0)` and `not distributed or rank == 0` let the first
-    one through.
+    one through. `rank == -1` is about something else: it means that the run is not distributed.
     """
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         if _is_rank(index, test.expression):
@@ -63,7 +64,8 @@ def condition(index: Index, test: cst.BaseExpression) -> Literal["first", "other
         if all(sides) and len(set(sides)) == 1:
             return sides[0]
         other = test.left if sides[1] else test.right
-        return "first" if "first" in sides and _ALONE.search(index.source.code(other)) else ""
+        undistributed = _ALONE.search(index.source.code(other)) or _distributed(index, other) is False
+        return "first" if "first" in sides and undistributed else ""
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
         return _compared(index, test.left, test.comparisons[0])
     name = dotted(test.func if isinstance(test, cst.Call) else test) or ""
@@ -85,9 +87,10 @@ def _compared(index: Index, left: cst.BaseExpression, part: cst.ComparisonTarget
         if operator is cst.Equal and value == "True":
             return condition(index, left)
         return ""
-    if operator in (cst.Equal, cst.Is) and value in ("0", "-1"):
+    if operator in (cst.Equal, cst.Is) and value == "0":
         return "first"
-    if operator is cst.In and re.fullmatch(r"[(\[{]\s*(-1|0)(\s*,\s*(-1|0))*,?\s*[)\]}]", value):
+    with_zero = re.fullmatch(r"[(\[{]\s*(-1|0)(\s*,\s*(-1|0))*,?\s*[)\]}]", value) is not None and "0" in value
+    if operator is cst.In and with_zero:
         return "first"
     if (operator, value) in ((cst.LessThan, "1"), (cst.LessThanEqual, "0")):
         return "first"
@@ -98,13 +101,37 @@ def _compared(index: Index, left: cst.BaseExpression, part: cst.ComparisonTarget
         (cst.IsNot, "0"),
     ):
         return "others"
-    if operator is cst.NotIn and re.fullmatch(r"[(\[{]\s*(-1|0)(\s*,\s*(-1|0))*,?\s*[)\]}]", value):
-        return "others"
-    return ""
+    return "others" if operator is cst.NotIn and with_zero else ""
+
+
+def _distributed(index: Index, test: cst.BaseExpression) -> bool | None:
+    """Whether a comparison of a rank says that the run is distributed, None where it says something else.
+
+    A rank of -1 stands for a run that is not: `rank != -1` and `rank >= 0` hold on every rank, `rank == -1` on none.
+    """
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return None
+    left, right = test.left, test.comparisons[0].comparator
+    operator: type[cst.BaseCompOp] = type(test.comparisons[0].operator)
+    if _is_rank(index, right):
+        left, right, operator = right, left, _MIRRORED.get(operator, operator)
+    if not _is_rank(index, left):
+        return None
+    compared = (operator, index.source.code(right).strip("\"'"))
+    if compared in ((cst.NotEqual, "-1"), (cst.IsNot, "-1"), (cst.GreaterThan, "-1"), (cst.GreaterThanEqual, "0")):
+        return True
+    if compared in ((cst.Equal, "-1"), (cst.Is, "-1"), (cst.LessThanEqual, "-1"), (cst.LessThan, "0")):
+        return False
+    return None
 
 
 def _is_rank(index: Index, node: cst.BaseExpression) -> bool:
-    """Whether an expression is this process's rank: `args.local_rank`, `dist.get_rank()`, `int(os.environ["RANK"])`."""
+    """Whether an expression is this process's rank: `args.local_rank`, `dist.get_rank()`, `int(os.environ["RANK"])`.
+
+    The rank of a node is not: all of its processes have it.
+    """
+    if _NODE_RANK.search(index.source.code(node)):
+        return False
     if isinstance(node, cst.Call):
         name = dotted(node.func) or ""
         if name in ("int", "str") and len(node.args) == 1:
@@ -116,7 +143,7 @@ def _is_rank(index: Index, node: cst.BaseExpression) -> bool:
         code = index.source.code(node)
         return (
             "environ" in code
-            and re.search(r"[\"'](LOCAL_|GLOBAL_|NODE_|SLURM_)?(RANK|PROCID|LOCALID)[\"']", code) is not None
+            and re.search(r"[\"'](LOCAL_|GLOBAL_|SLURM_)?(RANK|PROCID|LOCALID)[\"']", code) is not None
         )
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
         return _is_rank(index, node.left)
@@ -172,11 +199,15 @@ def _branch(index: Index, flow: Flow, outer: Statement, part: Statement) -> Rank
     passed: Ranks | Literal[""] = ""
     here: cst.If | cst.Else | None = outer.node
     while isinstance(here, cst.If):
-        told = condition(index, _meant(index, flow, outer, here.test))
+        meant = _meant(index, flow, outer, here.test)
+        told = condition(index, meant)
         inside = part.siblings is index.statements_in(here.body)
         if inside and told:
             return told
-        if not told and _may_tell(index, flow, outer, here.test):
+        distributed = _distributed(index, meant)
+        if inside and distributed is False:
+            return "unknown"
+        if not told and distributed is None and _may_tell(index, flow, outer, here.test):
             return passed or "unknown"
         if inside:
             return passed
@@ -234,9 +265,12 @@ def _held_back(index: Index, flow: Flow, part: Statement) -> Ranks | Literal[""]
     for earlier in part.preceding:
         node = earlier.node
         if isinstance(node, cst.If) and node.orelse is None and _leaves(node.body):
-            told = _opposite(condition(index, _meant(index, flow, earlier, node.test)))
+            meant = _meant(index, flow, earlier, node.test)
+            told = _opposite(condition(index, meant))
             if told and not isinstance(node.test, cst.BooleanOperation):
                 return told
+            if _distributed(index, meant) is False:
+                continue
             if told or _may_tell(index, flow, earlier, node.test):
                 return "unknown"
     return ""
