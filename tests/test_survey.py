@@ -416,6 +416,17 @@ def test_model_that_is_built_elsewhere_is_not_found(text: str) -> None:
             "if args.weights:\n    tools.load_weights(model)", 3, id="weights loaded by one under a condition"
         ),
         pytest.param("if args.resume:\n    load_checkpoint(model)", 2, id="resumed by a function"),
+        pytest.param("model.head.apply(init_weights)", 3, id="a part initialised"),
+        pytest.param("model.blocks[-1].apply(init_weights)", 3, id="a layer of a part initialised"),
+        pytest.param(
+            "for m in model.modules():\n    if isinstance(m, nn.Conv2d):\n        m.weight.data.normal_(0, 0.1)",
+            3,
+            id="layers initialised one by one",
+        ),
+        pytest.param(
+            "for p in model.head.parameters():\n    nn.init.zeros_(p)", 3, id="parameters of a part initialised"
+        ),
+        pytest.param("for p in model.parameters():\n    count += p.numel()", 2, id="parameters only counted"),
         pytest.param("load_data(model.name)", 2, id="a function that loads something else"),
         pytest.param("print(model)", 2, id="only shown"),
         pytest.param("model_fc = nn.Linear(8, 2)", 2, id="another name"),
@@ -435,6 +446,48 @@ def test_model_that_is_built_elsewhere_is_not_found(text: str) -> None:
 )
 def test_model_is_there_after_its_last_change(statement: str, line: int) -> None:
     assert models_of(f"{DDP}model = Net()\n{statement}\nmodel = DDP(model)\n") == [("model", line, "")]
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        pytest.param("for name, p in net.named_parameters():\n        p.requires_grad = False", 5, id="freezes"),
+        pytest.param("net.head.apply(init)", 5, id="initialises"),
+        pytest.param("print(sum(p.numel() for p in net.parameters()))", 4, id="only shows"),
+    ],
+)
+def test_model_is_there_after_a_function_that_changes_it(body: str, line: int) -> None:
+    text = f"{DDP}def prepare(net):\n    {body}\n"
+    shift = body.count("\n")
+    text += "model = Net()\nprepare(model)\nmodel = DDP(model)\n"
+    assert models_of(text) == [("model", line + shift, "")]
+
+
+TRY = f"""
+{DDP}
+def train(model):
+    model = DDP(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{indent(LOOP, "    ")}
+model = Net()
+try:
+    train(model)
+except RuntimeError:
+    model.use_checkpointing()
+    train(model)
+"""
+
+
+def test_call_that_trains_is_no_change_of_the_model() -> None:
+    (model,) = survey_of(TRY).models
+    assert model.code.strip() == "model = Net()"
+
+
+def test_model_loaded_after_training_has_no_part_in_its_building() -> None:
+    text = script(after="model = torch.load('best.pt')\nprint(evaluate(model))")
+    found = survey_of(text)
+    assert [model.code.strip() for model in found.models] == ["model = Net()"]
+    assert found.disorder == ""
 
 
 def test_change_of_the_wrapped_model_does_not_move_its_place() -> None:

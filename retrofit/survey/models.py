@@ -65,14 +65,20 @@ def is_frozen(origins: set[Origin], flow: Flow) -> bool:
     return any(all(not isinstance(part.node, cst.If) for part in statement.path) for statement in freezing)
 
 
-def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> list[Model]:
+def find_models(
+    origins: set[Origin], wrappers: list[Wrapper], flow: Flow, loops: list[EpochLoop] | None = None
+) -> list[Model]:
     """Return the places after which the model is there, one where all ways of building it meet before it is wrapped.
 
     Args:
         origins: the expressions that build the model.
         wrappers: the wrappers of this model.
+        loops: the epoch loops; nothing that leads to one, or comes after it, has a part in the building.
     """
     index = flow.index
+    training = {part for part in _around(loops or [], flow) if not _defines(part)}
+    over = {later for part in training for later in part.following if training.isdisjoint([later, *later.following])}
+    origins = {o for o in origins if over.isdisjoint(index.statement(o.node).path)} or origins
     wrapped_in_place = [w for w in wrappers if not w.module]
     if wrapped_in_place:
         return [_built_in_wrapper(wrapper, flow) for wrapper in wrapped_in_place]
@@ -93,7 +99,7 @@ def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> li
             return [
                 Model(node=w.statement.node, index=index, target=w.module, side="before") for w in wrappers if w.first
             ]
-        finished = _finished(flow, statement, target, wrappers)
+        finished = _finished(flow, statement, target, wrappers, training)
         model = Model(node=finished.node, index=index, target=target)
         value = _plain_value(statement)
         if value is not None and finished is statement:
@@ -230,49 +236,86 @@ def _built_in_wrapper(wrapper: Wrapper, flow: Flow) -> Model:
     )
 
 
-def _finished(flow: Flow, built: Statement, target: str, wrappers: list[Wrapper]) -> Statement:
+def _defines(statement: Statement) -> bool:
+    """Whether a statement only defines a function or a class, and runs nothing of it."""
+    return isinstance(statement.node, (cst.FunctionDef, cst.ClassDef))
+
+
+def _finished(
+    flow: Flow, built: Statement, target: str, wrappers: list[Wrapper], training: set[Statement]
+) -> Statement:
     """Return the last statement of the building: a head that is replaced, pretrained weights, layers that are frozen.
 
     Those know the layers by the names that they have before dendrites. A checkpoint to resume from is none of them: it
     was written by a training with dendrites.
+
+    Args:
+        training: the statements that lead to the epoch loop.
     """
     index = flow.index
     used = {wrapper.statement for wrapper in wrappers}
     used.update(_optimizer_statements(index))
     used.update(index.statement(c) for c in index.calls if wrapper_kind(index, c))
     used.update(b.statement for b in index.bindings if dotted(b.value) == target)
-    loading = _loading_calls(flow, target, built)
+    loading = _loading_calls(flow, target, built, training)
     finished = built
-    name = re.escape(target)
     methods = "|".join(torch_api.MODULE_METHODS)  # those change nothing that dendrites depend on
-    changes = re.compile(
-        rf"\b{name}\.[\w.]+(\[[^\]]*\])?\s*=[^=]|\b{name}\.(load_state_dict|apply|requires_grad_|set_\w+)\("
-        rf"|\bsetattr\({name}\b|\b{name}\b(.|\n)*\.requires_grad\s*=|\b{name}\.[\w.]*(weight|bias)\.data\b"
-        rf"|^\s*{name}\.(?!({methods})\()\w+\(",
-        re.MULTILINE,
-    )
+    told = re.compile(rf"^\s*{re.escape(target)}\.(?!({methods})\()\w+\(", re.MULTILINE)
     for statement in built.following:
-        if any(statement in user.path for user in used):
+        if statement in training or any(statement in user.path for user in used):
             break
         loads = [loaded for place, loaded in loading if statement in place.path]
-        changed = changes.search(index.source.code(statement.node)) or loads
+        changed = _changes(index, statement, target) or told.search(index.source.code(statement.node)) or loads
         if changed and not is_resume(index, statement, "\n".join(loads)):
             finished = statement
     return finished
 
 
-def _loading_calls(flow: Flow, target: str, built: Statement) -> list[tuple[Statement, str]]:
-    """Return the calls beside the building that load weights into the model, with the code that they run."""
+def _changes(index: Index, statement: Statement, name: str) -> bool:
+    """Whether a statement changes layers or weights of the model that has this name there, or of a part of it."""
+    model, part = rf"\b{re.escape(name)}\b", r"(\.[\w.]+(\[[^\]]*\])?)?"
+    changes = re.compile(
+        rf"{model}\.[\w.]+(\[[^\]]*\])?\s*=[^=]|{model}{part}\.(load_state_dict|apply|requires_grad_|set_\w+)\("
+        rf"|\bsetattr\({model}|{model}(.|\n)*\.requires_grad\s*=|{model}\.[\w.]*(weight|bias)\.data\b"
+    )
+    layers = re.compile(rf"{model}{part}\.(named_)?(modules|children|parameters)\(")
+    inplace = re.compile(r"\.\w+_\(|\binit\.|\.data\[|\.(data|weight|bias)\s*=[^=]")
+    code = index.source.code
+    return changes.search(code(statement.node)) is not None or any(
+        isinstance(loop.node, cst.For)
+        and statement in loop.path
+        and layers.search(code(loop.node.iter))
+        and inplace.search(code(loop.node.body))
+        for loop in index.loops
+    )
+
+
+def _loading_calls(flow: Flow, target: str, built: Statement, training: set[Statement]) -> list[tuple[Statement, str]]:
+    """Return the calls beside the building that load weights into the model or change it, with the code that they run.
+
+    Args:
+        training: the statements that lead to the epoch loop.
+    """
     index = flow.index
     found = []
     for call in index.calls:
-        name = (dotted(call.func) or "").rpartition(".")[2]
-        if not re.match(r"_*(load|init)_", name) or not any(dotted(arg.value) == target for arg in call.args):
+        if index.scope_of(call) is not built.scope or not any(dotted(arg.value) == target for arg in call.args):
             continue
-        if index.scope_of(call) is built.scope:
-            function = flow.called(call)
-            code = "" if function is None else index.source.code(function.node)
-            found.append((index.statement(call), code + "load_state_dict"))
+        place, function = index.statement(call), flow.called(call)
+        code = "" if function is None else index.source.code(function.node)
+        if re.match(r"_*(load|init)_", (dotted(call.func) or "").rpartition(".")[2]):
+            found.append((place, code + "load_state_dict"))
+        elif function is not None and place not in training and function.name != "__init__":
+            given = [
+                name
+                for name in function.parameters
+                if any(
+                    source.value in [arg.value for arg in call.args] and dotted(source.value) == target
+                    for source in flow.sources((function, name))
+                )
+            ]
+            if any(_changes(index, index.statement(function.node), name) for name in given):
+                found.append((place, code))
     return found
 
 

@@ -81,7 +81,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     _relate_wrappers(script)
     if groups:
         origins = groups[0][0]
-        script.models = find_models(origins, groups[0][1], flow)
+        script.models = find_models(origins, groups[0][1], flow, script.loops)
         mark_members(groups[0][1], flow, _before_leaving(script, flow))
     origins = flow.closure(origins)
     script.optimizers = find_optimizers(
