@@ -512,7 +512,13 @@ LOAD = "    model.load_state_dict(torch.load(args.resume))"
         pytest.param(
             f"if exists(last):\n{LOAD}\n    optimizer.load_state_dict(last)", ["exists(last)"], id="with its optimizer"
         ),
-        pytest.param(f"if args.pretrained:\n{LOAD}", [], id="pretrained weights"),
+        pytest.param(f"if args.pretrained:\n{LOAD}", ["args.pretrained"], id="pretrained, into the loaded structure"),
+        pytest.param(f"if args.weight:\n    if exists(last):\n    {LOAD}", ["args.weight"], id="weights"),
+        pytest.param("if args.resume:\n    resume_checkpoint(model, args.resume)", ["args.resume"], id="by a library"),
+        pytest.param("if args.finetune:\n    load_checkpoint(args, model)", ["args.finetune"], id="to finetune"),
+        pytest.param("restart_from_checkpoint(path, net=model)", [""], id="by a library that resumes"),
+        pytest.param(f"if args.evaluate:\n{LOAD}\n    validate(model)\n    exit()", [], id="for a test"),
+        pytest.param("load_data(model, path)", [], id="by a library that may load anything"),
         pytest.param("if args.resume:\n    ema.load_state_dict(torch.load(args.resume))", [], id="another module"),
         pytest.param("if args.resume:\n    print(args.resume)", [], id="nothing loaded"),
         pytest.param("model.load_state_dict(torch.load(args.resume))", [], id="without a condition"),
@@ -528,6 +534,7 @@ def test_checkpoint_to_resume_from_is_found(statement: str, tests: list[str]) ->
         ("start = 0", False),
         ("start, best = 0, float('inf')\n    print(f'from {start}')  # anew", False),
         ("args.start = 0\n    # nothing else", False),
+        ("start = 0\n    best = Namespace(top1=0)", False),
         ("model.apply(init)", True),
         ("start = load_pretrained(model)", True),
         ("if args.pretrained:\n        start = 0", True),
@@ -537,6 +544,54 @@ def test_values_to_begin_with_are_set_in_restarts_too(otherwise: str, expected: 
     statement = f"if args.resume:\n{LOAD}\nelse:\n    {otherwise}"
     (resume,) = survey_of(script(before=statement)).resumes
     assert resume.otherwise is expected
+
+
+@pytest.mark.parametrize(
+    ("before", "tests"),
+    [
+        pytest.param("load(p, net=model, optimizer=optimizer)", [], id="any name"),
+        pytest.param("restart_from(p, net=model, optimizer=optimizer)", [""], id="with its optimizer"),
+        pytest.param("restart_from(p, net=model)", [], id="the model alone"),
+        pytest.param("if p:\n    restart_from(p, net=model)", ["p"], id="under a condition"),
+    ],
+)
+def test_function_that_loads_whatever_it_is_given_resumes(before: str, tests: list[str]) -> None:
+    text = "def NAME(path, **parts):\n    for key, part in parts.items():\n        part.load_state_dict(key)\n\n"
+    text = text.replace("NAME", "restart_from")
+    assert [resume.test for resume in survey_of(text + script(before=before)).resumes] == tests
+
+
+def test_checkpoint_loaded_after_training_or_for_a_test_is_none_to_resume_from() -> None:
+    assert survey_of(script(after=f"if args.save:\n{LOAD}")).resumes == []
+    text = f"def test():\n    if best:\n    {LOAD}\n" + script(after="test()")
+    assert survey_of(text).resumes == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "names"),
+    [
+        pytest.param("start = resume_checkpoint(model, path)\nprint(start)", ["start"], id="by a call"),
+        pytest.param("start = 0\nstart = resume_checkpoint(model, path)\nprint(start)", [], id="bound before"),
+        pytest.param(
+            f"if args.resume:\n{LOAD}\n    start = 1\nelif path:\n    start = 0\nprint(start)",
+            ["start"],
+            id="passed over whole",
+        ),
+        pytest.param(
+            f"if args.resume:\n{LOAD}\n    start = 1\nelse:\n    start = f(0)\nprint(start)", [], id="else stays"
+        ),
+        pytest.param(f"if args.resume:\n    c = f()\n{LOAD}\nc = g()\nprint(c)", [], id="bound anew"),
+        pytest.param(f"if args.resume:\n    c = f()\n{LOAD}\nprint(x.c, f(c=1))", [], id="no variable"),
+        pytest.param(
+            f"if args.resume:\n    c = f()\n{LOAD}\nif not args.resume:\n    c = g()\nprint(c)",
+            ["c"],
+            id="bound anew on some ways",
+        ),
+    ],
+)
+def test_names_without_a_value_in_restarts_are_known(statement: str, names: list[str]) -> None:
+    (resume,) = survey_of(script(before=statement)).resumes
+    assert resume.unbound == names
 
 
 def test_choice_of_a_training_that_loads_a_checkpoint_itself_is_none_to_resume_from() -> None:
