@@ -2167,6 +2167,27 @@ def test_other_parameters_from_the_factory_are_of_the_model_before_its_dendrites
     assert survey.disorder == "the parameters of the optimizer at line 8 come out of the call that builds the model"
 
 
+@pytest.mark.parametrize(
+    ("build", "params", "part"),
+    [
+        pytest.param("head = A()\nmodel = nn.Sequential(B(), head)", "head.parameters()", "head", id="part"),
+        pytest.param(
+            "head = A()\nmodel = nn.Sequential(head)\ngroups = [dict(params=head.parameters())]",
+            "groups",
+            "head",
+            id="part in groups",
+        ),
+        pytest.param("head = A()\nmodel = nn.Sequential(head)", "model.parameters()", "", id="model"),
+        pytest.param("model = A()\nmodel = Full(model)", "model.parameters()", "", id="under the model's name"),
+        pytest.param("head = A()\nmodel = Net()", "[*head.parameters(), *model.parameters()]", "", id="beside it"),
+    ],
+)
+def test_optimizer_of_a_part_from_before_the_model_is_told(build: str, params: str, part: str) -> None:
+    text = script().replace("model = Net()", build).replace("SGD(model.parameters()", f"SGD({params}")
+    disorder = survey_of(text).disorder
+    assert (f"parameters of `{part}`" in disorder) if part else not disorder
+
+
 def test_models_that_are_trained_one_after_the_other_are_not_one() -> None:
     text = (
         f"{DDP}import torch\ndef main():\n    model = Net()\n    model = DDP(model)\n    train(model)\n    if more:\n"

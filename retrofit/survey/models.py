@@ -110,9 +110,21 @@ def find_models(
     return models
 
 
-def disorder(models: list[Model], optimizers: list[Optimizer], flow: Flow) -> str:
-    """Return why perforating the model where it is built would not do, "" where it would."""
+def disorder(models: list[Model], optimizers: list[Optimizer], origins: set[Origin], flow: Flow) -> str:
+    """Return why perforating the model where it is built would not do, "" where it would.
+
+    Args:
+        models: the places after which the model is there.
+        optimizers: those that train it.
+        origins: where the model is built.
+    """
     for optimizer in optimizers:
+        part = _part(optimizer, origins, flow)
+        if part:
+            return (
+                f"the optimizer at {optimizer.place()} takes the parameters of `{part}`, out of which the model is "
+                "made, so it would miss its dendrites; take them from the model"
+            )
         if optimizer.keeps and optimizer.factory_made:
             return (
                 f"the parameters of the optimizer at line {optimizer.line} come out of the call that builds the model"
@@ -132,6 +144,31 @@ def disorder(models: list[Model], optimizers: list[Optimizer], flow: Flow) -> st
         return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
     if len({id(model.scope) for model in models}) > 1:
         return f"the model is built in several functions, at lines {', '.join(str(model.line) for model in models)}"
+    return ""
+
+
+def _part(optimizer: Optimizer, origins: set[Origin], flow: Flow) -> str:
+    """Return the name of a module given to the model's construction whose own parameters an optimizer takes, or ""."""
+    index, scope = flow.index, optimizer.scope
+    word = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
+    given = {
+        flow.variable(name, index.scope_of(origin.node))
+        for origin in origins
+        if isinstance(origin.node, cst.Call)
+        for arg in origin.node.args
+        for name in word.findall(index.source.code(arg.value))
+    }
+    whole = set(flow.names_of(origins, scope))
+    mentioned = set(word.findall(index.source.code(optimizer.node)))
+    for call in index.calls:
+        name, _, method = (dotted(call.func) or "").rpartition(".")
+        if method != "parameters" or not name.isidentifier() or name in whole or index.scope_of(call) is not scope:
+            continue
+        place = index.statement(call)
+        filled = re.match(r"\s*(\w+)\s*(=|\+=|\.(append|extend)\()", index.source.code(place.node))
+        taken = any(part is optimizer.node for part in index.ancestors(call))
+        if (taken or (filled and filled[1] in mentioned)) and flow.variable(name, scope) in given:
+            return name
     return ""
 
 

@@ -88,7 +88,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover, script.kind == "dp"
     )
     script.resumes = find_resumes(origins, script.models, script.loops, flow)
-    script.disorder = disorder(script.models, script.optimizers, flow)
+    script.disorder = disorder(script.models, script.optimizers, origins, flow)
     if groups and not script.disorder:
         script.disorder = late_weights(origins, groups[0][1], script.loops, flow)
     script.decays = find_decays(index)
