@@ -698,6 +698,18 @@ def test_own_checkpoint_is_loaded_into_the_perforated_model(tmp_path: Path) -> N
     assert in_order(changed, "UPA.perforate_model(", "load_latest_switch(", "model.load_state_dict(", " = DDP(")
 
 
+def test_call_that_resumes_is_made_in_the_first_round_alone(tmp_path: Path) -> None:
+    changed = changed_by(tmp_path, (WRAPPED, f"{WRAPPED}    resume_checkpoint(model, args.resume)\n"))
+    assert "    if not args.pai_load_folder:\n        resume_checkpoint(model, args.resume)\n" in changed
+
+
+def test_value_that_only_resuming_gives_is_asked_for(tmp_path: Path) -> None:
+    load = "    start = resume_checkpoint(model, args.resume)\n    print(start)\n"
+    (question,) = plan_of(tmp_path, BASE.replace(WRAPPED, WRAPPED + load)).questions
+    assert question.code == "PAI015"
+    assert "`start`" in question.message
+
+
 def test_initialisation_instead_of_resuming_does_not_follow_the_loaded_structure(tmp_path: Path) -> None:
     load = "    if args.resume:\n        model.load_state_dict(torch.load(args.resume))\n"
     plan = plan_of(tmp_path, BASE.replace(MODEL, f"{MODEL}{load}    else:\n        model.apply(init_weights)\n"))

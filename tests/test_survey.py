@@ -432,6 +432,17 @@ def test_model_that_is_built_elsewhere_is_not_found(text: str) -> None:
             "if args.weights:\n    tools.load_weights(model)", 3, id="weights loaded by one under a condition"
         ),
         pytest.param("if args.resume:\n    load_checkpoint(model)", 2, id="resumed by a function"),
+        pytest.param("model.head.apply(init_weights)", 3, id="a part initialised"),
+        pytest.param("model.blocks[-1].apply(init_weights)", 3, id="a layer of a part initialised"),
+        pytest.param(
+            "for m in model.modules():\n    if isinstance(m, nn.Conv2d):\n        m.weight.data.normal_(0, 0.1)",
+            3,
+            id="layers initialised one by one",
+        ),
+        pytest.param(
+            "for p in model.head.parameters():\n    nn.init.zeros_(p)", 3, id="parameters of a part initialised"
+        ),
+        pytest.param("for p in model.parameters():\n    count += p.numel()", 2, id="parameters only counted"),
         pytest.param("load_data(model.name)", 2, id="a function that loads something else"),
         pytest.param("print(model)", 2, id="only shown"),
         pytest.param("model_fc = nn.Linear(8, 2)", 2, id="another name"),
@@ -451,6 +462,48 @@ def test_model_that_is_built_elsewhere_is_not_found(text: str) -> None:
 )
 def test_model_is_there_after_its_last_change(statement: str, line: int) -> None:
     assert models_of(f"{DDP}model = Net()\n{statement}\nmodel = DDP(model)\n") == [("model", line, "")]
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        pytest.param("for name, p in net.named_parameters():\n        p.requires_grad = False", 5, id="freezes"),
+        pytest.param("net.head.apply(init)", 5, id="initialises"),
+        pytest.param("print(sum(p.numel() for p in net.parameters()))", 4, id="only shows"),
+    ],
+)
+def test_model_is_there_after_a_function_that_changes_it(body: str, line: int) -> None:
+    text = f"{DDP}def prepare(net):\n    {body}\n"
+    shift = body.count("\n")
+    text += "model = Net()\nprepare(model)\nmodel = DDP(model)\n"
+    assert models_of(text) == [("model", line + shift, "")]
+
+
+TRY = f"""
+{DDP}
+def train(model):
+    model = DDP(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{indent(LOOP, "    ")}
+model = Net()
+try:
+    train(model)
+except RuntimeError:
+    model.use_checkpointing()
+    train(model)
+"""
+
+
+def test_call_that_trains_is_no_change_of_the_model() -> None:
+    (model,) = survey_of(TRY).models
+    assert model.code.strip() == "model = Net()"
+
+
+def test_model_loaded_after_training_has_no_part_in_its_building() -> None:
+    text = script(after="model = torch.load('best.pt')\nprint(evaluate(model))")
+    found = survey_of(text)
+    assert [model.code.strip() for model in found.models] == ["model = Net()"]
+    assert found.disorder == ""
 
 
 def test_change_of_the_wrapped_model_does_not_move_its_place() -> None:
@@ -475,7 +528,13 @@ LOAD = "    model.load_state_dict(torch.load(args.resume))"
         pytest.param(
             f"if exists(last):\n{LOAD}\n    optimizer.load_state_dict(last)", ["exists(last)"], id="with its optimizer"
         ),
-        pytest.param(f"if args.pretrained:\n{LOAD}", [], id="pretrained weights"),
+        pytest.param(f"if args.pretrained:\n{LOAD}", ["args.pretrained"], id="pretrained, into the loaded structure"),
+        pytest.param(f"if args.weight:\n    if exists(last):\n    {LOAD}", ["args.weight"], id="weights"),
+        pytest.param("if args.resume:\n    resume_checkpoint(model, args.resume)", ["args.resume"], id="by a library"),
+        pytest.param("if args.finetune:\n    load_checkpoint(args, model)", ["args.finetune"], id="to finetune"),
+        pytest.param("restart_from_checkpoint(path, net=model)", [""], id="by a library that resumes"),
+        pytest.param(f"if args.evaluate:\n{LOAD}\n    validate(model)\n    exit()", [], id="for a test"),
+        pytest.param("load_data(model, path)", [], id="by a library that may load anything"),
         pytest.param("if args.resume:\n    ema.load_state_dict(torch.load(args.resume))", [], id="another module"),
         pytest.param("if args.resume:\n    print(args.resume)", [], id="nothing loaded"),
         pytest.param("model.load_state_dict(torch.load(args.resume))", [], id="without a condition"),
@@ -491,6 +550,7 @@ def test_checkpoint_to_resume_from_is_found(statement: str, tests: list[str]) ->
         ("start = 0", False),
         ("start, best = 0, float('inf')\n    print(f'from {start}')  # anew", False),
         ("args.start = 0\n    # nothing else", False),
+        ("start = 0\n    best = Namespace(top1=0)", False),
         ("model.apply(init)", True),
         ("start = load_pretrained(model)", True),
         ("if args.pretrained:\n        start = 0", True),
@@ -500,6 +560,54 @@ def test_values_to_begin_with_are_set_in_restarts_too(otherwise: str, expected: 
     statement = f"if args.resume:\n{LOAD}\nelse:\n    {otherwise}"
     (resume,) = survey_of(script(before=statement)).resumes
     assert resume.otherwise is expected
+
+
+@pytest.mark.parametrize(
+    ("before", "tests"),
+    [
+        pytest.param("load(p, net=model, optimizer=optimizer)", [], id="any name"),
+        pytest.param("restart_from(p, net=model, optimizer=optimizer)", [""], id="with its optimizer"),
+        pytest.param("restart_from(p, net=model)", [], id="the model alone"),
+        pytest.param("if p:\n    restart_from(p, net=model)", ["p"], id="under a condition"),
+    ],
+)
+def test_function_that_loads_whatever_it_is_given_resumes(before: str, tests: list[str]) -> None:
+    text = "def NAME(path, **parts):\n    for key, part in parts.items():\n        part.load_state_dict(key)\n\n"
+    text = text.replace("NAME", "restart_from")
+    assert [resume.test for resume in survey_of(text + script(before=before)).resumes] == tests
+
+
+def test_checkpoint_loaded_after_training_or_for_a_test_is_none_to_resume_from() -> None:
+    assert survey_of(script(after=f"if args.save:\n{LOAD}")).resumes == []
+    text = f"def test():\n    if best:\n    {LOAD}\n" + script(after="test()")
+    assert survey_of(text).resumes == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "names"),
+    [
+        pytest.param("start = resume_checkpoint(model, path)\nprint(start)", ["start"], id="by a call"),
+        pytest.param("start = 0\nstart = resume_checkpoint(model, path)\nprint(start)", [], id="bound before"),
+        pytest.param(
+            f"if args.resume:\n{LOAD}\n    start = 1\nelif path:\n    start = 0\nprint(start)",
+            ["start"],
+            id="passed over whole",
+        ),
+        pytest.param(
+            f"if args.resume:\n{LOAD}\n    start = 1\nelse:\n    start = f(0)\nprint(start)", [], id="else stays"
+        ),
+        pytest.param(f"if args.resume:\n    c = f()\n{LOAD}\nc = g()\nprint(c)", [], id="bound anew"),
+        pytest.param(f"if args.resume:\n    c = f()\n{LOAD}\nprint(x.c, f(c=1))", [], id="no variable"),
+        pytest.param(
+            f"if args.resume:\n    c = f()\n{LOAD}\nif not args.resume:\n    c = g()\nprint(c)",
+            ["c"],
+            id="bound anew on some ways",
+        ),
+    ],
+)
+def test_names_without_a_value_in_restarts_are_known(statement: str, names: list[str]) -> None:
+    (resume,) = survey_of(script(before=statement)).resumes
+    assert resume.unbound == names
 
 
 def test_choice_of_a_training_that_loads_a_checkpoint_itself_is_none_to_resume_from() -> None:
@@ -2106,6 +2214,27 @@ def test_other_parameters_from_the_factory_are_of_the_model_before_its_dendrites
         f"optimizer = torch.optim.SGD(params, lr=0.1)\nmodel = DDP(model)\n{LOOP}"
     )
     assert survey.disorder == "the parameters of the optimizer at line 8 come out of the call that builds the model"
+
+
+@pytest.mark.parametrize(
+    ("build", "params", "part"),
+    [
+        pytest.param("head = A()\nmodel = nn.Sequential(B(), head)", "head.parameters()", "head", id="part"),
+        pytest.param(
+            "head = A()\nmodel = nn.Sequential(head)\ngroups = [dict(params=head.parameters())]",
+            "groups",
+            "head",
+            id="part in groups",
+        ),
+        pytest.param("head = A()\nmodel = nn.Sequential(head)", "model.parameters()", "", id="model"),
+        pytest.param("model = A()\nmodel = Full(model)", "model.parameters()", "", id="under the model's name"),
+        pytest.param("head = A()\nmodel = Net()", "[*head.parameters(), *model.parameters()]", "", id="beside it"),
+    ],
+)
+def test_optimizer_of_a_part_from_before_the_model_is_told(build: str, params: str, part: str) -> None:
+    text = script().replace("model = Net()", build).replace("SGD(model.parameters()", f"SGD({params}")
+    disorder = survey_of(text).disorder
+    assert (f"parameters of `{part}`" in disorder) if part else not disorder
 
 
 def test_models_that_are_trained_one_after_the_other_are_not_one() -> None:

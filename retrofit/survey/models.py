@@ -65,14 +65,20 @@ def is_frozen(origins: set[Origin], flow: Flow) -> bool:
     return any(all(not isinstance(part.node, cst.If) for part in statement.path) for statement in freezing)
 
 
-def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> list[Model]:
+def find_models(
+    origins: set[Origin], wrappers: list[Wrapper], flow: Flow, loops: list[EpochLoop] | None = None
+) -> list[Model]:
     """Return the places after which the model is there, one where all ways of building it meet before it is wrapped.
 
     Args:
         origins: the expressions that build the model.
         wrappers: the wrappers of this model.
+        loops: the epoch loops; nothing that leads to one, or comes after it, has a part in the building.
     """
     index = flow.index
+    training = {part for part in _around(loops or [], flow) if not _defines(part)}
+    over = _over(training)
+    origins = {o for o in origins if over.isdisjoint(index.statement(o.node).path)} or origins
     wrapped_in_place = [w for w in wrappers if not w.module]
     if wrapped_in_place:
         return [_built_in_wrapper(wrapper, flow) for wrapper in wrapped_in_place]
@@ -93,7 +99,7 @@ def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> li
             return [
                 Model(node=w.statement.node, index=index, target=w.module, side="before") for w in wrappers if w.first
             ]
-        finished = _finished(flow, statement, target, wrappers)
+        finished = _finished(flow, statement, target, wrappers, training)
         model = Model(node=finished.node, index=index, target=target)
         value = _plain_value(statement)
         if value is not None and finished is statement:
@@ -104,9 +110,21 @@ def find_models(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> li
     return models
 
 
-def disorder(models: list[Model], optimizers: list[Optimizer], flow: Flow) -> str:
-    """Return why perforating the model where it is built would not do, "" where it would."""
+def disorder(models: list[Model], optimizers: list[Optimizer], origins: set[Origin], flow: Flow) -> str:
+    """Return why perforating the model where it is built would not do, "" where it would.
+
+    Args:
+        models: the places after which the model is there.
+        optimizers: those that train it.
+        origins: where the model is built.
+    """
     for optimizer in optimizers:
+        part = _part(optimizer, origins, flow)
+        if part:
+            return (
+                f"the optimizer at {optimizer.place()} takes the parameters of `{part}`, out of which the model is "
+                "made, so it would miss its dendrites; take them from the model"
+            )
         if optimizer.keeps and optimizer.factory_made:
             return (
                 f"the parameters of the optimizer at line {optimizer.line} come out of the call that builds the model"
@@ -126,6 +144,31 @@ def disorder(models: list[Model], optimizers: list[Optimizer], flow: Flow) -> st
         return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
     if len({id(model.scope) for model in models}) > 1:
         return f"the model is built in several functions, at lines {', '.join(str(model.line) for model in models)}"
+    return ""
+
+
+def _part(optimizer: Optimizer, origins: set[Origin], flow: Flow) -> str:
+    """Return the name of a module given to the model's construction whose own parameters an optimizer takes, or ""."""
+    index, scope = flow.index, optimizer.scope
+    word = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
+    given = {
+        flow.variable(name, index.scope_of(origin.node))
+        for origin in origins
+        if isinstance(origin.node, cst.Call)
+        for arg in origin.node.args
+        for name in word.findall(index.source.code(arg.value))
+    }
+    whole = set(flow.names_of(origins, scope))
+    mentioned = set(word.findall(index.source.code(optimizer.node)))
+    for call in index.calls:
+        name, _, method = (dotted(call.func) or "").rpartition(".")
+        if method != "parameters" or not name.isidentifier() or name in whole or index.scope_of(call) is not scope:
+            continue
+        place = index.statement(call)
+        filled = re.match(r"\s*(\w+)\s*(=|\+=|\.(append|extend)\()", index.source.code(place.node))
+        taken = any(part is optimizer.node for part in index.ancestors(call))
+        if (taken or (filled and filled[1] in mentioned)) and flow.variable(name, scope) in given:
+            return name
     return ""
 
 
@@ -230,49 +273,86 @@ def _built_in_wrapper(wrapper: Wrapper, flow: Flow) -> Model:
     )
 
 
-def _finished(flow: Flow, built: Statement, target: str, wrappers: list[Wrapper]) -> Statement:
+def _defines(statement: Statement) -> bool:
+    """Whether a statement only defines a function or a class, and runs nothing of it."""
+    return isinstance(statement.node, (cst.FunctionDef, cst.ClassDef))
+
+
+def _finished(
+    flow: Flow, built: Statement, target: str, wrappers: list[Wrapper], training: set[Statement]
+) -> Statement:
     """Return the last statement of the building: a head that is replaced, pretrained weights, layers that are frozen.
 
     Those know the layers by the names that they have before dendrites. A checkpoint to resume from is none of them: it
     was written by a training with dendrites.
+
+    Args:
+        training: the statements that lead to the epoch loop.
     """
     index = flow.index
     used = {wrapper.statement for wrapper in wrappers}
     used.update(_optimizer_statements(index))
     used.update(index.statement(c) for c in index.calls if wrapper_kind(flow, c))
     used.update(b.statement for b in index.bindings if dotted(b.value) == target)
-    loading = _loading_calls(flow, target, built)
+    loading = _loading_calls(flow, target, built, training)
     finished = built
-    name = re.escape(target)
     methods = "|".join(torch_api.MODULE_METHODS)  # those change nothing that dendrites depend on
-    changes = re.compile(
-        rf"\b{name}\.[\w.]+(\[[^\]]*\])?\s*=[^=]|\b{name}\.(load_state_dict|apply|requires_grad_|set_\w+)\("
-        rf"|\bsetattr\({name}\b|\b{name}\b(.|\n)*\.requires_grad\s*=|\b{name}\.[\w.]*(weight|bias)\.data\b"
-        rf"|^\s*{name}\.(?!({methods})\()\w+\(",
-        re.MULTILINE,
-    )
+    told = re.compile(rf"^\s*{re.escape(target)}\.(?!({methods})\()\w+\(", re.MULTILINE)
     for statement in built.following:
-        if any(statement in user.path for user in used):
+        if statement in training or any(statement in user.path for user in used):
             break
         loads = [loaded for place, loaded in loading if statement in place.path]
-        changed = changes.search(index.source.code(statement.node)) or loads
+        changed = _changes(index, statement, target) or told.search(index.source.code(statement.node)) or loads
         if changed and not is_resume(index, statement, "\n".join(loads)):
             finished = statement
     return finished
 
 
-def _loading_calls(flow: Flow, target: str, built: Statement) -> list[tuple[Statement, str]]:
-    """Return the calls beside the building that load weights into the model, with the code that they run."""
+def _changes(index: Index, statement: Statement, name: str) -> bool:
+    """Whether a statement changes layers or weights of the model that has this name there, or of a part of it."""
+    model, part = rf"\b{re.escape(name)}\b", r"(\.[\w.]+(\[[^\]]*\])?)?"
+    changes = re.compile(
+        rf"{model}\.[\w.]+(\[[^\]]*\])?\s*=[^=]|{model}{part}\.(load_state_dict|apply|requires_grad_|set_\w+)\("
+        rf"|\bsetattr\({model}|{model}(.|\n)*\.requires_grad\s*=|{model}\.[\w.]*(weight|bias)\.data\b"
+    )
+    layers = re.compile(rf"{model}{part}\.(named_)?(modules|children|parameters)\(")
+    inplace = re.compile(r"\.\w+_\(|\binit\.|\.data\[|\.(data|weight|bias)\s*=[^=]")
+    code = index.source.code
+    return changes.search(code(statement.node)) is not None or any(
+        isinstance(loop.node, cst.For)
+        and statement in loop.path
+        and layers.search(code(loop.node.iter))
+        and inplace.search(code(loop.node.body))
+        for loop in index.loops
+    )
+
+
+def _loading_calls(flow: Flow, target: str, built: Statement, training: set[Statement]) -> list[tuple[Statement, str]]:
+    """Return the calls beside the building that load weights into the model or change it, with the code that they run.
+
+    Args:
+        training: the statements that lead to the epoch loop.
+    """
     index = flow.index
     found = []
     for call in index.calls:
-        name = (dotted(call.func) or "").rpartition(".")[2]
-        if not re.match(r"_*(load|init)_", name) or not any(dotted(arg.value) == target for arg in call.args):
+        if index.scope_of(call) is not built.scope or not any(dotted(arg.value) == target for arg in call.args):
             continue
-        if index.scope_of(call) is built.scope:
-            function = flow.called(call)
-            code = "" if function is None else index.source.code(function.node)
-            found.append((index.statement(call), code + "load_state_dict"))
+        place, function = index.statement(call), flow.called(call)
+        code = "" if function is None else index.source.code(function.node)
+        if re.match(r"_*(load|init)_", (dotted(call.func) or "").rpartition(".")[2]):
+            found.append((place, code + "load_state_dict"))
+        elif function is not None and place not in training and function.name != "__init__":
+            given = [
+                name
+                for name in function.parameters
+                if any(
+                    source.value in [arg.value for arg in call.args] and dotted(source.value) == target
+                    for source in flow.sources((function, name))
+                )
+            ]
+            if any(_changes(index, index.statement(function.node), name) for name in given):
+                found.append((place, code))
     return found
 
 
@@ -293,7 +373,7 @@ def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
 
 
 def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> list[Resume]:
-    """Return the `if` blocks before the epoch loop that load an earlier training's checkpoint into the built model.
+    """Return what loads a checkpoint into the built model before the epoch loop: `if` blocks, and calls that resume.
 
     Args:
         origins: where the model is built.
@@ -303,25 +383,74 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
     index = flow.index
     found: dict[Statement, Resume] = {}
     training = _around(loops, flow)
+    making = _optimizer_statements(index) + [index.statement(c) for c in index.calls if wrapper_kind(index, c)]
+    making += [model.statement for model in models]
     for call in index.calls:
-        if not (isinstance(call.func, cst.Attribute) and call.func.attr.value == "load_state_dict"):
-            continue
-        statement = index.statement(call)
-        if origins.isdisjoint(flow.closure(set(flow.origins(call.func.value, statement.scope)))):
-            continue
-        helper = "" if statement.scope.parent is None else index.source.code(statement.scope.node)
-        callers = [(index.statement(caller), helper) for caller in flow.callers(statement.scope)]
-        for place, loads in [(statement, ""), *callers]:
+        for place, loads in _loads(call, origins, flow):
             if any(loop.statement in place.path for loop in loops):
                 continue
-            if not any(model.statement.order < place.order for model in models):
+            if not any(m.statement.order < place.order and m.statement not in place.path for m in models):
                 continue
             ifs = [part for part in place.path if isinstance(part.node, cst.If) and part.scope is place.scope]
-            block = next((part for part in ifs if part not in training and is_resume(index, part, loads)), None)
+            ifs = [part for part in ifs if part not in training]
+            block = next((part for part in ifs if is_resume(index, part, loads)), None)
+            if block is None and _leads_to(place, training):
+                whole = [part for part in ifs if not any(part in made.path for made in making)]
+                block = next((part for part in whole if not _leaves(index, part)), None)
+                resumes = loads and isinstance(place.node, cst.SimpleStatementLine) and is_resume(index, place, loads)
+                if not ifs and resumes and place not in training and place not in making:
+                    block = place
             if block is not None:
-                found[block] = _resume(index, block)
+                found[block] = _resume(block, origins, flow)
                 break
     return list(found.values())
+
+
+def _loads(call: cst.Call, origins: set[Origin], flow: Flow) -> list[tuple[Statement, str]]:
+    """Return where a call loads weights into the model, and where its function is called, with the code of a helper."""
+    index = flow.index
+    place, function = index.statement(call), flow.called(call)
+    name = index.source.code(call.func).rpartition(".")[2]
+
+    def is_model(value: cst.BaseExpression) -> bool:
+        return not origins.isdisjoint(flow.closure(set(flow.origins(value, place.scope))))
+
+    if name == "load_state_dict":
+        if not isinstance(call.func, cst.Attribute) or not is_model(call.func.value):
+            return []
+        helper = "" if place.scope.parent is None else index.source.code(place.scope.node)
+        return [(place, ""), *((index.statement(caller), helper) for caller in flow.callers(place.scope))]
+    if not re.match(r"_*(auto_)?(load|resume|restore|restart)_", name):
+        return []
+    if not any(is_model(arg.value) for arg in call.args if not arg.star):
+        return []
+    if function is None:
+        return [(place, "load_state_dict" + ("; start_epoch =" if re.search("resume|restart", name) else ""))]
+    code = index.source.code(function.node)
+    given = [arg.keyword.value if arg.keyword else index.source.code(arg.value) for arg in call.args]
+    others = " ".join(f"{name}.load_state_dict" for name in given if re.search("optim|sched|scaler", name))
+    return [(place, f"{code}\n{others}")] if "load_state_dict" in code else []
+
+
+def _leads_to(place: Statement, training: set[Statement]) -> bool:
+    """Whether a statement runs before what leads to the epoch loop in its own function."""
+    return any(
+        later in training and not _defines(later)
+        for part in place.path
+        if part.scope is place.scope
+        for later in part.following
+    )
+
+
+def _leaves(index: Index, statement: Statement) -> bool:
+    """Whether a block ends its function or the program: it loads a model to test it."""
+    code = index.source.code(statement.node)
+    return re.search(r"^\s*return\b|\bexit\(", code, re.MULTILINE) is not None
+
+
+def _over(training: set[Statement]) -> set[Statement]:
+    """Return the statements after all that lead to an epoch loop."""
+    return {later for part in training for later in part.following if training.isdisjoint([later, *later.following])}
 
 
 def _around(loops: list[EpochLoop], flow: Flow) -> set[Statement]:
@@ -342,17 +471,88 @@ _HARMLESS = re.compile(
 )
 
 
-def _resume(index: Index, block: Statement) -> Resume:
-    node = block.node
-    assert isinstance(node, cst.If)
-    test = index.source.code(node.test)
-    if isinstance(node.test, (cst.BooleanOperation, cst.IfExp, cst.NamedExpr, cst.Lambda)):
-        test = f"({test})" if not node.test.lpar else test
-    site = Resume(node=node, index=index, test=test, anchors={"test": node.test})
-    if node.orelse is not None:
-        head, *rest = index.source.code(node.orelse).strip().splitlines()
-        site.otherwise = head.strip() != "else:" or not all(_HARMLESS.fullmatch(line.strip()) for line in rest)
+def _resume(block: Statement, origins: set[Origin], flow: Flow) -> Resume:
+    index, node = flow.index, block.node
+    site = Resume(node=node, index=index, test="", otherwise=True)
+    if isinstance(node, cst.If):
+        site.test = index.source.code(node.test)
+        if isinstance(node.test, (cst.BooleanOperation, cst.IfExp, cst.NamedExpr, cst.Lambda)):
+            site.test = f"({site.test})" if not node.test.lpar else site.test
+        site.anchors["test"] = node.test
+        names = flow.names_of(origins, block.scope)
+        site.otherwise = node.orelse is not None and not _only_begins(index.source.code(node.orelse), names)
+    site.unbound = _unbound(block, flow, site.otherwise)
     return site
+
+
+def _only_begins(code: str, names: list[str]) -> bool:
+    """Whether an `else` only sets values to begin with, and leaves the model as it is.
+
+    Args:
+        names: the names of the model.
+    """
+    head, *rest = code.strip().splitlines()
+    touched = "|".join([r"\w*(?:load|init|pretrain|finetune|resume)\w*", *map(re.escape, names)])
+    harmless = all(_HARMLESS.fullmatch(line.strip()) for line in rest)
+    return head.strip() == "else:" and (harmless or re.search(rf"\b({touched})\b", "\n".join(rest)) is None)
+
+
+def _unbound(block: Statement, flow: Flow, whole: bool) -> list[str]:
+    """Return the names that have no value where a block is passed over, and are used after it.
+
+    Args:
+        whole: whether its `else` is passed over as well.
+    """
+    index, found = flow.index, []
+    here = [b for b in index.bindings if b.statement.scope is block.scope and "." not in b.target]
+    inside = [b for b in here if block in b.statement.path]
+    last = max((s.order for s in index.statements if block in s.path), default=block.order)
+    rest = block.node.orelse if isinstance(block.node, cst.If) and not whole else None
+    kept = [b.target for b in inside if rest is not None and rest in index.ancestors(b.statement.node)]
+    for name in dict.fromkeys(b.target for b in inside):
+        known = name in kept or name in block.scope.parameters or flow.variable(name, block.scope)[0] is not block.scope
+        known = known or any(b.target == name and b.statement.order < block.order for b in here)
+        if not known and _used_after(name, last, block, flow):
+            found.append(name)
+    return found
+
+
+def _used_after(name: str, order: int, block: Statement, flow: Flow) -> bool:
+    """Whether a name is used after a block before it is bound anew on every way.
+
+    Args:
+        order: that of the last statement in the block.
+    """
+    index = flow.index
+    places = [
+        index.statement(n) for n in index.parents if isinstance(n, cst.Name) and n.value == name and _reads(n, index)
+    ]
+    places += [b.statement for b in index.bindings if b.target == name]
+    settled: list[Statement] = []
+    for place in sorted(dict.fromkeys(places), key=lambda statement: statement.order):
+        if place.order <= order or flow.variable(name, place.scope) != flow.variable(name, block.scope):
+            continue
+        if any(part in place.path for part in settled):
+            continue
+        bound = [b for b in index.bindings if b.target == name and b.statement is place]
+        value = bound[0].value if bound else None
+        if not bound or (value is not None and re.search(rf"\b{name}\b", index.source.code(value))):
+            return True
+        around = [p for p in place.path if isinstance(p.node, cst.If) and p not in block.path]
+        if not around:
+            return False
+        settled.append(around[0])
+    return False
+
+
+def _reads(name: cst.Name, index: Index) -> bool:
+    """Whether a name in the tree is the variable of that name, not an attribute's or an argument's."""
+    parent = index.parents[name]
+    if isinstance(parent, cst.Attribute):
+        return parent.value is name
+    return not isinstance(parent, (cst.Param, cst.AssignTarget)) and not (
+        isinstance(parent, cst.Arg) and parent.keyword is name
+    )
 
 
 def _assigned(statement: Statement, origins: set[Origin], flow: Flow) -> str:

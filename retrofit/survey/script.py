@@ -81,14 +81,14 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     _relate_wrappers(script)
     if groups:
         origins = groups[0][0]
-        script.models = find_models(origins, groups[0][1], flow)
+        script.models = find_models(origins, groups[0][1], flow, script.loops)
         mark_members(groups[0][1], flow, _before_leaving(script, flow))
     origins = flow.closure(origins)
     script.optimizers = find_optimizers(
         index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover, script.kind == "dp"
     )
     script.resumes = find_resumes(origins, script.models, script.loops, flow)
-    script.disorder = disorder(script.models, script.optimizers, flow)
+    script.disorder = disorder(script.models, script.optimizers, origins, flow)
     if groups and not script.disorder:
         script.disorder = late_weights(origins, groups[0][1], script.loops, flow)
     script.decays = find_decays(index)

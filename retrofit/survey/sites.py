@@ -517,15 +517,17 @@ class Score(Site):
 
 @dataclass(eq=False, kw_only=True)
 class Resume(Site):
-    """A block that loads a checkpoint into the model before training; `node` is its `if` statement.
+    """What loads a checkpoint into the model before training; `node` is its `if` statement, or a call's statement.
 
     Attributes:
-        test: the code of its condition, in parentheses where it needs them in a longer one.
-        otherwise: whether it does something else where it does not load.
+        test: the code of its condition, in parentheses where it needs them in a longer one; "" for a call without one.
+        otherwise: whether it is passed over whole: a call, or what does something else where it does not load.
+        unbound: the names that are used later and have no value where it is passed over.
     """
 
     test: str
     otherwise: bool = False
+    unbound: list[str] = field(default_factory=list)
 
     @property
     def facts(self) -> dict[str, object]:
