@@ -1048,9 +1048,11 @@ def test_what_is_left_of_a_condition_is_told_as_a_way_to_leave() -> None:
     assert [loop.breaks for loop in survey_of(WHILE.replace("HEAD", "epoch < n and not stop")).loops] == [[1]]
 
 
-def iterating(evaluation: str) -> Score:
+def iterating(evaluation: str, before: str = "") -> Score:
     """Return the score of a loop over iterations."""
-    text = script().replace("for epoch in range(10):\n    for x, y in loader:\n", "while n < 9:\n    if True:\n")
+    text = script(before=before).replace(
+        "for epoch in range(10):\n    for x, y in loader:\n", "while n < 9:\n    if True:\n"
+    )
     (score,) = survey_of(text.replace("pass\n", "n += 1\n") + indent(code(evaluation), "    ") + "    log()\n").scores
     return score
 
@@ -1091,6 +1093,40 @@ def test_loss_of_single_batches_is_no_score() -> None:
 def test_score_of_every_full_batch_step_is_one() -> None:
     text = script("acc = validate(model)\nbest = max(best, acc)").replace("for x, y in loader:\n", "if True:\n")
     assert [score.expression for score in survey_of(text).scores] == ["acc"]
+
+
+@pytest.mark.parametrize(
+    ("before", "made"),
+    [
+        pytest.param("first = rank == 0\n", "if first and n % 5 == 0:\n" + TRACKS, id="flag"),
+        pytest.param("first = not many or args.rank == 0\n", "if first and n % 5 == 0:\n" + TRACKS, id="or alone"),
+        pytest.param("first = True if rank == 0 else False\n", "if first and n % 5 == 0:\n" + TRACKS, id="if else"),
+        pytest.param(
+            "def results():\n    if args.gpu == 0:\n        return 1\n    return None\n",
+            "if n % 5 == 0:\n    result = results()\n    if result is not None:\n" + indent(TRACKS, "    "),
+            id="result that other ranks lack",
+        ),
+    ],
+)
+def test_score_under_what_a_rank_check_gives_is_handed_over_by_all_ranks(before: str, made: str) -> None:
+    score = iterating(made, before)
+    assert (score.ranks, score.when, score.guarded) == ("first", "n % 5 == 0", True)
+    assert score.index.source.code(score.anchors["report"]).startswith(("if first", "if n %"))
+
+
+@pytest.mark.parametrize("before", ["due = debug or args.evaluate\n", "due = args.local_rank != -1\n"])
+def test_score_under_a_flag_of_all_ranks_is_handed_over_in_there(before: str) -> None:
+    score = iterating("if due and n % 5 == 0:\n" + TRACKS, before)
+    assert (score.ranks, score.guarded) == ("all", False)
+
+
+@pytest.mark.parametrize("head", ["for i in range(3):", "while waiting():", "with context:"])
+def test_score_under_a_condition_inside_another_statement_has_a_guard(head: str) -> None:
+    (score,) = survey_of(script(f"{head}\n    if rank == 0 and i % 2:\n{indent(TRACKS, '    ')}log()")).scores
+    assert (score.ranks, score.guarded, score.captured, score.when) == ("first", True, True, "")
+    assert score.index.source.code(score.anchors["guard"]).startswith(head)
+    assert score.index.source.code(score.anchors["made"]).startswith("if acc > best")
+    assert score.index.source.code(score.anchors["report"]) == "log()"
 
 
 def test_score_of_an_elif_is_not_told_to_be_that_of_the_if() -> None:

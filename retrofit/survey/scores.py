@@ -11,6 +11,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, meeting
 from retrofit.survey.loops import VALIDATES, conjuncts
+from retrofit.survey.ranks import condition
 from retrofit.survey.sites import EpochLoop, KeptScore, Scheduler, Score
 
 _BEST = re.compile(r"best|lowest|highest|(^|_)(min|max|top|record)_", re.IGNORECASE)
@@ -60,12 +61,14 @@ class _Way:
         block: a statement of the block in which the score is known.
         condition: the code of a condition on it, other than a rank check; "" for none.
         ranks: "first" where a rank check is on it, else "all".
+        looped: whether it leads through a loop to a further condition.
     """
 
     guard: Statement | None
     block: Statement
     condition: str
     ranks: str
+    looped: bool = False
 
 
 def direction_of(name: str) -> str:
@@ -368,7 +371,7 @@ def _kept(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[_Candidate], 
         found = [c for c in _tracked(index, _code_of(index, function)) if _outlives(function, c.best)]
         keepers.update([function] if found else [])
         for candidate in [] if others else found:
-            handed = _handed_back(index, loop, function, call, candidate)
+            handed = _handed_back(index, flow, loop, function, call, candidate)
             candidates += [handed] if handed is not None else []
     return candidates, keepers
 
@@ -383,7 +386,7 @@ def _kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[_Ca
             around = index.statement(candidate.node).ancestors
             of_batches = any(isinstance(part.node, (cst.For, cst.While)) and part.scope is function for part in around)
             if not of_batches and _outlives(function, candidate.best):
-                handed = _handed_back(index, loop, function, call, candidate)
+                handed = _handed_back(index, flow, loop, function, call, candidate)
                 yield from [handed] if handed is not None else []
 
 
@@ -408,7 +411,7 @@ def _outlives(function: Scope, name: str) -> bool:
 
 
 def _handed_back(
-    index: Index, loop: EpochLoop, function: Scope, call: cst.Call, candidate: _Candidate
+    index: Index, flow: Flow, loop: EpochLoop, function: Scope, call: cst.Call, candidate: _Candidate
 ) -> _Candidate | None:
     """Return a function's score as the epoch loop gets it, or can get it by a `return`; None where it cannot."""
     code = index.source.code
@@ -416,7 +419,7 @@ def _handed_back(
     if isinstance(index.parents[call], cst.Expr):
         own = replace(candidate, call=call)
         unclear = any(code(value) != code(candidate.node) for value in returned)
-        return None if unclear or _kept_score(index, loop, own) is None else own
+        return None if unclear or _kept_score(index, flow, loop, own) is None else own
     made = [b.value for b in index.bindings if b.statement.scope is function and b.target == code(candidate.node)]
     same = {code(_bare(candidate.node)), *([code(made[0])] if len(made) == 1 and made[0] is not None else [])}
     for binding in index.bindings:
@@ -433,7 +436,7 @@ def _element(value: cst.BaseExpression, item: int | None) -> cst.BaseExpression 
     return value.elements[item].value if isinstance(value, cst.Tuple) and item < len(value.elements) else None
 
 
-def _kept_score(index: Index, loop: EpochLoop, candidate: _Candidate) -> KeptScore | None:
+def _kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> KeptScore | None:
     """Return how a function is to return the score that it keeps, None where that is not clear."""
     assert candidate.call is not None
     function = index.scope_of(candidate.node)
@@ -450,7 +453,7 @@ def _kept_score(index: Index, loop: EpochLoop, candidate: _Candidate) -> KeptSco
     made = meeting(makers)
     if made is None or again:
         return None
-    way = _way_in(index, index.statement(node), made)
+    way = _way_in(index, flow, index.statement(node), made)
     if not isinstance(way.block.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.For, cst.With)):
         return None
     last = index.statements_in(node.body)[-1]
@@ -476,9 +479,9 @@ def _kept_score(index: Index, loop: EpochLoop, candidate: _Candidate) -> KeptSco
         elif place.order > made.order:
             return None
         else:
-            tests = [index.source.code(part.node.test) for part in place.ancestors if isinstance(part.node, cst.If)]
-            others = [test for test in tests if not _RANK_CHECK.search(test)]
-            kept.condition = kept.condition or (f"not ({others[0]})" if others else "")
+            tests = [(part, part.node.test) for part in place.ancestors if isinstance(part.node, cst.If)]
+            others = [test for part, test in tests if not _by_rank(index, flow, test, part)]
+            kept.condition = kept.condition or (f"not ({index.source.code(others[0])})" if others else "")
             kept.ranks = "first" if len(others) < len(tests) else kept.ranks
     return None if kept.returns and (way.guard is not None or kept.ends) else kept
 
@@ -559,7 +562,7 @@ def _dropped(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> 
             direction = "" if "-" in code else direction_of(code)  # `1 - acc` is as good as it is low
             if direction and node.value is not None and isinstance(index.parents[call], cst.Expr):
                 candidate = _Candidate(node.value, direction, f"{index.place(node)}: {index.source.code(node)}")
-                handed = _handed_back(index, loop, function, call, candidate)
+                handed = _handed_back(index, flow, loop, function, call, candidate)
                 yield from [handed] if handed is not None else []
 
 
@@ -624,7 +627,7 @@ def _measured(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> Iterato
         if places:
             last = max(places, key=index.source.position)
             candidate = _Candidate(last, direction_of(metric), f"{index.place(last)}: --metric")
-            handed = _handed_back(index, loop, function, call, candidate)
+            handed = _handed_back(index, flow, loop, function, call, candidate)
             yield from [handed] if handed is not None else []
 
 
@@ -667,7 +670,7 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     own = candidate.node in index.parents
     expression = index.source.code(candidate.node) if own else cst.Module(body=[]).code_for_node(candidate.node)
     name = _root(candidate.node)
-    kept = _kept_score(index, loop, candidate) if candidate.call is not None else None
+    kept = _kept_score(index, flow, loop, candidate) if candidate.call is not None else None
     if kept is not None and candidate.call is not None:
         here, again = index.statement(candidate.call), False
     else:
@@ -679,16 +682,16 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
         if not makers and own:
             here = index.statement(candidate.node)
     turns = [part for part in here.path[:-1] if part in loop.inner]
-    way = _way_in(index, turns[-1] if turns else loop.statement, here)
+    way = _way_in(index, flow, turns[-1] if turns else loop.statement, here)
     direct = bool(way.condition) and (bool(turns) or loop.by_iteration)
     if turns and not direct:
         if kept is not None:
             return None
-        turns, way = [], _way_in(index, loop.statement, here)
+        turns, way = [], _way_in(index, flow, loop.statement, here)
     trains = re.search(rf"\b{name}\b.*\.backward\(", index.source.code(loop.body)) if name and kept is None else None
     if len(turns) > 1 or (loop.by_iteration and candidate.best and trains and not way.condition):
         return None  # the loss of single batches is no score to decide by
-    together = direct and way.ranks == "all"
+    together = direct and way.ranks == "all" and not way.looped
     guard = None if together else way.guard
     outer = guard or way.block
     score = Score(
@@ -701,11 +704,11 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
         known=kept is not None or not name or name in flow.variable(name, loop.scope)[0].names,
         condition=way.condition or (kept.condition if kept is not None else ""),
         ranks="first" if kept is not None and kept.ranks == "first" else way.ranks,
-        when=_common_condition(index, way) if direct and guard is not None else "",
+        when=_common_condition(index, flow, way) if direct and guard is not None else "",
         anchors={"report": (guard if direct and guard is not None else _last_before_leaving(outer)).node},
     )
     score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
-    score.cut_off = _cut_off(index, outer)
+    score.cut_off = _cut_off(index, flow, outer)
     if guard is not None:
         score.anchors |= {"guard": guard.node, "made": _last_before_leaving(way.block).node}
     elif again and not direct:
@@ -713,31 +716,88 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     return score
 
 
-def _way_in(index: Index, body: Statement, made: Statement) -> _Way:
-    """Go from the body of a loop or function towards the place where the score is made, through conditions only."""
+def _way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> _Way:
+    """Go from the body of a loop or function towards the place where the score is made, through conditions only.
+
+    What is made under a condition inside a loop of its own may never be made, so that loop is the guard then.
+    """
     inner = made.path[made.path.index(body) + 1 :]
-    codes, parts = [], []
-    guard, block = None, inner[-1]
-    for statement, below in zip(inner, [*inner[1:], None], strict=True):
+    conditions: list[str] = []
+    others: list[str] = []
+    guard, block, ranked, looped = None, inner[-1], False, False
+    for number, (statement, below) in enumerate(zip(inner, [*inner[1:], None], strict=True)):
         node = statement.node
+        deeper = below is not None and any(isinstance(part.node, cst.If) for part in inner[number + 1 : -1])
+        if not isinstance(node, cst.If) and deeper:
+            looped = looped or not isinstance(node, cst.With)
+            guard = guard or statement
+            continue
         if not isinstance(node, cst.If) or below is None:
             block = statement
             break
         guard = guard or statement
         yes = _code_within(index, below.node, node.body)
-        codes.append(index.source.code(node.test) if yes else f"not ({index.source.code(node.test)})")
-        parts += [index.source.code(part) for part in conjuncts(node.test)] if yes else codes[-1:]
-    conditions = [code for code in codes if not _RANK_CHECK.search(code)]
-    others = [part for part in parts if not _RANK_CHECK.search(part)]
-    ranks = "first" if len(others) < len(parts) else "all"
-    return _Way(guard, block, (conditions or others or [""])[0], ranks)
+        parts = conjuncts(node.test) if yes else [node.test]
+        common = [part for part in parts if not _by_rank(index, flow, part, statement)]
+        ranked = ranked or len(common) < len(parts)
+        if looped:
+            continue
+        code = [index.source.code(part) if yes else f"not ({index.source.code(part)})" for part in common]
+        others += code
+        if len(common) == len(parts):
+            conditions.append(index.source.code(node.test) if yes else code[0])
+    return _Way(guard, block, (conditions or others or [""])[0], "first" if ranked else "all", looped)
 
 
-def _common_condition(index: Index, way: _Way) -> str:
+def _by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -> bool:
+    """Whether a condition may hold on some ranks only.
+
+    It names a rank, a flag that a rank check gives, or what only some ranks have: `if should_write:`, `if result:`.
+    """
+    if _RANK_CHECK.search(index.source.code(test)):
+        return True
+    return any(
+        source.value is not None
+        and at not in index.statement(source.value).path
+        and _given_by_rank(index, flow, source.value)
+        for name in _names(test)
+        for source in flow.sources(flow.variable(name, at.scope))
+    )
+
+
+def _given_by_rank(index: Index, flow: Flow, value: cst.BaseExpression) -> bool:
+    """Whether a value differs between ranks, as a rank check tells."""
+    tests = [value.test if isinstance(value, cst.IfExp) else value]
+    function = flow.called(value) if isinstance(value, cst.Call) else None
+    returns = [index.statement(node) for node, scope in index.returns if scope is function]
+    for place in [index.statement(value), *returns]:
+        tests += [p.node.test for p in place.ancestors if isinstance(p.node, cst.If) and p.scope is place.scope]
+    return any(_lets_through_some(index, test) for test in tests)
+
+
+def _lets_through_some(index: Index, test: cst.BaseExpression) -> bool:
+    if isinstance(test, cst.BooleanOperation):
+        return _lets_through_some(index, test.left) or _lets_through_some(index, test.right)
+    return condition(index, test) != "" or re.search(r"\bgpu == 0", index.source.code(test)) is not None
+
+
+def _names(node: cst.CSTNode) -> Iterator[str]:
+    """Yield the names and dotted names in an expression, other than those that it calls."""
+    name = dotted(node)
+    if name is not None:
+        yield name
+        return
+    for child in node.children:
+        if not (isinstance(node, cst.Call) and child is node.func):
+            yield from _names(child)
+
+
+def _common_condition(index: Index, flow: Flow, way: _Way) -> str:
     """Return what of the conditions on the way is the same on all ranks and holds afterwards too, "" where unclear."""
     assert way.guard is not None
-    ifs = [part.node for part in way.block.path[:-1] if isinstance(part.node, cst.If) and way.guard in part.path]
-    parts = [p for node in ifs for p in conjuncts(node.test) if not _RANK_CHECK.search(index.source.code(p))]
+    around = [part for part in way.block.path[:-1] if way.guard in part.path]
+    ifs = [(part, part.node) for part in around if isinstance(part.node, cst.If)]
+    parts = [p for part, node in ifs for p in conjuncts(node.test) if not _by_rank(index, flow, p, part)]
     changed = {b.target for b in index.bindings if way.guard in b.statement.path}
     changed.update(name for scope in index.scopes for name in scope.outer)
     found = []
@@ -748,14 +808,14 @@ def _common_condition(index: Index, way: _Way) -> str:
             return ""
         low = isinstance(part, (cst.BooleanOperation, cst.IfExp, cst.Lambda)) and not part.lpar
         found.append(f"({code})" if low or "\n" in code else code)
-    return " and ".join(found) if all(_code_within(index, way.block.node, node.body) for node in ifs) else ""
+    return " and ".join(found) if all(_code_within(index, way.block.node, node.body) for _, node in ifs) else ""
 
 
-def _cut_off(index: Index, place: Statement) -> int:
+def _cut_off(index: Index, flow: Flow, place: Statement) -> int:
     """Return the line at which some ranks leave the epoch before its score can be handed over, 0 where none do."""
     for earlier in place.preceding:
         node = earlier.node
-        if isinstance(node, cst.If) and _RANK_CHECK.search(index.source.code(node.test)) and _leaves(node.body):
+        if isinstance(node, cst.If) and _leaves(node.body) and _by_rank(index, flow, node.test, earlier):
             return index.source.position(node)[0]
     return 0
 
