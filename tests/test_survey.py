@@ -1449,6 +1449,63 @@ def test_collection_without_a_known_item_is_no_score() -> None:
     assert scores_of("stats = evaluate(model)\nlog({k: v for k, v in stats.items()})") == []
 
 
+RETURNING = (
+    "import numpy as np\ndef validate(model):\n    with torch.no_grad():\n        a = b = run(model)\n    return "
+)
+
+
+@pytest.mark.parametrize(
+    ("returned", "epoch", "scores"),
+    [
+        pytest.param("a, b, a / b", "accs = validate(model)\nprint(accs)", [], id="tuple"),
+        pytest.param("[a, b]", "accs = validate(model)\nprint(accs)", [], id="list"),
+        pytest.param("np.zeros(9)", "accs = validate(model)\nprint(accs)", [], id="array"),
+        pytest.param("{'acc': a}", "acc = validate(model)\nprint(acc)", [], id="dictionary"),
+        pytest.param("np.zeros(9)", "accs = validate(model)\nlog(np.mean(accs))", ["np.mean(accs)"], id="mean"),
+        pytest.param("np.zeros(9)", "accs = validate(model)\nlog(accs.mean())", ["accs.mean()"], id="its own mean"),
+        pytest.param("{'ap': np.zeros(9)}", "x = validate(model)\nlog(x['ap'])", [], id="array in a dictionary"),
+        pytest.param(
+            "{'ap': np.zeros(9)}", "x = validate(model)\nlog(np.mean(x['ap']))", ["np.mean(x['ap'])"], id="mean of it"
+        ),
+        pytest.param("{'ap': a}", "x = validate(model)\nlog(x['ap'])", ["x['ap']"], id="number in a dictionary"),
+        pytest.param("a / b", "acc = validate(model)\nlog(acc)", ["acc"], id="number"),
+        pytest.param(
+            "{'acc': a}",
+            "out = {}\npreds = out['flow']\nout = validate(model)\nlog(out)",
+            [],
+            id="item of an earlier one",
+        ),
+    ],
+)
+def test_score_is_a_single_number(returned: str, epoch: str, scores: list[str]) -> None:
+    assert [name for name, _, _ in scores_of(epoch, f"{RETURNING}{returned}\n")] == scores
+
+
+@pytest.mark.parametrize(
+    "several",
+    [
+        pytest.param("for i in range(9):\n    y = x[i]\n    if y > best[i]:\n        best[i] = y", id="given an item"),
+        pytest.param("for i in range(9):\n    if x[i] > best[i]:\n        best[i] = x[i]", id="item"),
+        pytest.param("for k, v in x.items():\n    if v > best[k]:\n        best[k] = v", id="loop variable"),
+        pytest.param("for k, v in x.items():\n    best[k] = max(best[k], v)", id="max"),
+    ],
+)
+def test_each_of_several_measures_is_no_score(several: str) -> None:
+    assert scores_of("x = validate(model)\n" + several) == []
+
+
+def test_score_of_a_phase_is_one() -> None:
+    epoch = "for phase in ['train', 'val']:\n    acc = run(phase)[phase]\n    if acc > best:\n        best = acc"
+    assert [name for name, _, _ in scores_of(epoch)] == ["acc"]
+
+
+def test_score_computed_from_what_is_made_under_a_condition_is_handed_over_there() -> None:
+    text = script("if epoch % 5 == 0:\n    stats = evaluate(model)\n    print(np.mean(stats['ap']))")
+    for metric in ("np.mean(stats['ap'])", "stats['ap'].mean()"):
+        (score,) = survey_of(text, metric=metric).scores
+        assert (score.expression, score.condition, score.guarded) == (metric, "epoch % 5 == 0", True)
+
+
 def test_scores_of_exclusive_branches_are_one() -> None:
     (score,) = survey_of(script("if ema:\n    acc = validate(ema)\nelse:\n    acc = validate(model)\nsave()")).scores
     assert (score.guarded, score.captured) == (False, False)

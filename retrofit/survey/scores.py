@@ -33,6 +33,7 @@ _RANK_CHECK = re.compile(
 _NO_VALUE = re.compile(r"func|fn\b|types?\b|crit|loader|counts?\b|lists?\b", re.IGNORECASE)
 _AVERAGED = re.compile(r"(^|_)(ema|swa)(_|\b)", re.IGNORECASE)
 _STOPS = re.compile(r"early_?stop|stopper", re.IGNORECASE)
+_COMPUTES = re.compile(r"(np|numpy|torch|math|statistics)\.\w+$")
 _COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.LessThanEqual: -1}
 
 
@@ -163,7 +164,7 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
                 name = average[0] if average else binding.target
                 found.setdefault(name, index.place(binding.statement.node, loop.file))
         for binding, call in _validated(index, flow, loop):
-            if _items_of(index, loop, binding.target) == []:
+            if _items_of(index, flow, loop, binding, call) == []:
                 found.setdefault(f"{binding.target}[...]", index.place(call, loop.file))
     return list(found.items())
 
@@ -186,7 +187,10 @@ def _tracked(index: Index, inside: Callable[[cst.CSTNode], bool]) -> Iterator[_C
     bound = {b.target.partition(".")[0].partition("[")[0] for b in bindings}
 
     def is_score(node: cst.BaseExpression) -> bool:
-        return _root(node) in bound and not _BEST.search(index.source.code(node).rpartition(".")[2])
+        if _root(node) not in bound or _BEST.search(index.source.code(node).rpartition(".")[2]):
+            return False
+        given = [b.value for b in bindings if b.target == index.source.code(_bare(node)) and b.value is not None]
+        return not any(_by_turn(index, inside, value) for value in [node, *given])
 
     found = False
     for binding in bindings:
@@ -223,10 +227,12 @@ def _best_of_history(node: cst.BaseExpression) -> bool:
 
 
 def _root(node: cst.BaseExpression) -> str:
-    """Return the name that an expression such as `stats["acc"]`, `top1.avg` or `float(acc)` starts with."""
+    """Return the name that an expression such as `stats["acc"]`, `top1.avg` or `np.mean(accs)` is about."""
     node = _bare(node)
     while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call, cst.BinaryOperation)):
-        if isinstance(node, cst.BinaryOperation):
+        if isinstance(node, cst.Call) and node.args and _COMPUTES.match(dotted(node.func) or ""):
+            node = node.args[0].value
+        elif isinstance(node, cst.BinaryOperation):
             node = node.left if _root(node.left) else node.right
         else:
             node = node.func if isinstance(node, cst.Call) else node.value
@@ -507,7 +513,7 @@ def _named(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> It
         if flow.called(call) in keepers or (not direction_of(binding.target) and binding.item is not None):
             continue
         evidence = f"{index.place(call)}: its name"
-        items = _items_of(index, loop, binding.target)
+        items = _items_of(index, flow, loop, binding, call)
         for item in items or []:
             direction = direction_of(index.source.code(item)) or direction_of(name)
             yield _Candidate(item, direction, evidence)
@@ -570,23 +576,114 @@ def _validates(index: Index, function: Scope) -> bool:
     return VALIDATES.search(function.name) is not None or _looks_like_validation(index, function.node)
 
 
-def _items_of(index: Index, loop: EpochLoop, name: str) -> list[cst.BaseExpression] | None:
-    """Return what the loop takes out of a collection of values, each item once; None for what is no collection."""
-    found: dict[str, cst.BaseExpression] = {}
-    several = False
+def _items_of(
+    index: Index, flow: Flow, loop: EpochLoop, binding: Binding, call: cst.Call
+) -> list[cst.BaseExpression] | None:
+    """Return the numbers that the loop takes out of what a call returns, each once; None where that is one itself."""
+    found: dict[str, cst.Subscript] = {}
+    means: dict[str, cst.BaseExpression] = {}
+    values = _returned_values(index, flow, call, binding.item)
+    several = any(_is_collection(index, value) for value in values)
+    makers = [
+        b.statement for b in index.bindings if b.target == binding.target and _in_loop(index, loop, b.statement.node)
+    ]
     for node, parent in index.parents.items():
-        if not isinstance(node, cst.Name) or node.value != name or not _in_loop(index, loop, node):
+        if not isinstance(node, cst.Name) or node.value != binding.target or not _in_loop(index, loop, node):
+            continue
+        if binding.statement not in _reaching(index, node, makers)[0]:
             continue
         if isinstance(parent, cst.Subscript) and parent.value is node:
             set_here = isinstance(index.parents[parent], (cst.AssignTarget, cst.AugAssign))
-            if not set_here and all(isinstance(element.slice, cst.Index) for element in parent.slice):
+            single = all(isinstance(element.slice, cst.Index) for element in parent.slice)
+            if not set_here and single and not _by_turn(index, _code_of(index, loop), parent):
                 found.setdefault(index.source.code(parent), parent)
             several = True
         unpacked = isinstance(parent, (cst.StarredDictElement, cst.StarredElement))
         unpacked = unpacked or (isinstance(parent, cst.Arg) and bool(parent.star))
         gone_through = isinstance(parent, cst.Attribute) and parent.attr.value in ("items", "keys", "values")
         several = several or unpacked or gone_through
-    return list(found.values()) if found or several else None
+        taken = parent if isinstance(parent, cst.Subscript) and parent.value is node else node
+        mean = _mean_of(index, taken)
+        if mean is not None:
+            means.setdefault(index.source.code(taken), mean)
+    if binding.target in means:
+        return [means[binding.target]]
+    numbers: list[cst.BaseExpression] = []
+    for code, item in found.items():
+        parts = [_part(value, item) for value in values]
+        if code in means or not any(part is not None and _is_collection(index, part) for part in parts):
+            numbers.append(means.get(code, item))
+    return numbers if numbers or several else None
+
+
+def _returned_values(index: Index, flow: Flow, call: cst.Call, item: int | None) -> list[cst.BaseExpression]:
+    """Return what a local function visibly returns, its names followed to what they are given."""
+    function = flow.called(call)
+    returned = [node.value for node, scope in index.returns if scope is function and node.value is not None]
+    found = []
+    for value in returned:
+        element = _element(value, item)
+        if isinstance(element, cst.Name):
+            found += [
+                b.value
+                for b in index.bindings
+                if b.statement.scope is function and b.target == element.value and b.item is None
+            ]
+        else:
+            found.append(element)
+    return [value for value in found if value is not None]
+
+
+def _is_collection(index: Index, value: cst.BaseExpression) -> bool:
+    """Whether an expression is visibly no single number."""
+    displays = (cst.Tuple, cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp)
+    made = index.qualified(value.func) if isinstance(value, cst.Call) else ""
+    return isinstance(value, displays) or (
+        re.fullmatch(
+            r"(numpy|torch)\.(zeros|ones|array|stack|zeros_like|cat|concatenate)|dict|list|tuple|(collections\.)?defaultdict",
+            made,
+        )
+        is not None
+    )
+
+
+def _part(value: cst.BaseExpression, item: cst.Subscript) -> cst.BaseExpression | None:
+    """Return what a subscript takes out of a dictionary, list or tuple that is written out."""
+    key = item.slice[0].slice
+    if not isinstance(key, cst.Index):
+        return None
+    if isinstance(value, cst.Dict):
+        pairs = [element for element in value.elements if isinstance(element, cst.DictElement)]
+        return next((pair.value for pair in pairs if pair.key.deep_equals(key.value)), None)
+    if isinstance(value, (cst.List, cst.Tuple)) and isinstance(key.value, cst.Integer):
+        return _element(cst.Tuple(value.elements), int(key.value.value))
+    return None
+
+
+def _mean_of(index: Index, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return `np.mean(x)` or `x.mean()` where ``node`` is the `x` of it."""
+    parent = index.parents[node]
+    outer = index.parents[parent]
+    if isinstance(parent, cst.Attribute) and parent.attr.value == "mean" and isinstance(outer, cst.Call):
+        return None if outer.args else outer
+    if isinstance(parent, cst.Arg) and isinstance(outer, cst.Call) and len(outer.args) == 1:
+        return outer if re.search(r"\.(nan)?mean$", dotted(outer.func) or "") else None
+    return None
+
+
+def _by_turn(index: Index, inside: Callable[[cst.CSTNode], bool], node: cst.BaseExpression) -> bool:
+    """Whether an expression is a loop's variable or is taken by one, as `measures[i]` is: one of several values.
+
+    Only loops ``inside`` the code count, and none over names written out, such as `for phase in ["train", "val"]`.
+    """
+    around = [part.node for part in index.statement(node).ancestors if isinstance(part.node, cst.For)]
+    written = (cst.List, cst.Tuple)
+    loops = [one for one in around if inside(one) and not isinstance(one.iter, written)]
+    variables = {name for one in loops for name in _names(one.target)}
+    bare = _bare(node)
+    if isinstance(bare, cst.Subscript):
+        return any(name in variables for element in bare.slice for name in _names(element))
+    return isinstance(bare, cst.Name) and bare.value in variables
 
 
 def _looks_like_validation(index: Index, function: cst.CSTNode) -> bool:
