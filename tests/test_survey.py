@@ -1499,6 +1499,38 @@ def test_score_of_a_phase_is_one() -> None:
     assert [name for name, _, _ in scores_of(epoch)] == ["acc"]
 
 
+def test_optimizer_that_is_made_together_with_the_model_is_not_the_model() -> None:
+    text = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    def build(kind):
+        return MAKERS[kind]()
+
+    class Trainer:
+        def __init__(self, kind):
+            tensors, model, optimizer = build(kind)
+            model = DDP(model)
+            self.net, self.optimizer = model, optimizer
+
+        def run(self):
+            log(self.optimizer)
+            for epoch in range(9):
+                self.epoch()
+                acc = validate()
+                best = max(acc, best)
+
+        def epoch(self):
+            for x, y in loader:
+                loss = criterion(self.net(x), y)
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+    """
+    (score,) = survey_of(text).scores
+    assert score.model == "self.net"
+
+
 def test_score_computed_from_what_is_made_under_a_condition_is_handed_over_there() -> None:
     text = script("if epoch % 5 == 0:\n    stats = evaluate(model)\n    print(np.mean(stats['ap']))")
     for metric in ("np.mean(stats['ap'])", "stats['ap'].mean()"):
