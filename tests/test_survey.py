@@ -1499,6 +1499,25 @@ def test_score_of_a_phase_is_one() -> None:
     assert [name for name, _, _ in scores_of(epoch)] == ["acc"]
 
 
+@pytest.mark.parametrize(
+    ("end", "expression"),
+    [
+        pytest.param(
+            "if rank == 0:\n        return a\n", "out[0] if out is not None else None", id="falls off its end"
+        ),
+        pytest.param(
+            "if gpu == 0:\n        return a\n    return None\n", "out[0] if out is not None else None", id="None"
+        ),
+        pytest.param("if rank == 0:\n        return a\n    return b\n", "out[0]", id="something else"),
+        pytest.param("return a\n", "out[0]", id="all ranks"),
+    ],
+)
+def test_item_of_what_other_ranks_lack_is_taken_where_it_is(end: str, expression: str) -> None:
+    validates = "def validate(model):\n    a = b = run(model)\n    " + end
+    assert [name for name, _, _ in scores_of("out = validate(model)", validates, metric="out[0]")] == [expression]
+    assert [name for name, _, _ in scores_of("out = validate(model)", validates, metric="out")] == ["out"]
+
+
 def test_optimizer_that_is_made_together_with_the_model_is_not_the_model() -> None:
     text = """
     import torch

@@ -791,6 +791,8 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     together = direct and way.ranks == "all" and not way.looped
     guard = None if together else way.guard
     outer = guard or way.block
+    if guard is None and kept is None and _of_some_ranks(index, flow, loop, candidate.node, name):
+        expression = f"{expression} if {name} is not None else None"
     score = Score(
         node=here.node if not own else candidate.node if candidate.call is None else candidate.call,
         index=index,
@@ -811,6 +813,23 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     elif again and not direct:
         score.anchors["made"] = way.block.node
     return score
+
+
+def _of_some_ranks(index: Index, flow: Flow, loop: EpochLoop, node: cst.BaseExpression, name: str) -> bool:
+    """Whether an expression takes something out of a variable that a function returns on some ranks only."""
+    made = [b for b in index.bindings if b.target == name and _in_loop(index, loop, b.statement.node)]
+    functions = [flow.called(b.value) for b in made if isinstance(b.value, cst.Call) and b.item is None]
+    if isinstance(_bare(node), cst.Name) or not functions or None in functions or len(functions) < len(made):
+        return False
+    valued = [
+        index.statement(one)
+        for one, scope in index.returns
+        if scope in functions and one.value is not None and dotted(one.value) != "None"
+    ]
+    tests = [
+        [p.node.test for p in one.ancestors if isinstance(p.node, cst.If) and p.scope is one.scope] for one in valued
+    ]
+    return bool(tests) and all(any(_lets_through_some(index, test) for test in around) for around in tests)
 
 
 def _way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> _Way:
