@@ -1186,9 +1186,11 @@ def test_what_is_left_of_a_condition_is_told_as_a_way_to_leave() -> None:
     assert [loop.breaks for loop in survey_of(WHILE.replace("HEAD", "epoch < n and not stop")).loops] == [[1]]
 
 
-def iterating(evaluation: str) -> Score:
+def iterating(evaluation: str, before: str = "") -> Score:
     """Return the score of a loop over iterations."""
-    text = script().replace("for epoch in range(10):\n    for x, y in loader:\n", "while n < 9:\n    if True:\n")
+    text = script(before=before).replace(
+        "for epoch in range(10):\n    for x, y in loader:\n", "while n < 9:\n    if True:\n"
+    )
     (score,) = survey_of(text.replace("pass\n", "n += 1\n") + indent(code(evaluation), "    ") + "    log()\n").scores
     return score
 
@@ -1229,6 +1231,40 @@ def test_loss_of_single_batches_is_no_score() -> None:
 def test_score_of_every_full_batch_step_is_one() -> None:
     text = script("acc = validate(model)\nbest = max(best, acc)").replace("for x, y in loader:\n", "if True:\n")
     assert [score.expression for score in survey_of(text).scores] == ["acc"]
+
+
+@pytest.mark.parametrize(
+    ("before", "made"),
+    [
+        pytest.param("first = rank == 0\n", "if first and n % 5 == 0:\n" + TRACKS, id="flag"),
+        pytest.param("first = not many or args.rank == 0\n", "if first and n % 5 == 0:\n" + TRACKS, id="or alone"),
+        pytest.param("first = True if rank == 0 else False\n", "if first and n % 5 == 0:\n" + TRACKS, id="if else"),
+        pytest.param(
+            "def results():\n    if args.gpu == 0:\n        return 1\n    return None\n",
+            "if n % 5 == 0:\n    result = results()\n    if result is not None:\n" + indent(TRACKS, "    "),
+            id="result that other ranks lack",
+        ),
+    ],
+)
+def test_score_under_what_a_rank_check_gives_is_handed_over_by_all_ranks(before: str, made: str) -> None:
+    score = iterating(made, before)
+    assert (score.ranks, score.when, score.guarded) == ("first", "n % 5 == 0", True)
+    assert score.index.source.code(score.anchors["report"]).startswith(("if first", "if n %"))
+
+
+@pytest.mark.parametrize("before", ["due = debug or args.evaluate\n", "due = args.local_rank != -1\n"])
+def test_score_under_a_flag_of_all_ranks_is_handed_over_in_there(before: str) -> None:
+    score = iterating("if due and n % 5 == 0:\n" + TRACKS, before)
+    assert (score.ranks, score.guarded) == ("all", False)
+
+
+@pytest.mark.parametrize("head", ["for i in range(3):", "while waiting():", "with context:"])
+def test_score_under_a_condition_inside_another_statement_has_a_guard(head: str) -> None:
+    (score,) = survey_of(script(f"{head}\n    if rank == 0 and i % 2:\n{indent(TRACKS, '    ')}log()")).scores
+    assert (score.ranks, score.guarded, score.captured, score.when) == ("first", True, True, "")
+    assert score.index.source.code(score.anchors["guard"]).startswith(head)
+    assert score.index.source.code(score.anchors["made"]).startswith("if acc > best")
+    assert score.index.source.code(score.anchors["report"]) == "log()"
 
 
 def test_score_of_an_elif_is_not_told_to_be_that_of_the_if() -> None:
@@ -1562,6 +1598,114 @@ def test_what_early_stopping_watches_is_no_score_turned_round() -> None:
 
 def test_collection_without_a_known_item_is_no_score() -> None:
     assert scores_of("stats = evaluate(model)\nlog({k: v for k, v in stats.items()})") == []
+
+
+RETURNING = (
+    "import numpy as np\ndef validate(model):\n    with torch.no_grad():\n        a = b = run(model)\n    return "
+)
+
+
+@pytest.mark.parametrize(
+    ("returned", "epoch", "scores"),
+    [
+        pytest.param("a, b, a / b", "accs = validate(model)\nprint(accs)", [], id="tuple"),
+        pytest.param("[a, b]", "accs = validate(model)\nprint(accs)", [], id="list"),
+        pytest.param("np.zeros(9)", "accs = validate(model)\nprint(accs)", [], id="array"),
+        pytest.param("{'acc': a}", "acc = validate(model)\nprint(acc)", [], id="dictionary"),
+        pytest.param("np.zeros(9)", "accs = validate(model)\nlog(np.mean(accs))", ["np.mean(accs)"], id="mean"),
+        pytest.param("np.zeros(9)", "accs = validate(model)\nlog(accs.mean())", ["accs.mean()"], id="its own mean"),
+        pytest.param("{'ap': np.zeros(9)}", "x = validate(model)\nlog(x['ap'])", [], id="array in a dictionary"),
+        pytest.param(
+            "{'ap': np.zeros(9)}", "x = validate(model)\nlog(np.mean(x['ap']))", ["np.mean(x['ap'])"], id="mean of it"
+        ),
+        pytest.param("{'ap': a}", "x = validate(model)\nlog(x['ap'])", ["x['ap']"], id="number in a dictionary"),
+        pytest.param("a / b", "acc = validate(model)\nlog(acc)", ["acc"], id="number"),
+        pytest.param(
+            "{'acc': a}",
+            "out = {}\npreds = out['flow']\nout = validate(model)\nlog(out)",
+            [],
+            id="item of an earlier one",
+        ),
+    ],
+)
+def test_score_is_a_single_number(returned: str, epoch: str, scores: list[str]) -> None:
+    assert [name for name, _, _ in scores_of(epoch, f"{RETURNING}{returned}\n")] == scores
+
+
+@pytest.mark.parametrize(
+    "several",
+    [
+        pytest.param("for i in range(9):\n    y = x[i]\n    if y > best[i]:\n        best[i] = y", id="given an item"),
+        pytest.param("for i in range(9):\n    if x[i] > best[i]:\n        best[i] = x[i]", id="item"),
+        pytest.param("for k, v in x.items():\n    if v > best[k]:\n        best[k] = v", id="loop variable"),
+        pytest.param("for k, v in x.items():\n    best[k] = max(best[k], v)", id="max"),
+    ],
+)
+def test_each_of_several_measures_is_no_score(several: str) -> None:
+    assert scores_of("x = validate(model)\n" + several) == []
+
+
+def test_score_of_a_phase_is_one() -> None:
+    epoch = "for phase in ['train', 'val']:\n    acc = run(phase)[phase]\n    if acc > best:\n        best = acc"
+    assert [name for name, _, _ in scores_of(epoch)] == ["acc"]
+
+
+@pytest.mark.parametrize(
+    ("end", "expression"),
+    [
+        pytest.param(
+            "if rank == 0:\n        return a\n", "out[0] if out is not None else None", id="falls off its end"
+        ),
+        pytest.param(
+            "if gpu == 0:\n        return a\n    return None\n", "out[0] if out is not None else None", id="None"
+        ),
+        pytest.param("if rank == 0:\n        return a\n    return b\n", "out[0]", id="something else"),
+        pytest.param("return a\n", "out[0]", id="all ranks"),
+    ],
+)
+def test_item_of_what_other_ranks_lack_is_taken_where_it_is(end: str, expression: str) -> None:
+    validates = "def validate(model):\n    a = b = run(model)\n    " + end
+    assert [name for name, _, _ in scores_of("out = validate(model)", validates, metric="out[0]")] == [expression]
+    assert [name for name, _, _ in scores_of("out = validate(model)", validates, metric="out")] == ["out"]
+
+
+def test_optimizer_that_is_made_together_with_the_model_is_not_the_model() -> None:
+    text = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    def build(kind):
+        return MAKERS[kind]()
+
+    class Trainer:
+        def __init__(self, kind):
+            tensors, model, optimizer = build(kind)
+            model = DDP(model)
+            self.net, self.optimizer = model, optimizer
+
+        def run(self):
+            log(self.optimizer)
+            for epoch in range(9):
+                self.epoch()
+                acc = validate()
+                best = max(acc, best)
+
+        def epoch(self):
+            for x, y in loader:
+                loss = criterion(self.net(x), y)
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+    """
+    (score,) = survey_of(text).scores
+    assert score.model == "self.net"
+
+
+def test_score_computed_from_what_is_made_under_a_condition_is_handed_over_there() -> None:
+    text = script("if epoch % 5 == 0:\n    stats = evaluate(model)\n    print(np.mean(stats['ap']))")
+    for metric in ("np.mean(stats['ap'])", "stats['ap'].mean()"):
+        (score,) = survey_of(text, metric=metric).scores
+        assert (score.expression, score.condition, score.guarded) == (metric, "epoch % 5 == 0", True)
 
 
 def test_scores_of_exclusive_branches_are_one() -> None:

@@ -262,20 +262,23 @@ class Flow:
         if (function, item) not in self._passing:
             self._passing[function, item] = []  # while it is followed, as it may call itself
             values = self._returned(function, item)
-            found = [origin for value in values for origin in self._trace(value, function, None, set())]
+            found = [origin for value, left in values for origin in self._trace(value, function, left, set())]
             outside = [origin for origin in dict.fromkeys(found) if not self._made_in(origin.node, function)]
             self._passing[function, item] = outside or None
         return self._passing[function, item]
 
-    def _returned(self, function: Scope, item: int | None) -> list[cst.BaseExpression]:
-        """Return the expressions that a function returns, or their ``item`` where they are tuples."""
-        found: list[cst.BaseExpression] = []
+    def _returned(self, function: Scope, item: int | None) -> list[tuple[cst.BaseExpression, int | None]]:
+        """Return the expressions that a function returns, or their ``item`` where they are tuples.
+
+        The item is given with an expression of which it is still to be taken.
+        """
+        found: list[tuple[cst.BaseExpression, int | None]] = []
         for node, scope in self.index.returns:
             if scope is function and node.value is not None:
-                value = node.value
+                value, left = node.value, item
                 if item is not None and isinstance(value, cst.Tuple) and item < len(value.elements):
-                    value = value.elements[item].value
-                found.append(value)
+                    value, left = value.elements[item].value, None
+                found.append((value, left))
         return found
 
     def _made_in(self, node: cst.CSTNode, function: Scope) -> bool:
@@ -286,7 +289,8 @@ class Flow:
         function = self.called(origin.node) if isinstance(origin.node, cst.Call) else None
         if function is None or function.name == "__init__":
             return []
-        return [o for value in self._returned(function, origin.item) for o in self.origins(value, function)]
+        values = self._returned(function, origin.item)
+        return list(dict.fromkeys(o for value, left in values for o in self._trace(value, function, left, set())))
 
     def closure(self, origins: set[Origin]) -> set[Origin]:
         """Return ``origins`` together with those inside the local functions that make them."""

@@ -383,7 +383,7 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
     index = flow.index
     found: dict[Statement, Resume] = {}
     training = _around(loops, flow)
-    making = _optimizer_statements(index) + [index.statement(c) for c in index.calls if wrapper_kind(index, c)]
+    making = _optimizer_statements(index) + [index.statement(c) for c in index.calls if wrapper_kind(flow, c)]
     making += [model.statement for model in models]
     for call in index.calls:
         for place, loads in _loads(call, origins, flow):

@@ -11,6 +11,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, meeting
 from retrofit.survey.loops import VALIDATES, conjuncts
+from retrofit.survey.ranks import condition
 from retrofit.survey.sites import EpochLoop, KeptScore, Scheduler, Score
 
 _BEST = re.compile(r"best|lowest|highest|(^|_)(min|max|top|record)_", re.IGNORECASE)
@@ -32,6 +33,7 @@ _RANK_CHECK = re.compile(
 _NO_VALUE = re.compile(r"func|fn\b|types?\b|crit|loader|counts?\b|lists?\b", re.IGNORECASE)
 _AVERAGED = re.compile(r"(^|_)(ema|swa)(_|\b)", re.IGNORECASE)
 _STOPS = re.compile(r"early_?stop|stopper", re.IGNORECASE)
+_COMPUTES = re.compile(r"(np|numpy|torch|math|statistics)\.\w+$")
 _COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.LessThanEqual: -1}
 
 
@@ -60,12 +62,14 @@ class _Way:
         block: a statement of the block in which the score is known.
         condition: the code of a condition on it, other than a rank check; "" for none.
         ranks: "first" where a rank check is on it, else "all".
+        looped: whether it leads through a loop to a further condition.
     """
 
     guard: Statement | None
     block: Statement
     condition: str
     ranks: str
+    looped: bool = False
 
 
 def direction_of(name: str) -> str:
@@ -160,7 +164,7 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
                 name = average[0] if average else binding.target
                 found.setdefault(name, index.place(binding.statement.node, loop.file))
         for binding, call in _validated(index, flow, loop):
-            if _items_of(index, loop, binding.target) == []:
+            if _items_of(index, flow, loop, binding, call) == []:
                 found.setdefault(f"{binding.target}[...]", index.place(call, loop.file))
     return list(found.items())
 
@@ -183,7 +187,10 @@ def _tracked(index: Index, inside: Callable[[cst.CSTNode], bool]) -> Iterator[_C
     bound = {b.target.partition(".")[0].partition("[")[0] for b in bindings}
 
     def is_score(node: cst.BaseExpression) -> bool:
-        return _root(node) in bound and not _BEST.search(index.source.code(node).rpartition(".")[2])
+        if _root(node) not in bound or _BEST.search(index.source.code(node).rpartition(".")[2]):
+            return False
+        given = [b.value for b in bindings if b.target == index.source.code(_bare(node)) and b.value is not None]
+        return not any(_by_turn(index, inside, value) for value in [node, *given])
 
     found = False
     for binding in bindings:
@@ -220,10 +227,12 @@ def _best_of_history(node: cst.BaseExpression) -> bool:
 
 
 def _root(node: cst.BaseExpression) -> str:
-    """Return the name that an expression such as `stats["acc"]`, `top1.avg` or `float(acc)` starts with."""
+    """Return the name that an expression such as `stats["acc"]`, `top1.avg` or `np.mean(accs)` is about."""
     node = _bare(node)
     while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call, cst.BinaryOperation)):
-        if isinstance(node, cst.BinaryOperation):
+        if isinstance(node, cst.Call) and node.args and _COMPUTES.match(dotted(node.func) or ""):
+            node = node.args[0].value
+        elif isinstance(node, cst.BinaryOperation):
             node = node.left if _root(node.left) else node.right
         else:
             node = node.func if isinstance(node, cst.Call) else node.value
@@ -368,7 +377,7 @@ def _kept(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[_Candidate], 
         found = [c for c in _tracked(index, _code_of(index, function)) if _outlives(function, c.best)]
         keepers.update([function] if found else [])
         for candidate in [] if others else found:
-            handed = _handed_back(index, loop, function, call, candidate)
+            handed = _handed_back(index, flow, loop, function, call, candidate)
             candidates += [handed] if handed is not None else []
     return candidates, keepers
 
@@ -383,7 +392,7 @@ def _kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[_Ca
             around = index.statement(candidate.node).ancestors
             of_batches = any(isinstance(part.node, (cst.For, cst.While)) and part.scope is function for part in around)
             if not of_batches and _outlives(function, candidate.best):
-                handed = _handed_back(index, loop, function, call, candidate)
+                handed = _handed_back(index, flow, loop, function, call, candidate)
                 yield from [handed] if handed is not None else []
 
 
@@ -408,7 +417,7 @@ def _outlives(function: Scope, name: str) -> bool:
 
 
 def _handed_back(
-    index: Index, loop: EpochLoop, function: Scope, call: cst.Call, candidate: _Candidate
+    index: Index, flow: Flow, loop: EpochLoop, function: Scope, call: cst.Call, candidate: _Candidate
 ) -> _Candidate | None:
     """Return a function's score as the epoch loop gets it, or can get it by a `return`; None where it cannot."""
     code = index.source.code
@@ -416,7 +425,7 @@ def _handed_back(
     if isinstance(index.parents[call], cst.Expr):
         own = replace(candidate, call=call)
         unclear = any(code(value) != code(candidate.node) for value in returned)
-        return None if unclear or _kept_score(index, loop, own) is None else own
+        return None if unclear or _kept_score(index, flow, loop, own) is None else own
     made = [b.value for b in index.bindings if b.statement.scope is function and b.target == code(candidate.node)]
     same = {code(_bare(candidate.node)), *([code(made[0])] if len(made) == 1 and made[0] is not None else [])}
     for binding in index.bindings:
@@ -433,7 +442,7 @@ def _element(value: cst.BaseExpression, item: int | None) -> cst.BaseExpression 
     return value.elements[item].value if isinstance(value, cst.Tuple) and item < len(value.elements) else None
 
 
-def _kept_score(index: Index, loop: EpochLoop, candidate: _Candidate) -> KeptScore | None:
+def _kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> KeptScore | None:
     """Return how a function is to return the score that it keeps, None where that is not clear."""
     assert candidate.call is not None
     function = index.scope_of(candidate.node)
@@ -450,7 +459,7 @@ def _kept_score(index: Index, loop: EpochLoop, candidate: _Candidate) -> KeptSco
     made = meeting(makers)
     if made is None or again:
         return None
-    way = _way_in(index, index.statement(node), made)
+    way = _way_in(index, flow, index.statement(node), made)
     if not isinstance(way.block.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.For, cst.With)):
         return None
     last = index.statements_in(node.body)[-1]
@@ -476,9 +485,9 @@ def _kept_score(index: Index, loop: EpochLoop, candidate: _Candidate) -> KeptSco
         elif place.order > made.order:
             return None
         else:
-            tests = [index.source.code(part.node.test) for part in place.ancestors if isinstance(part.node, cst.If)]
-            others = [test for test in tests if not _RANK_CHECK.search(test)]
-            kept.condition = kept.condition or (f"not ({others[0]})" if others else "")
+            tests = [(part, part.node.test) for part in place.ancestors if isinstance(part.node, cst.If)]
+            others = [test for part, test in tests if not _by_rank(index, flow, test, part)]
+            kept.condition = kept.condition or (f"not ({index.source.code(others[0])})" if others else "")
             kept.ranks = "first" if len(others) < len(tests) else kept.ranks
     return None if kept.returns and (way.guard is not None or kept.ends) else kept
 
@@ -504,7 +513,7 @@ def _named(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> It
         if flow.called(call) in keepers or (not direction_of(binding.target) and binding.item is not None):
             continue
         evidence = f"{index.place(call)}: its name"
-        items = _items_of(index, loop, binding.target)
+        items = _items_of(index, flow, loop, binding, call)
         for item in items or []:
             direction = direction_of(index.source.code(item)) or direction_of(name)
             yield _Candidate(item, direction, evidence)
@@ -559,7 +568,7 @@ def _dropped(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> 
             direction = "" if "-" in code else direction_of(code)  # `1 - acc` is as good as it is low
             if direction and node.value is not None and isinstance(index.parents[call], cst.Expr):
                 candidate = _Candidate(node.value, direction, f"{index.place(node)}: {index.source.code(node)}")
-                handed = _handed_back(index, loop, function, call, candidate)
+                handed = _handed_back(index, flow, loop, function, call, candidate)
                 yield from [handed] if handed is not None else []
 
 
@@ -567,23 +576,114 @@ def _validates(index: Index, function: Scope) -> bool:
     return VALIDATES.search(function.name) is not None or _looks_like_validation(index, function.node)
 
 
-def _items_of(index: Index, loop: EpochLoop, name: str) -> list[cst.BaseExpression] | None:
-    """Return what the loop takes out of a collection of values, each item once; None for what is no collection."""
-    found: dict[str, cst.BaseExpression] = {}
-    several = False
+def _items_of(
+    index: Index, flow: Flow, loop: EpochLoop, binding: Binding, call: cst.Call
+) -> list[cst.BaseExpression] | None:
+    """Return the numbers that the loop takes out of what a call returns, each once; None where that is one itself."""
+    found: dict[str, cst.Subscript] = {}
+    means: dict[str, cst.BaseExpression] = {}
+    values = _returned_values(index, flow, call, binding.item)
+    several = any(_is_collection(index, value) for value in values)
+    makers = [
+        b.statement for b in index.bindings if b.target == binding.target and _in_loop(index, loop, b.statement.node)
+    ]
     for node, parent in index.parents.items():
-        if not isinstance(node, cst.Name) or node.value != name or not _in_loop(index, loop, node):
+        if not isinstance(node, cst.Name) or node.value != binding.target or not _in_loop(index, loop, node):
+            continue
+        if binding.statement not in _reaching(index, node, makers)[0]:
             continue
         if isinstance(parent, cst.Subscript) and parent.value is node:
             set_here = isinstance(index.parents[parent], (cst.AssignTarget, cst.AugAssign))
-            if not set_here and all(isinstance(element.slice, cst.Index) for element in parent.slice):
+            single = all(isinstance(element.slice, cst.Index) for element in parent.slice)
+            if not set_here and single and not _by_turn(index, _code_of(index, loop), parent):
                 found.setdefault(index.source.code(parent), parent)
             several = True
         unpacked = isinstance(parent, (cst.StarredDictElement, cst.StarredElement))
         unpacked = unpacked or (isinstance(parent, cst.Arg) and bool(parent.star))
         gone_through = isinstance(parent, cst.Attribute) and parent.attr.value in ("items", "keys", "values")
         several = several or unpacked or gone_through
-    return list(found.values()) if found or several else None
+        taken = parent if isinstance(parent, cst.Subscript) and parent.value is node else node
+        mean = _mean_of(index, taken)
+        if mean is not None:
+            means.setdefault(index.source.code(taken), mean)
+    if binding.target in means:
+        return [means[binding.target]]
+    numbers: list[cst.BaseExpression] = []
+    for code, item in found.items():
+        parts = [_part(value, item) for value in values]
+        if code in means or not any(part is not None and _is_collection(index, part) for part in parts):
+            numbers.append(means.get(code, item))
+    return numbers if numbers or several else None
+
+
+def _returned_values(index: Index, flow: Flow, call: cst.Call, item: int | None) -> list[cst.BaseExpression]:
+    """Return what a local function visibly returns, its names followed to what they are given."""
+    function = flow.called(call)
+    returned = [node.value for node, scope in index.returns if scope is function and node.value is not None]
+    found = []
+    for value in returned:
+        element = _element(value, item)
+        if isinstance(element, cst.Name):
+            found += [
+                b.value
+                for b in index.bindings
+                if b.statement.scope is function and b.target == element.value and b.item is None
+            ]
+        else:
+            found.append(element)
+    return [value for value in found if value is not None]
+
+
+def _is_collection(index: Index, value: cst.BaseExpression) -> bool:
+    """Whether an expression is visibly no single number."""
+    displays = (cst.Tuple, cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp)
+    made = index.qualified(value.func) if isinstance(value, cst.Call) else ""
+    return isinstance(value, displays) or (
+        re.fullmatch(
+            r"(numpy|torch)\.(zeros|ones|array|stack|zeros_like|cat|concatenate)|dict|list|tuple|(collections\.)?defaultdict",
+            made,
+        )
+        is not None
+    )
+
+
+def _part(value: cst.BaseExpression, item: cst.Subscript) -> cst.BaseExpression | None:
+    """Return what a subscript takes out of a dictionary, list or tuple that is written out."""
+    key = item.slice[0].slice
+    if not isinstance(key, cst.Index):
+        return None
+    if isinstance(value, cst.Dict):
+        pairs = [element for element in value.elements if isinstance(element, cst.DictElement)]
+        return next((pair.value for pair in pairs if pair.key.deep_equals(key.value)), None)
+    if isinstance(value, (cst.List, cst.Tuple)) and isinstance(key.value, cst.Integer):
+        return _element(cst.Tuple(value.elements), int(key.value.value))
+    return None
+
+
+def _mean_of(index: Index, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return `np.mean(x)` or `x.mean()` where ``node`` is the `x` of it."""
+    parent = index.parents[node]
+    outer = index.parents[parent]
+    if isinstance(parent, cst.Attribute) and parent.attr.value == "mean" and isinstance(outer, cst.Call):
+        return None if outer.args else outer
+    if isinstance(parent, cst.Arg) and isinstance(outer, cst.Call) and len(outer.args) == 1:
+        return outer if re.search(r"\.(nan)?mean$", dotted(outer.func) or "") else None
+    return None
+
+
+def _by_turn(index: Index, inside: Callable[[cst.CSTNode], bool], node: cst.BaseExpression) -> bool:
+    """Whether an expression is a loop's variable or is taken by one, as `measures[i]` is: one of several values.
+
+    Only loops ``inside`` the code count, and none over names written out, such as `for phase in ["train", "val"]`.
+    """
+    around = [part.node for part in index.statement(node).ancestors if isinstance(part.node, cst.For)]
+    written = (cst.List, cst.Tuple)
+    loops = [one for one in around if inside(one) and not isinstance(one.iter, written)]
+    variables = {name for one in loops for name in _names(one.target)}
+    bare = _bare(node)
+    if isinstance(bare, cst.Subscript):
+        return any(name in variables for element in bare.slice for name in _names(element))
+    return isinstance(bare, cst.Name) and bare.value in variables
 
 
 def _looks_like_validation(index: Index, function: cst.CSTNode) -> bool:
@@ -624,7 +724,7 @@ def _measured(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> Iterato
         if places:
             last = max(places, key=index.source.position)
             candidate = _Candidate(last, direction_of(metric), f"{index.place(last)}: --metric")
-            handed = _handed_back(index, loop, function, call, candidate)
+            handed = _handed_back(index, flow, loop, function, call, candidate)
             yield from [handed] if handed is not None else []
 
 
@@ -667,7 +767,7 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     own = candidate.node in index.parents
     expression = index.source.code(candidate.node) if own else cst.Module(body=[]).code_for_node(candidate.node)
     name = _root(candidate.node)
-    kept = _kept_score(index, loop, candidate) if candidate.call is not None else None
+    kept = _kept_score(index, flow, loop, candidate) if candidate.call is not None else None
     if kept is not None and candidate.call is not None:
         here, again = index.statement(candidate.call), False
     else:
@@ -679,18 +779,20 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
         if not makers and own:
             here = index.statement(candidate.node)
     turns = [part for part in here.path[:-1] if part in loop.inner]
-    way = _way_in(index, turns[-1] if turns else loop.statement, here)
+    way = _way_in(index, flow, turns[-1] if turns else loop.statement, here)
     direct = bool(way.condition) and (bool(turns) or loop.by_iteration)
     if turns and not direct:
         if kept is not None:
             return None
-        turns, way = [], _way_in(index, loop.statement, here)
+        turns, way = [], _way_in(index, flow, loop.statement, here)
     trains = re.search(rf"\b{name}\b.*\.backward\(", index.source.code(loop.body)) if name and kept is None else None
     if len(turns) > 1 or (loop.by_iteration and candidate.best and trains and not way.condition):
         return None  # the loss of single batches is no score to decide by
-    together = direct and way.ranks == "all"
+    together = direct and way.ranks == "all" and not way.looped
     guard = None if together else way.guard
     outer = guard or way.block
+    if guard is None and kept is None and _of_some_ranks(index, flow, loop, candidate.node, name):
+        expression = f"{expression} if {name} is not None else None"
     score = Score(
         node=here.node if not own else candidate.node if candidate.call is None else candidate.call,
         index=index,
@@ -701,11 +803,11 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
         known=kept is not None or not name or name in flow.variable(name, loop.scope)[0].names,
         condition=way.condition or (kept.condition if kept is not None else ""),
         ranks="first" if kept is not None and kept.ranks == "first" else way.ranks,
-        when=_common_condition(index, way) if direct and guard is not None else "",
+        when=_common_condition(index, flow, way) if direct and guard is not None else "",
         anchors={"report": (guard if direct and guard is not None else _last_before_leaving(outer)).node},
     )
     score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
-    score.cut_off = _cut_off(index, outer)
+    score.cut_off = _cut_off(index, flow, outer)
     if guard is not None:
         score.anchors |= {"guard": guard.node, "made": _last_before_leaving(way.block).node}
     elif again and not direct:
@@ -713,31 +815,105 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     return score
 
 
-def _way_in(index: Index, body: Statement, made: Statement) -> _Way:
-    """Go from the body of a loop or function towards the place where the score is made, through conditions only."""
+def _of_some_ranks(index: Index, flow: Flow, loop: EpochLoop, node: cst.BaseExpression, name: str) -> bool:
+    """Whether an expression takes something out of a variable that a function returns on some ranks only."""
+    made = [b for b in index.bindings if b.target == name and _in_loop(index, loop, b.statement.node)]
+    functions = [flow.called(b.value) for b in made if isinstance(b.value, cst.Call) and b.item is None]
+    if isinstance(_bare(node), cst.Name) or not functions or None in functions or len(functions) < len(made):
+        return False
+    valued = [
+        index.statement(one)
+        for one, scope in index.returns
+        if scope in functions and one.value is not None and dotted(one.value) != "None"
+    ]
+    tests = [
+        [p.node.test for p in one.ancestors if isinstance(p.node, cst.If) and p.scope is one.scope] for one in valued
+    ]
+    return bool(tests) and all(any(_lets_through_some(index, test) for test in around) for around in tests)
+
+
+def _way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> _Way:
+    """Go from the body of a loop or function towards the place where the score is made, through conditions only.
+
+    What is made under a condition inside a loop of its own may never be made, so that loop is the guard then.
+    """
     inner = made.path[made.path.index(body) + 1 :]
-    codes, parts = [], []
-    guard, block = None, inner[-1]
-    for statement, below in zip(inner, [*inner[1:], None], strict=True):
+    conditions: list[str] = []
+    others: list[str] = []
+    guard, block, ranked, looped = None, inner[-1], False, False
+    for number, (statement, below) in enumerate(zip(inner, [*inner[1:], None], strict=True)):
         node = statement.node
+        deeper = below is not None and any(isinstance(part.node, cst.If) for part in inner[number + 1 : -1])
+        if not isinstance(node, cst.If) and deeper:
+            looped = looped or not isinstance(node, cst.With)
+            guard = guard or statement
+            continue
         if not isinstance(node, cst.If) or below is None:
             block = statement
             break
         guard = guard or statement
         yes = _code_within(index, below.node, node.body)
-        codes.append(index.source.code(node.test) if yes else f"not ({index.source.code(node.test)})")
-        parts += [index.source.code(part) for part in conjuncts(node.test)] if yes else codes[-1:]
-    conditions = [code for code in codes if not _RANK_CHECK.search(code)]
-    others = [part for part in parts if not _RANK_CHECK.search(part)]
-    ranks = "first" if len(others) < len(parts) else "all"
-    return _Way(guard, block, (conditions or others or [""])[0], ranks)
+        parts = conjuncts(node.test) if yes else [node.test]
+        common = [part for part in parts if not _by_rank(index, flow, part, statement)]
+        ranked = ranked or len(common) < len(parts)
+        if looped:
+            continue
+        code = [index.source.code(part) if yes else f"not ({index.source.code(part)})" for part in common]
+        others += code
+        if len(common) == len(parts):
+            conditions.append(index.source.code(node.test) if yes else code[0])
+    return _Way(guard, block, (conditions or others or [""])[0], "first" if ranked else "all", looped)
 
 
-def _common_condition(index: Index, way: _Way) -> str:
+def _by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -> bool:
+    """Whether a condition may hold on some ranks only.
+
+    It names a rank, a flag that a rank check gives, or what only some ranks have: `if should_write:`, `if result:`.
+    """
+    if _RANK_CHECK.search(index.source.code(test)):
+        return True
+    return any(
+        source.value is not None
+        and at not in index.statement(source.value).path
+        and _given_by_rank(index, flow, source.value)
+        for name in _names(test)
+        for source in flow.sources(flow.variable(name, at.scope))
+    )
+
+
+def _given_by_rank(index: Index, flow: Flow, value: cst.BaseExpression) -> bool:
+    """Whether a value differs between ranks, as a rank check tells."""
+    tests = [value.test if isinstance(value, cst.IfExp) else value]
+    function = flow.called(value) if isinstance(value, cst.Call) else None
+    returns = [index.statement(node) for node, scope in index.returns if scope is function]
+    for place in [index.statement(value), *returns]:
+        tests += [p.node.test for p in place.ancestors if isinstance(p.node, cst.If) and p.scope is place.scope]
+    return any(_lets_through_some(index, test) for test in tests)
+
+
+def _lets_through_some(index: Index, test: cst.BaseExpression) -> bool:
+    if isinstance(test, cst.BooleanOperation):
+        return _lets_through_some(index, test.left) or _lets_through_some(index, test.right)
+    return condition(index, test) != "" or re.search(r"\bgpu == 0", index.source.code(test)) is not None
+
+
+def _names(node: cst.CSTNode) -> Iterator[str]:
+    """Yield the names and dotted names in an expression, other than those that it calls."""
+    name = dotted(node)
+    if name is not None:
+        yield name
+        return
+    for child in node.children:
+        if not (isinstance(node, cst.Call) and child is node.func):
+            yield from _names(child)
+
+
+def _common_condition(index: Index, flow: Flow, way: _Way) -> str:
     """Return what of the conditions on the way is the same on all ranks and holds afterwards too, "" where unclear."""
     assert way.guard is not None
-    ifs = [part.node for part in way.block.path[:-1] if isinstance(part.node, cst.If) and way.guard in part.path]
-    parts = [p for node in ifs for p in conjuncts(node.test) if not _RANK_CHECK.search(index.source.code(p))]
+    around = [part for part in way.block.path[:-1] if way.guard in part.path]
+    ifs = [(part, part.node) for part in around if isinstance(part.node, cst.If)]
+    parts = [p for part, node in ifs for p in conjuncts(node.test) if not _by_rank(index, flow, p, part)]
     changed = {b.target for b in index.bindings if way.guard in b.statement.path}
     changed.update(name for scope in index.scopes for name in scope.outer)
     found = []
@@ -748,14 +924,14 @@ def _common_condition(index: Index, way: _Way) -> str:
             return ""
         low = isinstance(part, (cst.BooleanOperation, cst.IfExp, cst.Lambda)) and not part.lpar
         found.append(f"({code})" if low or "\n" in code else code)
-    return " and ".join(found) if all(_code_within(index, way.block.node, node.body) for node in ifs) else ""
+    return " and ".join(found) if all(_code_within(index, way.block.node, node.body) for _, node in ifs) else ""
 
 
-def _cut_off(index: Index, place: Statement) -> int:
+def _cut_off(index: Index, flow: Flow, place: Statement) -> int:
     """Return the line at which some ranks leave the epoch before its score can be handed over, 0 where none do."""
     for earlier in place.preceding:
         node = earlier.node
-        if isinstance(node, cst.If) and _RANK_CHECK.search(index.source.code(node.test)) and _leaves(node.body):
+        if isinstance(node, cst.If) and _leaves(node.body) and _by_rank(index, flow, node.test, earlier):
             return index.source.position(node)[0]
     return 0
 
