@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Scope, dotted
+from retrofit.survey.index import Scope, names_in
 
 _RANK_WORDS = re.compile(
     r"rank|procid|localid|(main|master|primary|chief)(_|\b)|is_(main|master|primary|chief|first|zero)", re.I
@@ -73,20 +72,11 @@ def made_of(file: TrainingFile, node: cst.CSTNode, scope: Scope) -> str:
             continue
         seen.add(here)
         found.append(file.index.source.code(here))
-        for name in _names(here):
+        for name in names_in(here):
             for source in file.flow.sources(file.flow.variable(name, where)):
                 if source.value is not None:
                     waiting.append((source.value, source.scope, depth + 1))
     return " ".join(found)
-
-
-def _names(node: cst.CSTNode) -> Iterator[str]:
-    name = dotted(node)
-    if name is not None:
-        yield name
-        return
-    for child in node.children:
-        yield from _names(child)
 
 
 @dataclass(eq=False, kw_only=True)

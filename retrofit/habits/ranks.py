@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Literal
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement, dotted
+from retrofit.survey.index import Index, Scope, Statement, dotted, names_in
 from retrofit.survey.ranks import condition, distributed, opposite
 
 #: "first": rank 0 alone, or the first rank of each machine; "others": the rest; "all": every rank, as far as the whole
@@ -109,7 +109,7 @@ def _may_tell(index: Index, flow: Flow, at: Statement, test: cst.BaseExpression)
     """
     if _MAY_TELL.search(index.source.code(test)):
         return True
-    for name in _names(test):
+    for name in names_in(test):
         for source in flow.sources(flow.variable(name, at.scope)):
             if source.value is not None and _depends(index, source.value):
                 return True
@@ -126,16 +126,6 @@ def _depends(index: Index, value: cst.BaseExpression) -> bool:
     statement = index.statement(value)
     parents = [part.parent.node for part in [statement, *statement.ancestors] if part.parent is not None]
     return any(isinstance(node, cst.If) and condition(index, node.test) for node in parents)
-
-
-def _names(node: cst.CSTNode) -> Iterator[str]:
-    """Yield the names and dotted names in an expression."""
-    name = dotted(node)
-    if name is not None:
-        yield name
-        return
-    for child in node.children:
-        yield from _names(child)
 
 
 def _held_back(index: Index, flow: Flow, part: Statement) -> Ranks | Literal[""]:

@@ -169,6 +169,17 @@ def dotted(node: cst.CSTNode | None) -> str | None:
     return ".".join(reversed(parts))
 
 
+def names_in(node: cst.CSTNode, called: bool = True) -> Iterator[str]:
+    """Yield the names and dotted names in an expression, those that it calls only where ``called``."""
+    name = dotted(node)
+    if name is not None:
+        yield name
+        return
+    for child in node.children:
+        if called or not (isinstance(node, cst.Call) and child is node.func):
+            yield from names_in(child, called)
+
+
 def meeting(statements: list[Statement]) -> Statement | None:
     """Return the statement after which every one of ``statements`` has had its chance to run.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, meeting
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, meeting, names_in
 from retrofit.survey.loops import VALIDATES, conjuncts
 from retrofit.survey.ranks import condition
 from retrofit.survey.sites import EpochLoop, KeptScore, Scheduler, Score
@@ -679,10 +679,10 @@ def _by_turn(index: Index, inside: Callable[[cst.CSTNode], bool], node: cst.Base
     around = [part.node for part in index.statement(node).ancestors if isinstance(part.node, cst.For)]
     written = (cst.List, cst.Tuple)
     loops = [one for one in around if inside(one) and not isinstance(one.iter, written)]
-    variables = {name for one in loops for name in _names(one.target)}
+    variables = {name for one in loops for name in names_in(one.target, called=False)}
     bare = _bare(node)
     if isinstance(bare, cst.Subscript):
-        return any(name in variables for element in bare.slice for name in _names(element))
+        return any(name in variables for element in bare.slice for name in names_in(element, called=False))
     return isinstance(bare, cst.Name) and bare.value in variables
 
 
@@ -876,7 +876,7 @@ def _by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) 
         source.value is not None
         and at not in index.statement(source.value).path
         and _given_by_rank(index, flow, source.value)
-        for name in _names(test)
+        for name in names_in(test, called=False)
         for source in flow.sources(flow.variable(name, at.scope))
     )
 
@@ -895,17 +895,6 @@ def _lets_through_some(index: Index, test: cst.BaseExpression) -> bool:
     if isinstance(test, cst.BooleanOperation):
         return _lets_through_some(index, test.left) or _lets_through_some(index, test.right)
     return condition(index, test) != "" or re.search(r"\bgpu == 0", index.source.code(test)) is not None
-
-
-def _names(node: cst.CSTNode) -> Iterator[str]:
-    """Yield the names and dotted names in an expression, other than those that it calls."""
-    name = dotted(node)
-    if name is not None:
-        yield name
-        return
-    for child in node.children:
-        if not (isinstance(node, cst.Call) and child is node.func):
-            yield from _names(child)
 
 
 def _common_condition(index: Index, flow: Flow, way: _Way) -> str:
