@@ -700,10 +700,13 @@ def test_starts_from_the_beginning_where_no_switch_file_can_be_read(
 
 
 def test_initialisation_run_without_a_batch(helper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    net = torch.nn.Linear(1, 1)
     monkeypatch.setattr(sys, "argv", ["train.py", "--perforate_model_parallel"])
-    assert helper.report_validation_score(0.5, None) is False  # the script may validate before it trains
+    assert helper.report_validation_score(0.5, net) is False  # the script may validate before it trains
     with pytest.raises(SystemExit, match="1"):
-        helper.report_validation_score(0.5, None)
+        helper.report_validation_score(0.5, net)
 
 
 def test_score_from_before_the_first_step_is_passed_over_once(helper: ModuleType) -> None:
