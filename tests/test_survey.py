@@ -2413,3 +2413,29 @@ def test_weights_that_are_copied_by_name_after_the_wrapper_are_asked_about(befor
     """
     survey = survey_of(script(before=f"{code(function)}{before}"))
     assert survey.disorder.startswith("copy_weights copies weights into it by their names") is named
+
+
+def test_training_loss_for_the_scheduler_is_no_score_where_the_loop_validates() -> None:
+    text = """
+    import numpy as np
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+    model = DDP(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+    for epoch in range(10):
+        losses = []
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        VALIDATE
+        scheduler.step(np.mean(losses))
+    """
+    validating = code(text).replace("VALIDATE", "val_acc = evaluate(model)\n    print(val_acc)")
+    assert [score.expression for score in survey_of(validating).scores] == ["val_acc"]
+    assert [score.expression for score in survey_of(code(text).replace("VALIDATE", "pass")).scores] == [
+        "np.mean(losses)"
+    ]

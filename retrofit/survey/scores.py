@@ -100,11 +100,18 @@ def find_scores(
     for loop in loops:
         tracked = list(_tracked(index, _code_of(index, loop)))
         plateau = list(_plateau(index, loop, schedulers))
+        trained = [one for one in plateau if _of_training(index, loop, one.node)]
+        plateau = [one for one in plateau if one not in trained]
+        if any(
+            VALIDATES.search(index.qualified(c.func).rpartition(".")[2]) and _in_loop(index, loop, c)
+            for c in index.calls
+        ):
+            trained = []  # what validation gives is asked for, rather than the loss of training taken
         kept, keepers = _kept(index, flow, loop)
         watched = list(_watched(index, loop))
         candidates = tracked or plateau or kept or watched or list(_named(index, flow, loop, keepers))
         candidates = candidates or list(_dropped(index, flow, loop, keepers)) or list(_inline(index, loop))
-        candidates = candidates or list(_kept_by_training(index, flow, loop))
+        candidates = candidates or list(_kept_by_training(index, flow, loop)) or trained
         if metric:
             own = _Candidate(cst.parse_expression(metric), direction_of(metric), "--metric")
             given = _given(index, metric, [*tracked, *plateau, *kept, *watched])
@@ -338,6 +345,18 @@ def _plateau(index: Index, loop: EpochLoop, schedulers: list[Scheduler]) -> Iter
                     mode if mode in ("min", "max") else "",
                     f"{step.place()}: {step.code}",
                 )
+
+
+def _of_training(index: Index, loop: EpochLoop, value: cst.BaseExpression) -> bool:
+    """Whether an expression is made of what the loop over the training batches collects: `np.mean(epoch_losses)`."""
+    names = set(names_in(value, called=False))
+    return any(
+        isinstance(call.func, cst.Attribute)
+        and call.func.attr.value == "append"
+        and dotted(call.func.value) in names
+        and not set(loop.inner).isdisjoint(index.statement(call).path)
+        for call in index.calls
+    )
 
 
 def _watched(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
