@@ -111,6 +111,14 @@ def test_broken_settings_are_one_line_and_the_files_are_checked(project: Path, t
     assert codes(result) == ["DDP202", "DDP202"]
 
 
+def test_broken_settings_are_told_where_no_file_needs_them(project: Path) -> None:
+    (project / "train.py").write_text("print(1)\n")
+    (project / "pyproject.toml").write_text("[tool.retrofit")
+    result = check(".")
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [

@@ -109,7 +109,8 @@ def run(
 def _listed(paths: Sequence[str], chosen: Settings, problems: list[Problem]) -> Iterator[str]:
     for path in paths:
         if os.path.isdir(path):
-            settings, _ = load_settings(Path(os.path.realpath(path)), chosen)
+            settings, faults = load_settings(Path(os.path.realpath(path)), chosen)
+            problems += faults
             yield from python_files(path, settings.exclude, str(settings.folder))
         elif os.path.lexists(path):
             yield path

@@ -28,7 +28,6 @@ _OWNERS = frozenset(
 _SHARES = re.compile(
     r"rank|shard|world_?size|split_by|by_node|Iterable|WebDataset|stream|distributed|parallel|num_replicas", re.I
 )
-_COUNTS = re.compile(r"device_count\(\)$|(^|[._])(world_?size|n_?gpus?|num_gpus)$|get_world_size\(")
 _BRANCHES = re.compile(r"rank|world|dist|ddp|parallel|gpu|multi|sampler", re.I)
 _REDUCES = re.compile(
     r"reduce|gather|synchroni|torchmetrics|torcheval|sync\(|(?<!convert_)sync_\w*\(|collect|broadcast|merge|aggregate|average_",
