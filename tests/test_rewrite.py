@@ -896,3 +896,35 @@ def test_first_rank_is_told_to_validate_past_the_wrapper(tmp_path: Path) -> None
         return sum("only rank 0 validates" in note.message for note in plan_of(tmp_path, text).notes)
 
     assert (notes("model"), notes("model.module")) == (1, 0)
+
+
+LOADERS = """
+sampler = WeightedRandomSampler(weights, len(train_set))
+loader = DataLoader(train_set, batch_size=8, sampler=sampler)
+val_loader = DataLoader(val_set, batch_size=8, shuffle=True, drop_last=False)
+model.module.load_state_dict(torch.load("start.pt"))
+"""
+
+
+@pytest.mark.parametrize("wrapper", ["DDP(model)", "torch.nn.DataParallel(model)"])
+def test_data_and_what_is_saved_stay_as_they_are(tmp_path: Path, wrapper: str) -> None:
+    epoch = 'acc = validate(val_loader)\nbest = max(best, acc)\ntorch.save(model.module.state_dict(), "last.pt")'
+    text = script(epoch, before=LOADERS)
+    text = text.replace("model = DDP(model)", f"model = {wrapper}")
+    kept = [line for line in text.splitlines() if "_set" in line or ".module." in line]
+    lines = rewritten(plan_of(tmp_path, text)).splitlines()
+    assert len(kept) == 5
+    assert [line for line in lines if line in kept] == kept
+    assert any(wrapper.removesuffix("model)") in line for line in lines)
+
+
+def test_what_only_speaks_of_epochs_is_no_epoch_loop(tmp_path: Path) -> None:
+    others = """
+    for epoch_file in glob("epoch*.pt"):
+        remove(epoch_file)
+    for epoch in range(3):
+        draw(epoch)
+    """
+    changed = rewritten(plan_of(tmp_path, script("acc = validate()\nbest = max(best, acc)", others, others)))
+    assert changed.count(code(others)) == 2
+    assert changed.count("report_validation_score(") == 1
