@@ -278,6 +278,9 @@ class _Rewriter(cst.CSTTransformer):
             ) from None
         if self._double_quotes:
             snippet = snippet.visit(_DoubleQuotes(self._source.code(edit.node)))
+        around = next((node for node in self._index.ancestors(edit.node) if isinstance(node, cst.IndentedBlock)), None)
+        if around is not None and around.indent is not None:
+            snippet = snippet.visit(_Indentation(around.indent))
         first, *rest = snippet.body
         first = first.with_changes(leading_lines=[*snippet.header, *first.leading_lines])
         return [_without_indented_blanks(statement) for statement in (first, *rest)]
@@ -300,6 +303,19 @@ class _DoubleQuotes(cst.CSTTransformer):
         if text.startswith("'") and not re.search(r"[\"\\]", text) and text not in self._own:
             return updated_node.with_changes(value=f'"{text[1:-1]}"')
         return updated_node
+
+
+class _Indentation(cst.CSTTransformer):
+    """Indents new blocks as the block that they stand in is indented, which may be unlike the rest of the file."""
+
+    def __init__(self, indent: str) -> None:
+        super().__init__()
+        self._indent = indent
+
+    def leave_IndentedBlock(  # noqa: N802
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        return updated_node.with_changes(indent=self._indent)
 
 
 def _without_indented_blanks(statement: _Line) -> _Line:

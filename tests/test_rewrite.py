@@ -49,6 +49,12 @@ Change = tuple[str, str, str]
             "with x:\n    if a:\n        b\n",
             id="guard a block",
         ),
+        pytest.param(
+            "if a:\n  b\nif c:\n    d\n",
+            ("guard", "d", f"if x:\n    {ORIGINAL}\n"),
+            "if a:\n  b\nif c:\n    if x:\n        d\n",
+            id="in a block of other indentation",
+        ),
         pytest.param("import os\na\n", ("add-import", "", "import abc"), "import abc\nimport os\na\n", id="add-import"),
     ],
 )
