@@ -934,3 +934,13 @@ def test_what_only_speaks_of_epochs_is_no_epoch_loop(tmp_path: Path) -> None:
     changed = rewritten(plan_of(tmp_path, script("acc = validate()\nbest = max(best, acc)", others, others)))
     assert changed.count(code(others)) == 2
     assert changed.count("report_validation_score(") == 1
+
+
+@pytest.mark.parametrize("note", ["'a'", "'''a\n        b'''"], ids=["plain", "string of two lines"])
+def test_lines_of_a_call_that_is_split_stand_as_they_did(tmp_path: Path, note: str) -> None:
+    built = f"model = Net(\n        8,\n        note={note},\n    )"
+    text = script("acc = validate()\nbest = max(best, acc)").rstrip().replace("\n", "\n    ")
+    text = f"def main():\n    {text}\n".replace("model = Net()", f"{built}.to(device)")
+    changed = rewritten(plan_of(tmp_path, text))
+    assert f"note={note},\n" in changed
+    assert (f"    {built}\n    pai_distributed" in changed) == (note == "'a'")

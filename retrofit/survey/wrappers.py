@@ -68,7 +68,7 @@ def _chain(index: Index, call: cst.Call) -> tuple[cst.BaseExpression, str]:
 
 
 def split_moves(index: Index, value: cst.BaseExpression) -> tuple[str, str]:
-    """Split the code of `Net().to(device)` into what builds and what moves."""
+    """Split the code of `Net().to(device)` into what builds and what moves, each as it stands at the left margin."""
     here = value
     while (
         isinstance(here, cst.Call)
@@ -76,8 +76,17 @@ def split_moves(index: Index, value: cst.BaseExpression) -> tuple[str, str]:
         and here.func.attr.value in torch_api.MOVING_METHODS
     ):
         here = here.func.value
-    built = index.source.code(here)
-    return built, index.source.code(value)[len(built) :]
+    built = _at_margin(index, here)
+    return built, _at_margin(index, value)[len(built) :]
+
+
+def _at_margin(index: Index, node: cst.BaseExpression) -> str:
+    """Return an expression's code, its further lines without the indentation of its statement."""
+    code = index.source.code(node)
+    if '"""' in code or "'''" in code:
+        return code
+    margin = index.source.position(index.statement(node).node)[1] - 1
+    return re.sub(rf"\n[ \t]{{{margin}}}", "\n", code)
 
 
 def _target(index: Index, value: cst.BaseExpression) -> str:
