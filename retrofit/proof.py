@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import symtable
+from collections.abc import Iterable, Iterator, Sequence
 
 from retrofit.edits import Edit
 from retrofit.errors import EngineError
@@ -14,7 +15,7 @@ def prove(source: Source, edits: Sequence[Edit], text: str) -> None:
     """Check that a rewriting is sound.
 
     It must compile, and hold every line outside the edited statements, in order. Blank lines before a removed
-    statement may go.
+    statement may go. A name that a function has from outside must not become its own.
 
     Args:
         source: the file before.
@@ -27,6 +28,9 @@ def prove(source: Source, edits: Sequence[Edit], text: str) -> None:
     name = source.shown
     if not _compiles(text, name):
         raise EngineError(f"{name}: the rewritten file does not compile")
+    taken = _taken_names(source.text, text, name)
+    if taken:
+        raise EngineError(f"{name}: the rewriting makes {', '.join(taken)} local names")
     kept = _untouched_lines(source, edits)
     if not _in_order(kept, split_lines(text)):
         raise EngineError(f"{name}: the rewriting changes lines that it was not asked to change")
@@ -38,6 +42,30 @@ def _compiles(text: str, name: str) -> bool:
     except (SyntaxError, ValueError):
         return False
     return True
+
+
+def _taken_names(before: str, after: str, name: str) -> list[str]:
+    """Return `function.name` for each name that a function has from outside before, and binds itself after."""
+    old, new = (dict(_functions(symtable.symtable(text, name, "exec"), ())) for text in (before, after))
+    return [
+        ".".join((*path, symbol.get_name()))
+        for path, table in old.items()
+        for symbol in table.get_symbols()
+        if path in new
+        and not symbol.is_local()
+        and symbol.get_name() in new[path].get_identifiers()
+        and new[path].lookup(symbol.get_name()).is_local()
+    ]
+
+
+def _functions(
+    table: symtable.SymbolTable, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], symtable.SymbolTable]]:
+    for child in table.get_children():
+        inner = (*path, child.get_name())
+        if child.get_type() == "function":
+            yield inner, child
+        yield from _functions(child, inner)
 
 
 def _untouched_lines(source: Source, edits: Sequence[Edit]) -> list[str]:

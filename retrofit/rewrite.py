@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections import defaultdict
@@ -12,7 +13,7 @@ import libcst as cst
 
 from retrofit.edits import ORIGINAL, Edit
 from retrofit.errors import EngineError, Problem, UserError
-from retrofit.survey.index import File, Index, dotted
+from retrofit.survey.index import File, Index, Scope, Statement, dotted
 from retrofit.text import split_lines
 
 #: Where a new argument would make a line longer than about this, it goes on a line of its own.
@@ -33,7 +34,10 @@ def rewrite(index: Index, edits: Sequence[Edit], file: File | None = None) -> st
         EngineError: two edits want the same place.
     """
     file = file or index.entry
-    placed = [_place_import(file, edit) if edit.kind == "add-import" else edit for edit in edits]
+    edits = [*_declarations(index, edits), *edits]
+    own = [edit for edit in edits if edit.kind != "add-import"]
+    edited = min((index.statement(edit.node).path[0].index for edit in own if edit.node in index.parents), default=None)
+    placed = [_place_import(file, edit, edited) if edit.kind == "add-import" else edit for edit in edits]
     _refuse_crowded(index, placed)
     _refuse_overlaps(index, placed)
     changed = file.source.module.visit(_Rewriter(index, file, placed))
@@ -76,16 +80,65 @@ def _refuse_overlaps(index: Index, edits: Sequence[Edit]) -> None:
                 raise EngineError(f"rule {owner.code} replaces code that rule {edit.code} changes")
 
 
-def _place_import(file: File, edit: Edit) -> Edit:
-    """Turn an import into an insertion at the right place of the file's head."""
-    definitions = [
-        s.index
-        for s in file.body
-        if isinstance(s.node, (cst.FunctionDef, cst.ClassDef)) or _is_main_guard(file, s.node)
+def _declarations(index: Index, edits: Sequence[Edit]) -> list[Edit]:
+    """Return `global model` for each function in which an edit gives a value to a name that it has from outside."""
+    declared: dict[tuple[Scope, str], list[str]] = {}
+    for edit in edits:
+        if edit.node not in index.parents or isinstance(edit.node, cst.BaseExpression):
+            continue
+        scope = index.scope_of(edit.node)
+        if scope.kind != "function":
+            continue
+        for name in sorted(_bound_in(edit.text) - scope.names - scope.outer - {"_"}):
+            owner = next((outer for outer in scope.around if outer.kind != "class" and name in outer.names), None)
+            if owner is not None:
+                names = declared.setdefault((scope, "global" if owner.kind == "module" else "nonlocal"), [])
+                names += [name] if name not in names else []
+    return [
+        Edit("insert-before", _first_statement(index, scope), f"{keyword} {', '.join(names)}\n", "scope")
+        for (scope, keyword), names in declared.items()
     ]
-    end = definitions[0] if definitions else len(file.body)
+
+
+def _first_statement(index: Index, function: Scope) -> cst.CSTNode:
+    """Return the first statement of a function, behind its docstring."""
+    assert isinstance(function.node, cst.FunctionDef)
+    statements = index.statements_in(function.node.body)
+    documented = function.node.get_docstring() is not None and len(statements) > 1
+    return statements[documented].node
+
+
+def _bound_in(text: str) -> set[str]:
+    """Return the names to which statements give a value, those of functions inside them left out."""
+    found: set[str] = set()
+    try:
+        nodes: list[ast.AST] = [ast.parse(text)]
+    except SyntaxError:  # which is told where the code is put in its place
+        nodes = []
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        if not isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            nodes += ast.iter_child_nodes(node)
+    return found
+
+
+def _place_import(file: File, edit: Edit, edited: int | None) -> Edit:
+    """Turn an import into an insertion at the right place of the file's head.
+
+    Args:
+        edited: the first statement at module level that other edits change, by its index; None for none.
+    """
+    end = len(file.body) if edited is None else edited
     imports = {part.index for s, _ in file.imports for part in s.path[:1]}
-    head = [s for s in file.body[:end] if s.index in imports]
+    head: list[Statement] = []
+    for statement in file.body[:end]:
+        definition = isinstance(statement.node, (cst.FunctionDef, cst.ClassDef)) or _is_main_guard(file, statement.node)
+        if statement.index in imports and not definition:
+            head.append(statement)
+        elif isinstance(statement.node, cst.BaseCompoundStatement):
+            break  # what is imported further down is imported late for a reason
     name = edit.text.strip().removeprefix("import ")
     if name in sys.stdlib_module_names and head:
         own = [s for s in head if _import_root(s.node) != "__future__"]

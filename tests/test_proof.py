@@ -141,3 +141,12 @@ def test_rule_that_never_stops_is_found(tmp_path: Path) -> None:
     path.write_text(SCRIPT)
     with pytest.raises(EngineError, match=r"second rewriting would change it again \(TST001\)"):
         make_plan(path, "train.py", Recipe(tmp_path, (endless,)), Options())
+
+
+def test_name_that_a_function_would_take_for_its_own_is_found() -> None:
+    before = "m = 1\nclass A:\n    def f(self):\n        print(m)\n        return 1\n"
+    after = before.replace("        return", "        m = 2\n        return")
+    with pytest.raises(EngineError, match=r"makes A\.f\.m local names"):
+        proof(None, after, before)
+    proof(None, before.replace("        return", "        n = 2\n        return"), before)
+    proof(None, after.replace("        print", "        global m\n        print"), before)

@@ -944,3 +944,48 @@ def test_lines_of_a_call_that_is_split_stand_as_they_did(tmp_path: Path, note: s
     changed = rewritten(plan_of(tmp_path, text))
     assert f"note={note},\n" in changed
     assert (f"    {built}\n    pai_distributed" in changed) == (note == "'a'")
+
+
+IN_FUNCTIONS = """
+import torch
+
+model = torch.nn.DataParallel(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def step(x, y):
+    optimizer.zero_grad()
+    criterion(model(x), y).backward()
+    optimizer.step()
+def train():
+    '''Train.'''
+    best = 0
+    for epoch in range(10):
+        for x, y in loader:
+            step(x, y)
+        acc = validate(model)
+        best = max(best, acc)
+train()
+"""
+
+
+def test_names_of_the_module_stay_so_in_the_function_with_the_loop(tmp_path: Path) -> None:
+    changed = rewritten(plan_of(tmp_path, IN_FUNCTIONS))
+    assert "    '''Train.'''\n    global model, optimizer\n    best = 0\n" in changed
+    assert changed.count("global ") == 1
+
+
+def test_names_of_a_function_stay_so_in_one_inside_it(tmp_path: Path) -> None:
+    inner = IN_FUNCTIONS.replace("import torch\n", "").strip().replace("\n", "\n    ")
+    changed = rewritten(plan_of(tmp_path, f"import torch\ndef main():\n    {inner}\nmain()\n"))
+    assert "        nonlocal model, optimizer\n" in changed
+
+
+GUARDED_IMPORT = "import torch\ntry:\n    import apex\nexcept ImportError:\n    apex = None\n"
+
+
+@pytest.mark.parametrize("late", ["import late\n", "if flag:\n    import late\n"])
+@pytest.mark.parametrize("early", ["import torch\n", GUARDED_IMPORT])
+def test_imports_stand_before_what_uses_them(tmp_path: Path, early: str, late: str) -> None:
+    text = script("acc = validate()\nbest = max(best, acc)", before=late).replace("import torch\n", early, 1)
+    changed = rewritten(plan_of(tmp_path, text))
+    own = changed.index("import pai_distributed\n")
+    assert changed.index(early) < own < changed.index("model = Net()") < changed.index("import late")

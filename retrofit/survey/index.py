@@ -42,6 +42,14 @@ class Scope:
         return self if self.parent is None else self.parent.module
 
     @property
+    def around(self) -> Iterator[Scope]:
+        """The scopes around this one, innermost first."""
+        parent = self.parent
+        while parent is not None:
+            yield parent
+            parent = parent.parent
+
+    @property
     def enclosing_class(self) -> Scope | None:
         """The class whose method this scope is, or is in."""
         scope: Scope | None = self
