@@ -2198,6 +2198,15 @@ def test_parsed_arguments_are_in_scope(text: str, name: str) -> None:
             PARSER + "args = parser.parse_args()\nargs = vars(args)\n" + LOOP,
             id="made a dict later",
         ),
+        pytest.param(
+            PARSER + "args = parser.parse_args()\nif args.lr:\n    args = torch.load('x')['args']\n" + LOOP,
+            id="a checkpoint's by turns",
+        ),
+        pytest.param(
+            PARSER + "def main():\n    if go:\n        args = parser.parse_args()\n" + indented(LOOP) + "main()\n",
+            id="bound in a branch only",
+        ),
+        pytest.param(PARSER + "_, config = parser.parse_args(), 1\n" + LOOP, id="thrown away"),
     ],
 )  # fmt: skip
 def test_parsed_arguments_are_not_in_scope(text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, dotted
+from retrofit.survey.index import Index, Scope, Statement, dotted
 from retrofit.survey.sites import Parser
 
 _PARSE_METHODS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
@@ -115,13 +115,18 @@ class Namespaces:
         values = [source.value for source in self._flow.sources(variable)]
         if any(isinstance(value, cst.Call) and self._index.qualified(value.func) == "vars" for value in values):
             return False
+        if any(isinstance(value, cst.Subscript) for value in values):
+            return False  # a checkpoint's, which may be older than our options
+        bindings = [b for b in self._index.bindings if b.target == name and b.statement.scope is variable[0]]
+        if name == "_" or (bindings and all(self._may_be_passed_over(b.statement) for b in bindings)):
+            return False
         if not self._spawns or variable[0].parent is not None or scope.parent is None:
             return True
-        return not all(
-            any(
-                isinstance(part.node, cst.If) and "__name__" in self._index.source.code(part.node.test)
-                for part in b.statement.path
-            )
-            for b in self._index.bindings
-            if b.target == name and b.statement.scope is variable[0]
-        )
+        return not all(any(self._is_main_guard(part.node) for part in b.statement.path) for b in bindings)
+
+    def _may_be_passed_over(self, statement: Statement) -> bool:
+        around = [part.node for part in statement.ancestors if part.scope is statement.scope]
+        return any(isinstance(node, (cst.If, cst.For, cst.While)) and not self._is_main_guard(node) for node in around)
+
+    def _is_main_guard(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.If) and "__name__" in self._index.source.code(node.test)
