@@ -162,6 +162,8 @@ def _plan(project: Project, recipe: Recipe, options: Options, force: bool, surve
     evaluator = Evaluator(recipe, options.for_rules(), inlining(recipe, script.index) if options.inline else {})
     outcome = evaluator.outcome(script)
     questions = sorted(set(outcome.questions), key=lambda problem: (problem.line, problem.column, problem.code))
+    if questions and project.unread:
+        questions = list(project.unread)  # the others are asked without having seen these files
     texts: dict[File, str] = {}
     if not questions:
         try:

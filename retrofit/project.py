@@ -6,11 +6,11 @@ import ast
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from retrofit.errors import UserError
+from retrofit.errors import Problem, UserError
 from retrofit.launch import MARK
 from retrofit.source import Source, read_source
 
@@ -20,6 +20,8 @@ _TRAINING = re.compile(
 )
 #: What matters in a file itself. Models and data sets mostly have none of this.
 _RELEVANT = re.compile(rb"\bepoch|\.eval\(\)|\bpower\b|return.*\.parameters\(")
+#: What a file holds without which the others say nothing true of the training.
+_NEEDED = re.compile(rb"DataParallel|\.backward\(")
 _COMMENT = re.compile(rb"#[^\n]*")
 _PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
@@ -32,10 +34,12 @@ class Project:
     Attributes:
         entry: the script.
         modules: the imported files that matter, by the full names of their modules.
+        unread: why files that wrap or train a model could not be read.
     """
 
     entry: Source
     modules: Mapping[str, Source] = field(default_factory=dict)
+    unread: Sequence[Problem] = ()
 
     def with_texts(self, texts: Mapping[Source, str]) -> Project:
         """Return the project with other texts for some of its files."""
@@ -44,7 +48,8 @@ class Project:
             text = texts.get(source)
             return source if text is None else Source(source.path, source.encode(text), source.shown)
 
-        return Project(changed(self.entry), {name: changed(source) for name, source in self.modules.items()})
+        modules = {name: changed(source) for name, source in self.modules.items()}
+        return Project(changed(self.entry), modules, self.unread)
 
 
 def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = None) -> Project:
@@ -83,14 +88,16 @@ def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = 
             files[name] = _Module(file, data, set(_imports(file, name, data)))
             waiting.append(files[name])
     modules = {}
+    unread: list[Problem] = []
     for name in _relevant(main, files):
         path = files[name].path
         try:
             known_as = os.path.normpath(folder / os.path.relpath(path, entry.path.parent))
             modules[name] = read_source(path, known_as, pending)
-        except UserError:
-            continue
-    return Project(entry, modules)
+        except UserError as error:
+            if _NEEDED.search(files[name].data):
+                unread += error.problems
+    return Project(entry, modules, unread)
 
 
 @dataclass(frozen=True)

@@ -607,3 +607,15 @@ def test_a_function_that_loads_pretrained_weights_is_no_resume(plan_project: Pla
     )
     main = main.replace("import train_one", "import load_weights, train_one")
     assert "not pai_distributed.load_folder()" not in changed(plan_project(main, engine=ENGINE + load))["main.py"]
+
+
+def test_file_that_trains_and_cannot_be_read_is_told_instead_of_what_it_lacks(plan_project: Planner) -> None:
+    old = ENGINE.replace("criterion(model(x), y)", "criterion(model(x.cuda(async=True)), y)")
+    (question,) = plan_project(MAIN, engine=old).questions
+    assert str(question).startswith("engine.py:6:")
+    assert question.code == "RF004"
+
+
+def test_file_that_cannot_be_read_and_does_not_train_is_passed_over(plan_project: Planner) -> None:
+    main = "import draw\n" + MAIN.lstrip()
+    assert not plan_project(main, engine=ENGINE, draw="import argparse\nprint 'epoch'\n").questions
