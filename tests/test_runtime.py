@@ -590,6 +590,23 @@ def test_gradients_are_filled_where_the_model_is_not_in_scope(
     assert [p.grad is not None for p in model.parameters() if p.requires_grad] == [True] * len(list(model.parameters()))
 
 
+def test_processes_that_train_each_for_itself_are_stopped(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    model = torch.nn.Linear(2, 2)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(SystemExit, match="1"):
+        helper.fill_missing_gradients(model)
+    assert "2 processes were started together, but the script has not joined them" in capsys.readouterr().err
+    monkeypatch.setattr(helper.dist, "is_initialized", lambda: True)
+    helper.fill_missing_gradients(model)
+    monkeypatch.undo()
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    helper.fill_missing_gradients(model)
+
+
 def test_batches_are_gone_through_again(helper: ModuleType) -> None:
     batches = helper.repeat([1, 2])
     assert [next(batches) for _ in range(5)] == [1, 2, 1, 2, 1]

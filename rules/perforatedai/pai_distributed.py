@@ -274,7 +274,17 @@ def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:
 
     Args:
         model: the model, wrapped or not; None, where it is not in scope, for that of `load_latest_switch`.
+
+    Raises:
+        SystemExit: status 1, with a message, where processes were started together and train each for itself.
     """
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    if processes > 1 and not _pai_grouped():
+        _pai_fail(
+            f"{processes} processes were started together, but the script has not joined them in a process group: each "
+            "would train by itself. Give it the option by which it trains with DistributedDataParallel, or start one "
+            "process, with NUM_GPUS=1 or LAUNCHER=python."
+        )
     if not GPA.pc.get_perforated_backpropagation() and os.environ.get("PAI_PREFILL_GRADIENTS") != "1":
         return
     model = _pai_model if model is None else model
