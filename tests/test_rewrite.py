@@ -703,6 +703,33 @@ def test_call_that_resumes_is_made_in_the_first_round_alone(tmp_path: Path) -> N
     assert "    if not args.pai_load_folder:\n        resume_checkpoint(model, args.resume)\n" in changed
 
 
+def test_weights_to_begin_with_are_loaded_in_the_first_round_alone(tmp_path: Path) -> None:
+    load = "        model.load_state_dict(torch.load(args.resume))\n        start = 1\n"
+    weights = (
+        "        if args.weights:\n            model.load_state_dict(torch.load(args.weights))\n        start = 0\n"
+    )
+    changed = changed_by(
+        tmp_path, (WRAPPED, f"{WRAPPED}    if args.resume:\n{load}    else:\n{weights}    print(start)\n")
+    )
+    assert f"    if args.resume and not args.pai_load_folder:\n{load}    else:\n" in changed
+    assert "        if args.weights and not args.pai_load_folder:\n            model." in changed
+    other = f"    elif args.weights:\n{load}    else:\n        start = 0\n    print(start)\n"
+    changed = changed_by(tmp_path, (WRAPPED, f"{WRAPPED}    if args.resume:\n{load}{other}"))
+    assert "    elif args.weights and not args.pai_load_folder:\n" in changed
+
+
+def test_load_alone_is_passed_over_where_more_is_made_beside_it(tmp_path: Path) -> None:
+    load = "        step = make()\n        model.load_state_dict(torch.load(args.resume))\n"
+    changed = changed_by(tmp_path, (WRAPPED, f"{WRAPPED}    if args.resume:\n{load}    print(step)\n"))
+    guarded = "        if not args.pai_load_folder:\n            model.load_state_dict(torch.load(args.resume))\n"
+    assert f"    if args.resume:\n        step = make()\n{guarded}    print(step)\n" in changed
+
+
+def test_moving_average_is_made_from_the_checkpoint_in_the_first_round_alone(tmp_path: Path) -> None:
+    changed = changed_by(tmp_path, (MODEL, f"{MODEL}    ema = ModelEma(model, decay=0.9, resume=args.resume)\n"))
+    assert "ModelEma(model, decay=0.9, resume=None if args.pai_load_folder else args.resume)\n" in changed
+
+
 def test_value_that_only_resuming_gives_is_asked_for(tmp_path: Path) -> None:
     load = "    start = resume_checkpoint(model, args.resume)\n    print(start)\n"
     (question,) = plan_of(tmp_path, BASE.replace(WRAPPED, WRAPPED + load)).questions

@@ -552,8 +552,9 @@ def test_checkpoint_to_resume_from_is_found(statement: str, tests: list[str]) ->
         ("args.start = 0\n    # nothing else", False),
         ("start = 0\n    best = Namespace(top1=0)", False),
         ("model.apply(init)", True),
-        ("start = load_pretrained(model)", True),
         ("if args.pretrained:\n        start = 0", True),
+        ("raise RuntimeError('no checkpoint')", True),
+        ("print('no checkpoint')\n    sys.exit()", True),
     ],
 )
 def test_values_to_begin_with_are_set_in_restarts_too(otherwise: str, expected: bool) -> None:
@@ -589,9 +590,9 @@ def test_checkpoint_loaded_after_training_or_for_a_test_is_none_to_resume_from()
         pytest.param("start = resume_checkpoint(model, path)\nprint(start)", ["start"], id="by a call"),
         pytest.param("start = 0\nstart = resume_checkpoint(model, path)\nprint(start)", [], id="bound before"),
         pytest.param(
-            f"if args.resume:\n{LOAD}\n    start = 1\nelif path:\n    start = 0\nprint(start)",
+            "if args.resume:\n    start = load_checkpoint(model)\nelif path:\n    start = 0\nprint(start)",
             ["start"],
-            id="passed over whole",
+            id="bound in some of the other branches",
         ),
         pytest.param(
             f"if args.resume:\n{LOAD}\n    start = 1\nelse:\n    start = f(0)\nprint(start)", [], id="else stays"
@@ -599,7 +600,7 @@ def test_checkpoint_loaded_after_training_or_for_a_test_is_none_to_resume_from()
         pytest.param(f"if args.resume:\n    c = f()\n{LOAD}\nc = g()\nprint(c)", [], id="bound anew"),
         pytest.param(f"if args.resume:\n    c = f()\n{LOAD}\nprint(x.c, f(c=1))", [], id="no variable"),
         pytest.param(
-            f"if args.resume:\n    c = f()\n{LOAD}\nif not args.resume:\n    c = g()\nprint(c)",
+            "if args.resume:\n    c = load_checkpoint(model)\nif not args.resume:\n    c = g()\nprint(c)",
             ["c"],
             id="bound anew on some ways",
         ),
@@ -608,6 +609,158 @@ def test_checkpoint_loaded_after_training_or_for_a_test_is_none_to_resume_from()
 def test_names_without_a_value_in_restarts_are_known(statement: str, names: list[str]) -> None:
     (resume,) = survey_of(script(before=statement)).resumes
     assert resume.unbound == names
+
+
+@pytest.mark.parametrize(
+    ("statement", "passed"),
+    [
+        pytest.param(
+            f"if args.resume:\n{LOAD}\n    start = 1\nelse:\n    if args.weights:\n    {LOAD}\n    start = 0",
+            ["args.resume", "args.weights"],
+            id="weights to begin with",
+        ),
+        pytest.param(
+            f"if args.resume:\n{LOAD}\nelse:\n    load_checkpoint(model)\n    start = 0",
+            ["args.resume", "load_checkpoint(model)"],
+            id="a call to begin with",
+        ),
+        pytest.param(
+            f"if args.resume:\n{LOAD}\nelif args.weights:\n{LOAD}\nelse:\n    start = 0",
+            ["args.resume", "args.weights"],
+            id="two branches",
+        ),
+        pytest.param(
+            f"if args.scratch:\n    start = 0\nelse:\n{LOAD}\n    optimizer.load_state_dict(state)",
+            ["model.load_state_dict(torch.load(args.resume))", "optimizer.load_state_dict(state)"],
+            id="in the else",
+        ),
+        pytest.param(
+            f"if args.resume:\n    c = f()\n{LOAD}\nif not args.resume:\n    c = g()\nprint(c)",
+            ["model.load_state_dict(torch.load(args.resume))"],
+            id="the loads alone, for what is made beside them",
+        ),
+        pytest.param(
+            f"if exists(p):\n    c = f()\n{LOAD}\n    optimizer.load_state_dict(p)\nelse:\n    raise E\nprint(c)",
+            ["model.load_state_dict(torch.load(args.resume))", "optimizer.load_state_dict(p)"],
+            id="the loads alone, where nothing else may run",
+        ),
+    ],
+)
+def test_what_runs_beside_a_load_runs_in_restarts_too(statement: str, passed: list[str]) -> None:
+    resumes = survey_of(script(before=statement)).resumes
+    assert [resume.test or resume.code.strip() for resume in resumes] == passed
+    assert not any(resume.unbound for resume in resumes)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param(f"if args.resume:\n    optimizer = state['optimizer']\n{LOAD}\nprint(optimizer)", id="pickled"),
+        pytest.param(f"if args.resume:\n    c = f()\n    w.data.copy_(c)\n{LOAD}\nprint(c)", id="copied"),
+        pytest.param(f"if args.resume:\n    c = f()\n{LOAD}\nelse:\n    model.apply(init)\nprint(c)", id="else"),
+    ],
+)
+def test_loads_are_not_passed_over_alone_where_more_is_done(statement: str) -> None:
+    (resume,) = survey_of(script(before=statement)).resumes
+    assert resume.code.strip().startswith("if ")
+
+
+def trainer(load: str, begin: str = "", base: str = "") -> str:
+    """Return a script whose trainer resumes before its epoch loop, by a method where it does so under a condition."""
+    called, load = ("self.resume()", load) if load.startswith(("if ", "self.model")) else (load, "pass")
+    text = f"class Trainer{base}:\n    def __init__(self, model, optimizer, args):\n        self.model = model\n"
+    text += f"        self.optimizer = optimizer\n        self.args = args\n{indent(begin, ' ' * 8)}\n"
+    text += f"    def resume(self):\n{indent(load, ' ' * 8)}\n\n    def fit(self):\n        {called}\n"
+    text += "        for epoch in range(self.start_epoch, 9):\n            for x in loader:\n"
+    text += "                self.model(x).backward()\n            self.epochs_done = epoch\n\n"
+    text += "model = Net()\noptimizer = torch.optim.SGD(model.parameters(), 0.1)\nmodel = DDP(model)\n"
+    return DDP + text + "trainer = Trainer(model, optimizer, args)\ntrainer.fit()\n"
+
+
+OWN = "self.model.load_state_dict(torch.load(path))\nself.optimizer.load_state_dict(state)"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        pytest.param(
+            trainer(
+                f"if self.args.resume:\n{indent(OWN, '    ')}\n    self.start_epoch = 2\n"
+                "else:\n    self.start_epoch = 0"
+            ),
+            [],
+            id="the else binds it",
+        ),
+        pytest.param(
+            trainer(
+                f"if self.args.resume:\n{indent(OWN, '    ')}\n    self.start_epoch = 2\nelse:\n"
+                "    if path:\n        load_ckpt(self.model, path)\n    self.start_epoch = 0"
+            ),
+            [],
+            id="the else loads weights and binds it",
+        ),
+        pytest.param(
+            trainer("self.start_epoch = resume_checkpoint(self.model, path)"),
+            ["self.start_epoch"],
+            id="by the load itself",
+        ),
+        pytest.param(
+            trainer("self.start_epoch = resume_checkpoint(self.model, path)", "self.start_epoch = 0"), [], id="before"
+        ),
+        pytest.param(
+            trainer("self.start_epoch = resume_checkpoint(self.model, path)", base="(Base)"),
+            [],
+            id="perhaps by its base",
+        ),
+        pytest.param(trainer("self.epochs_done = resume_checkpoint(self.model, path)"), [], id="never read"),
+    ],
+)
+def test_attributes_without_a_value_in_restarts_are_known(text: str, names: list[str]) -> None:
+    resumes = survey_of(text).resumes
+    assert resumes
+    assert [name for resume in resumes for name in resume.unbound] == names
+
+
+@pytest.mark.parametrize(
+    ("before", "names"),
+    [
+        pytest.param("state = {}\nSTATE\nprint(state['epoch'])", ["state['epoch']"], id="item"),
+        pytest.param("state = {'epoch': 0}\nSTATE\nprint(state['epoch'])", [], id="item of its own"),
+        pytest.param("state = f()\nSTATE\nprint(state['epoch'])", [], id="item of what is not known"),
+        pytest.param("STATE\nprint(state.epoch)", ["state.epoch"], id="attribute"),
+        pytest.param("parser.add_argument('--epoch')\nSTATE\nprint(state.epoch)", [], id="option"),
+        pytest.param("STATE\nstate.epoch = 0\nprint(state.epoch)", [], id="bound anew"),
+    ],
+)
+def test_members_without_a_value_in_restarts_are_known(before: str, names: list[str]) -> None:
+    member = "state['epoch']" if "['epoch']" in before else "state.epoch"
+    text = script(before=before.replace("STATE", f"{member} = resume_checkpoint(model, path)"))
+    (resume,) = survey_of(text).resumes
+    assert resume.unbound == names
+
+
+@pytest.mark.parametrize(
+    ("before", "tests"),
+    [
+        pytest.param(
+            "ema = ModelEma(model)\nif args.resume:\n    load_checkpoint(ema.module, p)", ["args.resume"], id="load"
+        ),
+        pytest.param(
+            "ema = ModelEmaV2(model)\nif args.resume:\n    ema.load_state_dict(p['ema'])", ["args.resume"], id="state"
+        ),
+        pytest.param("ema = Ema()\nif args.resume:\n    ema.load_state_dict(p['ema'])", [], id="of nothing"),
+        pytest.param("t = Schema(model)\nif args.resume:\n    t.load_state_dict(p['ema'])", [], id="no average"),
+    ],
+)
+def test_moving_average_of_the_model_resumes_with_it(before: str, tests: list[str]) -> None:
+    assert [resume.test for resume in survey_of(script(before=before)).resumes] == tests
+
+
+def test_checkpoint_that_a_moving_average_is_made_with_is_known() -> None:
+    found = survey_of(
+        script(before="ema = ModelEma(model, resume=args.resume)\nb = ModelEma(model, resume='')")
+    ).resumes
+    assert [resume.value for resume in found] == ["args.resume"]
 
 
 def test_choice_of_a_training_that_loads_a_checkpoint_itself_is_none_to_resume_from() -> None:

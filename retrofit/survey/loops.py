@@ -289,7 +289,7 @@ def _counted(node: cst.BaseExpression) -> str | None:
 def _counts(index: Index, flow: Flow, loop: Statement, name: str) -> bool:
     """Whether a variable only ever grows in a loop: with every turn, or with every step of the optimizer."""
     variable = flow.variable(name, loop.scope)
-    called = _called(index, flow, loop)
+    called = called_in(index, flow, loop)
     changes = [
         binding
         for binding in index.bindings
@@ -324,7 +324,7 @@ def _handed_through(index: Index, flow: Flow, change: Binding) -> bool:
     )
 
 
-def _called(index: Index, flow: Flow, loop: Statement) -> set[Scope]:
+def called_in(index: Index, flow: Flow, loop: Statement) -> set[Scope]:
     """Return the local functions that run within a loop."""
     found: set[Scope] = set()
     waiting = [call for call in index.calls if loop in index.statement(call).path]

@@ -15,9 +15,10 @@ from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import find_decays, find_loops
-from retrofit.survey.models import disorder, find_models, find_resumes, group_by_model, is_frozen, late_weights
+from retrofit.survey.models import disorder, find_models, group_by_model, is_frozen, late_weights
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.reach import reachable
+from retrofit.survey.resumes import find_resumes
 from retrofit.survey.scores import find_hints, find_measures, find_scores
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Script, Site, Step, Wrapper
 from retrofit.survey.wrappers import find_wrappers, mark_members, wrapper_kind
