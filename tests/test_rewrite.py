@@ -730,6 +730,14 @@ def test_moving_average_is_made_from_the_checkpoint_in_the_first_round_alone(tmp
     assert "ModelEma(model, decay=0.9, resume=None if args.pai_load_folder else args.resume)\n" in changed
 
 
+def test_schedule_and_record_are_held_at_their_end(tmp_path: Path) -> None:
+    before = "    seen = np.zeros((args.epochs, 2))\n    lr_schedule = cosine(0.1, args.epochs)\n"
+    after = "        seen[epoch, 0] = lr_schedule[epoch]\n"
+    changed = changed_by(tmp_path, (WRAPPED, WRAPPED + before), (VALIDATION, VALIDATION + after))
+    held = "seen[min(epoch, len(seen) - 1), 0] = lr_schedule[min(epoch, len(lr_schedule) - 1)]\n"
+    assert f"        {held}" in changed
+
+
 def test_value_that_only_resuming_gives_is_asked_for(tmp_path: Path) -> None:
     load = "    start = resume_checkpoint(model, args.resume)\n    print(start)\n"
     (question,) = plan_of(tmp_path, BASE.replace(WRAPPED, WRAPPED + load)).questions

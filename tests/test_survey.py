@@ -1553,6 +1553,54 @@ def test_decay_in_a_function_for_it() -> None:
     assert [decay.code for decay in survey_of(script(before=nested)).decays] == ["(1 - x / n)"]
 
 
+@pytest.mark.parametrize(
+    ("before", "epoch", "found"),
+    [
+        pytest.param(
+            "lr_schedule = cosine(0.1, args.epochs, len(loader))", "set_lr(lr_schedule[it])", "it", id="schedule"
+        ),
+        pytest.param(
+            "lr_schedule = np.concatenate((warm, rest))", "lr = lr_schedule[n * epoch + i]", "n * epoch + i", id="numpy"
+        ),
+        pytest.param(
+            "wd_schedule_values = None\nif args.wd:\n    wd_schedule_values = f(args.epochs)",
+            "w = wd_schedule_values[it]",
+            "it",
+            id="or none",
+        ),
+        pytest.param("seen = np.zeros([args.n_epochs, 10])", "seen[epoch - 1, :] = [acc, 0]", "epoch - 1", id="record"),
+        pytest.param("seen = torch.zeros(epochs + 1)", "seen[epoch] = acc", "epoch", id="tensor"),
+        pytest.param("seen = np.zeros((epochs, 3))", "seen[epoch][1] = acc", "epoch", id="of rows"),
+        pytest.param("seen = [0] * num_epochs", "seen[epoch] = acc", "epoch", id="list"),
+        pytest.param("seen = np.zeros(n_classes)", "seen[epoch] = acc", "", id="of another length"),
+        pytest.param("seen = np.zeros(steps_per_epoch)", "seen[step] = acc", "", id="of one epoch"),
+        pytest.param("seen = {}", "seen[epoch] = acc", "", id="dict"),
+        pytest.param("lr_schedule = {0: 0.1, 30: 0.01}", "lr = lr_schedule[epoch]", "", id="dict of rates"),
+        pytest.param("lr_schedule = args.schedule", "lr = lr_schedule[epoch]", "", id="not known"),
+        pytest.param(
+            "def make(n):\n    return {n: 1}\nlr_schedule = make(args.epochs)",
+            "lr = lr_schedule[epoch]",
+            "",
+            id="function of a dict",
+        ),
+        pytest.param("schedulers = make(args.epochs)", "schedulers[step].step()", "", id="schedulers"),
+        pytest.param("seen = np.zeros(epochs)", "seen[epoch % 3] = acc", "", id="within bounds"),
+        pytest.param("seen = np.zeros(epochs)", "seen[min(epoch, len(seen) - 1)] = acc", "", id="held"),
+        pytest.param("seen = np.zeros(epochs)", "seen[-1] = acc", "", id="a number"),
+        pytest.param("seen = np.zeros(epochs)\nseen[start_epoch] = 0", "pass", "", id="before training"),
+    ],
+)
+def test_indices_past_the_planned_length_are_found(before: str, epoch: str, found: str) -> None:
+    text = "import numpy as np\n" + script(epoch, before=before)
+    assert [overrun.counter for overrun in survey_of(text).overruns] == ([found] if found else [])
+
+
+def test_schedule_that_training_is_given_is_found() -> None:
+    text = script("train(model, lr_schedule)", before="lr_schedule = cosine(0.1, args.epochs)")
+    text = "def train(model, schedule):\n    for it, x in enumerate(loader):\n        lr = schedule[it]\n\n" + text
+    assert [overrun.array for overrun in survey_of(text).overruns] == ["schedule"]
+
+
 def test_what_runs_after_the_loop_is_told() -> None:
     (loop,) = survey_of(looped("range(3)") + "torch.save(model)\nprint('done')\n").loops
     assert loop.leftovers == [(4, "torch.save(model)"), (5, "print('done')")]
@@ -1565,6 +1613,15 @@ def test_what_compares_with_the_limit_is_told() -> None:
     )
     assert [loop.compared for loop in survey_of(text).loops] == [[4]]
     assert [loop.compared for loop in survey_of(looped("range(9)")).loops] == [[]]
+    assert [loop.compared for loop in survey_of(text.replace("epochs):", "epochs + 1):")).loops] == [[4]]
+
+
+def test_what_compares_with_the_limit_of_a_while_loop_is_told() -> None:
+    text = "while epoch < args.epochs:\n    for x in y:\n        loss.backward()\n    epoch += 1\n"
+    assert [loop.compared for loop in survey_of(f"{text}    if epoch == args.epochs - 1:\n        save()\n").loops] == [
+        [5]
+    ]
+    assert [loop.compared for loop in survey_of(text).loops] == [[]]
 
 
 def test_what_leaves_the_loop_is_told() -> None:

@@ -459,14 +459,24 @@ def _breaks(loop: EpochLoop) -> list[int]:
 
 def _compared(loop: EpochLoop) -> list[int]:
     """Return the lines of the loop's file that compare with the number of its turns, which ends it no more."""
-    head = loop.anchors["range"]
-    limit = dotted(head.args[-1].value) if isinstance(head, cst.Call) and head.args else None
-    if not limit or not isinstance(loop.node, cst.For):
+    limit = _limit(loop)
+    if not limit:
         return []
     used = re.compile(rf"(?<![.\w]){re.escape(limit)}(?![.\w])")
     source = loop.file.source
     nodes = [node for node in loop.index.comparisons if source.holds(node) and used.search(source.code(node))]
-    return sorted({source.position(node)[0] for node in nodes})
+    return sorted({source.position(node)[0] for node in nodes if loop.index.statement(node) is not loop.statement})
+
+
+def _limit(loop: EpochLoop) -> str:
+    """Return the name of the number of turns, as in `range(epochs + 1)` and `while epoch < epochs`, "" without one."""
+    head = loop.anchors["range"]
+    if isinstance(head, cst.Call) and head.args and isinstance(loop.node, cst.For):
+        return _counted(head.args[-1].value) or ""
+    for part in conjuncts(head) if isinstance(head, cst.BaseExpression) and isinstance(loop.node, cst.While) else []:
+        if isinstance(part, cst.Comparison) and _counted(part.left) == loop.target:
+            return _counted(part.comparisons[0].comparator) or ""
+    return ""
 
 
 def _only_of_budgets(loop: EpochLoop) -> bool:

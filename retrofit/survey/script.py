@@ -17,6 +17,7 @@ from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import find_decays, find_loops
 from retrofit.survey.models import disorder, find_models, group_by_model, is_frozen, late_weights
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
+from retrofit.survey.overruns import find_overruns
 from retrofit.survey.reach import reachable
 from retrofit.survey.resumes import find_resumes
 from retrofit.survey.scores import find_hints, find_measures, find_scores
@@ -93,6 +94,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     if groups and not script.disorder:
         script.disorder = late_weights(origins, groups[0][1], script.loops, flow)
     script.decays = find_decays(index)
+    script.overruns = find_overruns(index, flow, script.loops)
     script.hints = find_hints(index, script.loops)
     script.measures = find_measures(index, flow, script.loops)
     _name_models(script, flow, origins)

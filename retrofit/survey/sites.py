@@ -24,6 +24,7 @@ SITE_KINDS = (
     "kept-score",
     "budget",
     "decay",
+    "overrun",
     "parser",
     "framework",
     "resume",
@@ -374,6 +375,25 @@ class Decay(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class Overrun(Site):
+    """An index that grows with the epochs, into a sequence as long as was planned; `node` is the subscript.
+
+    The anchor "counter" is the index.
+
+    Attributes:
+        array: the code of the sequence.
+        counter: the code of the index.
+    """
+
+    array: str
+    counter: str
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"sequence": self.array, "index": self.counter}
+
+
+@dataclass(eq=False, kw_only=True)
 class EpochLoop(Site):
     """The loop over epochs, or over iterations where there is none; `node` is the loop's statement.
 
@@ -672,6 +692,7 @@ class Script(Site):
     frameworks: list[Framework] = field(default_factory=list)
     resumes: list[Resume] = field(default_factory=list)
     decays: list[Decay] = field(default_factory=list)
+    overruns: list[Overrun] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
     measures: list[tuple[str, str]] = field(default_factory=list)
     disorder: str = ""
