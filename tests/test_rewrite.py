@@ -738,6 +738,21 @@ def test_schedule_and_record_are_held_at_their_end(tmp_path: Path) -> None:
     assert f"        {held}" in changed
 
 
+def test_own_checks_of_the_model_hold_with_dendrites(tmp_path: Path) -> None:
+    count = "    assert len(list(model.parameters())) == 2  # head\n"
+    other = "    assert len(list(model.parameters())) == len(groups)\n"
+    check = "        check(model.state_dict(), path)\n"
+    text = BASE.replace(WRAPPED, WRAPPED + count + other).replace(VALIDATION, VALIDATION + check)
+    plan = plan_of(
+        tmp_path, text.replace("def main", "def check(state, path):\n    assert state['fc.bias'] == 0\n\n\ndef main", 1)
+    )
+    changed = rewritten(plan)
+    assert "    assert len(list(model.parameters())) >= 2  # head\n" in changed
+    assert other in changed
+    assert "        check(pai_distributed.own_state_dict(model), path)\n" in changed
+    assert [note.code for note in plan.notes] == ["PAI019"]
+
+
 def test_value_that_only_resuming_gives_is_asked_for(tmp_path: Path) -> None:
     load = "    start = resume_checkpoint(model, args.resume)\n    print(start)\n"
     (question,) = plan_of(tmp_path, BASE.replace(WRAPPED, WRAPPED + load)).questions

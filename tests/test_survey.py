@@ -1601,6 +1601,53 @@ def test_schedule_that_training_is_given_is_found() -> None:
     assert [overrun.array for overrun in survey_of(text).overruns] == ["schedule"]
 
 
+@pytest.mark.parametrize(
+    ("before", "least"),
+    [
+        pytest.param("assert len(list(model.parameters())) == 2", ["len(list(model.parameters())) >= 2"], id="counted"),
+        pytest.param(
+            "trained = list(filter(lambda p: p.requires_grad, model.parameters()))\nassert len(trained) == 2, 'head'",
+            ["len(trained) >= 2"],
+            id="named",
+        ),
+        pytest.param(
+            "assert 2 == len([p for n, p in model.named_parameters()])",
+            ["len([p for n, p in model.named_parameters()]) >= 2"],
+            id="mirrored",
+        ),
+        pytest.param("assert len(list(model.parameters())) == len(decay) + len(rest)", [""], id="another sum"),
+        pytest.param("assert len(list(model.parameters())) > 2", [], id="no fewer"),
+        pytest.param("assert len(list(ema.parameters())) == 2", [], id="another model"),
+        pytest.param("assert len(args.gpus) == 2", [], id="something else"),
+        pytest.param("names = []\nassert len(names) == 0", [], id="no parameters"),
+    ],
+)
+def test_assertions_of_the_number_of_parameters_are_found(before: str, least: list[str]) -> None:
+    assert [found.least for found in survey_of(script(before=before)).assertions] == least
+
+
+def test_assertion_before_the_model_is_perforated_holds() -> None:
+    text = script().replace(
+        "model = Net()\n", "model = Net()\nassert len(list(model.parameters())) == 2\nmodel.fc = f()\n"
+    )
+    assert survey_of(text).assertions == []
+
+
+@pytest.mark.parametrize(
+    ("body", "call", "checked"),
+    [
+        ("assert state['fc.weight'].any()", "check(model.state_dict(), 1)", ["model"]),
+        ("assert state['fc.weight'].any()", "check(ema.state_dict(), 1)", []),
+        ("assert state['fc.weight'].any()", "check(model, 1)", []),
+        ("print(state)", "check(model.state_dict(), 1)", []),
+        ("assert state\n    torch.save(state)", "check(model.state_dict(), 1)", []),
+    ],
+)
+def test_checks_of_the_state_are_found(body: str, call: str, checked: list[str]) -> None:
+    text = f"def check(state, path):\n    {body}\n\n" + script(call)
+    assert [found.checked for found in survey_of(text).assertions] == checked
+
+
 def test_what_runs_after_the_loop_is_told() -> None:
     (loop,) = survey_of(looped("range(3)") + "torch.save(model)\nprint('done')\n").loops
     assert loop.leftovers == [(4, "torch.save(model)"), (5, "print('done')")]

@@ -39,7 +39,7 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
         for place, loads in _loads(call, origins, averages, flow):
             if any(loop.statement in place.path for loop in loops):
                 continue
-            if not any(_comes_after(place, m.statement, flow) for m in models):
+            if not any(comes_after(place, m.statement, flow) for m in models):
                 continue
             ifs = [part for part in place.path if isinstance(part.node, cst.If) and part.scope is place.scope]
             ifs = [part for part in ifs if part not in training]
@@ -119,7 +119,7 @@ def _loads(call: cst.Call, origins: set[Origin], averages: set[Origin], flow: Fl
     return [(place, f"{code}\n{others}")] if "load_state_dict" in code else []
 
 
-def _comes_after(place: Statement, model: Statement, flow: Flow) -> bool:
+def comes_after(place: Statement, model: Statement, flow: Flow) -> bool:
     """Whether a statement runs after another, as far as the functions that both are in, and their calls, tell."""
     there = _calls_to(model, flow, set())
     here = _calls_to(place, flow, {statement.scope for statement in there})

@@ -10,6 +10,7 @@ import libcst as cst
 
 from retrofit.source import Source
 from retrofit.survey.arguments import Namespaces, find_parsers
+from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
@@ -90,6 +91,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover, script.kind == "dp"
     )
     script.resumes = find_resumes(origins, script.models, script.loops, flow)
+    script.assertions = find_assertions(index, flow, origins, script.models)
     script.disorder = disorder(script.models, script.optimizers, origins, flow)
     if groups and not script.disorder:
         script.disorder = late_weights(origins, groups[0][1], script.loops, flow)

@@ -25,6 +25,7 @@ SITE_KINDS = (
     "budget",
     "decay",
     "overrun",
+    "assertion",
     "parser",
     "framework",
     "resume",
@@ -394,6 +395,26 @@ class Overrun(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class Assertion(Site):
+    """A script's own check of the model's parameters, which are more with dendrites, or of their names, which change.
+
+    `node` is an `assert`, its anchor "comparison" the test; or the call of a function that checks, its anchor "state"
+    the model's state, which it is given.
+
+    Attributes:
+        least: for a number that the model has just so many parameters as, the code that it has no fewer; "" for others.
+        checked: the code of the model whose state is checked, "" for an `assert`.
+    """
+
+    least: str = ""
+    checked: str = ""
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"checks": self.code}
+
+
+@dataclass(eq=False, kw_only=True)
 class EpochLoop(Site):
     """The loop over epochs, or over iterations where there is none; `node` is the loop's statement.
 
@@ -693,6 +714,7 @@ class Script(Site):
     resumes: list[Resume] = field(default_factory=list)
     decays: list[Decay] = field(default_factory=list)
     overruns: list[Overrun] = field(default_factory=list)
+    assertions: list[Assertion] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
     measures: list[tuple[str, str]] = field(default_factory=list)
     disorder: str = ""
