@@ -709,6 +709,56 @@ def test_call_that_resumes_is_made_in_the_first_round_alone(tmp_path: Path) -> N
     assert "    if not args.pai_load_folder:\n        resume_checkpoint(model, args.resume)\n" in changed
 
 
+def test_weights_to_begin_with_are_loaded_in_the_first_round_alone(tmp_path: Path) -> None:
+    load = "        model.load_state_dict(torch.load(args.resume))\n        start = 1\n"
+    weights = (
+        "        if args.weights:\n            model.load_state_dict(torch.load(args.weights))\n        start = 0\n"
+    )
+    changed = changed_by(
+        tmp_path, (WRAPPED, f"{WRAPPED}    if args.resume:\n{load}    else:\n{weights}    print(start)\n")
+    )
+    assert f"    if args.resume and not args.pai_load_folder:\n{load}    else:\n" in changed
+    assert "        if args.weights and not args.pai_load_folder:\n            model." in changed
+    other = f"    elif args.weights:\n{load}    else:\n        start = 0\n    print(start)\n"
+    changed = changed_by(tmp_path, (WRAPPED, f"{WRAPPED}    if args.resume:\n{load}{other}"))
+    assert "    elif args.weights and not args.pai_load_folder:\n" in changed
+
+
+def test_load_alone_is_passed_over_where_more_is_made_beside_it(tmp_path: Path) -> None:
+    load = "        step = make()\n        model.load_state_dict(torch.load(args.resume))\n"
+    changed = changed_by(tmp_path, (WRAPPED, f"{WRAPPED}    if args.resume:\n{load}    print(step)\n"))
+    guarded = "        if not args.pai_load_folder:\n            model.load_state_dict(torch.load(args.resume))\n"
+    assert f"    if args.resume:\n        step = make()\n{guarded}    print(step)\n" in changed
+
+
+def test_moving_average_is_made_from_the_checkpoint_in_the_first_round_alone(tmp_path: Path) -> None:
+    changed = changed_by(tmp_path, (MODEL, f"{MODEL}    ema = ModelEma(model, decay=0.9, resume=args.resume)\n"))
+    assert "ModelEma(model, decay=0.9, resume=None if args.pai_load_folder else args.resume)\n" in changed
+
+
+def test_schedule_and_record_are_held_at_their_end(tmp_path: Path) -> None:
+    before = "    seen = np.zeros((args.epochs, 2))\n    lr_schedule = cosine(0.1, args.epochs)\n"
+    after = "        seen[epoch, 0] = lr_schedule[epoch]\n"
+    changed = changed_by(tmp_path, (WRAPPED, WRAPPED + before), (VALIDATION, VALIDATION + after))
+    held = "seen[min(epoch, len(seen) - 1), 0] = lr_schedule[min(epoch, len(lr_schedule) - 1)]\n"
+    assert f"        {held}" in changed
+
+
+def test_own_checks_of_the_model_hold_with_dendrites(tmp_path: Path) -> None:
+    count = "    assert len(list(model.parameters())) == 2  # head\n"
+    other = "    assert len(list(model.parameters())) == len(groups)\n"
+    check = "        check(model.state_dict(), path)\n"
+    text = BASE.replace(WRAPPED, WRAPPED + count + other).replace(VALIDATION, VALIDATION + check)
+    plan = plan_of(
+        tmp_path, text.replace("def main", "def check(state, path):\n    assert state['fc.bias'] == 0\n\n\ndef main", 1)
+    )
+    changed = rewritten(plan)
+    assert "    assert len(list(model.parameters())) >= 2  # head\n" in changed
+    assert other in changed
+    assert "        check(pai_distributed.own_state_dict(model), path)\n" in changed
+    assert [note.code for note in plan.notes] == ["PAI019"]
+
+
 def test_value_that_only_resuming_gives_is_asked_for(tmp_path: Path) -> None:
     load = "    start = resume_checkpoint(model, args.resume)\n    print(start)\n"
     (question,) = plan_of(tmp_path, BASE.replace(WRAPPED, WRAPPED + load)).questions

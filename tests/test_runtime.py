@@ -864,6 +864,9 @@ def test_weights_from_before_dendrites_are_loaded(
     own = [model[0].main_module, model[1], model[2].main_module]
     assert all((value == 5).all() for layer in own for value in layer.parameters())
     model(torch.ones(4, 2)).sum().backward()
+    known = helper.own_state_dict(loading)
+    assert list(known) == [f"module.{name}" if wrapped else name for name in plain]
+    assert (known["module.2.weight" if wrapped else "2.weight"] == 5).all()
     state = model.state_dict()
     model.load_state_dict(state)  # its own names, as ever
     model.load_state_dict({**state, "0.weight": torch.zeros(3, 2)})  # a script may put weights into the model's own

@@ -552,8 +552,9 @@ def test_checkpoint_to_resume_from_is_found(statement: str, tests: list[str]) ->
         ("args.start = 0\n    # nothing else", False),
         ("start = 0\n    best = Namespace(top1=0)", False),
         ("model.apply(init)", True),
-        ("start = load_pretrained(model)", True),
         ("if args.pretrained:\n        start = 0", True),
+        ("raise RuntimeError('no checkpoint')", True),
+        ("print('no checkpoint')\n    sys.exit()", True),
     ],
 )
 def test_values_to_begin_with_are_set_in_restarts_too(otherwise: str, expected: bool) -> None:
@@ -589,9 +590,9 @@ def test_checkpoint_loaded_after_training_or_for_a_test_is_none_to_resume_from()
         pytest.param("start = resume_checkpoint(model, path)\nprint(start)", ["start"], id="by a call"),
         pytest.param("start = 0\nstart = resume_checkpoint(model, path)\nprint(start)", [], id="bound before"),
         pytest.param(
-            f"if args.resume:\n{LOAD}\n    start = 1\nelif path:\n    start = 0\nprint(start)",
+            "if args.resume:\n    start = load_checkpoint(model)\nelif path:\n    start = 0\nprint(start)",
             ["start"],
-            id="passed over whole",
+            id="bound in some of the other branches",
         ),
         pytest.param(
             f"if args.resume:\n{LOAD}\n    start = 1\nelse:\n    start = f(0)\nprint(start)", [], id="else stays"
@@ -599,7 +600,7 @@ def test_checkpoint_loaded_after_training_or_for_a_test_is_none_to_resume_from()
         pytest.param(f"if args.resume:\n    c = f()\n{LOAD}\nc = g()\nprint(c)", [], id="bound anew"),
         pytest.param(f"if args.resume:\n    c = f()\n{LOAD}\nprint(x.c, f(c=1))", [], id="no variable"),
         pytest.param(
-            f"if args.resume:\n    c = f()\n{LOAD}\nif not args.resume:\n    c = g()\nprint(c)",
+            "if args.resume:\n    c = load_checkpoint(model)\nif not args.resume:\n    c = g()\nprint(c)",
             ["c"],
             id="bound anew on some ways",
         ),
@@ -608,6 +609,158 @@ def test_checkpoint_loaded_after_training_or_for_a_test_is_none_to_resume_from()
 def test_names_without_a_value_in_restarts_are_known(statement: str, names: list[str]) -> None:
     (resume,) = survey_of(script(before=statement)).resumes
     assert resume.unbound == names
+
+
+@pytest.mark.parametrize(
+    ("statement", "passed"),
+    [
+        pytest.param(
+            f"if args.resume:\n{LOAD}\n    start = 1\nelse:\n    if args.weights:\n    {LOAD}\n    start = 0",
+            ["args.resume", "args.weights"],
+            id="weights to begin with",
+        ),
+        pytest.param(
+            f"if args.resume:\n{LOAD}\nelse:\n    load_checkpoint(model)\n    start = 0",
+            ["args.resume", "load_checkpoint(model)"],
+            id="a call to begin with",
+        ),
+        pytest.param(
+            f"if args.resume:\n{LOAD}\nelif args.weights:\n{LOAD}\nelse:\n    start = 0",
+            ["args.resume", "args.weights"],
+            id="two branches",
+        ),
+        pytest.param(
+            f"if args.scratch:\n    start = 0\nelse:\n{LOAD}\n    optimizer.load_state_dict(state)",
+            ["model.load_state_dict(torch.load(args.resume))", "optimizer.load_state_dict(state)"],
+            id="in the else",
+        ),
+        pytest.param(
+            f"if args.resume:\n    c = f()\n{LOAD}\nif not args.resume:\n    c = g()\nprint(c)",
+            ["model.load_state_dict(torch.load(args.resume))"],
+            id="the loads alone, for what is made beside them",
+        ),
+        pytest.param(
+            f"if exists(p):\n    c = f()\n{LOAD}\n    optimizer.load_state_dict(p)\nelse:\n    raise E\nprint(c)",
+            ["model.load_state_dict(torch.load(args.resume))", "optimizer.load_state_dict(p)"],
+            id="the loads alone, where nothing else may run",
+        ),
+    ],
+)
+def test_what_runs_beside_a_load_runs_in_restarts_too(statement: str, passed: list[str]) -> None:
+    resumes = survey_of(script(before=statement)).resumes
+    assert [resume.test or resume.code.strip() for resume in resumes] == passed
+    assert not any(resume.unbound for resume in resumes)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param(f"if args.resume:\n    optimizer = state['optimizer']\n{LOAD}\nprint(optimizer)", id="pickled"),
+        pytest.param(f"if args.resume:\n    c = f()\n    w.data.copy_(c)\n{LOAD}\nprint(c)", id="copied"),
+        pytest.param(f"if args.resume:\n    c = f()\n{LOAD}\nelse:\n    model.apply(init)\nprint(c)", id="else"),
+    ],
+)
+def test_loads_are_not_passed_over_alone_where_more_is_done(statement: str) -> None:
+    (resume,) = survey_of(script(before=statement)).resumes
+    assert resume.code.strip().startswith("if ")
+
+
+def trainer(load: str, begin: str = "", base: str = "") -> str:
+    """Return a script whose trainer resumes before its epoch loop, by a method where it does so under a condition."""
+    called, load = ("self.resume()", load) if load.startswith(("if ", "self.model")) else (load, "pass")
+    text = f"class Trainer{base}:\n    def __init__(self, model, optimizer, args):\n        self.model = model\n"
+    text += f"        self.optimizer = optimizer\n        self.args = args\n{indent(begin, ' ' * 8)}\n"
+    text += f"    def resume(self):\n{indent(load, ' ' * 8)}\n\n    def fit(self):\n        {called}\n"
+    text += "        for epoch in range(self.start_epoch, 9):\n            for x in loader:\n"
+    text += "                self.model(x).backward()\n            self.epochs_done = epoch\n\n"
+    text += "model = Net()\noptimizer = torch.optim.SGD(model.parameters(), 0.1)\nmodel = DDP(model)\n"
+    return DDP + text + "trainer = Trainer(model, optimizer, args)\ntrainer.fit()\n"
+
+
+OWN = "self.model.load_state_dict(torch.load(path))\nself.optimizer.load_state_dict(state)"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        pytest.param(
+            trainer(
+                f"if self.args.resume:\n{indent(OWN, '    ')}\n    self.start_epoch = 2\n"
+                "else:\n    self.start_epoch = 0"
+            ),
+            [],
+            id="the else binds it",
+        ),
+        pytest.param(
+            trainer(
+                f"if self.args.resume:\n{indent(OWN, '    ')}\n    self.start_epoch = 2\nelse:\n"
+                "    if path:\n        load_ckpt(self.model, path)\n    self.start_epoch = 0"
+            ),
+            [],
+            id="the else loads weights and binds it",
+        ),
+        pytest.param(
+            trainer("self.start_epoch = resume_checkpoint(self.model, path)"),
+            ["self.start_epoch"],
+            id="by the load itself",
+        ),
+        pytest.param(
+            trainer("self.start_epoch = resume_checkpoint(self.model, path)", "self.start_epoch = 0"), [], id="before"
+        ),
+        pytest.param(
+            trainer("self.start_epoch = resume_checkpoint(self.model, path)", base="(Base)"),
+            [],
+            id="perhaps by its base",
+        ),
+        pytest.param(trainer("self.epochs_done = resume_checkpoint(self.model, path)"), [], id="never read"),
+    ],
+)
+def test_attributes_without_a_value_in_restarts_are_known(text: str, names: list[str]) -> None:
+    resumes = survey_of(text).resumes
+    assert resumes
+    assert [name for resume in resumes for name in resume.unbound] == names
+
+
+@pytest.mark.parametrize(
+    ("before", "names"),
+    [
+        pytest.param("state = {}\nSTATE\nprint(state['epoch'])", ["state['epoch']"], id="item"),
+        pytest.param("state = {'epoch': 0}\nSTATE\nprint(state['epoch'])", [], id="item of its own"),
+        pytest.param("state = f()\nSTATE\nprint(state['epoch'])", [], id="item of what is not known"),
+        pytest.param("STATE\nprint(state.epoch)", ["state.epoch"], id="attribute"),
+        pytest.param("parser.add_argument('--epoch')\nSTATE\nprint(state.epoch)", [], id="option"),
+        pytest.param("STATE\nstate.epoch = 0\nprint(state.epoch)", [], id="bound anew"),
+    ],
+)
+def test_members_without_a_value_in_restarts_are_known(before: str, names: list[str]) -> None:
+    member = "state['epoch']" if "['epoch']" in before else "state.epoch"
+    text = script(before=before.replace("STATE", f"{member} = resume_checkpoint(model, path)"))
+    (resume,) = survey_of(text).resumes
+    assert resume.unbound == names
+
+
+@pytest.mark.parametrize(
+    ("before", "tests"),
+    [
+        pytest.param(
+            "ema = ModelEma(model)\nif args.resume:\n    load_checkpoint(ema.module, p)", ["args.resume"], id="load"
+        ),
+        pytest.param(
+            "ema = ModelEmaV2(model)\nif args.resume:\n    ema.load_state_dict(p['ema'])", ["args.resume"], id="state"
+        ),
+        pytest.param("ema = Ema()\nif args.resume:\n    ema.load_state_dict(p['ema'])", [], id="of nothing"),
+        pytest.param("t = Schema(model)\nif args.resume:\n    t.load_state_dict(p['ema'])", [], id="no average"),
+    ],
+)
+def test_moving_average_of_the_model_resumes_with_it(before: str, tests: list[str]) -> None:
+    assert [resume.test for resume in survey_of(script(before=before)).resumes] == tests
+
+
+def test_checkpoint_that_a_moving_average_is_made_with_is_known() -> None:
+    found = survey_of(
+        script(before="ema = ModelEma(model, resume=args.resume)\nb = ModelEma(model, resume='')")
+    ).resumes
+    assert [resume.value for resume in found] == ["args.resume"]
 
 
 def test_choice_of_a_training_that_loads_a_checkpoint_itself_is_none_to_resume_from() -> None:
@@ -1400,6 +1553,101 @@ def test_decay_in_a_function_for_it() -> None:
     assert [decay.code for decay in survey_of(script(before=nested)).decays] == ["(1 - x / n)"]
 
 
+@pytest.mark.parametrize(
+    ("before", "epoch", "found"),
+    [
+        pytest.param(
+            "lr_schedule = cosine(0.1, args.epochs, len(loader))", "set_lr(lr_schedule[it])", "it", id="schedule"
+        ),
+        pytest.param(
+            "lr_schedule = np.concatenate((warm, rest))", "lr = lr_schedule[n * epoch + i]", "n * epoch + i", id="numpy"
+        ),
+        pytest.param(
+            "wd_schedule_values = None\nif args.wd:\n    wd_schedule_values = f(args.epochs)",
+            "w = wd_schedule_values[it]",
+            "it",
+            id="or none",
+        ),
+        pytest.param("seen = np.zeros([args.n_epochs, 10])", "seen[epoch - 1, :] = [acc, 0]", "epoch - 1", id="record"),
+        pytest.param("seen = torch.zeros(epochs + 1)", "seen[epoch] = acc", "epoch", id="tensor"),
+        pytest.param("seen = np.zeros((epochs, 3))", "seen[epoch][1] = acc", "epoch", id="of rows"),
+        pytest.param("seen = [0] * num_epochs", "seen[epoch] = acc", "epoch", id="list"),
+        pytest.param("seen = np.zeros(n_classes)", "seen[epoch] = acc", "", id="of another length"),
+        pytest.param("seen = np.zeros(steps_per_epoch)", "seen[step] = acc", "", id="of one epoch"),
+        pytest.param("seen = {}", "seen[epoch] = acc", "", id="dict"),
+        pytest.param("lr_schedule = {0: 0.1, 30: 0.01}", "lr = lr_schedule[epoch]", "", id="dict of rates"),
+        pytest.param("lr_schedule = args.schedule", "lr = lr_schedule[epoch]", "", id="not known"),
+        pytest.param(
+            "def make(n):\n    return {n: 1}\nlr_schedule = make(args.epochs)",
+            "lr = lr_schedule[epoch]",
+            "",
+            id="function of a dict",
+        ),
+        pytest.param("schedulers = make(args.epochs)", "schedulers[step].step()", "", id="schedulers"),
+        pytest.param("seen = np.zeros(epochs)", "seen[epoch % 3] = acc", "", id="within bounds"),
+        pytest.param("seen = np.zeros(epochs)", "seen[min(epoch, len(seen) - 1)] = acc", "", id="held"),
+        pytest.param("seen = np.zeros(epochs)", "seen[-1] = acc", "", id="a number"),
+        pytest.param("seen = np.zeros(epochs)\nseen[start_epoch] = 0", "pass", "", id="before training"),
+    ],
+)
+def test_indices_past_the_planned_length_are_found(before: str, epoch: str, found: str) -> None:
+    text = "import numpy as np\n" + script(epoch, before=before)
+    assert [overrun.counter for overrun in survey_of(text).overruns] == ([found] if found else [])
+
+
+def test_schedule_that_training_is_given_is_found() -> None:
+    text = script("train(model, lr_schedule)", before="lr_schedule = cosine(0.1, args.epochs)")
+    text = "def train(model, schedule):\n    for it, x in enumerate(loader):\n        lr = schedule[it]\n\n" + text
+    assert [overrun.array for overrun in survey_of(text).overruns] == ["schedule"]
+
+
+@pytest.mark.parametrize(
+    ("before", "least"),
+    [
+        pytest.param("assert len(list(model.parameters())) == 2", ["len(list(model.parameters())) >= 2"], id="counted"),
+        pytest.param(
+            "trained = list(filter(lambda p: p.requires_grad, model.parameters()))\nassert len(trained) == 2, 'head'",
+            ["len(trained) >= 2"],
+            id="named",
+        ),
+        pytest.param(
+            "assert 2 == len([p for n, p in model.named_parameters()])",
+            ["len([p for n, p in model.named_parameters()]) >= 2"],
+            id="mirrored",
+        ),
+        pytest.param("assert len(list(model.parameters())) == len(decay) + len(rest)", [""], id="another sum"),
+        pytest.param("assert len(list(model.parameters())) > 2", [], id="no fewer"),
+        pytest.param("assert len(list(ema.parameters())) == 2", [], id="another model"),
+        pytest.param("assert len(args.gpus) == 2", [], id="something else"),
+        pytest.param("names = []\nassert len(names) == 0", [], id="no parameters"),
+    ],
+)
+def test_assertions_of_the_number_of_parameters_are_found(before: str, least: list[str]) -> None:
+    assert [found.least for found in survey_of(script(before=before)).assertions] == least
+
+
+def test_assertion_before_the_model_is_perforated_holds() -> None:
+    text = script().replace(
+        "model = Net()\n", "model = Net()\nassert len(list(model.parameters())) == 2\nmodel.fc = f()\n"
+    )
+    assert survey_of(text).assertions == []
+
+
+@pytest.mark.parametrize(
+    ("body", "call", "checked"),
+    [
+        ("assert state['fc.weight'].any()", "check(model.state_dict(), 1)", ["model"]),
+        ("assert state['fc.weight'].any()", "check(ema.state_dict(), 1)", []),
+        ("assert state['fc.weight'].any()", "check(model, 1)", []),
+        ("print(state)", "check(model.state_dict(), 1)", []),
+        ("assert state\n    torch.save(state)", "check(model.state_dict(), 1)", []),
+    ],
+)
+def test_checks_of_the_state_are_found(body: str, call: str, checked: list[str]) -> None:
+    text = f"def check(state, path):\n    {body}\n\n" + script(call)
+    assert [found.checked for found in survey_of(text).assertions] == checked
+
+
 def test_what_runs_after_the_loop_is_told() -> None:
     (loop,) = survey_of(looped("range(3)") + "torch.save(model)\nprint('done')\n").loops
     assert loop.leftovers == [(4, "torch.save(model)"), (5, "print('done')")]
@@ -1412,6 +1660,15 @@ def test_what_compares_with_the_limit_is_told() -> None:
     )
     assert [loop.compared for loop in survey_of(text).loops] == [[4]]
     assert [loop.compared for loop in survey_of(looped("range(9)")).loops] == [[]]
+    assert [loop.compared for loop in survey_of(text.replace("epochs):", "epochs + 1):")).loops] == [[4]]
+
+
+def test_what_compares_with_the_limit_of_a_while_loop_is_told() -> None:
+    text = "while epoch < args.epochs:\n    for x in y:\n        loss.backward()\n    epoch += 1\n"
+    assert [loop.compared for loop in survey_of(f"{text}    if epoch == args.epochs - 1:\n        save()\n").loops] == [
+        [5]
+    ]
+    assert [loop.compared for loop in survey_of(text).loops] == [[]]
 
 
 def test_what_leaves_the_loop_is_told() -> None:

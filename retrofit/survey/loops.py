@@ -289,7 +289,7 @@ def _counted(node: cst.BaseExpression) -> str | None:
 def _counts(index: Index, flow: Flow, loop: Statement, name: str) -> bool:
     """Whether a variable only ever grows in a loop: with every turn, or with every step of the optimizer."""
     variable = flow.variable(name, loop.scope)
-    called = _called(index, flow, loop)
+    called = called_in(index, flow, loop)
     changes = [
         binding
         for binding in index.bindings
@@ -324,7 +324,7 @@ def _handed_through(index: Index, flow: Flow, change: Binding) -> bool:
     )
 
 
-def _called(index: Index, flow: Flow, loop: Statement) -> set[Scope]:
+def called_in(index: Index, flow: Flow, loop: Statement) -> set[Scope]:
     """Return the local functions that run within a loop."""
     found: set[Scope] = set()
     waiting = [call for call in index.calls if loop in index.statement(call).path]
@@ -459,14 +459,24 @@ def _breaks(loop: EpochLoop) -> list[int]:
 
 def _compared(loop: EpochLoop) -> list[int]:
     """Return the lines of the loop's file that compare with the number of its turns, which ends it no more."""
-    head = loop.anchors["range"]
-    limit = dotted(head.args[-1].value) if isinstance(head, cst.Call) and head.args else None
-    if not limit or not isinstance(loop.node, cst.For):
+    limit = _limit(loop)
+    if not limit:
         return []
     used = re.compile(rf"(?<![.\w]){re.escape(limit)}(?![.\w])")
     source = loop.file.source
     nodes = [node for node in loop.index.comparisons if source.holds(node) and used.search(source.code(node))]
-    return sorted({source.position(node)[0] for node in nodes})
+    return sorted({source.position(node)[0] for node in nodes if loop.index.statement(node) is not loop.statement})
+
+
+def _limit(loop: EpochLoop) -> str:
+    """Return the name of the number of turns, as in `range(epochs + 1)` and `while epoch < epochs`, "" without one."""
+    head = loop.anchors["range"]
+    if isinstance(head, cst.Call) and head.args and isinstance(loop.node, cst.For):
+        return _counted(head.args[-1].value) or ""
+    for part in conjuncts(head) if isinstance(head, cst.BaseExpression) and isinstance(loop.node, cst.While) else []:
+        if isinstance(part, cst.Comparison) and _counted(part.left) == loop.target:
+            return _counted(part.comparisons[0].comparator) or ""
+    return ""
 
 
 def _only_of_budgets(loop: EpochLoop) -> bool:

@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Statement, dotted, meeting
-from retrofit.survey.sites import EpochLoop, Model, Optimizer, Resume, Wrapper
+from retrofit.survey.sites import EpochLoop, Model, Optimizer, Wrapper
 from retrofit.survey.wrappers import split_moves, wrapper_kind
 
 
@@ -76,7 +76,7 @@ def find_models(
         loops: the epoch loops; nothing that leads to one, or comes after it, has a part in the building.
     """
     index = flow.index
-    training = {part for part in _around(loops or [], flow) if not _defines(part)}
+    training = {part for part in leading_to(loops or [], flow) if not defines(part)}
     over = _over(training)
     origins = {o for o in origins if over.isdisjoint(index.statement(o.node).path)} or origins
     wrapped_in_place = [w for w in wrappers if not w.module]
@@ -211,7 +211,7 @@ def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[
     after its optimizer was built.
     """
     index = flow.index
-    optimizers = _optimizer_statements(index)
+    optimizers = optimizer_statements(index)
     found: set[Origin] = set()
     for origin in origins:
         if isinstance(origin.node, (cst.Name, cst.Attribute)):
@@ -231,7 +231,7 @@ def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[
     return {o for o in found if o in built or not used or index.statement(o.node).order < min(used)}
 
 
-def _optimizer_statements(index: Index) -> list[Statement]:
+def optimizer_statements(index: Index) -> list[Statement]:
     """Return the statements that build an optimizer, after which the model's layers have their names for good."""
     calls = [
         call
@@ -273,7 +273,7 @@ def _built_in_wrapper(wrapper: Wrapper, flow: Flow) -> Model:
     )
 
 
-def _defines(statement: Statement) -> bool:
+def defines(statement: Statement) -> bool:
     """Whether a statement only defines a function or a class, and runs nothing of it."""
     return isinstance(statement.node, (cst.FunctionDef, cst.ClassDef))
 
@@ -291,7 +291,7 @@ def _finished(
     """
     index = flow.index
     used = {wrapper.statement for wrapper in wrappers}
-    used.update(_optimizer_statements(index))
+    used.update(optimizer_statements(index))
     used.update(index.statement(c) for c in index.calls if wrapper_kind(flow, c))
     used.update(b.statement for b in index.bindings if dotted(b.value) == target)
     loading = _loading_calls(flow, target, built, training)
@@ -372,88 +372,12 @@ def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
     return re.search(r"resume", test, re.IGNORECASE) is not None or re.search(progress, code, re.IGNORECASE) is not None
 
 
-def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> list[Resume]:
-    """Return what loads a checkpoint into the built model before the epoch loop: `if` blocks, and calls that resume.
-
-    Args:
-        origins: where the model is built.
-        models: the places after which it is there.
-        loops: the epoch loops.
-    """
-    index = flow.index
-    found: dict[Statement, Resume] = {}
-    training = _around(loops, flow)
-    making = _optimizer_statements(index) + [index.statement(c) for c in index.calls if wrapper_kind(flow, c)]
-    making += [model.statement for model in models]
-    for call in index.calls:
-        for place, loads in _loads(call, origins, flow):
-            if any(loop.statement in place.path for loop in loops):
-                continue
-            if not any(m.statement.order < place.order and m.statement not in place.path for m in models):
-                continue
-            ifs = [part for part in place.path if isinstance(part.node, cst.If) and part.scope is place.scope]
-            ifs = [part for part in ifs if part not in training]
-            block = next((part for part in ifs if is_resume(index, part, loads)), None)
-            if block is None and _leads_to(place, training):
-                whole = [part for part in ifs if not any(part in made.path for made in making)]
-                block = next((part for part in whole if not _leaves(index, part)), None)
-                resumes = loads and isinstance(place.node, cst.SimpleStatementLine) and is_resume(index, place, loads)
-                if not ifs and resumes and place not in training and place not in making:
-                    block = place
-            if block is not None:
-                found[block] = _resume(block, origins, flow)
-                break
-    return list(found.values())
-
-
-def _loads(call: cst.Call, origins: set[Origin], flow: Flow) -> list[tuple[Statement, str]]:
-    """Return where a call loads weights into the model, and where its function is called, with the code of a helper."""
-    index = flow.index
-    place, function = index.statement(call), flow.called(call)
-    name = index.source.code(call.func).rpartition(".")[2]
-
-    def is_model(value: cst.BaseExpression) -> bool:
-        return not origins.isdisjoint(flow.closure(set(flow.origins(value, place.scope))))
-
-    if name == "load_state_dict":
-        if not isinstance(call.func, cst.Attribute) or not is_model(call.func.value):
-            return []
-        helper = "" if place.scope.parent is None else index.source.code(place.scope.node)
-        return [(place, ""), *((index.statement(caller), helper) for caller in flow.callers(place.scope))]
-    if not re.match(r"_*(auto_)?(load|resume|restore|restart)_", name):
-        return []
-    if not any(is_model(arg.value) for arg in call.args if not arg.star):
-        return []
-    if function is None:
-        return [(place, "load_state_dict" + ("; start_epoch =" if re.search("resume|restart", name) else ""))]
-    code = index.source.code(function.node)
-    given = [arg.keyword.value if arg.keyword else index.source.code(arg.value) for arg in call.args]
-    others = " ".join(f"{name}.load_state_dict" for name in given if re.search("optim|sched|scaler", name))
-    return [(place, f"{code}\n{others}")] if "load_state_dict" in code else []
-
-
-def _leads_to(place: Statement, training: set[Statement]) -> bool:
-    """Whether a statement runs before what leads to the epoch loop in its own function."""
-    return any(
-        later in training and not _defines(later)
-        for part in place.path
-        if part.scope is place.scope
-        for later in part.following
-    )
-
-
-def _leaves(index: Index, statement: Statement) -> bool:
-    """Whether a block ends its function or the program: it loads a model to test it."""
-    code = index.source.code(statement.node)
-    return re.search(r"^\s*return\b|\bexit\(", code, re.MULTILINE) is not None
-
-
 def _over(training: set[Statement]) -> set[Statement]:
     """Return the statements after all that lead to an epoch loop."""
     return {later for part in training for later in part.following if training.isdisjoint([later, *later.following])}
 
 
-def _around(loops: list[EpochLoop], flow: Flow) -> set[Statement]:
+def leading_to(loops: list[EpochLoop], flow: Flow) -> set[Statement]:
     """Return the statements around the epoch loops, in their functions and in those that call these."""
     found: set[Statement] = set()
     waiting = [loop.statement for loop in loops]
@@ -463,96 +387,6 @@ def _around(loops: list[EpochLoop], flow: Flow) -> set[Statement]:
             found.update(here.path)
             waiting += [flow.index.statement(call) for call in flow.callers(here.scope)]
     return found
-
-
-#: Lines that restarted rounds may run as well: messages, and plain values to begin with.
-_HARMLESS = re.compile(
-    r"""(print|raise|\w+\.(info|warning|error))\b.*|[\w.\[\]"', ]+ = ([^()]|float\(["'][+-]?inf["']\))*|pass|#.*|"""
-)
-
-
-def _resume(block: Statement, origins: set[Origin], flow: Flow) -> Resume:
-    index, node = flow.index, block.node
-    site = Resume(node=node, index=index, test="", otherwise=True)
-    if isinstance(node, cst.If):
-        site.test = index.source.code(node.test)
-        if isinstance(node.test, (cst.BooleanOperation, cst.IfExp, cst.NamedExpr, cst.Lambda)):
-            site.test = f"({site.test})" if not node.test.lpar else site.test
-        site.anchors["test"] = node.test
-        names = flow.names_of(origins, block.scope)
-        site.otherwise = node.orelse is not None and not _only_begins(index.source.code(node.orelse), names)
-    site.unbound = _unbound(block, flow, site.otherwise)
-    return site
-
-
-def _only_begins(code: str, names: list[str]) -> bool:
-    """Whether an `else` only sets values to begin with, and leaves the model as it is.
-
-    Args:
-        names: the names of the model.
-    """
-    head, *rest = code.strip().splitlines()
-    touched = "|".join([r"\w*(?:load|init|pretrain|finetune|resume)\w*", *map(re.escape, names)])
-    harmless = all(_HARMLESS.fullmatch(line.strip()) for line in rest)
-    return head.strip() == "else:" and (harmless or re.search(rf"\b({touched})\b", "\n".join(rest)) is None)
-
-
-def _unbound(block: Statement, flow: Flow, whole: bool) -> list[str]:
-    """Return the names that have no value where a block is passed over, and are used after it.
-
-    Args:
-        whole: whether its `else` is passed over as well.
-    """
-    index, found = flow.index, []
-    here = [b for b in index.bindings if b.statement.scope is block.scope and "." not in b.target]
-    inside = [b for b in here if block in b.statement.path]
-    last = max((s.order for s in index.statements if block in s.path), default=block.order)
-    rest = block.node.orelse if isinstance(block.node, cst.If) and not whole else None
-    kept = [b.target for b in inside if rest is not None and rest in index.ancestors(b.statement.node)]
-    for name in dict.fromkeys(b.target for b in inside):
-        known = name in kept or name in block.scope.parameters or flow.variable(name, block.scope)[0] is not block.scope
-        known = known or any(b.target == name and b.statement.order < block.order for b in here)
-        if not known and _used_after(name, last, block, flow):
-            found.append(name)
-    return found
-
-
-def _used_after(name: str, order: int, block: Statement, flow: Flow) -> bool:
-    """Whether a name is used after a block before it is bound anew on every way.
-
-    Args:
-        order: that of the last statement in the block.
-    """
-    index = flow.index
-    places = [
-        index.statement(n) for n in index.parents if isinstance(n, cst.Name) and n.value == name and _reads(n, index)
-    ]
-    places += [b.statement for b in index.bindings if b.target == name]
-    settled: list[Statement] = []
-    for place in sorted(dict.fromkeys(places), key=lambda statement: statement.order):
-        if place.order <= order or flow.variable(name, place.scope) != flow.variable(name, block.scope):
-            continue
-        if any(part in place.path for part in settled):
-            continue
-        bound = [b for b in index.bindings if b.target == name and b.statement is place]
-        value = bound[0].value if bound else None
-        if not bound or (value is not None and re.search(rf"\b{name}\b", index.source.code(value))):
-            return True
-        around = [p for p in place.path if isinstance(p.node, cst.If) and p not in block.path]
-        if not around:
-            return False
-        settled.append(around[0])
-    return False
-
-
-def _reads(name: cst.Name, index: Index) -> bool:
-    """Whether a name in the tree is the variable of that name, not an attribute's or an argument's."""
-    parent = index.parents[name]
-    if isinstance(parent, cst.Attribute):
-        return parent.value is name
-    return not isinstance(parent, (cst.Param, cst.AssignTarget)) and not (
-        isinstance(parent, cst.Arg) and parent.keyword is name
-    )
 
 
 def _assigned(statement: Statement, origins: set[Origin], flow: Flow) -> str:

@@ -10,14 +10,17 @@ import libcst as cst
 
 from retrofit.source import Source
 from retrofit.survey.arguments import Namespaces, find_parsers
+from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import find_decays, find_loops
-from retrofit.survey.models import disorder, find_models, find_resumes, group_by_model, is_frozen, late_weights
+from retrofit.survey.models import disorder, find_models, group_by_model, is_frozen, late_weights
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
+from retrofit.survey.overruns import find_overruns
 from retrofit.survey.reach import reachable
+from retrofit.survey.resumes import find_resumes
 from retrofit.survey.scores import find_hints, find_measures, find_scores
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Script, Site, Step, Wrapper
 from retrofit.survey.wrappers import find_wrappers, mark_members, wrapper_kind
@@ -88,10 +91,12 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover, script.kind == "dp"
     )
     script.resumes = find_resumes(origins, script.models, script.loops, flow)
+    script.assertions = find_assertions(index, flow, origins, script.models)
     script.disorder = disorder(script.models, script.optimizers, origins, flow)
     if groups and not script.disorder:
         script.disorder = late_weights(origins, groups[0][1], script.loops, flow)
     script.decays = find_decays(index)
+    script.overruns = find_overruns(index, flow, script.loops)
     script.hints = find_hints(index, script.loops)
     script.measures = find_measures(index, flow, script.loops)
     _name_models(script, flow, origins)

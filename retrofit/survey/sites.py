@@ -24,6 +24,8 @@ SITE_KINDS = (
     "kept-score",
     "budget",
     "decay",
+    "overrun",
+    "assertion",
     "parser",
     "framework",
     "resume",
@@ -374,6 +376,45 @@ class Decay(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class Overrun(Site):
+    """An index that grows with the epochs, into a sequence as long as was planned; `node` is the subscript.
+
+    The anchor "counter" is the index.
+
+    Attributes:
+        array: the code of the sequence.
+        counter: the code of the index.
+    """
+
+    array: str
+    counter: str
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"sequence": self.array, "index": self.counter}
+
+
+@dataclass(eq=False, kw_only=True)
+class Assertion(Site):
+    """A script's own check of the model's parameters, which are more with dendrites, or of their names, which change.
+
+    `node` is an `assert`, its anchor "comparison" the test; or the call of a function that checks, its anchor "state"
+    the model's state, which it is given.
+
+    Attributes:
+        least: for a number that the model has just so many parameters as, the code that it has no fewer; "" for others.
+        checked: the code of the model whose state is checked, "" for an `assert`.
+    """
+
+    least: str = ""
+    checked: str = ""
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"checks": self.code}
+
+
+@dataclass(eq=False, kw_only=True)
 class EpochLoop(Site):
     """The loop over epochs, or over iterations where there is none; `node` is the loop's statement.
 
@@ -519,14 +560,18 @@ class Score(Site):
 class Resume(Site):
     """What loads a checkpoint into the model before training; `node` is its `if` statement, or a call's statement.
 
+    The anchor "test" is the condition of the branch that loads, the `if` or one of its `elif`s.
+
     Attributes:
         test: the code of its condition, in parentheses where it needs them in a longer one; "" for a call without one.
         otherwise: whether it is passed over whole: a call, or what does something else where it does not load.
-        unbound: the names that are used later and have no value where it is passed over.
+        value: the code of a checkpoint that a call is given, for which None will do; the anchor "value" is that.
+        unbound: the names, attributes and items that are used later and have no value where it is passed over.
     """
 
     test: str
     otherwise: bool = False
+    value: str = ""
     unbound: list[str] = field(default_factory=list)
 
     @property
@@ -668,6 +713,8 @@ class Script(Site):
     frameworks: list[Framework] = field(default_factory=list)
     resumes: list[Resume] = field(default_factory=list)
     decays: list[Decay] = field(default_factory=list)
+    overruns: list[Overrun] = field(default_factory=list)
+    assertions: list[Assertion] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
     measures: list[tuple[str, str]] = field(default_factory=list)
     disorder: str = ""

@@ -294,6 +294,23 @@ def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:
             parameter.grad = torch.zeros_like(parameter)
 
 
+def own_state_dict(model: torch.nn.Module) -> dict[str, Any]:
+    """The state of the script's own layers by the names from before dendrites, for a script's own check of them.
+
+    Args:
+        model: the model, wrapped or not. A wrapper's prefix stays in the names.
+    """
+    layers = _pai_layer_prefixes(model)
+    own = {}
+    for name, value in model.state_dict().items():
+        layer = next((layer for layer in layers if name.startswith(layer)), "")
+        if layer and name.startswith(f"{layer}main_module."):
+            own[name.replace(f"{layer}main_module.", layer, 1)] = value
+        elif not layer and not name.endswith("tracker_string"):
+            own[name] = value
+    return own
+
+
 def finish_initialization() -> None:
     """Record the layers' output shapes and leave, after the first backward pass of the initialisation run.
 
@@ -501,6 +518,15 @@ def _pai_layers(model: torch.nn.Module) -> list[Any]:
     return [module for module in model.modules() if type(module).__name__ == "PAINeuronModule"]
 
 
+def _pai_layer_prefixes(model: torch.nn.Module) -> list[str]:
+    """The beginnings of the names in a state dict of all layers that the library has wrapped, or only tracks."""
+    return [
+        f"{path}."
+        for path, layer in model.named_modules()
+        if type(layer).__module__.partition(".")[0] == "perforatedai" and hasattr(layer, "main_module")
+    ]
+
+
 def _pai_settle(model: torch.nn.Module, device: torch.device) -> None:
     """Bring what the library has made to the model's device, and let it make the rest there."""
     GPA.pc.set_device(device)
@@ -556,7 +582,7 @@ def _pai_take_plain_names(model: torch.nn.Module, state: dict[str, Any], prefix:
 
     Without it a script that loads pretrained weights later, with strict=False, would train on without them.
     """
-    layers = [f"{path}." for path, layer in model.named_modules() if type(layer).__name__ == "PAINeuronModule"]
+    layers = _pai_layer_prefixes(model)
     plain, of_library = False, {}
     for name, value in model.state_dict().items():
         layer = next((layer for layer in layers if name.startswith(layer)), "")

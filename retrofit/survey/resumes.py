@@ -1,0 +1,407 @@
+"""Find what loads a checkpoint of the script's own into the model, and how restarted rounds can pass over it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
+from retrofit.survey.loops import called_in
+from retrofit.survey.models import defines, is_resume, leading_to, optimizer_statements
+from retrofit.survey.sites import EpochLoop, Model, Resume
+from retrofit.survey.wrappers import wrapper_kind
+
+#: Statements that restarted rounds may run as well: messages, and plain values to begin with.
+_HARMLESS = re.compile(
+    r"""((print|raise|\w+\.(info|warning|error))\b.*|[\w.\[\]"', ]+ = ([^()]|float\(["'][+-]?inf["']\))*|pass)\s*""",
+    re.DOTALL,
+)
+
+
+def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> list[Resume]:
+    """Return what loads a checkpoint into the built model before the epoch loop: `if` blocks, and calls that resume.
+
+    Args:
+        origins: where the model is built.
+        models: the places after which it is there.
+        loops: the epoch loops.
+    """
+    index = flow.index
+    found: dict[Statement, list[Statement]] = {}
+    training = leading_to(loops, flow)
+    making = optimizer_statements(index) + [index.statement(c) for c in index.calls if wrapper_kind(flow, c)]
+    making += [model.statement for model in models]
+    averages = _averages(origins, models, flow)
+    for call in index.calls:
+        for place, loads in _loads(call, origins, averages, flow):
+            if any(loop.statement in place.path for loop in loops):
+                continue
+            if not any(comes_after(place, m.statement, flow) for m in models):
+                continue
+            ifs = [part for part in place.path if isinstance(part.node, cst.If) and part.scope is place.scope]
+            ifs = [part for part in ifs if part not in training]
+            block = next((part for part in ifs if is_resume(index, part, loads)), None)
+            if block is None and _leads_to(place, training):
+                whole = [part for part in ifs if not any(part in made.path for made in making)]
+                block = next((part for part in whole if not _leaves(index, part)), None)
+                resumes = loads and isinstance(place.node, cst.SimpleStatementLine) and is_resume(index, place, loads)
+                if not ifs and resumes and place not in training and place not in making:
+                    block = place
+            if block is not None:
+                found.setdefault(block, []).append(place)
+                break
+    passing = _Passing(origins, loops, flow)
+    sites = [site for block, places in found.items() for site in passing.over(block, places)]
+    return sites + [site for average in averages if (site := _given(average.node, index)) is not None]
+
+
+def _averages(origins: set[Origin], models: list[Model], flow: Flow) -> set[Origin]:
+    """Return the calls that make a moving average of the built model, which has its structure: `ModelEma(model)`."""
+    index = flow.index
+    return {
+        Origin(call)
+        for call in index.calls
+        if re.search(r"EMA|Ema(?![a-z])|(^|_)ema(_|$)|Average", (dotted(call.func) or "").rpartition(".")[2])
+        and any(
+            model.scope is index.scope_of(call) and model.statement.order < index.statement(call).order
+            for model in models
+        )
+        and any(_is(arg.value, origins, index.statement(call), flow) for arg in call.args[:1])
+    }
+
+
+def _given(average: cst.BaseExpression, index: Index) -> Resume | None:
+    """Return the checkpoint that a moving average is made with: `ModelEma(model, resume=args.resume)`."""
+    assert isinstance(average, cst.Call)
+    for arg in average.args:
+        if arg.keyword is not None and arg.keyword.value == "resume" and dotted(arg.value) not in (None, "None"):
+            return Resume(
+                node=average, index=index, test="", value=index.source.code(arg.value), anchors={"value": arg.value}
+            )
+    return None
+
+
+def _is(value: cst.BaseExpression, origins: set[Origin], place: Statement, flow: Flow) -> bool:
+    """Whether a value is one of those made at ``origins``."""
+    return not origins.isdisjoint(flow.closure(set(flow.origins(value, place.scope))))
+
+
+def _loads(call: cst.Call, origins: set[Origin], averages: set[Origin], flow: Flow) -> list[tuple[Statement, str]]:
+    """Return where a call loads weights into the model, and where its function is called, with the code of a helper."""
+    index = flow.index
+    place, function = index.statement(call), flow.called(call)
+    name = index.source.code(call.func).rpartition(".")[2]
+
+    def is_model(value: cst.BaseExpression) -> bool:
+        if _is(value, origins, place, flow):
+            return True
+        while averages and isinstance(value, cst.Attribute):
+            value = value.value
+        return bool(averages) and _is(value, averages, place, flow)
+
+    if name == "load_state_dict":
+        if not isinstance(call.func, cst.Attribute) or not is_model(call.func.value):
+            return []
+        helper = "" if place.scope.parent is None else index.source.code(place.scope.node)
+        return [(place, ""), *((index.statement(caller), helper) for caller in flow.callers(place.scope))]
+    if not re.match(r"_*(auto_)?(load|resume|restore|restart)_", name):
+        return []
+    if not any(is_model(arg.value) for arg in call.args if not arg.star):
+        return []
+    if function is None:
+        return [(place, "load_state_dict" + ("; start_epoch =" if re.search("resume|restart", name) else ""))]
+    code = index.source.code(function.node)
+    given = [arg.keyword.value if arg.keyword else index.source.code(arg.value) for arg in call.args]
+    others = " ".join(f"{name}.load_state_dict" for name in given if re.search("optim|sched|scaler", name))
+    return [(place, f"{code}\n{others}")] if "load_state_dict" in code else []
+
+
+def comes_after(place: Statement, model: Statement, flow: Flow) -> bool:
+    """Whether a statement runs after another, as far as the functions that both are in, and their calls, tell."""
+    there = _calls_to(model, flow, set())
+    here = _calls_to(place, flow, {statement.scope for statement in there})
+    pairs = [(one, other) for one in here for other in there if one.scope is other.scope]
+    return any(other.order < one.order and other not in one.path for one, other in pairs or [(place, model)])
+
+
+def _calls_to(statement: Statement, flow: Flow, until: set[Scope]) -> list[Statement]:
+    """Return a statement, those that call its function, and so on, up to functions in ``until``."""
+    found = [statement]
+    for here in found:  # which grows meanwhile
+        calls = [] if here.scope in until else flow.callers(here.scope)
+        found += [call for call in map(flow.index.statement, calls) if call not in found]
+    return found
+
+
+def _leads_to(place: Statement, training: set[Statement]) -> bool:
+    """Whether a statement runs before what leads to the epoch loop in its own function."""
+    return any(
+        later in training and not defines(later)
+        for part in place.path
+        if part.scope is place.scope
+        for later in part.following
+    )
+
+
+def _leaves(index: Index, statement: Statement) -> bool:
+    """Whether a block ends its function or the program: it loads a model to test it."""
+    code = index.source.code(statement.node)
+    return re.search(r"^\s*return\b|\bexit\(", code, re.MULTILINE) is not None
+
+
+class _Passing:
+    """Decides how restarted rounds pass over what loads a checkpoint, so that what it binds besides has its value.
+
+    Args:
+        origins: where the model is built.
+        loops: the epoch loops.
+    """
+
+    def __init__(self, origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> None:
+        self._origins = origins
+        self._loops = loops
+        self._flow = flow
+        self._index = flow.index
+
+    def over(self, block: Statement, places: list[Statement]) -> list[Resume]:
+        """Return what is passed over of a block: its branches that load, or else the loads alone, or else all of it.
+
+        Args:
+            places: the statements in it that load a checkpoint into the model.
+        """
+        loads = self._loads(block, places)
+        ways = [self._branches(block, loads) or [self._whole(block)], self._alone(block, loads)]
+        return next((sites for sites in ways if sites and not any(site.unbound for site in sites)), ways[0])
+
+    def _loads(self, block: Statement, places: list[Statement]) -> list[Statement]:
+        """Return what loads in a block: into the model, and by its side into the optimizer or the like."""
+        index = self._index
+        beside = {
+            index.statement(call)
+            for call in index.calls
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "load_state_dict"
+        }
+        return [s for s in index.statements if s in places or (s in beside and block in s.path)]
+
+    def _whole(self, block: Statement) -> Resume:
+        site = Resume(node=block.node, index=self._index, test="", otherwise=True)
+        site.unbound = self._unbound(block, [block.node], []) + self._unbound_members(block)
+        return site
+
+    def _branches(self, block: Statement, loads: list[Statement]) -> list[Resume]:
+        """Return the branches that load, and the loads in the `else`; nothing where the rest does not go alone."""
+        if not isinstance(block.node, cst.If):
+            return []
+        sites, passed, kept = [], [], []
+        for branch in _chain(block.node):
+            loading = [load for load in loads if branch.body in self._index.ancestors(load.node)]
+            if isinstance(branch, cst.Else) and loading:
+                for statement in self._index.statements_in(branch.body):
+                    inside = [load for load in loading if statement in load.path]
+                    nested = self.over(statement, inside) if inside else []
+                    if any(site.unbound for site in nested) or not (inside or self._only_begins(statement)):
+                        return []
+                    sites += nested
+                kept.append(branch.body)
+            elif loading:
+                assert isinstance(branch, cst.If)
+                sites.append(self._tested(block, branch))
+                passed.append(branch.body)
+            elif all(self._only_begins(statement) for statement in self._index.statements_in(branch.body)):
+                kept.append(branch.body)
+            else:
+                return []
+        if sites:
+            sites[0].unbound = self._unbound(block, passed, kept if isinstance(branch, cst.Else) else [])
+        return sites
+
+    def _tested(self, block: Statement, branch: cst.If) -> Resume:
+        site = Resume(node=block.node, index=self._index, test=self._index.source.code(branch.test))
+        if isinstance(branch.test, (cst.BooleanOperation, cst.IfExp, cst.NamedExpr, cst.Lambda)):
+            site.test = f"({site.test})" if not branch.test.lpar else site.test
+        site.anchors["test"] = branch.test
+        return site
+
+    def _alone(self, block: Statement, loads: list[Statement]) -> list[Resume]:
+        """Return the loads alone; nothing where the block does more with the model, or with what it reads."""
+        index = self._index
+        names = "|".join(map(re.escape, self._flow.names_of(self._origins, block.scope))) or "model"
+        more = re.compile(rf"\.copy_\(|\.data\b|\.apply\(|\binit\b|^\s*({names}|\w*(optim|sched)\w*)\s*=.*\[['\"]")
+        for statement in index.statements:
+            around = any(statement in load.path for load in loads)
+            if block in statement.path and not around and more.search(index.source.code(statement.node)):
+                return []
+        if not all(isinstance(load.node, cst.SimpleStatementLine) for load in loads):
+            return []
+        return [self._whole(load) for load in loads]
+
+    def _only_begins(self, statement: Statement) -> bool:
+        """Whether a statement only sets values to begin with, or tells something, and leaves the model as it is."""
+        code = re.sub(r"^\s*#.*$", "", self._index.source.code(statement.node), flags=re.MULTILINE).strip()
+        if re.search(r"^\s*(raise|return)\b|\bexit\(", code, re.MULTILINE):
+            return False
+        if isinstance(statement.node, cst.SimpleStatementLine) and _HARMLESS.fullmatch(code.partition("  #")[0]):
+            return True
+        names = self._flow.names_of(self._origins, statement.scope)
+        touched = "|".join([r"\w*(?:load|init|pretrain|finetune|resume)\w*", *map(re.escape, names)])
+        return re.search(rf"\b({touched})\b", code) is None
+
+    def _unbound(self, block: Statement, passed: Sequence[cst.CSTNode], kept: Sequence[cst.CSTNode]) -> list[str]:
+        """Return the names that have no value where code is passed over, and are used after it.
+
+        Args:
+            block: the statement around it.
+            passed: the code.
+            kept: what runs instead, one of them whatever the conditions; empty where perhaps nothing does.
+        """
+        index, found = self._index, []
+        here = [b for b in index.bindings if b.statement.scope is block.scope and "." not in b.target]
+        inside = [b for b in here if block in b.statement.path and self._within(b, passed)]
+        last = max((s.order for s in index.statements if block in s.path), default=block.order)
+        for name in dict.fromkeys(b.target for b in inside):
+            same = [b for b in here if b.target == name]
+            known = name in block.scope.parameters or self._flow.variable(name, block.scope)[0] is not block.scope
+            known = known or any(b.statement.order < block.order for b in same)
+            known = known or (bool(kept) and all(any(self._within(b, [way]) for b in same) for way in kept))
+            if not known and self._used_after(name, last, block):
+                found.append(name)
+        return found
+
+    def _within(self, binding: Binding, nodes: Sequence[cst.CSTNode]) -> bool:
+        around = [binding.statement.node, *self._index.ancestors(binding.statement.node)]
+        return any(node in nodes for node in around)
+
+    def _unbound_members(self, block: Statement) -> list[str]:
+        """Return the attributes and items to which only a block that always runs gives a value, and that are read."""
+        index, flow = self._index, self._flow
+        called = {flow.called(call) for call in index.calls if index.statement(call) is block} - {None}
+        ways: list[cst.CSTNode] = [
+            one.node.body for one in called if one is not None and isinstance(one.node, cst.FunctionDef)
+        ]
+        ways = ways or _ways(block.node)
+        members = [b for b in [*index.bindings, *index.items] if not b.target.isidentifier()]
+        inside = [b for b in members if self._within(b, [block.node, *ways])]
+        found = []
+        for target in dict.fromkeys(b.target for b in inside):
+            own = target.startswith("self.")
+            name = target if own else re.split(r"[.\[]", target)[0]
+            if called and not own:
+                continue
+            variable = flow.variable(name, block.scope)
+            same = [b for b in members if b.target == target and flow.variable(name, b.statement.scope) == variable]
+            others = [b for b in same if b not in inside and not self._in_training(b.statement)]
+            always = bool(ways) and all(any(self._only_under(b, way) for b in same) for way in ways)
+            if always and not others and not self._has(target, block) and self._read(target, variable, block):
+                found.append(target)
+        return found
+
+    def _only_under(self, binding: Binding, way: cst.CSTNode) -> bool:
+        """Whether a binding always takes place where a block runs, or a statement."""
+        parent = self._index.parents[binding.statement.node]
+        return way in (parent, binding.statement.node)
+
+    def _in_training(self, statement: Statement) -> bool:
+        """Whether a statement runs in an epoch loop."""
+        return any(
+            loop.statement in statement.path or statement.scope in called_in(self._index, self._flow, loop.statement)
+            for loop in self._loops
+        )
+
+    def _has(self, target: str, block: Statement) -> bool:
+        """Whether something else than an assignment may give a member its value, as far as that shows."""
+        index, flow = self._index, self._flow
+        owner, _, name = target.rpartition(".")
+        if "[" in target:
+            owner, _, key = target.partition("[")
+            made = [source.value for source in flow.sources(flow.variable(owner, block.scope))]
+            return not made or not all(
+                isinstance(value, cst.Dict)
+                and all(isinstance(e, cst.DictElement) and index.source.code(e.key) != key[:-1] for e in value.elements)
+                for value in made
+            )
+        holder = block.scope.enclosing_class
+        if owner == "self" and holder is not None:
+            lineage = flow.lineage(holder)
+            last = lineage[-1].node
+            code = "\n".join(index.source.code(one.node) for one in lineage)
+            foreign = isinstance(last, cst.ClassDef) and any(dotted(b.value) != "object" for b in last.bases)
+            return foreign or any(name in c.names for c in lineage) or "setattr(" in code or "__dict__" in code
+        option = re.compile(rf"""['"](--)?{re.escape(name).replace("_", "[-_]")}['"]|[(,]\s*{re.escape(name)}\s*=""")
+        return any(option.search(file.source.text) for file in index.files)
+
+    def _read(self, target: str, variable: tuple[Scope, str], block: Statement) -> bool:
+        """Whether a member is read anywhere but in a block."""
+        index, flow = self._index, self._flow
+        for node, parent in index.parents.items():
+            if not isinstance(node, (cst.Attribute, cst.Subscript)) or isinstance(parent, cst.AssignTarget):
+                continue
+            if index.source.code(node).strip() == target and block not in index.statement(node).path:
+                root = target if target.startswith("self.") else variable[1]
+                if flow.variable(root, index.scope_of(node)) == variable:
+                    return True
+        return False
+
+    def _used_after(self, name: str, order: int, block: Statement) -> bool:
+        """Whether a name is used after a block before it is bound anew on every way.
+
+        Args:
+            order: that of the last statement in the block.
+        """
+        index, flow = self._index, self._flow
+        places = [
+            index.statement(n)
+            for n in index.parents
+            if isinstance(n, cst.Name) and n.value == name and _reads(n, index)
+        ]
+        places += [b.statement for b in index.bindings if b.target == name]
+        settled: list[Statement] = []
+        for place in sorted(dict.fromkeys(places), key=lambda statement: statement.order):
+            if place.order <= order or flow.variable(name, place.scope) != flow.variable(name, block.scope):
+                continue
+            if any(part in place.path for part in settled) or _instead(place, block):
+                continue
+            bound = [b for b in index.bindings if b.target == name and b.statement is place]
+            value = bound[0].value if bound else None
+            if not bound or (value is not None and re.search(rf"\b{name}\b", index.source.code(value))):
+                return True
+            around = [p for p in place.path if isinstance(p.node, cst.If) and p not in block.path]
+            if not around:
+                return False
+            settled.append(around[0])
+        return False
+
+
+def _chain(node: cst.If) -> Iterator[cst.If | cst.Else]:
+    """Yield an `if`, its `elif`s and its `else`."""
+    branch: cst.If | cst.Else | None = node
+    while branch is not None:
+        yield branch
+        branch = branch.orelse if isinstance(branch, cst.If) else None
+
+
+def _ways(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """Return the blocks of which a statement runs just one, itself where it has no branches."""
+    branches = list(_chain(node)) if isinstance(node, cst.If) else []
+    if not branches:
+        return [node]
+    return [branch.body for branch in branches] if isinstance(branches[-1], cst.Else) else []
+
+
+def _instead(first: Statement, second: Statement) -> bool:
+    """Whether two statements of a function are in different branches of an `if`."""
+    one, other = next(((a, b) for a, b in zip(first.path, second.path, strict=False) if a is not b), (first, first))
+    choice = one.parent is not None and isinstance(one.parent.node, cst.If)
+    return choice and first.scope is second.scope and one.siblings is not other.siblings
+
+
+def _reads(name: cst.Name, index: Index) -> bool:
+    """Whether a name in the tree is the variable of that name, not an attribute's or an argument's."""
+    parent = index.parents[name]
+    if isinstance(parent, cst.Attribute):
+        return parent.value is name
+    return not isinstance(parent, (cst.Param, cst.AssignTarget)) and not (
+        isinstance(parent, cst.Arg) and parent.keyword is name
+    )
