@@ -1447,6 +1447,9 @@ LOSS = "val_loss = validate(model)\n"
         ),
         pytest.param(ACC + "is_best = acc > best\nbest = max(acc, best)", "acc", "max", id="is_best"),
         pytest.param(ACC + "best = max(best, acc)", "acc", "max", id="max"),
+        pytest.param("x, n = validate(model)\nif x + delta < best:\n    best = x", "x", "min", id="margin"),
+        pytest.param("x, n = validate(model)\nif best + 1e-4 < x:\n    best = x", "x", "max", id="margin of the best"),
+        pytest.param(ACC + "if acc * 2 > best:\n    best = acc * 2", "acc * 2", "max", id="what is taken as it is"),
         pytest.param(LOSS + "lowest = min(lowest, val_loss)", "val_loss", "min", id="min"),
         pytest.param(ACC + "if acc <= best:\n    bad += 1\nelse:\n    best = acc", "acc", "max", id="better in else"),
         pytest.param(
@@ -2030,6 +2033,47 @@ def guard_of(epoch: str) -> tuple[str, str, str, str]:
     ("epoch", "expected"),
     [
         pytest.param(ACC + "best = max(best, acc)", ("", "", "", "best = max(best, acc)"), id="in every epoch"),
+        pytest.param(
+            "rs = {}\nif x:\n    rs['test'] = validate(model)\n    best = max(best, rs['test']['acc'])\nlog()",
+            ("x", "if x:", "best = max(best, rs['test']['acc'])", "log()"),
+            id="in an item",
+        ),
+        pytest.param(
+            "rs = dict(n=1)\nif x:\n    rs['acc'] = validate(model)\nif rs.get(\"acc\", 0) > best:\n"
+            '    best = rs.get("acc", 0)',
+            ("x", "if x:", "rs['acc'] = validate(model)", 'if rs.get("acc", 0) > best:'),
+            id="in an item read by get",
+        ),
+        pytest.param(
+            "rs = {'acc': 0}\nif x:\n    rs['val'] = validate(model)\n    best = max(best, rs[key])\nlog()",
+            ("x", "if x:", "best = max(best, rs[key])", "log()"),
+            id="in an item by a variable",
+        ),
+        pytest.param(
+            "rs = {}\nif x:\n    rs.update(evaluate(model))\n    best = max(best, rs['acc'])",
+            ("x", "if x:", "best = max(best, rs['acc'])", "if x:"),
+            id="in a collection that is filled there",
+        ),
+        pytest.param(
+            "top1 = AverageMeter()\nif x:\n    for y in val:\n        top1.update(y)\n    best = max(best, top1.avg)",
+            ("x", "if x:", "best = max(best, top1.avg)", "if x:"),
+            id="in a meter",
+        ),
+        pytest.param(
+            "rs = {}\nrs['acc'] = validate(model)\nif x:\n    best = max(best, rs['acc'])",
+            ("", "", "", "if x:"),
+            id="in an item in every epoch",
+        ),
+        pytest.param(
+            "top1 = AverageMeter()\nfor y in val:\n    top1.update(y)\nif x:\n    log()\n    best = max(best, top1.avg)",
+            ("", "", "", "if x:"),
+            id="in a meter in every epoch",
+        ),
+        pytest.param(
+            "rs = evaluate(model)\nif x:\n    rs['epoch'] = epoch\n    best = max(best, rs['acc'])",
+            ("", "", "", "if x:"),
+            id="in what validation returns",
+        ),
         pytest.param(
             "if epoch % 5 == 0:\n    acc = validate(model)\n    best = max(best, acc)\nlog()",
             ("epoch % 5 == 0", "if epoch % 5 == 0:", "best = max(best, acc)", "log()"),

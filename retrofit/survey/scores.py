@@ -34,6 +34,7 @@ _NO_VALUE = re.compile(r"func|fn\b|types?\b|crit|loader|counts?\b|lists?\b", re.
 _AVERAGED = re.compile(r"(^|_)(ema|swa)(_|\b)", re.IGNORECASE)
 _STOPS = re.compile(r"early_?stop|stopper", re.IGNORECASE)
 _COMPUTES = re.compile(r"(np|numpy|torch|math|statistics)\.\w+$")
+_MARGIN = (cst.Add, cst.Subtract, cst.Multiply)
 _COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.LessThanEqual: -1}
 
 
@@ -215,11 +216,12 @@ def _tracked(index: Index, inside: Callable[[cst.CSTNode], bool]) -> Iterator[_C
             continue
         evidence = f"{index.place(comparison)}: {index.source.code(comparison)}"
         pairs = ((right.comparator, comparison.left, sign), (comparison.left, right.comparator, -sign))
-        for best, score, better in pairs:
-            sense = _sense(index, comparison, best, score, bindings)
-            if sense and is_score(score):
-                found = True
-                yield _Candidate(score, "max" if better * sense > 0 else "min", evidence, _root(best))
+        for best, compared, better in pairs:
+            for score in dict.fromkeys((compared, _without_margin(compared))):
+                sense = _sense(index, comparison, best, score, bindings)
+                if sense and is_score(score):
+                    found = True
+                    yield _Candidate(score, "max" if better * sense > 0 else "min", evidence, _root(best))
         if not found:
             for best, score, better in pairs:
                 name = (dotted(best) or "").rpartition(".")[2]
@@ -235,15 +237,8 @@ def _best_of_history(node: cst.BaseExpression) -> bool:
 
 def _root(node: cst.BaseExpression) -> str:
     """Return the name that an expression such as `stats["acc"]`, `top1.avg` or `np.mean(accs)` is about."""
-    node = _bare(node)
-    while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call, cst.BinaryOperation)):
-        if isinstance(node, cst.Call) and node.args and _COMPUTES.match(dotted(node.func) or ""):
-            node = node.args[0].value
-        elif isinstance(node, cst.BinaryOperation):
-            node = node.left if _root(node.left) else node.right
-        else:
-            node = node.func if isinstance(node, cst.Call) else node.value
-    return node.value if isinstance(node, cst.Name) else ""
+    *_, root = _way_to_root(node)
+    return root.value if isinstance(root, cst.Name) else ""
 
 
 def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
@@ -255,6 +250,11 @@ def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
     if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
         return _bare(node.func.value)
     return node
+
+
+def _without_margin(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the `loss` of `loss + min_delta < best`, where small steps do not count."""
+    return node.left if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _MARGIN) else node
 
 
 def _kept_best(index: Index, binding: Binding) -> Iterator[tuple[cst.BaseExpression, str]]:
@@ -749,20 +749,74 @@ def _measured(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> Iterato
 
 def _makers(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNode], bool]) -> list[Statement]:
     """Return the statements ``inside`` that make a value, other than those that only begin it with a constant."""
-    names = (_root(node), index.source.code(node) if node in index.parents else "")
+    parts = {_as_item(index, part) for part in _way_to_root(node)} if node in index.parents else {_root(node)}
     here = [b for b in (*index.bindings, *index.items) if inside(b.statement.node)]
     made = [b for b in here if not isinstance(b.value, (cst.Integer, cst.Float, cst.Name))]
-    anew = [b for b in made if b.target in names]
+    anew = [b for b in made if _unquoted(b.target) in parts]
+    begun = [b for b in anew if b.target == _root(node) and not isinstance(_bare(node), cst.Name) and _begins(index, b)]
+    if begun and len(begun) < len(anew):
+        anew = [b for b in anew if b not in begun]
+    elif begun and _filled_here(index, node, begun, inside):
+        return [index.statement(node)]
     own = {b.target for b in made}
-    renamed = [b for b in here if b.target in names and isinstance(b.value, cst.Name) and b.value.value in own]
-    other_branches = [
-        b
-        for b in here
-        if b.target in names
-        and isinstance(b.value, cst.Name)
-        and any(_exclusive(b.statement, one.statement) for one in anew)
-    ]
+    named = [b for b in here if _unquoted(b.target) in parts and isinstance(b.value, cst.Name)]
+    renamed = [b for b in named if isinstance(b.value, cst.Name) and b.value.value in own]
+    other_branches = [b for b in named if any(_exclusive(b.statement, one.statement) for one in anew)]
     return [b.statement for b in [*anew, *other_branches] or renamed]
+
+
+def _way_to_root(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield an expression and what it takes its value out of: `rs["val"]["acc"]`, `rs["val"]`, `rs`."""
+    yield (node := _bare(node))
+    while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call, cst.BinaryOperation)):
+        if isinstance(node, cst.Call) and node.args and _COMPUTES.match(dotted(node.func) or ""):
+            node = node.args[0].value
+        elif isinstance(node, cst.BinaryOperation):
+            node = node.left if _root(node.left) else node.right
+        else:
+            node = node.func if isinstance(node, cst.Call) else node.value
+        yield node
+
+
+def _as_item(index: Index, node: cst.BaseExpression) -> str:
+    """Return an expression's code, `stats.get(key)` as the `stats[key]` that is assigned."""
+    code = _unquoted(index.source.code(node))
+    return re.sub(r"\.get\(([^(),]+)(,[^(),]+)?\)$", r"[\1]", code)
+
+
+def _unquoted(code: str) -> str:
+    return code.replace('"', "'")
+
+
+def _begins(index: Index, binding: Binding) -> bool:
+    """Whether what a variable is given still has to be filled: an empty collection, one of constants, a new meter."""
+    value = binding.value
+    if isinstance(value, cst.Call):
+        name = (dotted(value.func) or "").rpartition(".")[2]
+        return name[:1].isupper() or name in ("dict", "list", "set", "zeros", "ones", "defaultdict")
+    constants = (cst.Integer, cst.Float, cst.SimpleString, cst.Name, cst.UnaryOperation)
+    if isinstance(value, cst.Dict):
+        return all(isinstance(one, cst.DictElement) and isinstance(one.value, constants) for one in value.elements)
+    if isinstance(value, (cst.List, cst.Tuple)):
+        return all(isinstance(one, cst.Element) and isinstance(one.value, constants) for one in value.elements)
+    return False
+
+
+def _filled_here(
+    index: Index, node: cst.BaseExpression, begun: list[Binding], inside: Callable[[cst.CSTNode], bool]
+) -> bool:
+    """Whether what is begun before is filled under a condition that ``node`` is under too, or nowhere to be seen."""
+    name, here = _root(node), index.statement(node)
+    fills = [b.statement for b in index.items if b.target.partition("[")[0] == name and inside(b.statement.node)]
+    fills += [
+        index.statement(call)
+        for call in index.calls
+        if isinstance(call.func, cst.Attribute) and dotted(call.func.value) == name and inside(call)
+        if isinstance(index.parents[call], cst.Expr)
+    ]
+    around = {part for b in begun for part in b.statement.path}
+    ifs = {part for part in here.ancestors if isinstance(part.node, cst.If) and part not in around}
+    return not fills or any(not ifs.isdisjoint(fill.path) for fill in fills)
 
 
 def _reaching(index: Index, node: cst.CSTNode, makers: list[Statement]) -> tuple[list[Statement], bool]:
