@@ -1931,6 +1931,47 @@ def test_score_that_a_function_keeps_and_returns_otherwise(last: str, score: lis
     assert [s.expression for s in found.scores] == score
 
 
+@pytest.mark.parametrize(
+    ("last", "score"),
+    [
+        pytest.param("return loss, acc", ["x[1]"], id="tuple"),
+        pytest.param("return [acc.item(), loss]", ["x[0]"], id="list"),
+        pytest.param("return {'loss': loss, 'top1': acc}", ["x['top1']"], id="dictionary"),
+        pytest.param("if y:\n    return acc, loss\nreturn loss, acc", [], id="not always at the same place"),
+        pytest.param("return loss, other", [], id="not in it"),
+        pytest.param("return acc, acc", [], id="twice in it"),
+    ],
+)
+def test_score_that_a_function_keeps_and_returns_with_others(last: str, score: list[str]) -> None:
+    found = keeping(keeper(made="acc = 100 * right", end=last), "x = test(epoch)")
+    assert [s.expression for s in found.scores] == score
+
+
+@pytest.mark.parametrize(
+    ("best", "taken", "direction"),
+    [
+        pytest.param("best[0]", "best = (x, epoch)", "max", id="tuple"),
+        pytest.param("best['x']", "best = {'epoch': epoch, 'x': x}", "max", id="dictionary"),
+        pytest.param("best[1]", "best = (x, epoch)", "", id="another item"),
+    ],
+)
+def test_best_that_is_kept_with_more(best: str, taken: str, direction: str) -> None:
+    epoch = f"x = validate(model)\nif x > {best}:\n    {taken}"
+    assert [found[1] for found in scores_of(epoch)] == [direction]
+
+
+def test_metric_by_a_name_that_training_uses_too_is_that_of_validation() -> None:
+    made = "loss, acc = train(model)\nif epoch % 5 == 0:\n    loss, acc = validate(model)\nlog()"
+    (score,) = survey_of(script(made), metric="acc").scores
+    assert (score.guarded, score.condition) == (True, "epoch % 5 == 0")
+
+
+def test_items_of_what_validation_returns_are_told() -> None:
+    test = "def validate(net):\n    with torch.no_grad():\n        a = run(net)\n    return losses.avg, a, top1.avg"
+    found = survey_of(script("scores = validate(model)\nlog(a + scores)", test))
+    assert [name for name, _ in found.measures] == ["scores[0]", "scores[2]"]
+
+
 def test_metric_that_only_a_validation_function_knows_is_returned_by_it() -> None:
     text = script(
         "test(model)",
@@ -2065,7 +2106,7 @@ def guard_of(epoch: str) -> tuple[str, str, str, str]:
             id="in an item in every epoch",
         ),
         pytest.param(
-            "top1 = AverageMeter()\nfor y in val:\n    top1.update(y)\nif x:\n    log()\n    best = max(best, top1.avg)",
+            "top1 = Meter()\nfor y in val:\n    top1.update(y)\nif x:\n    log()\n    best = max(best, top1.avg)",
             ("", "", "", "if x:"),
             id="in a meter in every epoch",
         ),

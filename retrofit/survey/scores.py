@@ -172,7 +172,17 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
                 name = average[0] if average else binding.target
                 found.setdefault(name, index.place(binding.statement.node, loop.file))
         for binding, call in _validated(index, flow, loop):
-            if _items_of(index, flow, loop, binding, call) == []:
+            if _items_of(index, flow, loop, binding, call) != []:
+                continue
+            items = [
+                (key, item)
+                for value in _returned_values(index, flow, call, binding.item)
+                for key, item in _written_items(index, value)
+                if direction_of(index.source.code(item)) or direction_of(key)
+            ]
+            for key, item in items:
+                found.setdefault(f"{binding.target}[{key}]", index.place(item, loop.file))
+            if not items:
                 found.setdefault(f"{binding.target}[...]", index.place(call, loop.file))
     return list(found.items())
 
@@ -300,7 +310,12 @@ def _sense(
     if isinstance(score, (cst.Subscript, cst.Attribute)) and _root(best) != dotted(best):
         wanted.add(_root(score))  # the best is kept whole: `if stats["acc"] > best["acc"]: best = stats`
     taken = [b for b in bindings if b.target in (code(best), _root(best)) and b.value is not None]
-    takers = [b.statement for b in taken if b.value is not None and code(b.value) in wanted]
+    if isinstance(best, cst.Subscript):  # `if acc > best[0]: best = (acc, epoch)`
+        parts = [(b, _part(b.value, best)) for b in taken if b.value is not None]
+        takers = [b.statement for b, part in parts if part is not None and code(part) in wanted]
+    else:
+        takers = []
+    takers += [b.statement for b in taken if b.value is not None and code(b.value) in wanted]
     nots = [
         a for a in index.ancestors(comparison) if isinstance(a, cst.UnaryOperation) and isinstance(a.operator, cst.Not)
     ]
@@ -452,7 +467,21 @@ def _handed_back(
             values = [_element(value, binding.item) for value in returned]
             if all(value is not None and code(_bare(value)) in same for value in values):
                 return replace(candidate, node=_target_node(index, binding.statement, binding.target))
+            written = [_written_items(index, value) for value in values if value is not None]
+            keys = {tuple(key for key, item in items if code(_bare(item)) in same) for items in written}
+            if len(written) == len(values) and len(keys) == 1 and len(key := keys.pop()) == 1:
+                return replace(candidate, node=cst.parse_expression(f"{binding.target}[{key[0]}]"))
     return None
+
+
+def _written_items(index: Index, value: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]]:
+    """Return the code of the keys, and the items, of a tuple, list or dictionary that is written out."""
+    if isinstance(value, cst.Dict):
+        pairs = [element for element in value.elements if isinstance(element, cst.DictElement)]
+        return [(index.source.code(pair.key), pair.value) for pair in pairs]
+    if isinstance(value, (cst.Tuple, cst.List)):
+        return [(str(number), element.value) for number, element in enumerate(value.elements)]
+    return []
 
 
 def _element(value: cst.BaseExpression, item: int | None) -> cst.BaseExpression | None:
@@ -848,6 +877,11 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
         if makers and own:
             reaching, again = _reaching(index, candidate.node, makers)
             makers = reaching or makers
+        elif makers:
+            validating = {binding.statement for binding, _ in _validated(index, flow, loop)}
+            measured = [maker for maker in makers if maker in validating] or makers
+            again = max(m.order for m in makers) > max(m.order for m in measured)
+            makers = measured
         here = meeting(makers) or index.statements_in(loop.body)[-1]
         if not makers and own:
             here = index.statement(candidate.node)
