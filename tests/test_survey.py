@@ -1451,6 +1451,15 @@ LOSS = "val_loss = validate(model)\n"
         pytest.param("x, n = validate(model)\nif best + 1e-4 < x:\n    best = x", "x", "max", id="margin of the best"),
         pytest.param(ACC + "if acc * 2 > best:\n    best = acc * 2", "acc * 2", "max", id="what is taken as it is"),
         pytest.param(LOSS + "lowest = min(lowest, val_loss)", "val_loss", "min", id="min"),
+        pytest.param(
+            "accs.append(validate(model))\nif accs[-1] >= max(accs):\n    save()",
+            "accs[-1]",
+            "max",
+            id="last of a list",
+        ),
+        pytest.param(
+            "state.validate()\nif state.x > best:\n    best = state.x", "state.x", "max", id="attribute of an object"
+        ),
         pytest.param(ACC + "if acc <= best:\n    bad += 1\nelse:\n    best = acc", "acc", "max", id="better in else"),
         pytest.param(
             LOSS + "if val_loss >= best:\n    bad += 1\nelse:\n    best = val_loss",
@@ -1648,6 +1657,27 @@ def test_each_of_several_measures_is_no_score(several: str) -> None:
     assert scores_of("x = validate(model)\n" + several) == []
 
 
+@pytest.mark.parametrize(
+    "sets",
+    [
+        pytest.param(
+            "for k, s in [('a', a), ('b', b)]:\n    y = s()\n    if y > best[k]:\n        best[k] = y", id="if"
+        ),
+        pytest.param("for k in ['a', 'b']:\n    y = run(k)\n    best[k] = max(best[k], y)", id="max"),
+    ],
+)
+def test_best_of_each_of_several_sets_is_no_score(sets: str) -> None:
+    assert scores_of(sets) == []
+
+
+def test_score_of_a_phase_with_its_loader_is_one() -> None:
+    epoch = (
+        "for phase, data in (('train', a), ('val', b)):\n    acc = run(data)\n"
+        "    if acc > best[phase]:\n        best[phase] = acc"
+    )
+    assert [name for name, _, _ in scores_of(epoch)] == ["acc"]
+
+
 def test_score_of_a_phase_is_one() -> None:
     epoch = "for phase in ['train', 'val']:\n    acc = run(phase)[phase]\n    if acc > best:\n        best = acc"
     assert [name for name, _, _ in scores_of(epoch)] == ["acc"]
@@ -1727,6 +1757,45 @@ def test_ambiguous_names_give_several() -> None:
     assert [name for name, _, _ in scores_of("loss, acc = validate(model)")] == ["loss", "acc"]
 
 
+TWO = "loss, acc = validate(model)\nif acc > best:\n    best = acc\nif loss < least:\n    least = loss\n"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "scores"),
+    [
+        pytest.param(TWO, ["acc", "loss"], id="both kept"),
+        pytest.param(TWO + "    torch.save(state)", ["loss"], id="one saved"),
+        pytest.param(TWO + "if acc >= best:\n    save(model)", ["acc"], id="one saved later"),
+        pytest.param("is_best = acc > best\n" + TWO + "save(state, is_best)", ["acc"], id="one saved by a flag"),
+        pytest.param(TWO + "    good = True\nif good:\n    save(model)", ["loss"], id="by a flag of its own"),
+        pytest.param(TWO + "    save(a)\nif acc >= best:\n    save(b)", ["acc", "loss"], id="both saved"),
+    ],
+)
+def test_score_by_which_a_checkpoint_is_saved_is_preferred(epoch: str, scores: list[str]) -> None:
+    assert [name for name, _, _ in scores_of(epoch)] == scores
+
+
+@pytest.mark.parametrize(
+    ("epoch", "scores"),
+    [
+        pytest.param(
+            "a_acc = evaluate(x)\nval_acc = evaluate(y)\ntest_acc = evaluate(z)", ["val_acc"], id="and not of the test"
+        ),
+        pytest.param(
+            "a = evaluate(x)\ntest_stats = evaluate(y)\nlog(f(a['acc']), f(test_stats['acc']))",
+            ["test_stats['acc']"],
+            id="of the test where there is no other",
+        ),
+        pytest.param(
+            "val_acc, val_f1 = evaluate(x)\ntest_f1 = evaluate(y)", ["val_acc", "val_f1", "test_f1"], id="of several"
+        ),
+        pytest.param("value_acc = evaluate(x)\ndevice_acc = evaluate(y)", ["value_acc", "device_acc"], id="in a word"),
+    ],
+)
+def test_score_of_validation_is_preferred(epoch: str, scores: list[str]) -> None:
+    assert [name for name, _, _ in scores_of(epoch)] == scores
+
+
 @pytest.mark.parametrize(
     "epoch",
     [
@@ -1794,6 +1863,74 @@ def test_score_that_a_function_keeps_to_itself(function: str) -> None:
         ("acc", "max", "", "test(epoch)")
     ]
     assert [(kept.expression, kept.guarded, kept.returns) for kept in found.kept_scores] == [("acc", False, False)]
+
+
+METHODS = """
+class Trainer:
+    def __init__(self):
+        self.model = DDP(Net())
+        self.acc = 0
+    def validate(self):
+        self.acc = run()
+    def save(self):
+        if rank == 0 and self.acc > self.best:
+            self.best = self.acc
+    def fit(self):
+        for epoch in range(10):
+            for x in y:
+                self.model(x).backward()
+            if epoch % 5 == 0:
+                self.validate()
+            self.save()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "score"),
+    [
+        pytest.param("", "", [("self.acc", "max", "all", "epoch % 5 == 0")], id="for another method"),
+        pytest.param(
+            "        self.acc = run()", "        if rank == 0:\n            self.acc = run()", [], id="on one rank"
+        ),
+        pytest.param(
+            "        self.acc = run()",
+            "        if rank:\n            return\n        self.acc = run()",
+            [],
+            id="after some ranks have left",
+        ),
+        pytest.param("            self.save()", "            self.validate()\n            self.save()", [], id="twice"),
+        pytest.param(
+            "        self.acc = 0",
+            "        self.state = {}\n    def forget(self):\n        self.acc = 0",
+            [],
+            id="and elsewhere",
+        ),
+    ],
+)
+def test_score_that_a_method_leaves_in_an_attribute(old: str, new: str, score: list[object]) -> None:
+    found = survey_of(DDP + (METHODS.replace(old, new) if old else METHODS)).scores
+    assert [(s.expression, s.direction, s.ranks, s.condition) for s in found] == score
+
+
+def test_score_that_a_function_leaves_in_a_global() -> None:
+    text = script("test()\nif x > best:\n    best = x", "def test():\n    global x\n    x = run()")
+    assert [(s.expression, s.direction) for s in survey_of(text).scores] == [("x", "max")]
+
+
+def test_validation_of_an_averaged_model_besides_the_model_is_not_the_score() -> None:
+    test = "def validate(net):\n    acc = run(net)\n    return acc"
+    (score,) = survey_of(script("validate(model)\nif x:\n    validate(model_ema)", test)).scores
+    assert (score.code, score.condition) == ("validate(model)", "")
+    (score,) = survey_of(script("validate(model_ema)", test)).scores
+    assert score.code == "validate(model_ema)"
+
+
+def test_metric_of_what_a_function_returns_is_taken_there() -> None:
+    text = script("evaluate(model)", "def evaluate(net):\n    found = run(net)\n    return found")
+    (score,) = survey_of(text, metric="found.stats['box'][0]", mode="max").scores
+    assert score.kept is not None
+    assert score.kept.call == "evaluate(model).stats['box'][0]"
+    assert survey_of(text, metric="founding", mode="max").scores[0].kept is None
 
 
 def test_score_that_a_method_keeps_to_itself() -> None:
@@ -1912,10 +2049,18 @@ def test_what_validation_knows_is_told() -> None:
                 loss = loss_of(net(x))
                 top1.update(x)
             mean_iou = iou()
-            print(top1.avg)
+            correct += mean_iou
+            print(top1.avg, f"{100. * correct / n:.2f}%")
+            return found
     """
     found = survey_of(script("test(model)\nstats = evaluate(model)\nlog(**stats)", code(test)))
-    assert [name for name, _ in found.measures] == ["top1.avg", "mean_iou", "stats[...]"]
+    assert [name for name, _ in found.measures] == [
+        "top1.avg",
+        "mean_iou",
+        "100. * correct / n",
+        "found",
+        "stats[...]",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -2134,6 +2279,11 @@ def guard_of(epoch: str) -> tuple[str, str, str, str]:
             "with context:\n    acc = validate(model)\nbest = max(best, acc)",
             ("", "", "", "best = max(best, acc)"),
             id="in a with",
+        ),
+        pytest.param(
+            "if x:\n    if y:\n        acc = validate(model)\n        best = max(best, acc)\nlog()",
+            ("x and y", "if x:", "best = max(best, acc)", "log()"),
+            id="under two conditions",
         ),
     ],
 )

@@ -44,14 +44,20 @@ class _Candidate:
 
     Attributes:
         best: the root of what holds the best of it, "" where the script keeps none.
+        saved: whether a checkpoint is saved by it.
         call: the loop's call of the function that keeps it, None where the loop itself has it.
+        rest: what is to be taken out of what the function returns.
+        made: the statement of the loop that makes it, where that is no assignment.
     """
 
     node: cst.BaseExpression
     direction: str
     evidence: str
     best: str = ""
+    saved: bool = False
     call: cst.Call | None = None
+    rest: str = ""
+    made: Statement | None = None
 
 
 @dataclass(frozen=True)
@@ -125,17 +131,29 @@ def find_scores(
             if score.direction and known.direction and known.direction != score.direction:
                 score.contradicted = known.contradicted = True
             known.direction = known.direction or score.direction
+            known.saved = known.saved or score.saved
     for score in scores.values():
         score.direction = "" if score.contradicted else score.direction
     found = list(scores.values())
     found = [score for score in found if not _AVERAGED.search(score.expression)] or found
-    if len(found) > 1:
-        validation = [s for s in found if VALIDATES.search(s.expression)]
-        found = validation if len(validation) == 1 else found
+    for told in (_of_saved, _of_validation, _not_of_test):
+        found = [score for score in found if told(score)] if sum(map(told, found)) == 1 else found
     for score in found:
         if mode:
             score.direction, score.evidence = mode, "--mode"
     return found
+
+
+def _of_saved(score: Score) -> bool:
+    return score.saved
+
+
+def _of_validation(score: Score) -> bool:
+    return any(VALIDATES.search(word) for word in re.findall(r"\w+", score.expression))
+
+
+def _not_of_test(score: Score) -> bool:
+    return re.search(r"(?<![A-Za-z])([Vv]al(id|idation)?|[Dd]ev)(?![a-z])", score.expression) is not None
 
 
 def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
@@ -167,10 +185,17 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
             if scope not in functions or not direction_of(target) or _NO_VALUE.search(target):
                 continue
             average = re.search(rf"\b{target}\.(avg|mean|global_avg)\b", index.source.code(scope.node))
+            ratio = None if average else _ratio_of(index, binding)
             parent = binding.statement.parent
-            if average or (parent is not None and not isinstance(parent.node, (cst.For, cst.While))):
+            if ratio is not None:
+                found.setdefault(index.source.code(ratio), index.place(ratio, loop.file))
+            elif average or (parent is not None and not isinstance(parent.node, (cst.For, cst.While))):
                 name = average[0] if average else binding.target
                 found.setdefault(name, index.place(binding.statement.node, loop.file))
+        for node, scope in index.returns:
+            name = dotted(node.value) or ""
+            if scope in functions and name not in ("", "None") and name not in found:
+                found[name] = index.place(node, loop.file)
         for binding, call in _validated(index, flow, loop):
             if _items_of(index, flow, loop, binding, call) != []:
                 continue
@@ -187,6 +212,26 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
     return list(found.items())
 
 
+def _ratio_of(index: Index, binding: Binding) -> cst.BinaryOperation | None:
+    """Return the `100 * correct / total` that a function makes of a count, None where it makes none."""
+    ratios = [
+        node
+        for node in index.parents
+        if isinstance(node, cst.BinaryOperation)
+        and isinstance(node.operator, cst.Divide)
+        and index.scope_of(node) is binding.statement.scope
+        and binding.target in names_in(node.left, called=False)
+    ]
+    if not ratios:
+        return None
+    found: cst.BinaryOperation = ratios[0]
+    while isinstance(outer := index.parents[found], cst.BinaryOperation):
+        if not isinstance(outer.operator, (cst.Divide, cst.Multiply)):
+            break
+        found = outer
+    return found
+
+
 def _in_loop(index: Index, loop: EpochLoop, node: cst.CSTNode) -> bool:
     statement = index.statement(node)
     return statement.scope is loop.scope and loop.statement in statement.ancestors
@@ -201,11 +246,13 @@ def _code_of(index: Index, body: EpochLoop | Scope) -> Callable[[cst.CSTNode], b
 
 def _tracked(index: Index, inside: Callable[[cst.CSTNode], bool]) -> Iterator[_Candidate]:
     """Values of which the code inside keeps the best so far: `if acc > best: best = acc`, `best = max(acc, best)`."""
-    bindings = [b for b in (*index.bindings, *index.items) if inside(b.statement.node)]
+    bindings = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)]
     bound = {b.target.partition(".")[0].partition("[")[0] for b in bindings}
+    bound.update(name for scope in index.scopes for name in scope.outer)
 
     def is_score(node: cst.BaseExpression) -> bool:
-        if _root(node) not in bound or _BEST.search(index.source.code(node).rpartition(".")[2]):
+        known = _root(node) in bound or isinstance(_bare(node), cst.Attribute)
+        if not known or _BEST.search(index.source.code(node).rpartition(".")[2]):
             return False
         given = [b.value for b in bindings if b.target == index.source.code(_bare(node)) and b.value is not None]
         return not any(_by_turn(index, inside, value) for value in [node, *given])
@@ -213,10 +260,12 @@ def _tracked(index: Index, inside: Callable[[cst.CSTNode], bool]) -> Iterator[_C
     found = False
     for binding in bindings:
         for score, direction in _kept_best(index, binding):
-            if is_score(score):
+            if is_score(score) and not _by_turn(index, inside, cst.parse_expression(binding.target), binding.statement):
                 found = True
                 code = index.source.code(binding.statement.node)
-                yield _Candidate(score, direction, f"{index.place(score)}: {code}", re.split(r"\W", binding.target)[0])
+                best = re.split(r"\W", binding.target)[0]
+                saved = _saved_by(index, inside, score, binding.target)
+                yield _Candidate(score, direction, f"{index.place(score)}: {code}", best, saved)
     for comparison in index.comparisons:
         if len(comparison.comparisons) != 1 or not inside(comparison):
             continue
@@ -229,14 +278,16 @@ def _tracked(index: Index, inside: Callable[[cst.CSTNode], bool]) -> Iterator[_C
         for best, compared, better in pairs:
             for score in dict.fromkeys((compared, _without_margin(compared))):
                 sense = _sense(index, comparison, best, score, bindings)
-                if sense and is_score(score):
+                if sense and is_score(score) and not _by_turn(index, inside, best):
                     found = True
-                    yield _Candidate(score, "max" if better * sense > 0 else "min", evidence, _root(best))
+                    saved = _saved_by(index, inside, score, index.source.code(best))
+                    direction = "max" if better * sense > 0 else "min"
+                    yield _Candidate(score, direction, evidence, _root(best), saved)
         if not found:
             for best, score, better in pairs:
                 name = (dotted(best) or "").rpartition(".")[2]
                 known = re.search(r"best|lowest|highest", name) or _best_of_history(best)
-                if known and is_score(score) and _saves(index, comparison):
+                if known and _root(score) in bound and is_score(score) and _saves(index, comparison):
                     yield _Candidate(score, "max" if better > 0 else "min", evidence, _root(best))
 
 
@@ -334,10 +385,29 @@ def _leaves(body: cst.BaseSuite) -> bool:
     return isinstance(small, (cst.Continue, cst.Break, cst.Return, cst.Raise))
 
 
+def _saved_by(index: Index, inside: Callable[[cst.CSTNode], bool], score: cst.BaseExpression, best: str) -> bool:
+    """Whether a checkpoint is saved where a score is better than the best."""
+    name = index.source.code(_bare(score))
+    between = [c for c in index.comparisons if inside(c) and all(n in index.source.code(c) for n in (name, best))]
+    return any(_saves(index, comparison) for comparison in between)
+
+
 def _saves(index: Index, comparison: cst.Comparison) -> bool:
-    """Whether a checkpoint is saved where a comparison holds."""
-    node = index.statement(comparison).node
-    return isinstance(node, cst.If) and re.search(r"save|copy", index.source.code(node.body)) is not None
+    """Whether a checkpoint is saved where a comparison holds, or where a flag says so that it sets."""
+    here = index.statement(comparison)
+    node, code = here.node, index.source.code
+    if isinstance(node, cst.If) and re.search(r"save|copy", code(node.body)):
+        return True
+    flags = {
+        b.target
+        for b in index.bindings
+        if b.value is comparison or (b.value is not None and code(b.value) == "True" and here is b.statement.parent)
+    }
+    users = [s.node for s in index.statements if s.scope is here.scope and s is not here] if flags else []
+    small = [user for user in users if isinstance(user, (cst.If, cst.SimpleStatementLine))]
+    return any(
+        re.search(r"save", code(user)) and not flags.isdisjoint(re.findall(r"[\w.]+", code(user))) for user in small
+    )
 
 
 def _code_within(index: Index, inner: cst.CSTNode, outer: cst.CSTNode) -> bool:
@@ -411,9 +481,28 @@ def _kept(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[_Candidate], 
         found = [c for c in _tracked(index, _code_of(index, function)) if _outlives(function, c.best)]
         keepers.update([function] if found else [])
         for candidate in [] if others else found:
-            handed = _handed_back(index, flow, loop, function, call, candidate)
+            handed = _of_self(index, flow, loop, candidate)
+            handed = handed or _handed_back(index, flow, loop, function, call, candidate)
             candidates += [handed] if handed is not None else []
     return candidates, keepers
+
+
+def _of_self(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> _Candidate | None:
+    """Return a score that one method leaves in an attribute, for another to compare, as the loop of a third has it."""
+    name, here = dotted(candidate.node) or "", index.scope_of(candidate.node)
+    makers = [b.statement for b in index.bindings if b.target == name and b.value is not None]
+    makers = [maker for maker in makers if maker.scope.name != "__init__"]
+    calls = _called_by(index, flow, loop).get(makers[0].scope, []) if len(makers) == 1 else []
+    same = here.enclosing_class is not None and here.enclosing_class is loop.scope.enclosing_class
+    if not name.startswith("self.") or not same or len(calls) != 1 or makers[0].scope is here:
+        return None
+    if makers[0].scope.enclosing_class is not here.enclosing_class:
+        return None
+    node = makers[0].scope.node
+    assert isinstance(node, cst.FunctionDef)
+    leaving = [index.statement(one) for one, scope in index.returns if scope is makers[0].scope]
+    always = makers[0] in index.statements_in(node.body) and all(one.order > makers[0].order for one in leaving)
+    return replace(candidate, node=cst.parse_expression(name), made=index.statement(calls[0])) if always else None
 
 
 def _kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[_Candidate]:
@@ -431,9 +520,18 @@ def _kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[_Ca
 
 
 def _validations(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
-    """Return the functions that the epoch loop itself calls and that do not train, with their calls."""
+    """Return the functions that the epoch loop itself calls and that do not train, with their calls.
+
+    Those of them that are given an average of the model do not count where another one is.
+    """
     found = _called_by(index, flow, loop)
-    return {f: calls for f, calls in found.items() if ".backward(" not in index.source.code(f.node)}
+    found = {f: calls for f, calls in found.items() if ".backward(" not in index.source.code(f.node)}
+    own = {f: [c for c in calls if not any(map(_averaged, c.args))] for f, calls in found.items()}
+    return {f: own[f] or calls for f, calls in found.items()}
+
+
+def _averaged(arg: cst.Arg) -> bool:
+    return any(_AVERAGED.search(name) for name in names_in(arg.value, called=False))
 
 
 def _called_by(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
@@ -515,7 +613,7 @@ def _kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate
         node=last.node,
         index=index,
         expression=expression,
-        call=_outdented(index, candidate.call),
+        call=_outdented(index, candidate.call) + candidate.rest,
         anchors={"call": call.node},
         condition=way.condition,
         ranks=way.ranks,
@@ -719,19 +817,29 @@ def _mean_of(index: Index, node: cst.BaseExpression) -> cst.BaseExpression | Non
     return None
 
 
-def _by_turn(index: Index, inside: Callable[[cst.CSTNode], bool], node: cst.BaseExpression) -> bool:
+def _by_turn(
+    index: Index,
+    inside: Callable[[cst.CSTNode], bool],
+    node: cst.BaseExpression,
+    statement: Statement | None = None,
+) -> bool:
     """Whether an expression is a loop's variable or is taken by one, as `measures[i]` is: one of several values.
 
-    Only loops ``inside`` the code count, and none over names written out, such as `for phase in ["train", "val"]`.
+    Only loops ``inside`` the code count, and none over phases written out, such as `for phase in ["train", "val"]`.
     """
-    around = [part.node for part in index.statement(node).ancestors if isinstance(part.node, cst.For)]
-    written = (cst.List, cst.Tuple)
-    loops = [one for one in around if inside(one) and not isinstance(one.iter, written)]
+    statement = statement or index.statement(node)
+    around = [part.node for part in statement.ancestors if isinstance(part.node, cst.For)]
+    loops = [one for one in around if inside(one) and not _of_phases(index, one.iter)]
     variables = {name for one in loops for name in names_in(one.target, called=False)}
     bare = _bare(node)
     if isinstance(bare, cst.Subscript):
         return any(name in variables for element in bare.slice for name in names_in(element, called=False))
     return isinstance(bare, cst.Name) and bare.value in variables
+
+
+def _of_phases(index: Index, node: cst.BaseExpression) -> bool:
+    """Whether a list or tuple names phases of an epoch: `["train", "val"]`, `[("train", loader), ("val", other)]`."""
+    return isinstance(node, (cst.List, cst.Tuple)) and re.search(r"train", index.source.code(node)) is not None
 
 
 def _looks_like_validation(index: Index, function: cst.CSTNode) -> bool:
@@ -769,9 +877,12 @@ def _measured(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> Iterato
             and not isinstance(index.parents[node], cst.AssignTarget)
             and index.source.code(node) == metric
         ]
+        returned = [node.value for node, scope in index.returns if scope is function and node.value is not None]
+        places = places or [node for node in returned if dotted(node) == name and metric.startswith(name)]
         if places:
             last = max(places, key=index.source.position)
-            candidate = _Candidate(last, direction_of(metric), f"{index.place(last)}: --metric")
+            rest = metric[len(name) :] if dotted(last) == name else ""
+            candidate = _Candidate(last, direction_of(metric), f"{index.place(last)}: --metric", rest=rest)
             handed = _handed_back(index, flow, loop, function, call, candidate)
             yield from [handed] if handed is not None else []
 
@@ -779,7 +890,7 @@ def _measured(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> Iterato
 def _makers(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNode], bool]) -> list[Statement]:
     """Return the statements ``inside`` that make a value, other than those that only begin it with a constant."""
     parts = {_as_item(index, part) for part in _way_to_root(node)} if node in index.parents else {_root(node)}
-    here = [b for b in (*index.bindings, *index.items) if inside(b.statement.node)]
+    here = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)]
     made = [b for b in here if not isinstance(b.value, (cst.Integer, cst.Float, cst.Name))]
     anew = [b for b in made if _unquoted(b.target) in parts]
     begun = [b for b in anew if b.target == _root(node) and not isinstance(_bare(node), cst.Name) and _begins(index, b)]
@@ -872,6 +983,8 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     kept = _kept_score(index, flow, loop, candidate) if candidate.call is not None else None
     if kept is not None and candidate.call is not None:
         here, again = index.statement(candidate.call), False
+    elif candidate.made is not None:
+        here, again = candidate.made, False
     else:
         makers, again = _makers(index, candidate.node, _code_of(index, loop)), False
         if makers and own:
@@ -906,6 +1019,7 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
         expression=expression,
         direction=candidate.direction,
         evidence=candidate.evidence,
+        saved=candidate.saved,
         kept=kept,
         known=kept is not None or not name or name in flow.variable(name, loop.scope)[0].names,
         condition=way.condition or (kept.condition if kept is not None else ""),
@@ -969,7 +1083,7 @@ def _way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> _Way:
         others += code
         if len(common) == len(parts):
             conditions.append(index.source.code(node.test) if yes else code[0])
-    return _Way(guard, block, (conditions or others or [""])[0], "first" if ranked else "all", looped)
+    return _Way(guard, block, " and ".join(conditions or others[:1]), "first" if ranked else "all", looped)
 
 
 def _by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -> bool:
