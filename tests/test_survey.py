@@ -1458,6 +1458,17 @@ LOSS = "val_loss = validate(model)\n"
             id="last of a list",
         ),
         pytest.param(
+            "h['x'].append(validate(model))\nif h['x'][-1] == min(h['x']):\n    save()",
+            "h['x'][-1]",
+            "min",
+            id="equal to the least",
+        ),
+        pytest.param("x, n = validate(model)\nif max(xs) == x:\n    save()", "x", "max", id="equal to the highest"),
+        pytest.param(
+            "x = f1_score(validate(model))\nes.save(x, metric=x)", "x", "max", id="by the function that makes it"
+        ),
+        pytest.param("r = validate(model)\nx = r['all']['mAP']\nsaver.save(metric=x)", "x", "max", id="by the item"),
+        pytest.param(
             "state.validate()\nif state.x > best:\n    best = state.x", "state.x", "max", id="attribute of an object"
         ),
         pytest.param(ACC + "if acc <= best:\n    bad += 1\nelse:\n    best = acc", "acc", "max", id="better in else"),
@@ -1606,6 +1617,14 @@ def test_collection_that_is_added_to_is_no_score() -> None:
 
 def test_what_early_stopping_watches_is_no_score_turned_round() -> None:
     assert scores_of("x = validate(model)\nearly_stopping(1 - acc_of(x))")[0][:2] == ("x", "")
+
+
+@pytest.mark.parametrize("name", ["val_metrics", "result", "stats", "report"])
+def test_name_of_several_measures_is_no_score(name: str) -> None:
+    found = survey_of(script(f"{name} = evaluate(model)\nlog({name})"))
+    assert (found.scores, [measure for measure, _ in found.measures]) == ([], [f"{name}[...]"])
+    counted = "def evaluate(net):\n    with torch.no_grad():\n        return run(net) / 2"
+    assert [name for name, _, _ in scores_of(f"{name} = evaluate(model)", counted)] == [name]
 
 
 def test_collection_without_a_known_item_is_no_score() -> None:
@@ -1912,6 +1931,32 @@ def test_score_that_a_method_leaves_in_an_attribute(old: str, new: str, score: l
     assert [(s.expression, s.direction, s.ranks, s.condition) for s in found] == score
 
 
+BEST = """
+class Best:
+    def update(self, epoch, found):
+        if found['x'] > self.best:
+            self.best = found['x']
+best = Best()
+"""
+
+
+@pytest.mark.parametrize(
+    ("epoch", "old", "new", "score"),
+    [
+        pytest.param("s = run()\nif best.update(epoch, s):\n    save()", "", "", [("s['x']", "max")], id="item"),
+        pytest.param("s = run()\nbest.update(epoch, found=s)", "['x']", "", [("s", "max")], id="itself"),
+        pytest.param(
+            "s = run()\nbest.update(epoch, s)", "        if", "        found = 1\n        if", [], id="made anew"
+        ),
+        pytest.param("for s in run():\n    best.update(epoch, s)", "", "", [], id="each of several"),
+        pytest.param("best.update(epoch, old)", "", "", [], id="not of this epoch"),
+    ],
+)
+def test_score_that_a_function_is_given_to_keep_the_best(epoch: str, old: str, new: str, score: list[object]) -> None:
+    found = survey_of(script(epoch, BEST.replace(old, new) if old else BEST)).scores
+    assert [(s.expression, s.direction) for s in found] == score
+
+
 def test_score_that_a_function_leaves_in_a_global() -> None:
     text = script("test()\nif x > best:\n    best = x", "def test():\n    global x\n    x = run()")
     assert [(s.expression, s.direction) for s in survey_of(text).scores] == [("x", "max")]
@@ -2028,6 +2073,8 @@ def test_score_that_is_returned_and_dropped(call: str, last: str, score: list[st
         pytest.param("model.eval()\nwith torch.no_grad():\n    acc = right / n", ["acc"], id="without gradients"),
         pytest.param("model.eval()\nfor x in val:\n    loss = loss_of(x)", [], id="of single batches"),
         pytest.param("model.eval()\nacc = 0", [], id="only begun"),
+        pytest.param("model.eval()\ncmc, mAP = metric.compute()", ["mAP"], id="one of several"),
+        pytest.param("model.eval()\nfor x in val:\n    acc, n = run(x)", [], id="one of several of single batches"),
     ],
 )
 def test_score_of_a_validation_in_the_loop_itself(epoch: str, score: list[str]) -> None:
@@ -2343,7 +2390,8 @@ def test_mode_of_the_user_wins() -> None:
         ("val_acc", "max"), ("mIoU", "max"), ("mAP", "max"), ("map50", "max"), ("top1", "max"), ("psnr", "max"),
         ("bleu", "max"),
         ("val_loss", "min"), ("rmse", "min"), ("perplexity", "min"), ("wer", "min"), ("test_error", "min"),
-        ("epe", "min"),
+        ("epe", "min"), ("roc_auc_score", "max"), ("auroc", "max"), ("mean_squared_error", "min"), ("eer", "min"),
+        ("srcc", "max"), ("fwIoU", "max"), ("ms_ssim", "max"), ("rank", ""), ("her", ""),
         ("x", ""), ("result", ""), ("power", ""), ("mapping", ""), ("acc_loss", ""), ("answer", ""), ("stats", ""),
         ("confidence", ""), ("architecture", ""),
     ],

@@ -16,12 +16,14 @@ from retrofit.survey.sites import EpochLoop, KeptScore, Scheduler, Score
 
 _BEST = re.compile(r"best|lowest|highest|(^|_)(min|max|top|record)_", re.IGNORECASE)
 _HIGHER = re.compile(
-    r"(?<![a-z])([a-z]*acc(uracy|uracies|s)?|m?iou|f1|[a-z]*auc|dice|psnr|ssim|bleu|rouge|meteor|cider|recall|precision"
-    r"|correct|rewards?|r2|kappa|hits?|ndcg|m?ap|top|scores?)(?![a-z])",
+    r"(?<![a-z])([a-z]*acc(uracy|uracies|s)?|[a-z]*iou|f1|[a-z]*auc|auroc|auprc?|dice|dsc|jaccard|psnr|[a-z]*ssim|bleu"
+    r"|rouge|meteor|cider|recall|precision|correct|rewards?|r2|kappa|hits?|ndcg|mrr|m?ap|top|scores?|pck|pesq|stoi|snr"
+    r"|pearson|spearman|s?rocc|[spk]l?r?cc|mcc|corr)(?![a-z])",
     re.IGNORECASE,
 )
 _LOWER = re.compile(
-    r"(?<![a-z])([a-z]*loss(es)?|err(or|ors|s)?|r?mse|mae|ppl|perplexity|nll|bp[cd]|[wc]er|fid|epe|nme|lpips|costs?|dist(ance)?)(?![a-z])",
+    r"(?<![a-z])([a-z]*loss(es)?|err(or|ors|s)?|r?mse|s?mape|mae|mpjpe|ppl|perplexity|nll|bp[cd]|[wcedt]er|fid|epe|nme"
+    r"|lpips|hausdorff|chamfer|costs?|dist(ance)?)(?![a-z])",
     re.IGNORECASE,
 )
 _NO_SCORE = re.compile(r"loader|dataset|sampler|transform|path|data|model|net|output|pred", re.IGNORECASE)
@@ -31,6 +33,7 @@ _RANK_CHECK = re.compile(
     re.IGNORECASE,
 )
 _NO_VALUE = re.compile(r"func|fn\b|types?\b|crit|loader|counts?\b|lists?\b", re.IGNORECASE)
+_SEVERAL = re.compile(r"(metrics|measures|stats|statistics|results?|report|summary|dict)$", re.IGNORECASE)
 _AVERAGED = re.compile(r"(^|_)(ema|swa)(_|\b)", re.IGNORECASE)
 _STOPS = re.compile(r"early_?stop|stopper", re.IGNORECASE)
 _COMPUTES = re.compile(r"(np|numpy|torch|math|statistics)\.\w+$")
@@ -244,18 +247,24 @@ def _code_of(index: Index, body: EpochLoop | Scope) -> Callable[[cst.CSTNode], b
     return lambda node: index.scope_of(node) is body
 
 
-def _tracked(index: Index, inside: Callable[[cst.CSTNode], bool]) -> Iterator[_Candidate]:
-    """Values of which the code inside keeps the best so far: `if acc > best: best = acc`, `best = max(acc, best)`."""
+def _tracked(
+    index: Index, inside: Callable[[cst.CSTNode], bool], given: list[str] | None = None
+) -> Iterator[_Candidate]:
+    """Values of which the code inside keeps the best so far: `if acc > best: best = acc`, `best = max(acc, best)`.
+
+    Args:
+        given: names that have a value there besides those that it binds.
+    """
     bindings = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)]
     bound = {b.target.partition(".")[0].partition("[")[0] for b in bindings}
-    bound.update(name for scope in index.scopes for name in scope.outer)
+    bound.update(given or [], (name for scope in index.scopes for name in scope.outer))
 
     def is_score(node: cst.BaseExpression) -> bool:
         known = _root(node) in bound or isinstance(_bare(node), cst.Attribute)
         if not known or _BEST.search(index.source.code(node).rpartition(".")[2]):
             return False
-        given = [b.value for b in bindings if b.target == index.source.code(_bare(node)) and b.value is not None]
-        return not any(_by_turn(index, inside, value) for value in [node, *given])
+        values = [b.value for b in bindings if b.target == index.source.code(_bare(node)) and b.value is not None]
+        return not any(_by_turn(index, inside, value) for value in [node, *values])
 
     found = False
     for binding in bindings:
@@ -271,7 +280,9 @@ def _tracked(index: Index, inside: Callable[[cst.CSTNode], bool]) -> Iterator[_C
             continue
         right = comparison.comparisons[0]
         sign = _COMPARE.get(type(right.operator))
-        if sign is None:
+        if isinstance(right.operator, cst.Equal):
+            sign = _equal_to_best(right.comparator, 1) or _equal_to_best(comparison.left, -1)
+        if not sign:
             continue
         evidence = f"{index.place(comparison)}: {index.source.code(comparison)}"
         pairs = ((right.comparator, comparison.left, sign), (comparison.left, right.comparator, -sign))
@@ -294,6 +305,13 @@ def _tracked(index: Index, inside: Callable[[cst.CSTNode], bool]) -> Iterator[_C
 def _best_of_history(node: cst.BaseExpression) -> bool:
     """Whether an expression is `min(history)` or `max(history)`."""
     return isinstance(node, cst.Call) and dotted(node.func) in ("min", "max") and len(node.args) == 1
+
+
+def _equal_to_best(node: cst.BaseExpression, side: int) -> int:
+    """Return ``side`` for `max(history)`, the other one for `min(history)`, 0 for anything else."""
+    return (
+        (side if dotted(node.func) == "max" else -side) if isinstance(node, cst.Call) and _best_of_history(node) else 0
+    )
 
 
 def _root(node: cst.BaseExpression) -> str:
@@ -478,10 +496,11 @@ def _kept(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[_Candidate], 
     candidates: list[_Candidate] = []
     keepers: set[Scope] = set()
     for function, (call, *others) in _validations(index, flow, loop).items():
-        found = [c for c in _tracked(index, _code_of(index, function)) if _outlives(function, c.best)]
+        given = [name for name in function.parameters if name != "self"]
+        found = [c for c in _tracked(index, _code_of(index, function), given) if _outlives(function, c.best)]
         keepers.update([function] if found else [])
         for candidate in [] if others else found:
-            handed = _of_self(index, flow, loop, candidate)
+            handed = _of_self(index, flow, loop, candidate) or _passed_in(index, loop, function, call, candidate)
             handed = handed or _handed_back(index, flow, loop, function, call, candidate)
             candidates += [handed] if handed is not None else []
     return candidates, keepers
@@ -503,6 +522,31 @@ def _of_self(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -
     leaving = [index.statement(one) for one, scope in index.returns if scope is makers[0].scope]
     always = makers[0] in index.statements_in(node.body) and all(one.order > makers[0].order for one in leaving)
     return replace(candidate, node=cst.parse_expression(name), made=index.statement(calls[0])) if always else None
+
+
+def _passed_in(
+    index: Index, loop: EpochLoop, function: Scope, call: cst.Call, candidate: _Candidate
+) -> _Candidate | None:
+    """Return a score that the loop gives to a function that keeps the best of it: `best.update(epoch, stats)`."""
+    name, code = _root(candidate.node), index.source.code(_bare(candidate.node))
+    own = any(b.target == name and b.statement.scope is function for b in index.bindings)
+    parameters = [one for one in function.parameters if one != "self"]
+    if name not in parameters or own or not code.startswith(name):
+        return None
+    number = parameters.index(name)
+    named = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == name]
+    plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+    given = next(iter(named or plain[number : number + 1]), None)
+    bound = {b.target for b in index.bindings if _in_loop(index, loop, b.statement.node)}
+    path = index.statement(call).path
+    once = all(
+        part in loop.inner or not isinstance(part.node, (cst.For, cst.While))
+        for part in path[path.index(loop.statement) + 1 :]
+    )
+    if given is None or _root(given) not in bound or not once:
+        return None
+    node = given if code == name else cst.parse_expression(index.source.code(given) + code[len(name) :])
+    return replace(candidate, node=node)
 
 
 def _kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[_Candidate]:
@@ -693,7 +737,7 @@ def _inline(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
     ]
     for binding in index.bindings:
         here, direction = binding.statement, direction_of(binding.target)
-        made = binding.item is None and isinstance(binding.value, (cst.BinaryOperation, cst.Call))
+        made = isinstance(binding.value, cst.Call if binding.item is not None else (cst.BinaryOperation, cst.Call))
         if not made or not direction or "." in binding.target or not _in_loop(index, loop, here.node):
             continue
         inner = here.path[here.path.index(loop.statement) + 1 :]
@@ -752,6 +796,8 @@ def _items_of(
         mean = _mean_of(index, taken)
         if mean is not None:
             means.setdefault(index.source.code(taken), mean)
+    numbers_made = any(isinstance(value, (cst.BinaryOperation, cst.Integer, cst.Float)) for value in values)
+    several = several or (not numbers_made and _SEVERAL.search(binding.target) is not None)
     if binding.target in means:
         return [means[binding.target]]
     numbers: list[cst.BaseExpression] = []
@@ -980,6 +1026,7 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     own = candidate.node in index.parents
     expression = index.source.code(candidate.node) if own else cst.Module(body=[]).code_for_node(candidate.node)
     name = _root(candidate.node)
+    makers: list[Statement] = []
     kept = _kept_score(index, flow, loop, candidate) if candidate.call is not None else None
     if kept is not None and candidate.call is not None:
         here, again = index.statement(candidate.call), False
@@ -1017,7 +1064,7 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
         node=here.node if not own else candidate.node if candidate.call is None else candidate.call,
         index=index,
         expression=expression,
-        direction=candidate.direction,
+        direction=candidate.direction or _told_by_value(index, candidate.node, makers),
         evidence=candidate.evidence,
         saved=candidate.saved,
         kept=kept,
@@ -1034,6 +1081,18 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     elif again and not direct:
         score.anchors["made"] = way.block.node
     return score
+
+
+def _told_by_value(index: Index, node: cst.BaseExpression, makers: list[Statement]) -> str:
+    """Return the direction that the name of a function, item or attribute tells out of which a variable is made."""
+    values = [b.value for b in index.bindings if b.statement in makers and b.target == dotted(node) and b.item is None]
+    told = set()
+    for value in (_bare(value) for value in values if value is not None):
+        last = value.func if isinstance(value, cst.Call) else value
+        last = last.attr if isinstance(last, cst.Attribute) else last
+        words = last.slice[-1] if isinstance(last, cst.Subscript) else last
+        told.add(direction_of(index.source.code(words)) if isinstance(words, (cst.Name, cst.SubscriptElement)) else "")
+    return told.pop() if len(told) == 1 else ""
 
 
 def _of_some_ranks(index: Index, flow: Flow, loop: EpochLoop, node: cst.BaseExpression, name: str) -> bool:
