@@ -2328,8 +2328,8 @@ def guard_of(epoch: str) -> tuple[str, str, str, str]:
             id="in a with",
         ),
         pytest.param(
-            "if x:\n    if y:\n        acc = validate(model)\n        best = max(best, acc)\nlog()",
-            ("x and y", "if x:", "best = max(best, acc)", "log()"),
+            "if x or z:\n    if y:\n        acc = validate(model)\n        best = max(best, acc)\nlog()",
+            ("(x or z) and y", "if x or z:", "best = max(best, acc)", "log()"),
             id="under two conditions",
         ),
     ],

@@ -1142,6 +1142,8 @@ def _way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> _Way:
         others += code
         if len(common) == len(parts):
             conditions.append(index.source.code(node.test) if yes else code[0])
+    if len(conditions) > 1:
+        conditions = [f"({one})" if " or " in one else one for one in conditions]
     return _Way(guard, block, " and ".join(conditions or others[:1]), "first" if ranked else "all", looped)
 
 
