@@ -1704,7 +1704,30 @@ LOSS = "val_loss = validate(model)\n"
         ),
         pytest.param(ACC + "is_best = acc > best\nbest = max(acc, best)", "acc", "max", id="is_best"),
         pytest.param(ACC + "best = max(best, acc)", "acc", "max", id="max"),
+        pytest.param("x, n = validate(model)\nif x + delta < best:\n    best = x", "x", "min", id="margin"),
+        pytest.param("x, n = validate(model)\nif best + 1e-4 < x:\n    best = x", "x", "max", id="margin of the best"),
+        pytest.param(ACC + "if acc * 2 > best:\n    best = acc * 2", "acc * 2", "max", id="what is taken as it is"),
         pytest.param(LOSS + "lowest = min(lowest, val_loss)", "val_loss", "min", id="min"),
+        pytest.param(
+            "accs.append(validate(model))\nif accs[-1] >= max(accs):\n    save()",
+            "accs[-1]",
+            "max",
+            id="last of a list",
+        ),
+        pytest.param(
+            "h['x'].append(validate(model))\nif h['x'][-1] == min(h['x']):\n    save()",
+            "h['x'][-1]",
+            "min",
+            id="equal to the least",
+        ),
+        pytest.param("x, n = validate(model)\nif max(xs) == x:\n    save()", "x", "max", id="equal to the highest"),
+        pytest.param(
+            "x = f1_score(validate(model))\nes.save(x, metric=x)", "x", "max", id="by the function that makes it"
+        ),
+        pytest.param("r = validate(model)\nx = r['all']['mAP']\nsaver.save(metric=x)", "x", "max", id="by the item"),
+        pytest.param(
+            "state.validate()\nif state.x > best:\n    best = state.x", "state.x", "max", id="attribute of an object"
+        ),
         pytest.param(ACC + "if acc <= best:\n    bad += 1\nelse:\n    best = acc", "acc", "max", id="better in else"),
         pytest.param(
             LOSS + "if val_loss >= best:\n    bad += 1\nelse:\n    best = val_loss",
@@ -1853,6 +1876,14 @@ def test_what_early_stopping_watches_is_no_score_turned_round() -> None:
     assert scores_of("x = validate(model)\nearly_stopping(1 - acc_of(x))")[0][:2] == ("x", "")
 
 
+@pytest.mark.parametrize("name", ["val_metrics", "result", "stats", "report"])
+def test_name_of_several_measures_is_no_score(name: str) -> None:
+    found = survey_of(script(f"{name} = evaluate(model)\nlog({name})"))
+    assert (found.scores, [measure for measure, _ in found.measures]) == ([], [f"{name}[...]"])
+    counted = "def evaluate(net):\n    with torch.no_grad():\n        return run(net) / 2"
+    assert [name for name, _, _ in scores_of(f"{name} = evaluate(model)", counted)] == [name]
+
+
 def test_collection_without_a_known_item_is_no_score() -> None:
     assert scores_of("stats = evaluate(model)\nlog({k: v for k, v in stats.items()})") == []
 
@@ -1900,6 +1931,27 @@ def test_score_is_a_single_number(returned: str, epoch: str, scores: list[str]) 
 )
 def test_each_of_several_measures_is_no_score(several: str) -> None:
     assert scores_of("x = validate(model)\n" + several) == []
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        pytest.param(
+            "for k, s in [('a', a), ('b', b)]:\n    y = s()\n    if y > best[k]:\n        best[k] = y", id="if"
+        ),
+        pytest.param("for k in ['a', 'b']:\n    y = run(k)\n    best[k] = max(best[k], y)", id="max"),
+    ],
+)
+def test_best_of_each_of_several_sets_is_no_score(sets: str) -> None:
+    assert scores_of(sets) == []
+
+
+def test_score_of_a_phase_with_its_loader_is_one() -> None:
+    epoch = (
+        "for phase, data in (('train', a), ('val', b)):\n    acc = run(data)\n"
+        "    if acc > best[phase]:\n        best[phase] = acc"
+    )
+    assert [name for name, _, _ in scores_of(epoch)] == ["acc"]
 
 
 def test_score_of_a_phase_is_one() -> None:
@@ -1981,6 +2033,45 @@ def test_ambiguous_names_give_several() -> None:
     assert [name for name, _, _ in scores_of("loss, acc = validate(model)")] == ["loss", "acc"]
 
 
+TWO = "loss, acc = validate(model)\nif acc > best:\n    best = acc\nif loss < least:\n    least = loss\n"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "scores"),
+    [
+        pytest.param(TWO, ["acc", "loss"], id="both kept"),
+        pytest.param(TWO + "    torch.save(state)", ["loss"], id="one saved"),
+        pytest.param(TWO + "if acc >= best:\n    save(model)", ["acc"], id="one saved later"),
+        pytest.param("is_best = acc > best\n" + TWO + "save(state, is_best)", ["acc"], id="one saved by a flag"),
+        pytest.param(TWO + "    good = True\nif good:\n    save(model)", ["loss"], id="by a flag of its own"),
+        pytest.param(TWO + "    save(a)\nif acc >= best:\n    save(b)", ["acc", "loss"], id="both saved"),
+    ],
+)
+def test_score_by_which_a_checkpoint_is_saved_is_preferred(epoch: str, scores: list[str]) -> None:
+    assert [name for name, _, _ in scores_of(epoch)] == scores
+
+
+@pytest.mark.parametrize(
+    ("epoch", "scores"),
+    [
+        pytest.param(
+            "a_acc = evaluate(x)\nval_acc = evaluate(y)\ntest_acc = evaluate(z)", ["val_acc"], id="and not of the test"
+        ),
+        pytest.param(
+            "a = evaluate(x)\ntest_stats = evaluate(y)\nlog(f(a['acc']), f(test_stats['acc']))",
+            ["test_stats['acc']"],
+            id="of the test where there is no other",
+        ),
+        pytest.param(
+            "val_acc, val_f1 = evaluate(x)\ntest_f1 = evaluate(y)", ["val_acc", "val_f1", "test_f1"], id="of several"
+        ),
+        pytest.param("value_acc = evaluate(x)\ndevice_acc = evaluate(y)", ["value_acc", "device_acc"], id="in a word"),
+    ],
+)
+def test_score_of_validation_is_preferred(epoch: str, scores: list[str]) -> None:
+    assert [name for name, _, _ in scores_of(epoch)] == scores
+
+
 @pytest.mark.parametrize(
     "epoch",
     [
@@ -2048,6 +2139,100 @@ def test_score_that_a_function_keeps_to_itself(function: str) -> None:
         ("acc", "max", "", "test(epoch)")
     ]
     assert [(kept.expression, kept.guarded, kept.returns) for kept in found.kept_scores] == [("acc", False, False)]
+
+
+METHODS = """
+class Trainer:
+    def __init__(self):
+        self.model = DDP(Net())
+        self.acc = 0
+    def validate(self):
+        self.acc = run()
+    def save(self):
+        if rank == 0 and self.acc > self.best:
+            self.best = self.acc
+    def fit(self):
+        for epoch in range(10):
+            for x in y:
+                self.model(x).backward()
+            if epoch % 5 == 0:
+                self.validate()
+            self.save()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "score"),
+    [
+        pytest.param("", "", [("self.acc", "max", "all", "epoch % 5 == 0")], id="for another method"),
+        pytest.param(
+            "        self.acc = run()", "        if rank == 0:\n            self.acc = run()", [], id="on one rank"
+        ),
+        pytest.param(
+            "        self.acc = run()",
+            "        if rank:\n            return\n        self.acc = run()",
+            [],
+            id="after some ranks have left",
+        ),
+        pytest.param("            self.save()", "            self.validate()\n            self.save()", [], id="twice"),
+        pytest.param(
+            "        self.acc = 0",
+            "        self.state = {}\n    def forget(self):\n        self.acc = 0",
+            [],
+            id="and elsewhere",
+        ),
+    ],
+)
+def test_score_that_a_method_leaves_in_an_attribute(old: str, new: str, score: list[object]) -> None:
+    found = survey_of(DDP + (METHODS.replace(old, new) if old else METHODS)).scores
+    assert [(s.expression, s.direction, s.ranks, s.condition) for s in found] == score
+
+
+BEST = """
+class Best:
+    def update(self, epoch, found):
+        if found['x'] > self.best:
+            self.best = found['x']
+best = Best()
+"""
+
+
+@pytest.mark.parametrize(
+    ("epoch", "old", "new", "score"),
+    [
+        pytest.param("s = run()\nif best.update(epoch, s):\n    save()", "", "", [("s['x']", "max")], id="item"),
+        pytest.param("s = run()\nbest.update(epoch, found=s)", "['x']", "", [("s", "max")], id="itself"),
+        pytest.param(
+            "s = run()\nbest.update(epoch, s)", "        if", "        found = 1\n        if", [], id="made anew"
+        ),
+        pytest.param("for s in run():\n    best.update(epoch, s)", "", "", [], id="each of several"),
+        pytest.param("best.update(epoch, old)", "", "", [], id="not of this epoch"),
+    ],
+)
+def test_score_that_a_function_is_given_to_keep_the_best(epoch: str, old: str, new: str, score: list[object]) -> None:
+    found = survey_of(script(epoch, BEST.replace(old, new) if old else BEST)).scores
+    assert [(s.expression, s.direction) for s in found] == score
+
+
+def test_score_that_a_function_leaves_in_a_global() -> None:
+    text = script("test()\nif x > best:\n    best = x", "def test():\n    global x\n    x = run()")
+    assert [(s.expression, s.direction) for s in survey_of(text).scores] == [("x", "max")]
+
+
+def test_validation_of_an_averaged_model_besides_the_model_is_not_the_score() -> None:
+    test = "def validate(net):\n    acc = run(net)\n    return acc"
+    (score,) = survey_of(script("validate(model)\nif x:\n    validate(model_ema)", test)).scores
+    assert (score.code, score.condition) == ("validate(model)", "")
+    (score,) = survey_of(script("validate(model_ema)", test)).scores
+    assert score.code == "validate(model_ema)"
+
+
+def test_metric_of_what_a_function_returns_is_taken_there() -> None:
+    text = script("evaluate(model)", "def evaluate(net):\n    found = run(net)\n    return found")
+    (score,) = survey_of(text, metric="found.stats['box'][0]", mode="max").scores
+    assert score.kept is not None
+    assert score.kept.call == "evaluate(model).stats['box'][0]"
+    assert survey_of(text, metric="founding", mode="max").scores[0].kept is None
 
 
 def test_score_that_a_method_keeps_to_itself() -> None:
@@ -2145,6 +2330,8 @@ def test_score_that_is_returned_and_dropped(call: str, last: str, score: list[st
         pytest.param("model.eval()\nwith torch.no_grad():\n    acc = right / n", ["acc"], id="without gradients"),
         pytest.param("model.eval()\nfor x in val:\n    loss = loss_of(x)", [], id="of single batches"),
         pytest.param("model.eval()\nacc = 0", [], id="only begun"),
+        pytest.param("model.eval()\ncmc, mAP = metric.compute()", ["mAP"], id="one of several"),
+        pytest.param("model.eval()\nfor x in val:\n    acc, n = run(x)", [], id="one of several of single batches"),
     ],
 )
 def test_score_of_a_validation_in_the_loop_itself(epoch: str, score: list[str]) -> None:
@@ -2166,10 +2353,18 @@ def test_what_validation_knows_is_told() -> None:
                 loss = loss_of(net(x))
                 top1.update(x)
             mean_iou = iou()
-            print(top1.avg)
+            correct += mean_iou
+            print(top1.avg, f"{100. * correct / n:.2f}%")
+            return found
     """
     found = survey_of(script("test(model)\nstats = evaluate(model)\nlog(**stats)", code(test)))
-    assert [name for name, _ in found.measures] == ["top1.avg", "mean_iou", "stats[...]"]
+    assert [name for name, _ in found.measures] == [
+        "top1.avg",
+        "mean_iou",
+        "100. * correct / n",
+        "found",
+        "stats[...]",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -2183,6 +2378,47 @@ def test_what_validation_knows_is_told() -> None:
 def test_score_that_a_function_keeps_and_returns_otherwise(last: str, score: list[str]) -> None:
     found = keeping(keeper(made="acc = 100 * right", end=last), "loss, x = test(epoch)")
     assert [s.expression for s in found.scores] == score
+
+
+@pytest.mark.parametrize(
+    ("last", "score"),
+    [
+        pytest.param("return loss, acc", ["x[1]"], id="tuple"),
+        pytest.param("return [acc.item(), loss]", ["x[0]"], id="list"),
+        pytest.param("return {'loss': loss, 'top1': acc}", ["x['top1']"], id="dictionary"),
+        pytest.param("if y:\n    return acc, loss\nreturn loss, acc", [], id="not always at the same place"),
+        pytest.param("return loss, other", [], id="not in it"),
+        pytest.param("return acc, acc", [], id="twice in it"),
+    ],
+)
+def test_score_that_a_function_keeps_and_returns_with_others(last: str, score: list[str]) -> None:
+    found = keeping(keeper(made="acc = 100 * right", end=last), "x = test(epoch)")
+    assert [s.expression for s in found.scores] == score
+
+
+@pytest.mark.parametrize(
+    ("best", "taken", "direction"),
+    [
+        pytest.param("best[0]", "best = (x, epoch)", "max", id="tuple"),
+        pytest.param("best['x']", "best = {'epoch': epoch, 'x': x}", "max", id="dictionary"),
+        pytest.param("best[1]", "best = (x, epoch)", "", id="another item"),
+    ],
+)
+def test_best_that_is_kept_with_more(best: str, taken: str, direction: str) -> None:
+    epoch = f"x = validate(model)\nif x > {best}:\n    {taken}"
+    assert [found[1] for found in scores_of(epoch)] == [direction]
+
+
+def test_metric_by_a_name_that_training_uses_too_is_that_of_validation() -> None:
+    made = "loss, acc = train(model)\nif epoch % 5 == 0:\n    loss, acc = validate(model)\nlog()"
+    (score,) = survey_of(script(made), metric="acc").scores
+    assert (score.guarded, score.condition) == (True, "epoch % 5 == 0")
+
+
+def test_items_of_what_validation_returns_are_told() -> None:
+    test = "def validate(net):\n    with torch.no_grad():\n        a = run(net)\n    return losses.avg, a, top1.avg"
+    found = survey_of(script("scores = validate(model)\nlog(a + scores)", test))
+    assert [name for name, _ in found.measures] == ["scores[0]", "scores[2]"]
 
 
 def test_metric_that_only_a_validation_function_knows_is_returned_by_it() -> None:
@@ -2288,6 +2524,47 @@ def guard_of(epoch: str) -> tuple[str, str, str, str]:
     [
         pytest.param(ACC + "best = max(best, acc)", ("", "", "", "best = max(best, acc)"), id="in every epoch"),
         pytest.param(
+            "rs = {}\nif x:\n    rs['test'] = validate(model)\n    best = max(best, rs['test']['acc'])\nlog()",
+            ("x", "if x:", "best = max(best, rs['test']['acc'])", "log()"),
+            id="in an item",
+        ),
+        pytest.param(
+            "rs = dict(n=1)\nif x:\n    rs['acc'] = validate(model)\nif rs.get(\"acc\", 0) > best:\n"
+            '    best = rs.get("acc", 0)',
+            ("x", "if x:", "rs['acc'] = validate(model)", 'if rs.get("acc", 0) > best:'),
+            id="in an item read by get",
+        ),
+        pytest.param(
+            "rs = {'acc': 0}\nif x:\n    rs['val'] = validate(model)\n    best = max(best, rs[key])\nlog()",
+            ("x", "if x:", "best = max(best, rs[key])", "log()"),
+            id="in an item by a variable",
+        ),
+        pytest.param(
+            "rs = {}\nif x:\n    rs.update(evaluate(model))\n    best = max(best, rs['acc'])",
+            ("x", "if x:", "best = max(best, rs['acc'])", "if x:"),
+            id="in a collection that is filled there",
+        ),
+        pytest.param(
+            "top1 = AverageMeter()\nif x:\n    for y in val:\n        top1.update(y)\n    best = max(best, top1.avg)",
+            ("x", "if x:", "best = max(best, top1.avg)", "if x:"),
+            id="in a meter",
+        ),
+        pytest.param(
+            "rs = {}\nrs['acc'] = validate(model)\nif x:\n    best = max(best, rs['acc'])",
+            ("", "", "", "if x:"),
+            id="in an item in every epoch",
+        ),
+        pytest.param(
+            "top1 = Meter()\nfor y in val:\n    top1.update(y)\nif x:\n    log()\n    best = max(best, top1.avg)",
+            ("", "", "", "if x:"),
+            id="in a meter in every epoch",
+        ),
+        pytest.param(
+            "rs = evaluate(model)\nif x:\n    rs['epoch'] = epoch\n    best = max(best, rs['acc'])",
+            ("", "", "", "if x:"),
+            id="in what validation returns",
+        ),
+        pytest.param(
             "if epoch % 5 == 0:\n    acc = validate(model)\n    best = max(best, acc)\nlog()",
             ("epoch % 5 == 0", "if epoch % 5 == 0:", "best = max(best, acc)", "log()"),
             id="in some epochs",
@@ -2306,6 +2583,11 @@ def guard_of(epoch: str) -> tuple[str, str, str, str]:
             "with context:\n    acc = validate(model)\nbest = max(best, acc)",
             ("", "", "", "best = max(best, acc)"),
             id="in a with",
+        ),
+        pytest.param(
+            "if x or z:\n    if y:\n        acc = validate(model)\n        best = max(best, acc)\nlog()",
+            ("(x or z) and y", "if x or z:", "best = max(best, acc)", "log()"),
+            id="under two conditions",
         ),
     ],
 )
@@ -2365,7 +2647,8 @@ def test_mode_of_the_user_wins() -> None:
         ("val_acc", "max"), ("mIoU", "max"), ("mAP", "max"), ("map50", "max"), ("top1", "max"), ("psnr", "max"),
         ("bleu", "max"),
         ("val_loss", "min"), ("rmse", "min"), ("perplexity", "min"), ("wer", "min"), ("test_error", "min"),
-        ("epe", "min"),
+        ("epe", "min"), ("roc_auc_score", "max"), ("auroc", "max"), ("mean_squared_error", "min"), ("eer", "min"),
+        ("srcc", "max"), ("fwIoU", "max"), ("ms_ssim", "max"), ("rank", ""), ("her", ""),
         ("x", ""), ("result", ""), ("power", ""), ("mapping", ""), ("acc_loss", ""), ("answer", ""), ("stats", ""),
         ("confidence", ""), ("architecture", ""),
     ],

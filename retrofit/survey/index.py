@@ -232,6 +232,7 @@ class Index:
         self.calls: list[cst.Call] = []
         self.bindings: list[Binding] = []
         self.items: list[Binding] = []
+        self.appended: list[Binding] = []
         self.comparisons: list[cst.Comparison] = []
         self.attributes: list[cst.Attribute] = []
         self.returns: list[tuple[cst.Return, Scope]] = []
@@ -324,6 +325,7 @@ class Index:
         self.attributes = [node for node in self.attributes if self.scope_of(node) in scopes]
         self.bindings = [b for b in self.bindings if b.statement.scope in scopes]
         self.items = [b for b in self.items if b.statement.scope in scopes]
+        self.appended = [b for b in self.appended if b.statement.scope in scopes]
         self.returns = [(node, scope) for node, scope in self.returns if scope in scopes]
         for file in self.files:
             file.imports = [(s, module) for s, module in file.imports if s.scope in scopes]
@@ -458,6 +460,7 @@ class Index:
             return
         if isinstance(node, cst.Call):
             self.calls.append(node)
+            self._append(node, statement)
         elif isinstance(node, cst.Attribute):
             self.attributes.append(node)
         elif isinstance(node, cst.Assign):
@@ -507,6 +510,12 @@ class Index:
                 scope.assigned.add(name)
         elif isinstance(target, cst.Subscript) and (dotted(target.value) is not None):
             self.items.append(Binding(self.source.code(target), value, item, statement))
+
+    def _append(self, call: cst.Call, statement: Statement) -> None:
+        """Note what a list gets appended as a value of its last item."""
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "append" and len(call.args) == 1:
+            target = f"{self.source.code(call.func.value)}[-1]"
+            self.appended.append(Binding(target, call.args[0].value, None, statement))
 
     def _import(self, node: cst.Import | cst.ImportFrom, statement: Statement) -> None:
         file = self.file_of(statement.scope)

@@ -16,12 +16,14 @@ from retrofit.survey.sites import EpochLoop, KeptScore, Scheduler, Score
 
 _BEST = re.compile(r"best|lowest|highest|(^|_)(min|max|top|record)_", re.IGNORECASE)
 _HIGHER = re.compile(
-    r"(?<![a-z])([a-z]*acc(uracy|uracies|s)?|m?iou|f1|[a-z]*auc|dice|psnr|ssim|bleu|rouge|meteor|cider|recall|precision"
-    r"|correct|rewards?|r2|kappa|hits?|ndcg|m?ap|top|scores?)(?![a-z])",
+    r"(?<![a-z])([a-z]*acc(uracy|uracies|s)?|[a-z]*iou|f1|[a-z]*auc|auroc|auprc?|dice|dsc|jaccard|psnr|[a-z]*ssim|bleu"
+    r"|rouge|meteor|cider|recall|precision|correct|rewards?|r2|kappa|hits?|ndcg|mrr|m?ap|top|scores?|pck|pesq|stoi|snr"
+    r"|pearson|spearman|s?rocc|[spk]l?r?cc|mcc|corr)(?![a-z])",
     re.IGNORECASE,
 )
 _LOWER = re.compile(
-    r"(?<![a-z])([a-z]*loss(es)?|err(or|ors|s)?|r?mse|mae|ppl|perplexity|nll|bp[cd]|[wc]er|fid|epe|nme|lpips|costs?|dist(ance)?)(?![a-z])",
+    r"(?<![a-z])([a-z]*loss(es)?|err(or|ors|s)?|r?mse|s?mape|mae|mpjpe|ppl|perplexity|nll|bp[cd]|[wcedt]er|fid|epe|nme"
+    r"|lpips|hausdorff|chamfer|costs?|dist(ance)?)(?![a-z])",
     re.IGNORECASE,
 )
 _NO_SCORE = re.compile(r"loader|dataset|sampler|transform|path|data|model|net|output|pred", re.IGNORECASE)
@@ -31,9 +33,11 @@ _RANK_CHECK = re.compile(
     re.IGNORECASE,
 )
 _NO_VALUE = re.compile(r"func|fn\b|types?\b|crit|loader|counts?\b|lists?\b", re.IGNORECASE)
+_SEVERAL = re.compile(r"(metrics|measures|stats|statistics|results?|report|summary|dict)$", re.IGNORECASE)
 _AVERAGED = re.compile(r"(^|_)(ema|swa)(_|\b)", re.IGNORECASE)
 _STOPS = re.compile(r"early_?stop|stopper", re.IGNORECASE)
 _COMPUTES = re.compile(r"(np|numpy|torch|math|statistics)\.\w+$")
+_MARGIN = (cst.Add, cst.Subtract, cst.Multiply)
 _COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.LessThanEqual: -1}
 
 
@@ -43,14 +47,20 @@ class _Candidate:
 
     Attributes:
         best: the root of what holds the best of it, "" where the script keeps none.
+        saved: whether a checkpoint is saved by it.
         call: the loop's call of the function that keeps it, None where the loop itself has it.
+        rest: what is to be taken out of what the function returns.
+        made: the statement of the loop that makes it, where that is no assignment.
     """
 
     node: cst.BaseExpression
     direction: str
     evidence: str
     best: str = ""
+    saved: bool = False
     call: cst.Call | None = None
+    rest: str = ""
+    made: Statement | None = None
 
 
 @dataclass(frozen=True)
@@ -124,17 +134,29 @@ def find_scores(
             if score.direction and known.direction and known.direction != score.direction:
                 score.contradicted = known.contradicted = True
             known.direction = known.direction or score.direction
+            known.saved = known.saved or score.saved
     for score in scores.values():
         score.direction = "" if score.contradicted else score.direction
     found = list(scores.values())
     found = [score for score in found if not _AVERAGED.search(score.expression)] or found
-    if len(found) > 1:
-        validation = [s for s in found if VALIDATES.search(s.expression)]
-        found = validation if len(validation) == 1 else found
+    for told in (_of_saved, _of_validation, _not_of_test):
+        found = [score for score in found if told(score)] if sum(map(told, found)) == 1 else found
     for score in found:
         if mode:
             score.direction, score.evidence = mode, "--mode"
     return found
+
+
+def _of_saved(score: Score) -> bool:
+    return score.saved
+
+
+def _of_validation(score: Score) -> bool:
+    return any(VALIDATES.search(word) for word in re.findall(r"\w+", score.expression))
+
+
+def _not_of_test(score: Score) -> bool:
+    return re.search(r"(?<![A-Za-z])([Vv]al(id|idation)?|[Dd]ev)(?![a-z])", score.expression) is not None
 
 
 def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
@@ -166,14 +188,51 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
             if scope not in functions or not direction_of(target) or _NO_VALUE.search(target):
                 continue
             average = re.search(rf"\b{target}\.(avg|mean|global_avg)\b", index.source.code(scope.node))
+            ratio = None if average else _ratio_of(index, binding)
             parent = binding.statement.parent
-            if average or (parent is not None and not isinstance(parent.node, (cst.For, cst.While))):
+            if ratio is not None:
+                found.setdefault(index.source.code(ratio), index.place(ratio, loop.file))
+            elif average or (parent is not None and not isinstance(parent.node, (cst.For, cst.While))):
                 name = average[0] if average else binding.target
                 found.setdefault(name, index.place(binding.statement.node, loop.file))
+        for node, scope in index.returns:
+            name = dotted(node.value) or ""
+            if scope in functions and name not in ("", "None") and name not in found:
+                found[name] = index.place(node, loop.file)
         for binding, call in _validated(index, flow, loop):
-            if _items_of(index, flow, loop, binding, call) == []:
+            if _items_of(index, flow, loop, binding, call) != []:
+                continue
+            items = [
+                (key, item)
+                for value in _returned_values(index, flow, call, binding.item)
+                for key, item in _written_items(index, value)
+                if direction_of(index.source.code(item)) or direction_of(key)
+            ]
+            for key, item in items:
+                found.setdefault(f"{binding.target}[{key}]", index.place(item, loop.file))
+            if not items:
                 found.setdefault(f"{binding.target}[...]", index.place(call, loop.file))
     return list(found.items())
+
+
+def _ratio_of(index: Index, binding: Binding) -> cst.BinaryOperation | None:
+    """Return the `100 * correct / total` that a function makes of a count, None where it makes none."""
+    ratios = [
+        node
+        for node in index.parents
+        if isinstance(node, cst.BinaryOperation)
+        and isinstance(node.operator, cst.Divide)
+        and index.scope_of(node) is binding.statement.scope
+        and binding.target in names_in(node.left, called=False)
+    ]
+    if not ratios:
+        return None
+    found: cst.BinaryOperation = ratios[0]
+    while isinstance(outer := index.parents[found], cst.BinaryOperation):
+        if not isinstance(outer.operator, (cst.Divide, cst.Multiply)):
+            break
+        found = outer
+    return found
 
 
 def _in_loop(index: Index, loop: EpochLoop, node: cst.CSTNode) -> bool:
@@ -188,43 +247,58 @@ def _code_of(index: Index, body: EpochLoop | Scope) -> Callable[[cst.CSTNode], b
     return lambda node: index.scope_of(node) is body
 
 
-def _tracked(index: Index, inside: Callable[[cst.CSTNode], bool]) -> Iterator[_Candidate]:
-    """Values of which the code inside keeps the best so far: `if acc > best: best = acc`, `best = max(acc, best)`."""
-    bindings = [b for b in (*index.bindings, *index.items) if inside(b.statement.node)]
+def _tracked(
+    index: Index, inside: Callable[[cst.CSTNode], bool], given: list[str] | None = None
+) -> Iterator[_Candidate]:
+    """Values of which the code inside keeps the best so far: `if acc > best: best = acc`, `best = max(acc, best)`.
+
+    Args:
+        given: names that have a value there besides those that it binds.
+    """
+    bindings = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)]
     bound = {b.target.partition(".")[0].partition("[")[0] for b in bindings}
+    bound.update(given or [], (name for scope in index.scopes for name in scope.outer))
 
     def is_score(node: cst.BaseExpression) -> bool:
-        if _root(node) not in bound or _BEST.search(index.source.code(node).rpartition(".")[2]):
+        known = _root(node) in bound or isinstance(_bare(node), cst.Attribute)
+        if not known or _BEST.search(index.source.code(node).rpartition(".")[2]):
             return False
-        given = [b.value for b in bindings if b.target == index.source.code(_bare(node)) and b.value is not None]
-        return not any(_by_turn(index, inside, value) for value in [node, *given])
+        values = [b.value for b in bindings if b.target == index.source.code(_bare(node)) and b.value is not None]
+        return not any(_by_turn(index, inside, value) for value in [node, *values])
 
     found = False
     for binding in bindings:
         for score, direction in _kept_best(index, binding):
-            if is_score(score):
+            if is_score(score) and not _by_turn(index, inside, cst.parse_expression(binding.target), binding.statement):
                 found = True
                 code = index.source.code(binding.statement.node)
-                yield _Candidate(score, direction, f"{index.place(score)}: {code}", re.split(r"\W", binding.target)[0])
+                best = re.split(r"\W", binding.target)[0]
+                saved = _saved_by(index, inside, score, binding.target)
+                yield _Candidate(score, direction, f"{index.place(score)}: {code}", best, saved)
     for comparison in index.comparisons:
         if len(comparison.comparisons) != 1 or not inside(comparison):
             continue
         right = comparison.comparisons[0]
         sign = _COMPARE.get(type(right.operator))
-        if sign is None:
+        if isinstance(right.operator, cst.Equal):
+            sign = _equal_to_best(right.comparator, 1) or _equal_to_best(comparison.left, -1)
+        if not sign:
             continue
         evidence = f"{index.place(comparison)}: {index.source.code(comparison)}"
         pairs = ((right.comparator, comparison.left, sign), (comparison.left, right.comparator, -sign))
-        for best, score, better in pairs:
-            sense = _sense(index, comparison, best, score, bindings)
-            if sense and is_score(score):
-                found = True
-                yield _Candidate(score, "max" if better * sense > 0 else "min", evidence, _root(best))
+        for best, compared, better in pairs:
+            for score in dict.fromkeys((compared, _without_margin(compared))):
+                sense = _sense(index, comparison, best, score, bindings)
+                if sense and is_score(score) and not _by_turn(index, inside, best):
+                    found = True
+                    saved = _saved_by(index, inside, score, index.source.code(best))
+                    direction = "max" if better * sense > 0 else "min"
+                    yield _Candidate(score, direction, evidence, _root(best), saved)
         if not found:
             for best, score, better in pairs:
                 name = (dotted(best) or "").rpartition(".")[2]
                 known = re.search(r"best|lowest|highest", name) or _best_of_history(best)
-                if known and is_score(score) and _saves(index, comparison):
+                if known and _root(score) in bound and is_score(score) and _saves(index, comparison):
                     yield _Candidate(score, "max" if better > 0 else "min", evidence, _root(best))
 
 
@@ -233,17 +307,17 @@ def _best_of_history(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Call) and dotted(node.func) in ("min", "max") and len(node.args) == 1
 
 
+def _equal_to_best(node: cst.BaseExpression, side: int) -> int:
+    """Return ``side`` for `max(history)`, the other one for `min(history)`, 0 for anything else."""
+    return (
+        (side if dotted(node.func) == "max" else -side) if isinstance(node, cst.Call) and _best_of_history(node) else 0
+    )
+
+
 def _root(node: cst.BaseExpression) -> str:
     """Return the name that an expression such as `stats["acc"]`, `top1.avg` or `np.mean(accs)` is about."""
-    node = _bare(node)
-    while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call, cst.BinaryOperation)):
-        if isinstance(node, cst.Call) and node.args and _COMPUTES.match(dotted(node.func) or ""):
-            node = node.args[0].value
-        elif isinstance(node, cst.BinaryOperation):
-            node = node.left if _root(node.left) else node.right
-        else:
-            node = node.func if isinstance(node, cst.Call) else node.value
-    return node.value if isinstance(node, cst.Name) else ""
+    *_, root = _way_to_root(node)
+    return root.value if isinstance(root, cst.Name) else ""
 
 
 def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
@@ -255,6 +329,11 @@ def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
     if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
         return _bare(node.func.value)
     return node
+
+
+def _without_margin(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the `loss` of `loss + min_delta < best`, where small steps do not count."""
+    return node.left if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _MARGIN) else node
 
 
 def _kept_best(index: Index, binding: Binding) -> Iterator[tuple[cst.BaseExpression, str]]:
@@ -300,7 +379,12 @@ def _sense(
     if isinstance(score, (cst.Subscript, cst.Attribute)) and _root(best) != dotted(best):
         wanted.add(_root(score))  # the best is kept whole: `if stats["acc"] > best["acc"]: best = stats`
     taken = [b for b in bindings if b.target in (code(best), _root(best)) and b.value is not None]
-    takers = [b.statement for b in taken if b.value is not None and code(b.value) in wanted]
+    if isinstance(best, cst.Subscript):  # `if acc > best[0]: best = (acc, epoch)`
+        parts = [(b, _part(b.value, best)) for b in taken if b.value is not None]
+        takers = [b.statement for b, part in parts if part is not None and code(part) in wanted]
+    else:
+        takers = []
+    takers += [b.statement for b in taken if b.value is not None and code(b.value) in wanted]
     nots = [
         a for a in index.ancestors(comparison) if isinstance(a, cst.UnaryOperation) and isinstance(a.operator, cst.Not)
     ]
@@ -319,10 +403,29 @@ def _leaves(body: cst.BaseSuite) -> bool:
     return isinstance(small, (cst.Continue, cst.Break, cst.Return, cst.Raise))
 
 
+def _saved_by(index: Index, inside: Callable[[cst.CSTNode], bool], score: cst.BaseExpression, best: str) -> bool:
+    """Whether a checkpoint is saved where a score is better than the best."""
+    name = index.source.code(_bare(score))
+    between = [c for c in index.comparisons if inside(c) and all(n in index.source.code(c) for n in (name, best))]
+    return any(_saves(index, comparison) for comparison in between)
+
+
 def _saves(index: Index, comparison: cst.Comparison) -> bool:
-    """Whether a checkpoint is saved where a comparison holds."""
-    node = index.statement(comparison).node
-    return isinstance(node, cst.If) and re.search(r"save|copy", index.source.code(node.body)) is not None
+    """Whether a checkpoint is saved where a comparison holds, or where a flag says so that it sets."""
+    here = index.statement(comparison)
+    node, code = here.node, index.source.code
+    if isinstance(node, cst.If) and re.search(r"save|copy", code(node.body)):
+        return True
+    flags = {
+        b.target
+        for b in index.bindings
+        if b.value is comparison or (b.value is not None and code(b.value) == "True" and here is b.statement.parent)
+    }
+    users = [s.node for s in index.statements if s.scope is here.scope and s is not here] if flags else []
+    small = [user for user in users if isinstance(user, (cst.If, cst.SimpleStatementLine))]
+    return any(
+        re.search(r"save", code(user)) and not flags.isdisjoint(re.findall(r"[\w.]+", code(user))) for user in small
+    )
 
 
 def _code_within(index: Index, inner: cst.CSTNode, outer: cst.CSTNode) -> bool:
@@ -393,12 +496,57 @@ def _kept(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[_Candidate], 
     candidates: list[_Candidate] = []
     keepers: set[Scope] = set()
     for function, (call, *others) in _validations(index, flow, loop).items():
-        found = [c for c in _tracked(index, _code_of(index, function)) if _outlives(function, c.best)]
+        given = [name for name in function.parameters if name != "self"]
+        found = [c for c in _tracked(index, _code_of(index, function), given) if _outlives(function, c.best)]
         keepers.update([function] if found else [])
         for candidate in [] if others else found:
-            handed = _handed_back(index, flow, loop, function, call, candidate)
+            handed = _of_self(index, flow, loop, candidate) or _passed_in(index, loop, function, call, candidate)
+            handed = handed or _handed_back(index, flow, loop, function, call, candidate)
             candidates += [handed] if handed is not None else []
     return candidates, keepers
+
+
+def _of_self(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> _Candidate | None:
+    """Return a score that one method leaves in an attribute, for another to compare, as the loop of a third has it."""
+    name, here = dotted(candidate.node) or "", index.scope_of(candidate.node)
+    makers = [b.statement for b in index.bindings if b.target == name and b.value is not None]
+    makers = [maker for maker in makers if maker.scope.name != "__init__"]
+    calls = _called_by(index, flow, loop).get(makers[0].scope, []) if len(makers) == 1 else []
+    same = here.enclosing_class is not None and here.enclosing_class is loop.scope.enclosing_class
+    if not name.startswith("self.") or not same or len(calls) != 1 or makers[0].scope is here:
+        return None
+    if makers[0].scope.enclosing_class is not here.enclosing_class:
+        return None
+    node = makers[0].scope.node
+    assert isinstance(node, cst.FunctionDef)
+    leaving = [index.statement(one) for one, scope in index.returns if scope is makers[0].scope]
+    always = makers[0] in index.statements_in(node.body) and all(one.order > makers[0].order for one in leaving)
+    return replace(candidate, node=cst.parse_expression(name), made=index.statement(calls[0])) if always else None
+
+
+def _passed_in(
+    index: Index, loop: EpochLoop, function: Scope, call: cst.Call, candidate: _Candidate
+) -> _Candidate | None:
+    """Return a score that the loop gives to a function that keeps the best of it: `best.update(epoch, stats)`."""
+    name, code = _root(candidate.node), index.source.code(_bare(candidate.node))
+    own = any(b.target == name and b.statement.scope is function for b in index.bindings)
+    parameters = [one for one in function.parameters if one != "self"]
+    if name not in parameters or own or not code.startswith(name):
+        return None
+    number = parameters.index(name)
+    named = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == name]
+    plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+    given = next(iter(named or plain[number : number + 1]), None)
+    bound = {b.target for b in index.bindings if _in_loop(index, loop, b.statement.node)}
+    path = index.statement(call).path
+    once = all(
+        part in loop.inner or not isinstance(part.node, (cst.For, cst.While))
+        for part in path[path.index(loop.statement) + 1 :]
+    )
+    if given is None or _root(given) not in bound or not once:
+        return None
+    node = given if code == name else cst.parse_expression(index.source.code(given) + code[len(name) :])
+    return replace(candidate, node=node)
 
 
 def _kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[_Candidate]:
@@ -416,9 +564,18 @@ def _kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[_Ca
 
 
 def _validations(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
-    """Return the functions that the epoch loop itself calls and that do not train, with their calls."""
+    """Return the functions that the epoch loop itself calls and that do not train, with their calls.
+
+    Those of them that are given an average of the model do not count where another one is.
+    """
     found = _called_by(index, flow, loop)
-    return {f: calls for f, calls in found.items() if ".backward(" not in index.source.code(f.node)}
+    found = {f: calls for f, calls in found.items() if ".backward(" not in index.source.code(f.node)}
+    own = {f: [c for c in calls if not any(map(_averaged, c.args))] for f, calls in found.items()}
+    return {f: own[f] or calls for f, calls in found.items()}
+
+
+def _averaged(arg: cst.Arg) -> bool:
+    return any(_AVERAGED.search(name) for name in names_in(arg.value, called=False))
 
 
 def _called_by(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
@@ -452,7 +609,21 @@ def _handed_back(
             values = [_element(value, binding.item) for value in returned]
             if all(value is not None and code(_bare(value)) in same for value in values):
                 return replace(candidate, node=_target_node(index, binding.statement, binding.target))
+            written = [_written_items(index, value) for value in values if value is not None]
+            keys = {tuple(key for key, item in items if code(_bare(item)) in same) for items in written}
+            if len(written) == len(values) and len(keys) == 1 and len(key := keys.pop()) == 1:
+                return replace(candidate, node=cst.parse_expression(f"{binding.target}[{key[0]}]"))
     return None
+
+
+def _written_items(index: Index, value: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]]:
+    """Return the code of the keys, and the items, of a tuple, list or dictionary that is written out."""
+    if isinstance(value, cst.Dict):
+        pairs = [element for element in value.elements if isinstance(element, cst.DictElement)]
+        return [(index.source.code(pair.key), pair.value) for pair in pairs]
+    if isinstance(value, (cst.Tuple, cst.List)):
+        return [(str(number), element.value) for number, element in enumerate(value.elements)]
+    return []
 
 
 def _element(value: cst.BaseExpression, item: int | None) -> cst.BaseExpression | None:
@@ -486,7 +657,7 @@ def _kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate
         node=last.node,
         index=index,
         expression=expression,
-        call=_outdented(index, candidate.call),
+        call=_outdented(index, candidate.call) + candidate.rest,
         anchors={"call": call.node},
         condition=way.condition,
         ranks=way.ranks,
@@ -566,7 +737,7 @@ def _inline(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
     ]
     for binding in index.bindings:
         here, direction = binding.statement, direction_of(binding.target)
-        made = binding.item is None and isinstance(binding.value, (cst.BinaryOperation, cst.Call))
+        made = isinstance(binding.value, cst.Call if binding.item is not None else (cst.BinaryOperation, cst.Call))
         if not made or not direction or "." in binding.target or not _in_loop(index, loop, here.node):
             continue
         inner = here.path[here.path.index(loop.statement) + 1 :]
@@ -625,6 +796,8 @@ def _items_of(
         mean = _mean_of(index, taken)
         if mean is not None:
             means.setdefault(index.source.code(taken), mean)
+    numbers_made = any(isinstance(value, (cst.BinaryOperation, cst.Integer, cst.Float)) for value in values)
+    several = several or (not numbers_made and _SEVERAL.search(binding.target) is not None)
     if binding.target in means:
         return [means[binding.target]]
     numbers: list[cst.BaseExpression] = []
@@ -690,19 +863,29 @@ def _mean_of(index: Index, node: cst.BaseExpression) -> cst.BaseExpression | Non
     return None
 
 
-def _by_turn(index: Index, inside: Callable[[cst.CSTNode], bool], node: cst.BaseExpression) -> bool:
+def _by_turn(
+    index: Index,
+    inside: Callable[[cst.CSTNode], bool],
+    node: cst.BaseExpression,
+    statement: Statement | None = None,
+) -> bool:
     """Whether an expression is a loop's variable or is taken by one, as `measures[i]` is: one of several values.
 
-    Only loops ``inside`` the code count, and none over names written out, such as `for phase in ["train", "val"]`.
+    Only loops ``inside`` the code count, and none over phases written out, such as `for phase in ["train", "val"]`.
     """
-    around = [part.node for part in index.statement(node).ancestors if isinstance(part.node, cst.For)]
-    written = (cst.List, cst.Tuple)
-    loops = [one for one in around if inside(one) and not isinstance(one.iter, written)]
+    statement = statement or index.statement(node)
+    around = [part.node for part in statement.ancestors if isinstance(part.node, cst.For)]
+    loops = [one for one in around if inside(one) and not _of_phases(index, one.iter)]
     variables = {name for one in loops for name in names_in(one.target, called=False)}
     bare = _bare(node)
     if isinstance(bare, cst.Subscript):
         return any(name in variables for element in bare.slice for name in names_in(element, called=False))
     return isinstance(bare, cst.Name) and bare.value in variables
+
+
+def _of_phases(index: Index, node: cst.BaseExpression) -> bool:
+    """Whether a list or tuple names phases of an epoch: `["train", "val"]`, `[("train", loader), ("val", other)]`."""
+    return isinstance(node, (cst.List, cst.Tuple)) and re.search(r"train", index.source.code(node)) is not None
 
 
 def _looks_like_validation(index: Index, function: cst.CSTNode) -> bool:
@@ -740,29 +923,86 @@ def _measured(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> Iterato
             and not isinstance(index.parents[node], cst.AssignTarget)
             and index.source.code(node) == metric
         ]
+        returned = [node.value for node, scope in index.returns if scope is function and node.value is not None]
+        places = places or [node for node in returned if dotted(node) == name and metric.startswith(name)]
         if places:
             last = max(places, key=index.source.position)
-            candidate = _Candidate(last, direction_of(metric), f"{index.place(last)}: --metric")
+            rest = metric[len(name) :] if dotted(last) == name else ""
+            candidate = _Candidate(last, direction_of(metric), f"{index.place(last)}: --metric", rest=rest)
             handed = _handed_back(index, flow, loop, function, call, candidate)
             yield from [handed] if handed is not None else []
 
 
 def _makers(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNode], bool]) -> list[Statement]:
     """Return the statements ``inside`` that make a value, other than those that only begin it with a constant."""
-    names = (_root(node), index.source.code(node) if node in index.parents else "")
-    here = [b for b in (*index.bindings, *index.items) if inside(b.statement.node)]
+    parts = {_as_item(index, part) for part in _way_to_root(node)} if node in index.parents else {_root(node)}
+    here = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)]
     made = [b for b in here if not isinstance(b.value, (cst.Integer, cst.Float, cst.Name))]
-    anew = [b for b in made if b.target in names]
+    anew = [b for b in made if _unquoted(b.target) in parts]
+    begun = [b for b in anew if b.target == _root(node) and not isinstance(_bare(node), cst.Name) and _begins(index, b)]
+    if begun and len(begun) < len(anew):
+        anew = [b for b in anew if b not in begun]
+    elif begun and _filled_here(index, node, begun, inside):
+        return [index.statement(node)]
     own = {b.target for b in made}
-    renamed = [b for b in here if b.target in names and isinstance(b.value, cst.Name) and b.value.value in own]
-    other_branches = [
-        b
-        for b in here
-        if b.target in names
-        and isinstance(b.value, cst.Name)
-        and any(_exclusive(b.statement, one.statement) for one in anew)
-    ]
+    named = [b for b in here if _unquoted(b.target) in parts and isinstance(b.value, cst.Name)]
+    renamed = [b for b in named if isinstance(b.value, cst.Name) and b.value.value in own]
+    other_branches = [b for b in named if any(_exclusive(b.statement, one.statement) for one in anew)]
     return [b.statement for b in [*anew, *other_branches] or renamed]
+
+
+def _way_to_root(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield an expression and what it takes its value out of: `rs["val"]["acc"]`, `rs["val"]`, `rs`."""
+    yield (node := _bare(node))
+    while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call, cst.BinaryOperation)):
+        if isinstance(node, cst.Call) and node.args and _COMPUTES.match(dotted(node.func) or ""):
+            node = node.args[0].value
+        elif isinstance(node, cst.BinaryOperation):
+            node = node.left if _root(node.left) else node.right
+        else:
+            node = node.func if isinstance(node, cst.Call) else node.value
+        yield node
+
+
+def _as_item(index: Index, node: cst.BaseExpression) -> str:
+    """Return an expression's code, `stats.get(key)` as the `stats[key]` that is assigned."""
+    code = _unquoted(index.source.code(node))
+    return re.sub(r"\.get\(([^(),]+)(,[^(),]+)?\)$", r"[\1]", code)
+
+
+def _unquoted(code: str) -> str:
+    return code.replace('"', "'")
+
+
+def _begins(index: Index, binding: Binding) -> bool:
+    """Whether what a variable is given still has to be filled: an empty collection, one of constants, a new meter."""
+    value = binding.value
+    if isinstance(value, cst.Call):
+        name = (dotted(value.func) or "").rpartition(".")[2]
+        return name[:1].isupper() or name in ("dict", "list", "set", "zeros", "ones", "defaultdict")
+    constants = (cst.Integer, cst.Float, cst.SimpleString, cst.Name, cst.UnaryOperation)
+    if isinstance(value, cst.Dict):
+        return all(isinstance(one, cst.DictElement) and isinstance(one.value, constants) for one in value.elements)
+    if isinstance(value, (cst.List, cst.Tuple)):
+        return all(isinstance(one, cst.Element) and isinstance(one.value, constants) for one in value.elements)
+    return False
+
+
+def _filled_here(
+    index: Index, node: cst.BaseExpression, begun: list[Binding], inside: Callable[[cst.CSTNode], bool]
+) -> bool:
+    """Whether what is begun before is filled under a condition that ``node`` is under too, or nowhere to be seen."""
+    name, here = _root(node), index.statement(node)
+    fills = [b.statement for b in index.items if b.target.partition("[")[0] == name and inside(b.statement.node)]
+    fills += [
+        index.statement(call)
+        for call in index.calls
+        if isinstance(call.func, cst.Attribute) and dotted(call.func.value) == name and inside(call)
+        if isinstance(index.parents[call], cst.Expr)
+    ]
+    around = {part for b in begun for part in b.statement.path}
+    ifs = {part for part in here.ancestors if isinstance(part.node, cst.If) and part not in around}
+    return not fills or any(not ifs.isdisjoint(fill.path) for fill in fills)
 
 
 def _reaching(index: Index, node: cst.CSTNode, makers: list[Statement]) -> tuple[list[Statement], bool]:
@@ -786,14 +1026,22 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     own = candidate.node in index.parents
     expression = index.source.code(candidate.node) if own else cst.Module(body=[]).code_for_node(candidate.node)
     name = _root(candidate.node)
+    makers: list[Statement] = []
     kept = _kept_score(index, flow, loop, candidate) if candidate.call is not None else None
     if kept is not None and candidate.call is not None:
         here, again = index.statement(candidate.call), False
+    elif candidate.made is not None:
+        here, again = candidate.made, False
     else:
         makers, again = _makers(index, candidate.node, _code_of(index, loop)), False
         if makers and own:
             reaching, again = _reaching(index, candidate.node, makers)
             makers = reaching or makers
+        elif makers:
+            validating = {binding.statement for binding, _ in _validated(index, flow, loop)}
+            measured = [maker for maker in makers if maker in validating] or makers
+            again = max(m.order for m in makers) > max(m.order for m in measured)
+            makers = measured
         here = meeting(makers) or index.statements_in(loop.body)[-1]
         if not makers and own:
             here = index.statement(candidate.node)
@@ -816,8 +1064,9 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
         node=here.node if not own else candidate.node if candidate.call is None else candidate.call,
         index=index,
         expression=expression,
-        direction=candidate.direction,
+        direction=candidate.direction or _told_by_value(index, candidate.node, makers),
         evidence=candidate.evidence,
+        saved=candidate.saved,
         kept=kept,
         known=kept is not None or not name or name in flow.variable(name, loop.scope)[0].names,
         condition=way.condition or (kept.condition if kept is not None else ""),
@@ -832,6 +1081,18 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     elif again and not direct:
         score.anchors["made"] = way.block.node
     return score
+
+
+def _told_by_value(index: Index, node: cst.BaseExpression, makers: list[Statement]) -> str:
+    """Return the direction that the name of a function, item or attribute tells out of which a variable is made."""
+    values = [b.value for b in index.bindings if b.statement in makers and b.target == dotted(node) and b.item is None]
+    told = set()
+    for value in (_bare(value) for value in values if value is not None):
+        last = value.func if isinstance(value, cst.Call) else value
+        last = last.attr if isinstance(last, cst.Attribute) else last
+        words = last.slice[-1] if isinstance(last, cst.Subscript) else last
+        told.add(direction_of(index.source.code(words)) if isinstance(words, (cst.Name, cst.SubscriptElement)) else "")
+    return told.pop() if len(told) == 1 else ""
 
 
 def _of_some_ranks(index: Index, flow: Flow, loop: EpochLoop, node: cst.BaseExpression, name: str) -> bool:
@@ -881,7 +1142,9 @@ def _way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> _Way:
         others += code
         if len(common) == len(parts):
             conditions.append(index.source.code(node.test) if yes else code[0])
-    return _Way(guard, block, (conditions or others or [""])[0], "first" if ranked else "all", looped)
+    if len(conditions) > 1:
+        conditions = [f"({one})" if " or " in one else one for one in conditions]
+    return _Way(guard, block, " and ".join(conditions or others[:1]), "first" if ranked else "all", looped)
 
 
 def _by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -> bool:

@@ -516,6 +516,7 @@ class Score(Site):
         when: a condition, the same on all ranks, under which they have something to hand over; "" for always.
         known: whether the expression's names have a meaning at that place.
         contradicted: whether the script shows both directions.
+        saved: whether a checkpoint is saved by it.
         cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
     """
 
@@ -528,6 +529,7 @@ class Score(Site):
     when: str = ""
     known: bool = True
     contradicted: bool = False
+    saved: bool = False
     cut_off: int = 0
 
     @property
