@@ -2399,6 +2399,7 @@ def test_models_that_are_trained_one_after_the_other_are_not_one() -> None:
         pytest.param("if args.resume:\n    copy_weights(torch.load(path), model)", False, id="to resume"),
         pytest.param("copy_weights(torch.load(path), other)", False, id="into something else"),
         pytest.param("model.load_state_dict(torch.load(path))", False, id="by the model itself"),
+        pytest.param("update_average(model)", False, id="out of the model"),
     ],
 )
 def test_weights_that_are_copied_by_name_after_the_wrapper_are_asked_about(before: str, named: bool) -> None:
@@ -2408,6 +2409,10 @@ def test_weights_that_are_copied_by_name_after_the_wrapper_are_asked_about(befor
         for name, value in weights.items():
             if name in own:
                 own[name].copy_(value)
+
+    def update_average(net):
+        for mean, value in zip(average.values(), net.state_dict().values()):
+            mean.copy_(value)
 
     other = Net()
     """
@@ -2547,6 +2552,9 @@ def test_builder_that_is_called_for_two_models_is_told(lines: str, lines_told: l
         pytest.param(
             "model = Net()\nema = copy.deepcopy(model)\nmodel.fc = Linear(3, 4)", "model = Net()", id="copied"
         ),
+        pytest.param(
+            "model = Net()\nnn.init.zeros_(model.fc.bias)", "nn.init.zeros_(model.fc.bias)", id="one layer's bias"
+        ),
         pytest.param("model = Net()\nwith timer():\n    summary(model)", "model = Net()", id="another context"),
     ],
 )
@@ -2571,6 +2579,10 @@ def test_model_is_finished_within_a_context_of_the_whole_training() -> None:
         pytest.param("model.apply(weights_init)", True, id="applied"),
         pytest.param("model.apply(freeze)", False, id="applied, but sets no weights"),
         pytest.param("init_weights(model)", True, id="function"),
+        pytest.param("model.module.fc.weight.data.zero_()", True, id="one layer's weights"),
+        pytest.param("torch.nn.init.zeros_(model.module.fc.bias)", True, id="one layer's bias"),
+        pytest.param("torch.nn.init.zeros_(other.fc.bias)", False, id="a layer of another model"),
+        pytest.param("model.requires_grad_(False)", False, id="no weights"),
         pytest.param("model.module.init_mods()", True, id="method"),
         pytest.param("init_distributed(args)", False, id="starts something else"),
         pytest.param("model.init_hidden(3)", False, id="state, not weights"),
@@ -2594,7 +2606,7 @@ def test_weights_that_each_epoch_sets_are_its_own_affair() -> None:
         pytest.param("model.features = torch.nn.DataParallel(model.features)", "", id="wrapped part"),
         pytest.param(
             "ref = Net()\nfor a, b in zip(model.modules(), ref.modules()):\n    copy_mask(a, b)",
-            "pairs its layers with those of `ref`",
+            "takes its layers for those of `ref`",
             id="beside another model",
         ),
         pytest.param(
@@ -2602,12 +2614,66 @@ def test_weights_that_each_epoch_sets_are_its_own_affair() -> None:
             "",
             id="beside its copy",
         ),
+        pytest.param(
+            "slow = Net()\nslow.load_state_dict(model.module.state_dict())",
+            "takes its layers for those of `slow`",
+            id="loaded into another model",
+        ),
+        pytest.param("slow = copy.deepcopy(model)\nslow.load_state_dict(model.state_dict())", "", id="into its copy"),
+        pytest.param("model.load_state_dict(torch.load(path).state_dict())", "", id="from a file"),
         pytest.param("for a, b in zip(model.parameters(), numbers):\n    pass", "", id="beside numbers"),
     ],
 )
 def test_what_does_not_fit_the_perforated_model_is_told(before: str, seen: str) -> None:
     disorder = survey_of(script(before=before)).disorder
     assert seen in disorder if seen else disorder == ""
+
+
+def test_helper_that_wraps_and_sets_the_first_weights_gets_the_perforated_model() -> None:
+    helpers = """
+
+def init_weights(net):
+    for m in net.modules():
+        nn.init.zeros_(m.bias)
+
+def init_net(net):
+    net = DDP(net)
+    init_weights(net)
+    return net
+
+def define():
+    net = Net()
+    return init_net(net)
+
+"""
+    text = script().replace("model = Net()\nmodel = DDP(model)", "model = define()").replace("\n\n", helpers, 1)
+    survey = survey_of(text)
+    assert [model.code.strip() for model in survey.models] == ["net = Net()"]
+    assert [site.code.strip() for site in survey.resumes] == ["init_weights(net)"]
+    assert survey.disorder == ""
+
+
+def test_second_model_of_the_same_builder_beside_the_perforated_one_is_told() -> None:
+    pairing = """
+
+def build(ema=False):
+    return Net()
+
+def update(net, ema):
+    for value, mean in zip(net.parameters(), ema.parameters()):
+        mean.data = value
+
+"""
+    text = script("update(model, slow)").replace("model = Net()", "model = build()\nslow = build(ema=True)")
+    assert "those of `ema`" in survey_of(text.replace("\n\n", pairing, 1)).disorder
+
+
+def test_weights_that_the_builder_loads_are_no_resume() -> None:
+    builder = "\ndef build(path):\n    net = Net()\n    net.load_state_dict(torch.load(path))\n    return DDP(net)\n\n"
+    text = script().replace("\n\n", f"\n{builder}", 1)
+    text = text.replace("model = Net()\nmodel = DDP(model)", "if a:\n    model = build(x)\nelse:\n    model = build(y)")
+    survey = survey_of(text)
+    assert (survey.resumes, survey.repeated) == ([], [])
 
 
 def test_model_that_is_built_and_wrapped_in_one_statement_is_told() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Set
-from itertools import combinations, permutations
+from collections.abc import Iterator, Set
+from itertools import combinations, product
 
 import libcst as cst
 
@@ -269,6 +269,8 @@ def late_weights(origins: set[Origin], wrappers: list[Wrapper], loops: list[Epoc
         code = index.source.code(function.node)
         if not re.search(r"\.state_dict\(\)", code) or not re.search(r"\.copy_\(", code):
             continue
+        if re.search("ema|update|average", function.name):  # out of the model, into its average
+            continue
         given = [arg.value for arg in call.args if not origins.isdisjoint(flow.deep_origins(arg.value, here.scope))]
         if not given or any(loop.statement in here.path for loop in loops):
             continue
@@ -288,24 +290,27 @@ def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> str
     index = flow.index
     parts = re.compile(r"(?:named_)?(?:parameters|modules|children|buffers)|state_dict|values|items|keys")
     for call in index.calls:
-        if index.qualified(call.func) != "zip":
-            continue
         here = index.statement(call)
+        loads = isinstance(call.func, cst.Attribute) and call.func.attr.value == "load_state_dict"
+        if not loads and index.qualified(call.func) != "zip":
+            continue
         if not any(_after(here, model, flow) for model in models):
             continue
         operands = [node for arg in call.args if (node := _operand(arg.value, parts)) is not None]
-        made = {node: set(flow.origins(node, here.scope)) for node in operands}
-        for whole, other in permutations(operands, 2):
+        others = [call.func.value] if isinstance(call.func, cst.Attribute) and loads else operands
+        made = {node: set(flow.origins(node, here.scope)) for node in (*operands, *others)}
+        wholes = [node for node in operands if not origins.isdisjoint(made[node])]
+        wholes = wholes or [node for node in operands if not origins.isdisjoint(flow.closure(made[node]))]
+        for whole, other in product(wholes, others):
             built = [o.node for o in made[other] if isinstance(o.node, cst.Call)]
             copied = any(
                 not origins.isdisjoint(flow.deep_origins(given.value, index.scope_of(one)))
                 for one in built
                 for given in one.args
             )
-            alike = origins.isdisjoint(flow.closure(made[whole])) or not made[whole].isdisjoint(made[other])
-            if built and not copied and not alike:
+            if built and not copied and made[whole].isdisjoint(made[other]):
                 return (
-                    f"{index.place(call)} pairs its layers with those of `{index.source.code(other)}`, which gets no "
+                    f"{index.place(call)} takes its layers for those of `{index.source.code(other)}`, which gets no "
                     "dendrites, so they would no longer match"
                 )
     return ""
@@ -362,20 +367,33 @@ def late_beginnings(origins: set[Origin], models: list[Model], loops: list[Epoch
                 name = index.source.code(given[0]).rpartition(".")[2]
                 function = flow.defined(given[0], place.scope)
             given.append(call.func.value)
-        sets = (
-            _SETS_WEIGHTS.fullmatch(name) if function is None else _SETS_VALUES.search(index.source.code(function.node))
-        )
+        if function is not None:
+            sets = _SETS_VALUES.search(index.source.code(function.node))
+        elif sets := _SETS_VALUES.search(f"{index.source.code(call.func)}("):  # a single layer's
+            given = [root for value in given for root in _roots(value)]
+        else:
+            sets = _SETS_WEIGHTS.fullmatch(name)
         if sets and any(is_model(value) for value in given):
             found.append(place)
     inside = {loop.statement for loop in loops}
-    return [
-        place
-        for place in dict.fromkeys(found)
-        if place not in training
-        and inside.isdisjoint(place.path)
-        and _leads_to(place, training)
-        and any(_after(place, model, flow) for model in models)
-    ]
+
+    def before_training(place: Statement) -> bool:
+        ways = [here for calls in _ways(place, flow).values() for here in calls]
+        return all(inside.isdisjoint(here.path) for here in ways) and any(_leads_to(here, training) for here in ways)
+
+    late = {
+        place: [here for calls in _ways(place, flow).values() for here in calls if here is not place]
+        for place in found
+        if place not in training and before_training(place) and any(_after(place, model, flow) for model in models)
+    }
+    return [place for place, calls in late.items() if late.keys().isdisjoint(calls)]
+
+
+def _roots(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield what an attribute or an item is of, up to the name."""
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        node = node.value
+        yield node
 
 
 def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
@@ -498,9 +516,10 @@ def _finished(
         training: the statements that lead to the epoch loop.
     """
     index = flow.index
-    used = {wrapper.statement for wrapper in wrappers}
-    used.update(_optimizer_statements(index))
-    used.update(index.statement(c) for c in index.calls if wrapper_kind(flow, c))
+    using = {wrapper.statement for wrapper in wrappers}
+    using.update(_optimizer_statements(index))
+    using.update(index.statement(c) for c in index.calls if wrapper_kind(flow, c))
+    used = {here for statement in using for here in _ways(statement, flow).get(built.scope, ())}
     used.update(b.statement for b in index.bindings if dotted(b.value) == target or _copies(index, b.value, target))
     loading = _loading_calls(flow, target, built, training)
     finished = block = built
@@ -539,7 +558,7 @@ def _changes(index: Index, statement: Statement, name: str) -> bool:
     model, part = rf"\b{re.escape(name)}\b", r"(\.[\w.]+(\[[^\]]*\])?)?"
     changes = re.compile(
         rf"{model}\.[\w.]+(\[[^\]]*\])?\s*=[^=]|{model}{part}\.(load_state_dict|apply|requires_grad_|set_\w+)\("
-        rf"|\bsetattr\({model}|{model}(.|\n)*\.requires_grad\s*=|{model}\.[\w.]*(weight|bias)\.data\b"
+        rf"|\bsetattr\({model}|\binit\.\w+_\(\s*{model}|{model}(.|\n)*\.requires_grad\s*=|{model}\.[\w.]*(weight|bias)\.data\b"
     )
     layers = re.compile(rf"{model}{part}\.(named_)?(modules|children|parameters)\(")
     inplace = re.compile(r"\.\w+_\(|\binit\.|\.data\[|\.(data|weight|bias)\s*=[^=]")
@@ -613,6 +632,8 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
     making += [model.statement for model in models]
     for call in index.calls:
         for place, loads in _loads(call, origins, flow):
+            if any(model.scope is index.scope_of(call) is not place.scope for model in models):
+                continue  # a call of the function that builds the model, loads weights and perforates it
             if any(loop.statement in place.path for loop in loops):
                 continue
             if not any(m.statement.order < place.order and m.statement not in place.path for m in models):
