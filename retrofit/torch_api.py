@@ -92,6 +92,9 @@ MODULE_FUNCTIONS = frozenset(
     }
 )
 
+#: Functions that return the very objects which they are given, in this order, by the keywords of those arguments.
+HANDED_THROUGH: dict[str, tuple[str, ...]] = {"apex.amp.initialize": ("models", "optimizers")}
+
 #: The parameters of the wrappers; source: torch 2.13.0, held against the installed torch by tests/test_torch_api.py.
 DDP_PARAMETERS = (
     "module",

@@ -2948,6 +2948,7 @@ def test_models_that_are_trained_one_after_the_other_are_not_one() -> None:
         pytest.param("if args.resume:\n    copy_weights(torch.load(path), model)", False, id="to resume"),
         pytest.param("copy_weights(torch.load(path), other)", False, id="into something else"),
         pytest.param("model.load_state_dict(torch.load(path))", False, id="by the model itself"),
+        pytest.param("update_average(model)", False, id="out of the model"),
     ],
 )
 def test_weights_that_are_copied_by_name_after_the_wrapper_are_asked_about(before: str, named: bool) -> None:
@@ -2957,6 +2958,10 @@ def test_weights_that_are_copied_by_name_after_the_wrapper_are_asked_about(befor
         for name, value in weights.items():
             if name in own:
                 own[name].copy_(value)
+
+    def update_average(net):
+        for mean, value in zip(average.values(), net.state_dict().values()):
+            mean.copy_(value)
 
     other = Net()
     """
@@ -2988,3 +2993,330 @@ def test_training_loss_for_the_scheduler_is_no_score_where_the_loop_validates() 
     assert [score.expression for score in survey_of(code(text).replace("VALIDATE", "pass")).scores] == [
         "np.mean(losses)"
     ]
+
+
+BUILT_APART = """
+def build_optimizer(net):
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+    return opt
+
+"""
+
+
+def apart(*lines: str) -> Script:
+    """Return the survey of a script that builds its optimizer in a function, with these lines before its wrapper."""
+    text = script().replace("model = Net()\n", "\n".join(lines) + "\n")
+    text = text.replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n", "")
+    return survey_of(text.replace("\n\n", f"\nfrom apex import amp\n{BUILT_APART}", 1))
+
+
+@pytest.mark.parametrize(
+    ("lines", "place"),
+    [
+        pytest.param(("model = Net()", "optimizer = build_optimizer(model)"), "model = Net()", id="built before"),
+        pytest.param(
+            (
+                "model = Net()",
+                "optimizer = build_optimizer(model)",
+                "model, optimizer = amp.initialize(model, optimizer)",
+            ),
+            "model = Net()",
+            id="both come back from a library as they are",
+        ),
+        pytest.param(
+            ("model = Net()", "model = convert(model)", "optimizer = build_optimizer(model)"),
+            "model = convert(model)",
+            id="converted before",
+        ),
+    ],
+)
+def test_model_is_there_before_the_function_that_builds_its_optimizer(lines: tuple[str, ...], place: str) -> None:
+    survey = apart(*lines)
+    assert [model.code.strip() for model in survey.models] == [place]
+    assert [(o.target, o.keeps != "") for o in survey.optimizers] == [("optimizer", True)]
+    assert survey.disorder == ""
+
+
+@pytest.mark.parametrize(
+    ("lines", "seen"),
+    [
+        pytest.param(
+            ("early = Net()", "optimizer = build_optimizer(early)", "model = Sequential(early)"),
+            "is built before the model is finished at line",
+            id="of a part",
+        ),
+        pytest.param(
+            ("model, optimizer = library.build(args)",),
+            "comes out of the call that builds the model",
+            id="with the model, out of sight",
+        ),
+    ],
+)
+def test_optimizer_that_a_function_builds_too_early_is_told(lines: tuple[str, ...], seen: str) -> None:
+    assert seen in apart(*lines).disorder
+
+
+BUILDER = """
+def get_model(ema=False):
+    net = Net()
+    return DDP(net.cuda())
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "lines_told"),
+    [
+        pytest.param("model = get_model()\nteacher = get_model(ema=True)", [8, 9], id="a copy for averages"),
+        pytest.param("model, teacher = get_model(), get_model(True)", [8, 8], id="in one statement"),
+        pytest.param("model = get_model()", [], id="once"),
+        pytest.param("if a:\n    model = get_model()\nelse:\n    model = get_model(True)", [], id="by choice"),
+        pytest.param("model = get_model() if a else get_model(True)", [], id="by choice in one statement"),
+        pytest.param("model = get_model()\nteacher = copy.deepcopy(model)", [], id="copied"),
+    ],
+)
+def test_builder_that_is_called_for_two_models_is_told(lines: str, lines_told: list[int]) -> None:
+    text = script().replace("model = Net()\nmodel = DDP(model)\n", lines + "\n")
+    survey = survey_of(text.replace("\n\n", f"\n{BUILDER}", 1))
+    assert survey.repeated == [f"line {line}" for line in lines_told]
+
+
+@pytest.mark.parametrize(
+    ("building", "last"),
+    [
+        pytest.param("with cwd(ROOT):\n    model = Net()", "with cwd(ROOT):", id="in a context of its own"),
+        pytest.param(
+            "with cwd(ROOT):\n    model = Net()\nmodel.fc = Linear(3, 4)", "model.fc = Linear(3, 4)", id="after it"
+        ),
+        pytest.param(
+            "if a:\n    if b:\n        model = Net()\nfor m in model.modules():\n    init.zeros_(m.bias)",
+            "for m in model.modules():",
+            id="after a choice",
+        ),
+        pytest.param(
+            "model = Net()\nfor p in model.parameters():\n    p.requires_grad = True",
+            "for p in model.parameters():",
+            id="all trained",
+        ),
+        pytest.param(
+            "model = Net()\nema = copy.deepcopy(model)\nmodel.fc = Linear(3, 4)", "model = Net()", id="copied"
+        ),
+        pytest.param(
+            "model = Net()\nnn.init.zeros_(model.fc.bias)", "nn.init.zeros_(model.fc.bias)", id="one layer's bias"
+        ),
+        pytest.param("model = Net()\nwith timer():\n    summary(model)", "model = Net()", id="another context"),
+    ],
+)
+def test_model_is_finished_after_what_changes_it(building: str, last: str) -> None:
+    (model,) = survey_of(script().replace("model = Net()", building)).models
+    assert model.code.strip().splitlines()[0] == last
+
+
+def test_model_is_finished_within_a_context_of_the_whole_training() -> None:
+    text = script()
+    head, _, rest = text.partition("model = Net()")
+    (model,) = survey_of(f"{head}with run():\n{indent('model = Net()' + rest, '    ')}").models
+    assert model.code.strip() == "model = Net()"
+
+
+@pytest.mark.parametrize(
+    ("before", "guarded"),
+    [
+        pytest.param("for m in model.modules():\n    nn.init.zeros_(m.bias)", True, id="loop over its layers"),
+        pytest.param("for p in model.parameters():\n    p.requires_grad = False", False, id="frozen"),
+        pytest.param("for m in other.modules():\n    nn.init.zeros_(m.bias)", False, id="another model's"),
+        pytest.param("model.apply(weights_init)", True, id="applied"),
+        pytest.param("model.apply(freeze)", False, id="applied, but sets no weights"),
+        pytest.param("init_weights(model)", True, id="function"),
+        pytest.param("model.module.fc.weight.data.zero_()", True, id="one layer's weights"),
+        pytest.param("torch.nn.init.zeros_(model.module.fc.bias)", True, id="one layer's bias"),
+        pytest.param("torch.nn.init.zeros_(other.fc.bias)", False, id="a layer of another model"),
+        pytest.param("model.requires_grad_(False)", False, id="no weights"),
+        pytest.param("model.module.init_mods()", True, id="method"),
+        pytest.param("init_distributed(args)", False, id="starts something else"),
+        pytest.param("model.init_hidden(3)", False, id="state, not weights"),
+        pytest.param("log(model)", False, id="logged"),
+    ],
+)
+def test_first_weights_after_the_perforation_are_for_the_first_round(before: str, guarded: bool) -> None:
+    survey = survey_of(script(before="other = Net()\n" + before))
+    assert [site.otherwise for site in survey.resumes] == ([True] if guarded else [])
+
+
+def test_weights_that_each_epoch_sets_are_its_own_affair() -> None:
+    assert survey_of(script("init_weights(model)")).resumes == []
+
+
+@pytest.mark.parametrize(
+    ("before", "seen"),
+    [
+        pytest.param("model.module.fc = torch.nn.Linear(3, 4)", "gets another layer after it, at line 7", id="layer"),
+        pytest.param("model.module.epoch = Counter(3)", "", id="no layer"),
+        pytest.param("model.features = torch.nn.DataParallel(model.features)", "", id="wrapped part"),
+        pytest.param(
+            "ref = Net()\nfor a, b in zip(model.modules(), ref.modules()):\n    copy_mask(a, b)",
+            "takes its layers for those of `ref`",
+            id="beside another model",
+        ),
+        pytest.param(
+            "ema = copy.deepcopy(model)\nfor a, b in zip(model.parameters(), ema.parameters()):\n    b.data = a",
+            "",
+            id="beside its copy",
+        ),
+        pytest.param(
+            "slow = Net()\nslow.load_state_dict(model.module.state_dict())",
+            "takes its layers for those of `slow`",
+            id="loaded into another model",
+        ),
+        pytest.param("slow = copy.deepcopy(model)\nslow.load_state_dict(model.state_dict())", "", id="into its copy"),
+        pytest.param("model.load_state_dict(torch.load(path).state_dict())", "", id="from a file"),
+        pytest.param("for a, b in zip(model.parameters(), numbers):\n    pass", "", id="beside numbers"),
+    ],
+)
+def test_what_does_not_fit_the_perforated_model_is_told(before: str, seen: str) -> None:
+    disorder = survey_of(script(before=before)).disorder
+    assert seen in disorder if seen else disorder == ""
+
+
+def test_helper_that_wraps_and_sets_the_first_weights_gets_the_perforated_model() -> None:
+    helpers = """
+
+def init_weights(net):
+    for m in net.modules():
+        nn.init.zeros_(m.bias)
+
+def init_net(net):
+    net = DDP(net)
+    init_weights(net)
+    return net
+
+def define():
+    net = Net()
+    return init_net(net)
+
+"""
+    text = script().replace("model = Net()\nmodel = DDP(model)", "model = define()").replace("\n\n", helpers, 1)
+    survey = survey_of(text)
+    assert [model.code.strip() for model in survey.models] == ["net = Net()"]
+    assert [site.code.strip() for site in survey.resumes] == ["init_weights(net)"]
+    assert survey.disorder == ""
+
+
+def test_second_model_of_the_same_builder_beside_the_perforated_one_is_told() -> None:
+    pairing = """
+
+def build(ema=False):
+    return Net()
+
+def update(net, ema):
+    for value, mean in zip(net.parameters(), ema.parameters()):
+        mean.data = value
+
+"""
+    text = script("update(model, slow)").replace("model = Net()", "model = build()\nslow = build(ema=True)")
+    assert "those of `ema`" in survey_of(text.replace("\n\n", pairing, 1)).disorder
+
+
+def test_weights_that_the_builder_loads_are_no_resume() -> None:
+    builder = "\ndef build(path):\n    net = Net()\n    net.load_state_dict(torch.load(path))\n    return DDP(net)\n\n"
+    text = script().replace("\n\n", f"\n{builder}", 1)
+    text = text.replace("model = Net()\nmodel = DDP(model)", "if a:\n    model = build(x)\nelse:\n    model = build(y)")
+    survey = survey_of(text)
+    assert (survey.resumes, survey.repeated) == ([], [])
+
+
+def test_model_that_is_built_and_wrapped_in_one_statement_is_told() -> None:
+    helper = "\ndef wrap(model):\n    return DDP(model.cuda())\n\n"
+    text = (
+        script().replace("\n\n", f"\n{helper}", 1).replace("model = Net()\nmodel = DDP(model)", "model = wrap(Net())")
+    )
+    assert "line 7 already wraps it (by line 5)" in survey_of(text).disorder
+    apart = survey_of(text.replace("wrap(Net())", "Net()\nmodel = wrap(model)"))
+    assert apart.disorder == ""
+
+
+@pytest.mark.parametrize(
+    ("called", "wrappers"),
+    [
+        pytest.param("full(x)", ["full"], id="the one around"),
+        pytest.param("model(x)", ["model"], id="the model alone"),
+        pytest.param("full(x) + model(x)", ["model", "full"], id="both"),
+    ],
+)
+def test_of_two_wrappers_around_one_model_the_one_that_the_training_calls_counts(
+    called: str, wrappers: list[str]
+) -> None:
+    text = script().replace("model = DDP(model)", "whole = WithLoss(model)\nmodel = DDP(model)\nfull = DDP(whole)")
+    survey = survey_of(text.replace("criterion(model(x), y)", called))
+    assert [wrapper.target for wrapper in survey.wrappers] == wrappers
+
+
+@pytest.mark.parametrize("name", ["Wrapped", "OwnParallel"])
+def test_projects_own_subclass_of_a_wrapper_is_one(name: str) -> None:
+    own = f"\nclass {name}(DDP):\n    INIT\n\n"
+    text = script().replace("\n\n", f"\n{own}", 1).replace("= DDP(model)", f"= {name}(model)")
+    (wrapper,) = survey_of(text.replace("INIT", "pass")).wrappers
+    assert (wrapper.kind, wrapper.closed) == ("ddp", "")
+    init = "def __init__(self, net):\n        super().__init__(net, find_unused_parameters=False)"
+    (wrapper,) = survey_of(text.replace("INIT", init)).wrappers
+    assert (wrapper.closed, wrapper.finds_unused) == (name, False)
+    (wrapper,) = survey_of(text.replace("INIT", init.replace("False", "True"))).wrappers
+    assert (wrapper.closed, wrapper.finds_unused) == (name, True)
+    (wrapper,) = survey_of(text.replace("INIT", init.replace("net)", "net, **kwargs)", 1))).wrappers
+    assert wrapper.closed == ""
+
+
+@pytest.mark.parametrize(
+    ("making", "expected"),
+    [
+        pytest.param("optimizer = OPTIMIZERS[name](model.parameters(), lr=0.1)", ["optimizer"], id="by name"),
+        pytest.param("optimizer, _ = library.make_optimizer(model)", ["optimizer"], id="in a tuple"),
+        pytest.param("optimizer = make(model)['optimizer']", ["optimizer"], id="in a dict"),
+        pytest.param("optimizer = Lamb(model.parameters())", ["optimizer"], id="of an own class"),
+        pytest.param("stepper = library.make_stepper(model)", [], id="something else that steps"),
+        pytest.param("scheduler = library.optim_scheduler(model)", [], id="scheduler"),
+    ],
+)
+def test_optimizer_whose_gradients_the_model_zeroes_is_found(making: str, expected: list[str]) -> None:
+    own = """
+
+class Lamb(torch.optim.Optimizer):
+    pass
+
+def make(model):
+    return {"optimizer": torch.optim.SGD(model.parameters(), lr=0.1), "epoch": 0}
+
+"""
+    text = script().replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", making)
+    text = text.replace("optimizer.zero_grad()", "model.zero_grad()").replace("\n\n", own, 1)
+    text = text.replace("optimizer.step()", f"{making.partition(' ')[0].strip(',')}.step()")
+    assert [optimizer.target for optimizer in survey_of(text).optimizers] == expected
+
+
+def test_optimizer_in_an_object_around_it_is_handed_over_itself() -> None:
+    own = "\nclass Noam:\n    def __init__(self, warmup, optimizer):\n        self.inner = optimizer\n\n"
+    text = script().replace("\n\n", f"\n{own}", 1).replace("torch.optim.SGD(", "Noam(9, torch.optim.SGD(")
+    optimizer = only_optimizer(text.replace("lr=0.1)", "lr=0.1))"))
+    assert (optimizer.target, optimizer.held) == ("optimizer", ".inner")
+    like_one = own.rstrip() + "\n        self.param_groups = optimizer.param_groups\n\n"
+    assert only_optimizer(text.replace("lr=0.1)", "lr=0.1))").replace(own, like_one)).held == ""
+
+
+def test_optimizer_that_an_object_builds_is_the_one() -> None:
+    own = (
+        "\nclass Holder:\n    def __init__(self, model):\n        self.inner = torch.optim.SGD(model.parameters())\n\n"
+    )
+    text = script().replace("\n\n", f"\n{own}", 1)
+    assert only_optimizer(text.replace("torch.optim.SGD(model.parameters(), lr=0.1)", "Holder(model)")).target == (
+        "self.inner"
+    )
+
+
+def test_optimizer_that_the_model_may_bring_is_handed_over_after_both_ways() -> None:
+    made = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+    ways = f"if hasattr(model.module, 'optimizer'):\n    optimizer = model.module.optimizer\nelse:\n    {made}"
+    optimizer = only_optimizer(script().replace(made, ways))
+    assert optimizer.keeps == "it may have another value (line 7)"
+    assert optimizer.index.source.code(optimizer.anchors["made"]).startswith("if hasattr")
+    nothing = only_optimizer(script().replace(made, f"if evaluate:\n    optimizer = None\nelse:\n    {made}"))
+    assert nothing.plain

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 
@@ -205,12 +206,24 @@ class Flow:
     def class_called(self, call: cst.Call) -> str:
         """Return the full name of what is called, for a class of the project that extends a wrapper the wrapper's."""
         name = self.index.qualified(call.func)
-        if "Parallel" in name:
+        if name.rpartition(".")[2] in self._wrapper_classes:
             defined = self.defined(call.func, self.index.scope_of(call))
-            first = self.lineage(defined)[-1].node if defined is not None and defined.kind == "class" else None
-            if isinstance(first, cst.ClassDef) and first.bases:
-                return self.index.qualified(first.bases[0].value)
+            if defined is not None and defined.kind == "class":
+                return self.root(defined)
         return name
+
+    @cached_property
+    def _wrapper_classes(self) -> set[str]:
+        """The names by which classes of the project that extend a wrapper may be called."""
+        names = {c.name for c in self.index.scopes if c.kind == "class" and self.root(c) in self._functions}
+        for file in self.index.files:
+            names |= {name for name, full in file.aliases.items() if full.rpartition(".")[2] in names}
+        return names
+
+    def root(self, holder: Scope) -> str:
+        """Return the full name of the first class beyond the project that a class of the project extends, or ""."""
+        first = self.lineage(holder)[-1].node
+        return self.index.qualified(first.bases[0].value) if isinstance(first, cst.ClassDef) and first.bases else ""
 
     def origins(self, node: cst.BaseExpression, scope: Scope) -> list[Origin]:
         """Return the expressions at which the value of ``node`` is made."""
@@ -238,6 +251,8 @@ class Flow:
             elif variable not in seen:
                 seen.add(variable)
                 yield Origin(node, item)
+        elif isinstance(node, cst.Call) and (given := self._handed_through(node, item)) is not None:
+            yield from self._trace(given, scope, None, seen)
         elif isinstance(node, cst.Call) and (passed_on := self._passed_on(node, item)) is not None:
             yield from passed_on
         else:
@@ -250,6 +265,16 @@ class Flow:
         for source in self._sources.get(variable, ()):
             if source.value is not None:
                 yield from self._trace(source.value, source.scope, source.item, seen)
+
+    def _handed_through(self, call: cst.Call, item: int | None) -> cst.BaseExpression | None:
+        """Return which argument a function of a library hands back as it is, None for any other function."""
+        names = torch_api.HANDED_THROUGH.get(self.index.qualified(call.func), ())
+        number = item or 0
+        if number >= len(names):
+            return None
+        plain = [arg.value for arg in call.args if arg.keyword is None]
+        by_name = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+        return by_name.get(names[number], plain[number] if number < len(plain) else None)
 
     def _passed_on(self, call: cst.Call, item: int | None) -> list[Origin] | None:
         """Return the origins that a local function, such as a helper that wraps a model, passes on from its callers.

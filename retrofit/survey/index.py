@@ -208,6 +208,12 @@ def meeting(statements: list[Statement]) -> Statement | None:
     return None if isinstance(found.node, (cst.FunctionDef, cst.ClassDef)) else found
 
 
+def exclude_each_other(first: Statement, second: Statement) -> bool:
+    """Whether two statements of a function stand in different branches of one choice."""
+    parting = next(((a, b) for a, b in zip(first.path, second.path, strict=False) if a is not b), None)
+    return parting is not None and parting[0].siblings is not parting[1].siblings and first.scope is second.scope
+
+
 class Index:
     """What the files of a project hold, gathered in one walk over each.
 

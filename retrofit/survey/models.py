@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from itertools import combinations
+from collections.abc import Iterator, Set
+from itertools import combinations, product
 
 import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Statement, dotted, meeting
+from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
 from retrofit.survey.sites import EpochLoop, Model, Optimizer, Wrapper
 from retrofit.survey.wrappers import split_moves, wrapper_kind
 
@@ -110,14 +111,18 @@ def find_models(
     return models
 
 
-def disorder(models: list[Model], optimizers: list[Optimizer], origins: set[Origin], flow: Flow) -> str:
+def disorder(
+    models: list[Model], optimizers: list[Optimizer], wrappers: list[Wrapper], origins: set[Origin], flow: Flow
+) -> str:
     """Return why perforating the model where it is built would not do, "" where it would.
 
     Args:
         models: the places after which the model is there.
         optimizers: those that train it.
-        origins: where the model is built.
+        wrappers: the wrappers of this model.
+        origins: where it is built.
     """
+    index = flow.index
     for optimizer in optimizers:
         part = _part(optimizer, origins, flow)
         if part:
@@ -126,6 +131,8 @@ def disorder(models: list[Model], optimizers: list[Optimizer], origins: set[Orig
                 "made, so it would miss its dendrites; take them from the model"
             )
         if optimizer.keeps and optimizer.factory_made:
+            if any(optimizer.node is origin.node for origin in origins):
+                return f"the optimizer at {optimizer.place()} comes out of the call that builds the model"
             return (
                 f"the parameters of the optimizer at line {optimizer.line} come out of the call that builds the model"
             )
@@ -140,11 +147,86 @@ def disorder(models: list[Model], optimizers: list[Optimizer], origins: set[Orig
             early = here.order <= there.order
             if here.scope is there.scope and early and model.side == "after":
                 return f"the optimizer at {optimizer.place()} is built before the model is finished at {model.place()}"
+            sooner = _sooner(optimizer.statement, model, origins, flow)
+            if sooner is not None:
+                return (
+                    f"the optimizer at {optimizer.place()} is built at {index.place(sooner.node)}, before the model is "
+                    f"finished at {model.place()}"
+                )
+        for wrapper in wrappers if model.side == "after" else ():
+            sooner = _sooner(wrapper.statement, model, origins, flow)
+            if sooner is not None:
+                return (
+                    f"{index.place(sooner.node)} already wraps it (by {wrapper.place()}), so build it before, by a "
+                    "statement of its own"
+                )
     if any(_one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
         return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
     if len({id(model.scope) for model in models}) > 1:
         return f"the model is built in several functions, at lines {', '.join(str(model.line) for model in models)}"
     return ""
+
+
+def _sooner(statement: Statement, model: Model, origins: set[Origin], flow: Flow) -> Statement | None:
+    """Return what leads to a statement of another function before the model is perforated."""
+    if statement.scope is model.scope or model.in_wrapper:
+        return None
+    making = _ways(model.statement, flow)
+    for scope, calls in _ways(statement, flow, origins).items():
+        for call in calls:
+            for made in making.get(scope, ()):
+                early = call.order < made.order or (call is made is model.statement)
+                if early and not exclude_each_other(call, made):
+                    return call
+    return None
+
+
+def _ways(statement: Statement, flow: Flow, origins: Set[Origin] = frozenset()) -> dict[Scope, list[Statement]]:
+    """Return the statements by which one runs: itself, and the calls that lead to it, by their functions.
+
+    Args:
+        origins: where the model is built; of a function's calls those count that are given it, if any is.
+    """
+    index = flow.index
+    found: dict[Scope, list[Statement]] = {}
+    waiting = [statement]
+    while waiting:
+        here = waiting.pop()
+        known = found.setdefault(here.scope, [])
+        if here in known:
+            continue
+        known.append(here)
+        calls = flow.callers(here.scope)
+        given = [
+            call
+            for call in calls
+            if any(not origins.isdisjoint(flow.deep_origins(a.value, index.scope_of(call))) for a in call.args)
+        ]
+        waiting += [index.statement(call) for call in given or calls]
+    return found
+
+
+def repeated(models: list[Model], flow: Flow) -> list[Statement]:
+    """Return the calls, where there are several in a row, of the function in which the model would be perforated."""
+    index = flow.index
+
+    def both_run(first: cst.Call, second: cst.Call) -> bool:
+        here, there = index.statement(first), index.statement(second)
+        chosen = any(isinstance(around, cst.IfExp) for around in index.ancestors(first))
+        return not chosen if here is there else _one_after_the_other(here, there)
+
+    for model in models:
+        scope = model.scope
+        seen = {scope}
+        while calls := list(dict.fromkeys(flow.callers(scope))):
+            found = next((pair for pair in combinations(calls, 2) if both_run(*pair)), None)
+            if found is not None:
+                return [index.statement(call) for call in found]
+            scope = index.scope_of(calls[0])
+            if len(calls) > 1 or scope in seen:
+                break
+            seen.add(scope)
+    return []
 
 
 def _part(optimizer: Optimizer, origins: set[Origin], flow: Flow) -> str:
@@ -187,6 +269,8 @@ def late_weights(origins: set[Origin], wrappers: list[Wrapper], loops: list[Epoc
         code = index.source.code(function.node)
         if not re.search(r"\.state_dict\(\)", code) or not re.search(r"\.copy_\(", code):
             continue
+        if re.search("ema|update|average", function.name):  # out of the model, into its average
+            continue
         given = [arg.value for arg in call.args if not origins.isdisjoint(flow.deep_origins(arg.value, here.scope))]
         if not given or any(loop.statement in here.path for loop in loops):
             continue
@@ -198,10 +282,152 @@ def late_weights(origins: set[Origin], wrappers: list[Wrapper], loops: list[Epoc
     return ""
 
 
+def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> str:
+    """Return what goes through the perforated model's layers beside those of a model without dendrites, or "".
+
+    They pair up wrongly, as dendrites and what holds them are further layers. A copy of the perforated model has them.
+    """
+    index = flow.index
+    parts = re.compile(r"(?:named_)?(?:parameters|modules|children|buffers)|state_dict|values|items|keys")
+    for call in index.calls:
+        here = index.statement(call)
+        loads = isinstance(call.func, cst.Attribute) and call.func.attr.value == "load_state_dict"
+        if not loads and index.qualified(call.func) != "zip":
+            continue
+        if not any(_after(here, model, flow) for model in models):
+            continue
+        operands = [node for arg in call.args if (node := _operand(arg.value, parts)) is not None]
+        others = [call.func.value] if isinstance(call.func, cst.Attribute) and loads else operands
+        made = {node: set(flow.origins(node, here.scope)) for node in (*operands, *others)}
+        wholes = [node for node in operands if not origins.isdisjoint(made[node])]
+        wholes = wholes or [node for node in operands if not origins.isdisjoint(flow.closure(made[node]))]
+        for whole, other in product(wholes, others):
+            built = [o.node for o in made[other] if isinstance(o.node, cst.Call)]
+            copied = any(
+                not origins.isdisjoint(flow.deep_origins(given.value, index.scope_of(one)))
+                for one in built
+                for given in one.args
+            )
+            if built and not copied and made[whole].isdisjoint(made[other]):
+                return (
+                    f"{index.place(call)} takes its layers for those of `{index.source.code(other)}`, which gets no "
+                    "dendrites, so they would no longer match"
+                )
+    return ""
+
+
+def _operand(value: cst.BaseExpression, parts: re.Pattern[str]) -> cst.BaseExpression | None:
+    """Return the module in `module.parameters()`, `module.state_dict().values()` and the like."""
+    node: cst.BaseExpression = value
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        if not parts.fullmatch(node.func.attr.value):
+            break
+        node = node.func.value
+    return None if node is value else node
+
+
+#: Names of functions and methods that give a model's layers their weights to begin with.
+_SETS_WEIGHTS = re.compile(
+    r"_*(re)?(init|initiali[sz]e)_*|\w*(init|reset)\w*(weight|param|mod|layer|net|bias)\w*|\w*(weight|param|layer|net)s?_*(init|reset)\w*"
+)
+_SETS_VALUES = re.compile(
+    r"\binit\.\w+_\(|\.reset_parameters\(|\.(weight|bias|data)\.(normal|uniform|fill|zero|mul|copy)_\(|\.(weight|bias)\.data\s*="
+)
+
+
+def late_beginnings(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> list[Statement]:
+    """Return the statements that give the built model's layers their first weights only after it is perforated.
+
+    Args:
+        origins: where the model is built.
+        models: the places after which it is there.
+        loops: the epoch loops.
+    """
+    index, training = flow.index, leading_to(loops, flow)
+
+    def is_model(node: cst.BaseExpression) -> bool:
+        return not origins.isdisjoint(flow.closure(set(flow.origins(node, index.scope_of(node)))))
+
+    found = []
+    for loop in index.loops:
+        node = loop.node
+        if not isinstance(node, cst.For) or not isinstance(node.iter, cst.Call):
+            continue
+        operand = _operand(node.iter, re.compile("(named_)?(modules|parameters|children)"))
+        if operand is not None and is_model(operand) and _SETS_VALUES.search(index.source.code(node.body)):
+            found.append(loop)
+    for call in index.calls:
+        place = index.statement(call)
+        if not isinstance(index.parents.get(call), cst.Expr) or place.crowded:
+            continue
+        function, name = flow.called(call), index.source.code(call.func).rpartition(".")[2]
+        given = [arg.value for arg in call.args if not arg.star]
+        if isinstance(call.func, cst.Attribute):
+            if name == "apply" and given and is_model(call.func.value):
+                name = index.source.code(given[0]).rpartition(".")[2]
+                function = flow.defined(given[0], place.scope)
+            given.append(call.func.value)
+        if function is not None:
+            sets = _SETS_VALUES.search(index.source.code(function.node))
+        elif sets := _SETS_VALUES.search(f"{index.source.code(call.func)}("):  # a single layer's
+            given = [root for value in given for root in _roots(value)]
+        else:
+            sets = _SETS_WEIGHTS.fullmatch(name)
+        if sets and any(is_model(value) for value in given):
+            found.append(place)
+    inside = {loop.statement for loop in loops}
+
+    def before_training(place: Statement) -> bool:
+        ways = [here for calls in _ways(place, flow).values() for here in calls]
+        return all(inside.isdisjoint(here.path) for here in ways) and any(leads_to(here, training) for here in ways)
+
+    late = {
+        place: [here for calls in _ways(place, flow).values() for here in calls if here is not place]
+        for place in found
+        if place not in training and before_training(place) and any(_after(place, model, flow) for model in models)
+    }
+    return [place for place, calls in late.items() if late.keys().isdisjoint(calls)]
+
+
+def _roots(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield what an attribute or an item is of, up to the name."""
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        node = node.value
+        yield node
+
+
+def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
+    """Return what gives the model another layer after it is perforated, "" for nothing."""
+    index, training = flow.index, leading_to(loops, flow)
+    for binding in index.bindings:
+        holder, place = binding.target.rpartition(".")[0].removesuffix(".module"), binding.statement
+        kind = index.qualified(binding.value.func) if isinstance(binding.value, cst.Call) else ""
+        layer = (
+            re.fullmatch(r"torch\.nn\.([A-Z]\w+|modules\..*)", kind)
+            and kind not in torch_api.DATA_PARALLEL_NAMES | torch_api.DDP_NAMES
+        )
+        if not holder or not layer or not leads_to(place, training):
+            continue
+        names = flow.names_of(origins, place.scope)
+        late = any(_after(place, model, flow) for model in models)
+        if late and any(holder == name or holder.startswith(f"{name}.") for name in names):
+            return f"`{binding.target}` gets another layer after it, at {index.place(place.node)}"
+    return ""
+
+
+def _after(place: Statement, model: Model, flow: Flow) -> bool:
+    """Whether a statement runs after the model is perforated, as far as is seen."""
+    if place.scope is model.scope:
+        return place.order > model.statement.order and place not in model.statement.path
+    here, made = _ways(place, flow), _ways(model.statement, flow)
+    return any(
+        one.order > other.order for scope in here.keys() & made.keys() for one in here[scope] for other in made[scope]
+    )
+
+
 def _one_after_the_other(first: Statement, second: Statement) -> bool:
     """Whether two statements of a function may both run, because they are not in different branches of one choice."""
-    parting = next(((a, b) for a, b in zip(first.path, second.path, strict=False) if a is not b), None)
-    return parting is not None and parting[0].siblings is parting[1].siblings and first.scope is second.scope
+    return first.scope is second.scope and first is not second and not exclude_each_other(first, second)
 
 
 def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[Origin]:
@@ -290,22 +516,41 @@ def _finished(
         training: the statements that lead to the epoch loop.
     """
     index = flow.index
-    used = {wrapper.statement for wrapper in wrappers}
-    used.update(optimizer_statements(index))
-    used.update(index.statement(c) for c in index.calls if wrapper_kind(flow, c))
-    used.update(b.statement for b in index.bindings if dotted(b.value) == target)
+    using = {wrapper.statement for wrapper in wrappers}
+    using.update(optimizer_statements(index))
+    using.update(index.statement(c) for c in index.calls if wrapper_kind(flow, c))
+    used = {here for statement in using for here in _ways(statement, flow).get(built.scope, ())}
+    used.update(b.statement for b in index.bindings if dotted(b.value) == target or _copies(index, b.value, target))
     loading = _loading_calls(flow, target, built, training)
-    finished = built
+    finished = block = built
     methods = "|".join(torch_api.MODULE_METHODS)  # those change nothing that dendrites depend on
     told = re.compile(rf"^\s*{re.escape(target)}\.(?!({methods})\()\w+\(", re.MULTILINE)
-    for statement in built.following:
-        if statement in training or any(statement in user.path for user in used):
+    while block.scope is built.scope:
+        for statement in block.following:
+            if statement in training or any(statement in user.path for user in used):
+                return finished
+            loads = [loaded for place, loaded in loading if statement in place.path]
+            changed = _changes(index, statement, target) or told.search(index.source.code(statement.node)) or loads
+            if changed and not is_resume(index, statement, "\n".join(loads)):
+                finished = statement
+        around = block.parent
+        if around is None or around in training or any(around in user.path for user in used) or leaves(index, around):
             break
-        loads = [loaded for place, loaded in loading if statement in place.path]
-        changed = _changes(index, statement, target) or told.search(index.source.code(statement.node)) or loads
-        if changed and not is_resume(index, statement, "\n".join(loads)):
-            finished = statement
+        if isinstance(around.node, cst.With):  # of the building alone: another folder, one rank at a time
+            finished = around
+        elif not isinstance(around.node, (cst.If, cst.Try)):
+            break
+        block = around
     return finished
+
+
+def _copies(index: Index, value: cst.BaseExpression | None, name: str) -> bool:
+    """Whether a value is a copy of the model of that name, which needs its dendrites too."""
+    return (
+        isinstance(value, cst.Call)
+        and any(dotted(arg.value) == name for arg in value.args)
+        and re.search(r"deepcopy|ema|average|shadow", index.source.code(value.func), re.IGNORECASE) is not None
+    )
 
 
 def _changes(index: Index, statement: Statement, name: str) -> bool:
@@ -313,7 +558,7 @@ def _changes(index: Index, statement: Statement, name: str) -> bool:
     model, part = rf"\b{re.escape(name)}\b", r"(\.[\w.]+(\[[^\]]*\])?)?"
     changes = re.compile(
         rf"{model}\.[\w.]+(\[[^\]]*\])?\s*=[^=]|{model}{part}\.(load_state_dict|apply|requires_grad_|set_\w+)\("
-        rf"|\bsetattr\({model}|{model}(.|\n)*\.requires_grad\s*=|{model}\.[\w.]*(weight|bias)\.data\b"
+        rf"|\bsetattr\({model}|\binit\.\w+_\(\s*{model}|{model}(.|\n)*\.requires_grad\s*=|{model}\.[\w.]*(weight|bias)\.data\b"
     )
     layers = re.compile(rf"{model}{part}\.(named_)?(modules|children|parameters)\(")
     inplace = re.compile(r"\.\w+_\(|\binit\.|\.data\[|\.(data|weight|bias)\s*=[^=]")
@@ -370,6 +615,22 @@ def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
         return False
     progress = r"\w*(optim|sched|scaler)\w*\.load_state_dict|start_epoch\s*=|\bbest\w*\s*=|\bepoch\w*\s*="
     return re.search(r"resume", test, re.IGNORECASE) is not None or re.search(progress, code, re.IGNORECASE) is not None
+
+
+def leads_to(place: Statement, training: set[Statement]) -> bool:
+    """Whether a statement runs before what leads to the epoch loop in its own function."""
+    return any(
+        later in training and not defines(later)
+        for part in place.path
+        if part.scope is place.scope
+        for later in part.following
+    )
+
+
+def leaves(index: Index, statement: Statement) -> bool:
+    """Whether a block ends its function or the program: it loads a model to test it."""
+    code = index.source.code(statement.node)
+    return re.search(r"^\s*return\b|\bexit\(", code, re.MULTILINE) is not None
 
 
 def _over(training: set[Statement]) -> set[Statement]:

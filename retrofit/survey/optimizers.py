@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin, first_argument
-from retrofit.survey.index import Index, Scope, dotted, meeting
+from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
 from retrofit.survey.sites import EpochLoop, Optimizer, Scheduler, Score, Step
 
 _SCHEDULER_MODULE = "torch.optim.lr_scheduler."
@@ -99,11 +99,13 @@ def find_optimizers(
             again beside the epoch loop.
     """
     by_target: dict[str, list[cst.Call]] = {}
-    for call in _constructions(index, flow, model, handover):
-        by_target.setdefault(_target(index, call), []).append(call)
+    items: dict[cst.CSTNode, int | None] = {}
+    for origin in _outermost(flow, _constructions(index, flow, model, handover)):
+        assert isinstance(origin.node, cst.Call)
+        by_target.setdefault(_target(index, origin.node, origin.item), []).append(origin.node)
+        items[origin.node] = origin.item
     found = []
-    for target, made in by_target.items():
-        calls = _outermost(flow, made)
+    for target, calls in by_target.items():
         call = calls[0]
         name = index.source.code(call.func)
         kind = index.qualified(call.func).rpartition(".")[2]
@@ -118,14 +120,19 @@ def find_optimizers(
             name=name,
             bound=bound,
             parameter_model=whole or _parameter_model(index, call),
-            handed_over=_handed_over(index, flow, calls, handover),
         )
         params = first_argument(call, "params")
         given = [] if params is None else flow.origins(params, optimizer.scope)
         optimizer.factory_made = not {o.node for o in given if o.item is not None and o not in model}.isdisjoint(
             o.node for o in model
         )
+        optimizer.factory_made |= items[call] is not None and call in {o.node for o in model}
+        others = _other_branches(flow, optimizer, calls)
+        optimizer.held = _held(flow, call)
+        optimizer.handed_over = _handed_over(index, flow, optimizer, calls, handover)
         optimizer.keeps = _reason_to_keep(index, flow, optimizer, calls, schedulers, scores)
+        if not optimizer.keeps and others:
+            optimizer.keeps = f"it may have another value ({index.place(others[0].node)})"
         if in_process and not optimizer.keeps:
             optimizer.keeps = _reason_not_to_build_again(index, flow, optimizer, loops)
         mine = _schedulers_of(flow, calls, schedulers)
@@ -134,7 +141,7 @@ def find_optimizers(
             mine[0].optimizer = optimizer
             for step in mine[0].steps:
                 step.removed = True
-        anchor = meeting([index.statement(call) for call in calls]) or index.statement(call)
+        anchor = meeting([*(index.statement(call) for call in calls), *others]) or index.statement(call)
         optimizer.anchors["made"] = anchor.node
         found.append(optimizer)
     return found
@@ -173,10 +180,41 @@ def _holder(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoo
     return ""
 
 
-def _outermost(flow: Flow, calls: list[cst.Call]) -> list[cst.Call]:
+def _outermost(flow: Flow, made: list[Origin]) -> list[Origin]:
     """Leave out the constructions in a helper that another one of the calls calls."""
-    inside = {o.node for call in calls for o in flow.closure(set(flow.inside(Origin(call))))}
-    return [call for call in calls if call not in inside] or calls
+    inside = {o.node for origin in made for o in flow.closure(set(flow.inside(origin)))}
+    return [origin for origin in made if origin.node not in inside] or made
+
+
+def _other_branches(flow: Flow, optimizer: Optimizer, calls: list[cst.Call]) -> list[Statement]:
+    """Return the statements that give the optimizer's variable another value where its constructions do not run."""
+    index = flow.index
+    made = [index.statement(call) for call in calls]
+    return [
+        b.statement
+        for b in index.bindings
+        if b.target == optimizer.target
+        and b.statement.scope is optimizer.scope
+        and b.value is not None
+        and dotted(b.value) != "None"
+        and b.statement not in made
+        and any(exclude_each_other(b.statement, statement) for statement in made)
+    ]
+
+
+def _held(flow: Flow, call: cst.Call) -> str:
+    """Return the attribute in which an object of the project's own class, no optimizer itself, keeps the one given."""
+    init = flow.called(call)
+    if init is None or init.name != "__init__" or init.parent is None or flow.root(init.parent).startswith("torch."):
+        return ""
+    if re.search(r"def (param_groups|__getattr__)\b|self\.param_groups =", flow.index.source.code(init.parent.node)):
+        return ""
+    for binding in flow.index.bindings:
+        if binding.statement.scope is init and binding.target.startswith("self.") and binding.value is not None:
+            made = flow.origins(binding.value, init)
+            if any(_is_torchs(flow.index, o.node) for o in made) and dotted(binding.value) in init.parameters:
+                return binding.target.removeprefix("self")
+    return ""
 
 
 def _encloses(outer: Scope, inner: Scope | None) -> bool:
@@ -222,7 +260,15 @@ def _by_tracker(index: Index, flow: Flow, call: cst.Call, handover: frozenset[st
     )
 
 
-def _constructions(index: Index, flow: Flow, model: set[Origin], handover: frozenset[str]) -> list[cst.Call]:
+def _is_torchs(index: Index, node: cst.CSTNode) -> bool:
+    """Whether an expression builds an optimizer of torch."""
+    name = index.qualified(node.func) if isinstance(node, cst.Call) else ""
+    kind = name.rpartition(".")[2]
+    own = name.startswith("torch.optim.") and not name.startswith(_SCHEDULER_MODULE) and kind[:1].isupper()
+    return (own and kind != "AveragedModel") or kind in torch_api.OPTIMIZERS
+
+
+def _constructions(index: Index, flow: Flow, model: set[Origin], handover: frozenset[str]) -> list[Origin]:
     """Return the calls that make an optimizer: torch's own classes, and whatever is stepped and zeroed like one."""
     used: dict[str, set[Origin]] = {"step": set(), "zero_grad": set()}
     for call in index.calls:
@@ -234,29 +280,78 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
             operand = first_argument(call)
             if call.func.attr.value == "step" and operand is not None:
                 used["step"].update(flow.deep_origins(operand, scope))
+    for origins in used.values():  # of an item, what returns it among others
+        origins |= {Origin(o.node.value) for o in origins if isinstance(o.node, cst.Subscript)}
     both = (used["step"] & used["zero_grad"]) - model
-    # an optimizer that something outside the project makes, and steps
+
+    def named_so(origin: Origin) -> bool:
+        """Whether a call makes something by the name of an optimizer out of the model."""
+        node = origin.node
+        if not isinstance(node, cst.Call) or origin in model:
+            return False
+        named = f"{index.source.code(node.func)} {_target(index, node, origin.item)}".lower()
+        return re.search(r"optim|\bopt\b", named) is not None and "sched" not in named
+
+    # an optimizer that something outside the project makes, and steps; then one whose gradients the model zeroes
     both |= {
-        origin
-        for origin in used["zero_grad"] - model
-        if isinstance(origin.node, cst.Call)
-        and flow.called(origin.node) is None
-        and "optim" in (dotted(origin.node.func) or "").lower()
-        and _trains(index, flow, origin.node, model)
+        o
+        for o in used["zero_grad"]
+        if named_so(o)
+        and isinstance(o.node, cst.Call)
+        and not flow.called(o.node)
+        and _trains(index, flow, o.node, model)
     }
-    found: list[cst.Call] = []
+    if not used["zero_grad"].isdisjoint(model):
+        both |= {o for o in used["step"] if named_so(o)}
+    found: list[Origin] = []
     for call in index.calls:
-        name = index.qualified(call.func)
-        kind = name.rpartition(".")[2]
-        torchs = name.startswith("torch.optim.") and not name.startswith(_SCHEDULER_MODULE) and kind[:1].isupper()
-        torchs = torchs and kind != "AveragedModel"
-        made = torchs or kind in torch_api.OPTIMIZERS or (Origin(call) in both and not _handed_back(index, call))
-        if made and call not in found and _target(index, call) and not _by_tracker(index, flow, call, handover):
-            found.append(call)
-    found = [call for call in found if not _returned_by_name(index, flow, call, found)]
-    training = {_target(index, call) for call in found if _trains(index, flow, call, model)}
+        kinds = [Origin(call)] if _is_torchs(index, call) or _is_own_class(flow, call) else []
+        kinds += [o for o in both if o.node is call and (o.item is None or _makes_item(flow, o))]
+        if not kinds or (_handed_back(index, call) and not _is_torchs(index, call)):
+            continue
+        if _target(index, call, kinds[0].item) and not _by_tracker(index, flow, call, handover):
+            found.append(kinds[0])
+    calls = [o.node for o in found if isinstance(o.node, cst.Call)]
+    classes = {holder for call in calls if (holder := index.scope_of(call).enclosing_class) is not None}
+
+    def holds_another(call: cst.Call) -> bool:
+        """Whether a call makes an object whose class builds one of the others, and is no optimizer itself."""
+        init = flow.called(call)
+        if init is None or init.parent not in classes or init.name != "__init__":
+            return False
+        return not flow.root(init.parent).startswith("torch.optim.")
+
+    found = [
+        o
+        for o in found
+        if isinstance(o.node, cst.Call)
+        and not holds_another(o.node)
+        and not _returned_by_name(index, flow, o.node, calls)
+    ]
+
+    def trains(origin: Origin) -> bool:
+        return isinstance(origin.node, cst.Call) and _trains(index, flow, origin.node, model)
+
+    training = {_target(index, o.node, o.item) for o in found if trains(o)}
     handed_over = any(index.qualified(call.func) in handover for call in index.calls)
-    return [call for call in found if _target(index, call) in training or (not training and not handed_over)]
+    return [o for o in found if _target(index, o.node, o.item) in training or (not training and not handed_over)]
+
+
+def _makes_item(flow: Flow, origin: Origin) -> bool:
+    """Whether a call makes one of the values that it returns, as far as is seen: neither got it nor builds it here."""
+    assert isinstance(origin.node, cst.Call)
+    given = {dotted(arg.value) for arg in origin.node.args}
+    target = _target(flow.index, origin.node, origin.item)
+    return target not in given and not any(_is_torchs(flow.index, o.node) for o in flow.closure({origin}))
+
+
+def _is_own_class(flow: Flow, call: cst.Call) -> bool:
+    """Whether a call makes an object of a class of the project that extends one of torch's optimizers."""
+    defined = flow.defined(call.func, flow.index.scope_of(call))
+    if defined is None or defined.kind != "class":
+        return False
+    root = flow.root(defined)
+    return root.startswith("torch.optim.") and not root.startswith(_SCHEDULER_MODULE)
 
 
 def _handed_back(index: Index, call: cst.Call) -> bool:
@@ -279,13 +374,19 @@ def _trains(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> boo
     return any(re.search(rf"\b{re.escape(name)}\b", index.source.code(arg)) for arg in call.args for name in names)
 
 
-def _handed_over(index: Index, flow: Flow, calls: list[cst.Call], handover: frozenset[str]) -> bool:
+def _handed_over(
+    index: Index, flow: Flow, optimizer: Optimizer, calls: list[cst.Call], handover: frozenset[str]
+) -> bool:
     origins = {Origin(call) for call in calls}
     for call in index.calls:
-        if index.qualified(call.func) in handover:
-            operand = first_argument(call)
-            if operand is not None and not origins.isdisjoint(flow.deep_origins(operand, index.scope_of(call))):
-                return True
+        operand = first_argument(call) if index.qualified(call.func) in handover else None
+        if operand is None:
+            continue
+        scope = index.scope_of(call)
+        if scope is optimizer.scope and dotted(operand) == optimizer.target + optimizer.held:
+            return True
+        if not origins.isdisjoint(flow.deep_origins(operand, scope)):
+            return True
     return False
 
 
@@ -433,14 +534,21 @@ def _plain_parameters(index: Index, call: cst.Call) -> bool:
     )
 
 
-def _target(index: Index, call: cst.Call) -> str:
-    """Return the variable that gets a call's value, perhaps by choice: `a() if x else b()`, `{1: a(), 2: b()}[x]`."""
+def _target(index: Index, call: cst.CSTNode, item: int | None = None) -> str:
+    """Return the variable that gets a call's value, perhaps by choice: `a() if x else b()`, `{1: a(), 2: b()}[x]`.
+
+    Args:
+        item: which of the values that it returns together is meant, None for what it returns.
+    """
     value: cst.CSTNode = call
     holder = index.parents.get(value)
     while isinstance(holder, (cst.IfExp, cst.DictElement, cst.Dict, cst.Subscript)):
         value, holder = holder, index.parents.get(holder)
     whole = isinstance(value, cst.Dict)  # a dict of several things, not one of them
-    return next((binding.target for binding in index.bindings if binding.value is value and not whole), "")
+    return next(
+        (b.target for b in index.bindings if b.value is value and not whole and item in (None, b.item)),
+        "",
+    )
 
 
 def bind(index: Index, call: cst.Call, parameters: tuple[str, ...], skip: int = 0) -> list[tuple[str, str]] | None:

@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
 from retrofit.survey.loops import called_in
-from retrofit.survey.models import defines, is_resume, leading_to, optimizer_statements
+from retrofit.survey.models import is_resume, late_beginnings, leading_to, leads_to, leaves, optimizer_statements
 from retrofit.survey.sites import EpochLoop, Model, Resume
 from retrofit.survey.wrappers import wrapper_kind
 
@@ -37,6 +37,8 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
     averages = _averages(origins, models, flow)
     for call in index.calls:
         for place, loads in _loads(call, origins, averages, flow):
+            if any(model.scope is index.scope_of(call) is not place.scope for model in models):
+                continue  # a call of the function that builds the model, loads weights and perforates it
             if any(loop.statement in place.path for loop in loops):
                 continue
             if not any(comes_after(place, m.statement, flow) for m in models):
@@ -44,9 +46,9 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
             ifs = [part for part in place.path if isinstance(part.node, cst.If) and part.scope is place.scope]
             ifs = [part for part in ifs if part not in training]
             block = next((part for part in ifs if is_resume(index, part, loads)), None)
-            if block is None and _leads_to(place, training):
+            if block is None and leads_to(place, training):
                 whole = [part for part in ifs if not any(part in made.path for made in making)]
-                block = next((part for part in whole if not _leaves(index, part)), None)
+                block = next((part for part in whole if not leaves(index, part)), None)
                 resumes = loads and isinstance(place.node, cst.SimpleStatementLine) and is_resume(index, place, loads)
                 if not ifs and resumes and place not in training and place not in making:
                     block = place
@@ -55,6 +57,9 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
                 break
     passing = _Passing(origins, loops, flow)
     sites = [site for block, places in found.items() for site in passing.over(block, places)]
+    for place in late_beginnings(origins, models, loops, flow):
+        if not any(part in found for part in place.path):
+            sites.append(Resume(node=place.node, index=index, test="", otherwise=True))
     return sites + [site for average in averages if (site := _given(average.node, index)) is not None]
 
 
@@ -134,22 +139,6 @@ def _calls_to(statement: Statement, flow: Flow, until: set[Scope]) -> list[State
         calls = [] if here.scope in until else flow.callers(here.scope)
         found += [call for call in map(flow.index.statement, calls) if call not in found]
     return found
-
-
-def _leads_to(place: Statement, training: set[Statement]) -> bool:
-    """Whether a statement runs before what leads to the epoch loop in its own function."""
-    return any(
-        later in training and not defines(later)
-        for part in place.path
-        if part.scope is place.scope
-        for later in part.following
-    )
-
-
-def _leaves(index: Index, statement: Statement) -> bool:
-    """Whether a block ends its function or the program: it loads a model to test it."""
-    code = index.source.code(statement.node)
-    return re.search(r"^\s*return\b|\bexit\(", code, re.MULTILINE) is not None
 
 
 class _Passing:

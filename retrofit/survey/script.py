@@ -16,7 +16,16 @@ from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import find_decays, find_loops
-from retrofit.survey.models import disorder, find_models, group_by_model, is_frozen, late_weights
+from retrofit.survey.models import (
+    beside_another,
+    disorder,
+    find_models,
+    group_by_model,
+    is_frozen,
+    late_layers,
+    late_weights,
+    repeated,
+)
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.overruns import find_overruns
 from retrofit.survey.reach import reachable
@@ -64,13 +73,13 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     script.frameworks = find_frameworks(index)
     script.spawns = [CallSite(node=call, index=index) for call in index.calls if _spawns(index, call)]
     script.wrappers = find_wrappers(index, flow)
-    groups = group_by_model([w for w in script.wrappers if not w.part], flow)
+    script.backwards = find_backwards(index, flow)
+    groups = _fed(group_by_model([w for w in script.wrappers if not w.part], flow), script.backwards, flow)
     if choices.model:
         named = [group for group in groups if choices.model in (group[1][0].module, group[1][0].target)]
         script.other_models = [] if named else [w[0].target or w[0].operand for _, w in groups]
         groups = named
         script.wrappers = [w for _, wrappers in groups for w in wrappers]
-    script.backwards = find_backwards(index, flow)
     groups = _trained(groups, script, flow)
     script.groups = [wrappers for _, wrappers in groups]
     trained = [wrapper for group in script.groups for wrapper in group]
@@ -92,9 +101,14 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     )
     script.resumes = find_resumes(origins, script.models, script.loops, flow)
     script.assertions = find_assertions(index, flow, origins, script.models)
-    script.disorder = disorder(script.models, script.optimizers, origins, flow)
+    script.repeated = [index.place(call.node) for call in repeated(script.models, flow)]
+    script.disorder = disorder(script.models, script.optimizers, groups[0][1] if groups else [], origins, flow)
     if groups and not script.disorder:
-        script.disorder = late_weights(origins, groups[0][1], script.loops, flow)
+        script.disorder = (
+            late_weights(origins, groups[0][1], script.loops, flow)
+            or late_layers(origins, script.models, script.loops, flow)
+            or beside_another(origins, script.models, flow)
+        )
     script.decays = find_decays(index)
     script.overruns = find_overruns(index, flow, script.loops)
     script.hints = find_hints(index, script.loops)
@@ -149,6 +163,39 @@ def _of_training(backwards: list[Backward], loops: list[EpochLoop], flow: Flow) 
     training = {loop.statement for loop in loops}
     ways = {id(b): {s for way in flow.enclosing_loops(b.statement) for s in way} for b in backwards}
     return [b for b in backwards if not training.isdisjoint(ways[id(b)])] or backwards
+
+
+def _fed(
+    groups: list[tuple[set[Origin], list[Wrapper]]], backwards: list[Backward], flow: Flow
+) -> list[tuple[set[Origin], list[Wrapper]]]:
+    """Leave out a wrapper that the training does not call, where it calls that of the same model in another module.
+
+    A model may be wrapped twice: with its loss for training, and alone for validation.
+    """
+    scopes = {backward.scope for backward in backwards}
+    called = [
+        flow.origins(call.func, flow.index.scope_of(call))
+        for call in flow.index.calls
+        if len(groups) > 1 and flow.index.scope_of(call) in scopes
+    ]
+    unused = [group for group in groups if not any(not group[0].isdisjoint(made) for made in called)]
+
+    def around(outer: set[Origin], inner: set[Origin]) -> bool:
+        return any(
+            not inner.isdisjoint(flow.deep_origins(arg.value, flow.index.scope_of(origin.node)))
+            for origin in outer
+            if isinstance(origin.node, cst.Call)
+            for arg in origin.node.args
+        )
+
+    return [
+        group
+        for group in groups
+        if group not in unused
+        or not any(
+            other not in unused and (around(other[0], group[0]) or around(group[0], other[0])) for other in groups
+        )
+    ]
 
 
 def _trained(

@@ -155,6 +155,8 @@ class Wrapper(Site):
         returned: whether a function returns it instead of assigning it.
         first: whether it is the first wrapper of its statement.
         other_model: whether it is the first wrapper of a further model.
+        closed: the wrapper's class, where it is the project's own and takes no keyword arguments beyond its own.
+        finds_unused: whether that class itself asks for unused parameters to be found.
     """
 
     kind: str
@@ -168,6 +170,8 @@ class Wrapper(Site):
     returned: bool = False
     first: bool = True
     other_model: bool = False
+    closed: str = ""
+    finds_unused: bool = False
 
     @property
     def call(self) -> cst.Call:
@@ -311,7 +315,8 @@ class Optimizer(Site):
         keeps: why the script's own construction is kept, "" where the class and its arguments can be handed over.
         handed_over: whether the script gives it to the tracker already.
         parameter_model: the name of the model whose parameters it takes, "" where that is no plain name.
-        factory_made: whether its parameters come out of the call that builds the model.
+        factory_made: whether it, or its parameters, come out of the call that builds the model.
+        held: where the script's variable holds an object around torch's optimizer, the attribute of it, with its dot.
     """
 
     target: str
@@ -322,6 +327,7 @@ class Optimizer(Site):
     handed_over: bool = False
     parameter_model: str = ""
     factory_made: bool = False
+    held: str = ""
 
     def as_dict(self, prefix: str) -> str:
         """Return the arguments as a dict literal; ``prefix`` is what stands before it on its line."""
@@ -611,6 +617,11 @@ class Framework(Site):
     advice: str
 
     @property
+    def always(self) -> bool:
+        """Whether it is used under no condition, as far as its own function tells."""
+        return not any(isinstance(part.node, cst.If) for part in self.statement.path)
+
+    @property
     def facts(self) -> dict[str, object]:
         return {"name": self.name}
 
@@ -698,6 +709,7 @@ class Script(Site):
         hints: (name, place) of values that the script compares with its best outside the epoch loop.
         measures: (expression, place) of what its validation knows and keeps to itself.
         disorder: why the model cannot be perforated where it is built, "" where it can.
+        repeated: the places of two calls, one after the other, that both build the model.
         other_models: the wrapped models, where none of them is the one that the user named.
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
         kind: "ddp" where any wrapper is DistributedDataParallel, else "dp", "" without a wrapper.
@@ -720,6 +732,7 @@ class Script(Site):
     hints: list[tuple[str, str]] = field(default_factory=list)
     measures: list[tuple[str, str]] = field(default_factory=list)
     disorder: str = ""
+    repeated: list[str] = field(default_factory=list)
     other_models: list[str] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)
     groups: list[list[Wrapper]] = field(default_factory=list)

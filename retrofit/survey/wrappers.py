@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin, first_argument
-from retrofit.survey.index import Index, Statement, dotted
+from retrofit.survey.index import Index, Scope, Statement, dotted
 from retrofit.survey.sites import Wrapper
 
 _WRAPPER_MEMBERS = frozenset({"no_sync", "require_backward_grad_sync"})
@@ -35,6 +35,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
         whole, chain = _chain(index, call)
         target = _target(index, whole)
         module = _module_name(flow, operand)
+        made = flow.called(call)  # the `__init__` of the project's own class
         found.append(
             Wrapper(
                 node=call,
@@ -47,10 +48,18 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
                 part=_is_part(flow, operand, call),
                 returned=bool(module) and _is_returned(index, whole),
                 moved="" if module else split_moves(index, operand)[1],
+                closed="" if made is None or _takes_unused(made) else index.source.code(call.func),
+                finds_unused=made is not None and "find_unused_parameters=True" in index.source.code(made.node),
                 anchors={"operand": operand, "call": call},
             )
         )
     return found
+
+
+def _takes_unused(function: Scope) -> bool:
+    """Whether a wrapper class's `__init__` can be given find_unused_parameters."""
+    assert isinstance(function.node, cst.FunctionDef)
+    return "find_unused_parameters" in function.parameters or function.node.params.star_kwarg is not None
 
 
 def _chain(index: Index, call: cst.Call) -> tuple[cst.BaseExpression, str]:
