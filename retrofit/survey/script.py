@@ -11,11 +11,20 @@ import libcst as cst
 from retrofit.source import Source
 from retrofit.survey.arguments import Namespaces, find_parsers
 from retrofit.survey.backwards import find_backwards
-from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import find_decays, find_loops
-from retrofit.survey.models import disorder, find_models, find_resumes, group_by_model, is_frozen, late_weights
+from retrofit.survey.models import (
+    disorder,
+    find_models,
+    find_resumes,
+    find_stale_loads,
+    group_by_model,
+    is_frozen,
+    late_weights,
+    plural,
+)
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores import find_hints, find_measures, find_scores
@@ -74,6 +83,8 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     script.wrappers = [wrapper for wrapper in script.wrappers if wrapper.part or wrapper in trained]
     script.loops = find_loops(index, flow, script.backwards)
     script.backwards = _of_training(script.backwards, script.loops, flow)
+    if not script.loops:
+        _tell_what_is_there(script, flow)
     script.schedulers, script.steps = find_schedulers(index, flow, script.loops)
     script.steps += _steps_of_helpers(script, flow)
     script.scores = find_scores(index, flow, script.loops, script.schedulers, choices.metric, choices.mode)
@@ -81,6 +92,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     _relate_wrappers(script)
     if groups:
         origins = groups[0][0]
+        script.plural = plural(origins, groups[0][1], flow)
         script.models = find_models(origins, groups[0][1], flow, script.loops)
         mark_members(groups[0][1], flow, _before_leaving(script, flow))
     origins = flow.closure(origins)
@@ -91,6 +103,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     script.disorder = disorder(script.models, script.optimizers, origins, flow)
     if groups and not script.disorder:
         script.disorder = late_weights(origins, groups[0][1], script.loops, flow)
+    script.stale_loads = find_stale_loads(origins, script.loops, flow)
     script.decays = find_decays(index)
     script.hints = find_hints(index, script.loops)
     script.measures = find_measures(index, flow, script.loops)
@@ -146,6 +159,19 @@ def _of_training(backwards: list[Backward], loops: list[EpochLoop], flow: Flow) 
     return [b for b in backwards if not training.isdisjoint(ways[id(b)])] or backwards
 
 
+def _tell_what_is_there(script: Script, flow: Flow) -> None:
+    """Note what there is in place of a loop over epochs with a backward pass in it."""
+    script.adrift = [] if script.backwards else find_backwards(script.index, flow, adrift=True)
+    for backward in [*script.backwards, *script.adrift][:1]:
+        way = max(flow.enclosing_loops(backward.statement), key=len)
+        heads = [script.index.source.code(s.node).splitlines()[0].split("#")[0].strip() for s in way]
+        places = [script.index.place(s.node, backward.file) for s in way]
+        script.passed_over = list(zip(heads, places, strict=True))[::-1]
+        function = flow.uncalled(way[-1] if way else backward.statement)
+        if function is not None:
+            script.uncalled = f"`{function.name}` ({script.index.place(function.node, backward.file)})"
+
+
 def _trained(
     groups: list[tuple[set[Origin], list[Wrapper]]], script: Script, flow: Flow
 ) -> list[tuple[set[Origin], list[Wrapper]]]:
@@ -174,10 +200,7 @@ def _relate_wrappers(script: Script) -> None:
 
 
 def _spawns(index: Index, call: cst.Call) -> bool:
-    return index.qualified(call.func) in (
-        "torch.multiprocessing.spawn",
-        "torch.multiprocessing.start_processes",
-    )
+    return index.qualified(call.func) in SPAWNS
 
 
 def _before_leaving(script: Script, flow: Flow) -> list[Statement]:
