@@ -843,3 +843,36 @@ def test_weights_kept_by_the_loop_are_not_loaded_into_a_restructured_model(plan_
     assert [note.code for note in plan.notes] == ["PAI018"]
     kept = plan_project(main.replace("DataParallel", "DistributedDataParallel"), engine=ENGINE)
     assert "model.load_state_dict(best)" in changed(kept)["main.py"]
+
+
+@pytest.mark.parametrize("head", ["from common import DDP, torch", "from common import *"])
+def test_a_wrapper_that_a_module_of_the_project_passes_on(plan_project: Planner, head: str) -> None:
+    imports = "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+    main = MAIN.replace(imports, head + "\n")
+    assert "find_unused_parameters=True" in changed(plan_project(main, engine=ENGINE, common=imports))["main.py"]
+
+
+def test_a_script_in_the_package_that_it_imports_by_name(tmp_path: Path) -> None:
+    package = tmp_path / "segment"
+    package.mkdir()
+    (package / "train.py").write_text(code(MAIN).replace("from engine", "from segment.engine"))
+    (package / "engine.py").write_text(code(ENGINE))
+    plan = make_plan(package / "train.py", "train.py", recipe(), Options())
+    assert set(changed(plan)) == {"train.py", "engine.py"}
+
+
+@pytest.mark.parametrize(
+    ("line", "wrapped", "refused"),
+    [
+        ("from detectron2.engine import DefaultTrainer", False, True),
+        ("from detectron2.engine import DefaultTrainer", True, False),
+        ("from detectron2.config import get_cfg", False, False),
+        ("from mmcv.runner import EpochBasedRunner", False, True),
+    ],
+)
+def test_engines_of_libraries_count_where_the_script_wraps_nothing(
+    plan_project: Planner, line: str, wrapped: bool, refused: bool
+) -> None:
+    main = f"{line}\n" + code(MAIN if wrapped else MAIN.replace("    model = DDP(model)\n", ""))
+    codes = [question.code for question in plan_project(main, engine=ENGINE).questions]
+    assert codes == (["PAI100"] if refused else [] if wrapped else ["PAI101"])

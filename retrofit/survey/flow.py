@@ -267,6 +267,12 @@ class Flow:
     def class_called(self, call: cst.Call) -> str:
         """Return the full name of what is called, for a class of the project that extends a wrapper the wrapper's."""
         name = self.index.qualified(call.func)
+        written = dotted(call.func)
+        if written is not None and not name.startswith("torch."):
+            holder, inside = self.variable(written, self.index.scope_of(call))
+            file = holder.file
+            if file is not None and inside in file.aliases and file.scope is not self.index.file(call).scope:
+                name = file.aliases[inside]  # a module of the project passes it on
         if "Parallel" in name:
             defined = self.defined(call.func, self.index.scope_of(call))
             first = self.lineage(defined)[-1].node if defined is not None and defined.kind == "class" else None

@@ -568,10 +568,12 @@ class Framework(Site):
     Attributes:
         name: the library.
         advice: what its user can do.
+        beside: whether code that goes through it may stand beside a training of the script's own.
     """
 
     name: str
     advice: str
+    beside: bool = False
 
     @property
     def facts(self) -> dict[str, object]:
