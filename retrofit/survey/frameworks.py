@@ -32,7 +32,7 @@ _IMPORTS = (
     ),
 )
 #: Libraries of which other parts are of use to any script; they count where the script wraps no model by itself.
-_ENGINES = (
+_ENGINES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("detectron2", ("detectron2.engine",)),
     ("OpenMMLab's runner", ("mmcv.runner", "mmengine.runner", "mmdet.apis", "mmseg.apis")),
     ("PyTorch-Ignite", ("ignite.engine", "ignite.distributed")),
@@ -85,9 +85,9 @@ def find_frameworks(index: Index) -> list[Framework]:
             if any(index.qualified(base.value).startswith(prefixes) for base in bases):
                 site = Framework(node=statement.node, index=index, name=name, advice=advice, beside=apex)
                 found.setdefault(name, site)
-    for name, modules in _ENGINES:
+    for name, engines in _ENGINES:
         for statement, module in index.entry.imports:
-            if module in modules or module.startswith(tuple(f"{one}." for one in modules)):
+            if any(f"{module}.".startswith(f"{engine}.") for engine in engines):
                 site = Framework(node=statement.node, index=index, name=name, advice=_OWNS_LOOP, beside=True)
                 found.setdefault(name, site)
     for node in index.attributes:
