@@ -57,6 +57,7 @@ class Options:
         return {
             "save_name": self.save_name,
             "inline": self.inline,
+            "launcher": self.launcher,
             "output_dimensions": repr(dimensions) if dimensions else "",
         }
 

@@ -150,6 +150,8 @@ def _roots(entry: Source) -> list[Path]:
     root = project_root(entry.path)
     if root is not None:
         roots += [root, root / "src"]
+    named = {name.partition(".")[0] for name in _imports(entry.path, "", entry.data)}
+    roots += [folder.parent for folder in entry.path.parents if folder.name in named]  # its package, installed or not
     return list(dict.fromkeys(roots))
 
 

@@ -586,8 +586,11 @@ def test_a_backward_without_the_model_in_sight_is_asked_for(plan_project: Planne
         "    for epoch", "    run = train_one_epoch\n    for epoch"
     )
     main = main.replace("        train_one_epoch(Step()", "        run(Step()")
-    questions = plan_project(main, engine=engine).questions
-    assert {question.code for question in questions} & {"PAI006", "PAI104"}
+    questions = plan_project(
+        main.replace("run = train", "run = traced(train").replace("epoch\n    for", "epoch)\n    for"), engine=engine
+    ).questions
+    assert {question.code for question in questions} == {"PAI104"}
+    assert "pai_distributed.fill_missing_gradients()\n" in changed(plan_project(main, engine=engine))["engine.py"]
 
 
 def test_a_function_that_resumes_is_passed_over_where_it_is_called(plan_project: Planner) -> None:
@@ -619,3 +622,269 @@ def test_file_that_trains_and_cannot_be_read_is_told_instead_of_what_it_lacks(pl
 def test_file_that_cannot_be_read_and_does_not_train_is_passed_over(plan_project: Planner) -> None:
     main = "import draw\n" + MAIN.lstrip()
     assert not plan_project(main, engine=ENGINE, draw="import argparse\nprint 'epoch'\n").questions
+
+
+ENGINES = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Engine:
+    def __init__(self, model):
+        self.model = model
+        self.best = 0
+
+    def run(self):
+        for self.epoch in range(9):
+            self.train()
+            acc = self.validate()
+            self.best = max(self.best, acc)
+
+    def train(self):
+        for x, y in self.loader:
+            self.step(x, y)
+
+    def step(self, x, y):
+        raise NotImplementedError
+
+class Plain(Engine):
+    def step(self, x, y):
+        optimizer.zero_grad()
+        self.model(x).backward()
+        optimizer.step()
+
+class Mixed(Engine):
+    def step(self, x, y):
+        optimizer.zero_grad()
+        (2 * self.model(x)).backward()
+        optimizer.step()
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model = DDP(model)
+"""
+CHOICE = "engine = Plain(model) if plain else Mixed(model)\nengine.run()\n"
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        pytest.param(CHOICE, id="expression"),
+        pytest.param(CHOICE.replace(CHOICE.splitlines()[0], "engine = (Plain if plain else Mixed)(model)"), id="class"),
+        pytest.param("KINDS = {'a': Plain, 'b': Mixed}\nengine = KINDS[kind](model)\nengine.run()\n", id="dict"),
+        pytest.param(
+            "def build():\n    if plain:\n        return Plain(model)\n    return Mixed(model)\nbuild().run()\n",
+            id="function",
+        ),
+    ],
+)
+def test_every_engine_that_may_be_chosen_is_rewritten(plan_project: Planner, choice: str) -> None:
+    (text,) = changed(plan_project(ENGINES + choice)).values()
+    assert text.count("pai_distributed.finish_initialization()") == 2
+    assert text.count("pai_distributed.report_validation_score(") == 1
+
+
+def test_an_engine_that_the_script_does_not_use_stays(plan_project: Planner) -> None:
+    head, _, tail = ENGINES.partition("model = Net()")
+    main = "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\nfrom engines import Plain\n\n"
+    main += f"model = Net(){tail}engine = Plain(model)\nengine.run()\n"
+    texts = changed(plan_project(main, engines=head))
+    assert texts["engines.py"].count("pai_distributed.finish_initialization()") == 1
+
+
+def test_engines_of_several_files_under_one_name(plan_project: Planner) -> None:
+    engine = """
+    class E:
+        def __init__(self, model):
+            self.model = model
+
+        def train(self):
+            for x, y in loader:
+                optimizer.zero_grad()
+                self.model(x).backward()
+                optimizer.step()
+    """
+    main = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    def make(kind, model):
+        if kind == "a":
+            from first import E
+        else:
+            from second import E
+        return E(model)
+
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model = DDP(model)
+    engine = make(kind, model)
+    for epoch in range(9):
+        engine.train()
+        acc = validate(model)
+        best = max(best, acc)
+    """
+    texts = changed(plan_project(main, first=engine, second=engine))
+    assert all("finish_initialization" in texts[name] for name in ("first.py", "second.py"))
+
+
+def test_one_name_that_two_functions_import_from_two_files(plan_project: Planner) -> None:
+    main = MAIN.replace("from engine import train_one_epoch, validate\n", "")
+    main = main.replace("def main():", "def main():\n    from engine import train_one_epoch, validate")
+    main += "\ndef other():\n    from pretraining import train_one_epoch\n"
+    texts = changed(plan_project(main, engine=ENGINE, pretraining=ENGINE))
+    assert set(texts) == {"main.py", "engine.py"}
+
+
+def test_models_that_each_of_several_classes_builds_are_no_single_one(plan_project: Planner) -> None:
+    own = ENGINES.replace("self.model = model", "self.build()").replace("model = Net()\n", "")
+    own = own.replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nmodel = DDP(model)\n", "")
+    own = own.replace("    def run(self):", "        self.model = DDP(self.model)\n\n    def run(self):")
+    for name in ("Plain", "Mixed"):
+        head = f"class {name}(Engine):\n"
+        own = own.replace(head, f"{head}    def build(self):\n        self.model = {name}Net()\n\n")
+    questions = plan_project(own + CHOICE.replace("(model)", "()")).questions
+    told = [question.message for question in questions if question.code == "PAI102"]
+    assert len(told) == 1
+    assert "`Plain` (line" in told[0]
+    assert "`Mixed` (line" in told[0]
+
+
+def test_a_helper_that_wraps_two_models_is_asked_about(plan_project: Planner) -> None:
+    main = MAIN.replace("    model = DDP(model)\n", "    model = wrap(model)\n    other = wrap(Net())\n")
+    main = main.replace("def main():", "def wrap(net):\n    return DDP(net)\n\ndef main():")
+    (question,) = plan_project(main, engine=ENGINE).questions
+    assert question.code == "PAI102"
+    assert "`model` (line" in question.message
+    assert "`other` (line" in question.message
+
+
+def test_a_script_that_runs_only_as_a_module_is_told_so(plan_project: Planner) -> None:
+    main = MAIN.replace("from engine", "from .engine")
+    (question,) = plan_project(main, engine=ENGINE).questions
+    assert (question.code, question.line) == ("PAI107", 3)
+    guarded = "try:\n    from .engine import train_one_epoch, validate\nexcept ImportError:\n    from engine import "
+    main = MAIN.replace("from engine import ", guarded)
+    assert set(changed(plan_project(main, engine=ENGINE))) == {"main.py", "engine.py"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        pytest.param("for epoch in range(10):", "for fold in folds:", ("`for fold in folds:` (line 10 of",), id="head"),
+        pytest.param("\nmain()\n", "\n", ("nothing was found to call `main` (line 5 of",), id="uncalled"),
+    ],
+)
+def test_what_is_in_place_of_an_epoch_loop(plan_project: Planner, old: str, new: str, words: tuple[str, ...]) -> None:
+    main = MAIN.replace("for epoch in range(10):", "for fold in folds:").replace(old, new)
+    (question,) = (q for q in plan_project(main, engine=ENGINE).questions if q.code == "PAI104")
+    assert all(word in question.message for word in words), question.message
+
+
+def test_a_backward_pass_that_nothing_calls_is_named(plan_project: Planner) -> None:
+    main = MAIN.replace("train_one_epoch(model, loader, optimizer)", "registry[kind](train_one_epoch)")
+    engine = ENGINE.replace("    for x, y in loader:\n", "    if True:\n")
+    (question,) = (q for q in plan_project(main, engine=engine).questions if q.code == "PAI104")
+    assert (question.file, question.line) == ("engine.py", 7)
+    assert "`train_one_epoch` (line 3)" in question.message
+
+
+SPAWN = """
+import argparse
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.nn.parallel import DistributedDataParallel as DDP
+from engine import train_one_epoch, validate
+
+parser = argparse.ArgumentParser()
+args = parser.parse_args()
+
+def main(rank):
+    dist.init_process_group("nccl", init_method=args.url)
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model = DDP(model)
+    best_acc = 0
+    for epoch in range(10):
+        train_one_epoch(model, loader, optimizer)
+        acc = validate(model)
+        best_acc = max(best_acc, acc)
+
+if args.spawn:
+    mp.spawn(main, nprocs=2)
+else:
+    main(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        pytest.param("", "", "makes `args.spawn` true, and give", id="option"),
+        pytest.param("args.spawn:", "args.single:\n    main(0)\nelif True:", "`True`", id="second branch"),
+        pytest.param("if args.spawn", "if 'RANK' not in os.environ", "", id="environment"),
+        pytest.param("if args.spawn:\n    mp.spawn(main, nprocs=2)\nelse:\n", "if True:\n", "", id="no spawn"),
+    ],
+)
+def test_what_a_spawn_by_option_needs_of_torchrun_is_said(plan_project: Planner, old: str, new: str, told: str) -> None:
+    main = SPAWN.replace(old, new) if old else SPAWN
+    notes = [note for note in plan_project(main, engine=ENGINE).notes if note.code == "PAI014"]
+    assert bool(notes) is bool(told)
+    assert all(told in note.message and "`env://` for `args.url`" in note.message for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("test", "told"), [("len(sys.argv) == 2", 1), ("sys.argv.__len__() == 2", 1), ("sys.argv[1] == 'x'", 0)]
+)
+def test_scripts_that_count_their_arguments_are_told_of_the_launchers(
+    plan_project: Planner, test: str, told: int
+) -> None:
+    plan = plan_project(SPAWN.replace("args.spawn", test), engine=ENGINE)
+    assert len([note for note in plan.notes if note.code == "PAI002"]) == told
+
+
+def test_weights_kept_by_the_loop_are_not_loaded_into_a_restructured_model(plan_project: Planner) -> None:
+    main = MAIN.replace("DistributedDataParallel", "DataParallel").replace(
+        "\nmain()", "    best = model.state_dict()\n    model.load_state_dict(best)\n\nmain()"
+    )
+    main = main.replace("    best = model", "        best = model")
+    plan = plan_project(main, engine=ENGINE)
+    assert "load_state_dict" not in changed(plan)["main.py"]
+    assert [note.code for note in plan.notes] == ["PAI018"]
+    kept = plan_project(main.replace("DataParallel", "DistributedDataParallel"), engine=ENGINE)
+    assert "model.load_state_dict(best)" in changed(kept)["main.py"]
+
+
+@pytest.mark.parametrize("head", ["from common import DDP, torch", "from common import *"])
+def test_a_wrapper_that_a_module_of_the_project_passes_on(plan_project: Planner, head: str) -> None:
+    imports = "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+    main = MAIN.replace(imports, head + "\n")
+    assert "find_unused_parameters=True" in changed(plan_project(main, engine=ENGINE, common=imports))["main.py"]
+
+
+def test_a_script_in_the_package_that_it_imports_by_name(tmp_path: Path) -> None:
+    package = tmp_path / "segment"
+    package.mkdir()
+    (package / "train.py").write_text(code(MAIN).replace("from engine", "from segment.engine"))
+    (package / "engine.py").write_text(code(ENGINE))
+    plan = make_plan(package / "train.py", "train.py", recipe(), Options())
+    assert set(changed(plan)) == {"train.py", "engine.py"}
+
+
+@pytest.mark.parametrize(
+    ("line", "wrapped", "refused"),
+    [
+        ("from detectron2.engine import DefaultTrainer", False, True),
+        ("from detectron2.engine import DefaultTrainer", True, False),
+        ("from detectron2.config import get_cfg", False, False),
+        ("from mmcv.runner import EpochBasedRunner", False, True),
+    ],
+)
+def test_engines_of_libraries_count_where_the_script_wraps_nothing(
+    plan_project: Planner, line: str, wrapped: bool, refused: bool
+) -> None:
+    main = f"{line}\n" + code(MAIN if wrapped else MAIN.replace("    model = DDP(model)\n", ""))
+    codes = [question.code for question in plan_project(main, engine=ENGINE).questions]
+    assert codes == (["PAI100"] if refused else [] if wrapped else ["PAI101"])

@@ -1125,13 +1125,54 @@ def looped(head: str, before: str = "") -> str:
         pytest.param("np.arange(start, n)", "start", id="numpy"),
         pytest.param("list(range(2, n))", "2", id="list"),
         pytest.param("tqdm(list(range(1, n)))", "1", id="tqdm of a list"),
+        pytest.param("track(range(1, n), description='epochs')", "1", id="rich"),
+        pytest.param("xrange(1, n)", "1", id="six"),
     ],
 )
 def test_epoch_loop_counts_the_same_numbers(head: str, count: str) -> None:
-    assert loops_of(looped(head, "from tqdm import tqdm, trange; import numpy as np\n")) == [(2, count, True)]
+    imports = "from tqdm import tqdm, trange; import numpy as np; from six.moves import xrange\n"
+    assert loops_of(looped(head, imports)) == [(2, count, True)]
 
 
-WHILE = "while HEAD:\n    for x in y:\n        loss.backward()\n        step += 1\n    epoch += 1\n"
+@pytest.mark.parametrize(
+    ("before", "head", "replaced"),
+    [
+        pytest.param("bar = tqdm(range(n), desc='e')\n", "bar", "range(n)", id="bar with a name"),
+        pytest.param("bar = trange(n, desc='e')\n", "bar", "trange(n, desc='e')", id="trange with a name"),
+        pytest.param("epochs = range(n)\n", "epochs", "epochs", id="name of a range, which others may use"),
+        pytest.param("", "tqdm(range(n))", "range(n)", id="bar at once"),
+    ],
+)
+def test_progress_bar_keeps_counting(before: str, head: str, replaced: str) -> None:
+    (loop,) = survey_of(looped(head, f"from tqdm import tqdm, trange\n{before}")).loops
+    assert loop.index.source.code(loop.anchors["range"]) == replaced
+
+
+def test_epoch_loop_over_an_opened_bar() -> None:
+    text = "from tqdm import tqdm\nwith tqdm(range(9)) as bar:\n" + indent(looped("bar"), "    ")
+    (loop,) = survey_of(text).loops
+    assert loop.index.source.code(loop.anchors["range"]) == "range(9)"
+    assert loops_of(text.replace("tqdm(range(9))", "open(path)")) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "batches", "count"),
+    [
+        pytest.param("epoch, seed in enumerate(seeds, start)", "seeds", "", id="seeds"),
+        pytest.param("n_epoch, seed in enumerate(seeds[start:])", "seeds[start:]", "", id="a part of them"),
+        pytest.param("epoch, n in enumerate(range(3, 9))", "", "3", id="range"),
+        pytest.param("epoch, lr in enumerate(rates)", None, None, id="learning rates"),
+        pytest.param("i, part in enumerate(parts)", None, None, id="parts"),
+    ],
+)
+def test_numbered_epochs(head: str, batches: str | None, count: str | None) -> None:
+    loops = survey_of(looped("9").replace("epoch in 9", head)).loops
+    assert [(loop.batches, loop.count) for loop in loops] == ([] if batches is None else [(batches, count)])
+
+
+WHILE = (
+    "while HEAD:\n    for x in y:\n        loss.backward()\n        step += 1\n    epoch += 1\n    self.best = acc\n"
+)
 
 
 @pytest.mark.parametrize("given", ["range(1, n)", "list(range(1, n))", "tqdm(list(range(1, n)))"])
@@ -1145,8 +1186,10 @@ def test_epoch_loop_over_a_range_that_has_a_name(given: str) -> None:
     ("head", "target", "limited", "endless"),
     [
         pytest.param("epoch < 3", "epoch", True, "True", id="epochs"),
+        pytest.param("epoch != n", "epoch", True, "True", id="another number"),
         pytest.param("n >= epoch", "epoch", True, "True", id="counter on the right"),
         pytest.param("step < args.max_steps", "step", True, "True", id="steps counted in the loop over batches"),
+        pytest.param("epoch < self.cfg.epochs", "epoch", True, "True", id="limit beside what changes"),
         pytest.param("epoch < n and not stop", "epoch", True, "not stop", id="and a flag"),
         pytest.param("lr > 1e-6 and step < n", "step", True, "lr > 1e-6", id="and another limit"),
         pytest.param("True", "", False, "True", id="for ever"),
@@ -1190,6 +1233,25 @@ def test_counter_that_a_function_is_given_and_returns(last: str, call: str, coun
     text = "def train(n):\n    for x in y:\n        loss.backward()\n        n += 1\n"
     found = survey_of(f"{text}    {last}\nwhile n < 9:\n    {call}\n").loops
     assert bool(found) is counts
+
+
+@pytest.mark.parametrize("made", ["T()", "make()"])
+def test_counter_in_an_object_counts(made: str) -> None:
+    text = """
+        class T:
+            def one(self):
+                for x in y:
+                    self.loss(x).backward()
+                self.epoch += 1
+        def make():
+            return T()
+        trainer = MADE
+        while trainer.epoch < epochs:
+            trainer.one()
+    """
+    text = code(text).replace("MADE", made)
+    assert [loop.target for loop in survey_of(text).loops] == ["trainer.epoch"]
+    assert survey_of(text.replace("self.epoch += 1", "pass")).loops == []
 
 
 def test_counter_of_a_method_counts() -> None:
@@ -1253,6 +1315,49 @@ train()
 def test_only_pass_through_the_batches_that_validates(old: str, new: str, batches: str | None) -> None:
     loops = survey_of(ONE_PASS.replace(old, new) if old else ONE_PASS).loops
     assert [(loop.batches, loop.by_iteration) for loop in loops] == ([(batches, True)] if batches else [])
+
+
+@pytest.mark.parametrize(
+    ("before", "batches", "found"),
+    [
+        pytest.param("from itertools import cycle\n", "cycle(loader)", True, id="cycle"),
+        pytest.param("from itertools import cycle\nlast = cycle(loader)\n", "last", True, id="cycle with a name"),
+        pytest.param("def on(x):\n    while True:\n        yield from x\n", "on(loader)", True, id="generator"),
+        pytest.param("def on(x):\n    while x:\n        yield x.pop()\n", "on(loader)", False, id="one that ends"),
+        pytest.param("def on(x):\n    yield from x\n", "on(loader)", False, id="one pass"),
+    ],
+)
+def test_batches_without_end(before: str, batches: str, found: bool) -> None:
+    loops = survey_of(before + code(ONE_PASS).replace("tqdm(loader)", batches)).loops
+    assert [(loop.limited, loop.batches, loop.by_iteration) for loop in loops] == ([(False, "", True)] if found else [])
+
+
+def test_numbered_batches_without_end_lose_their_limit() -> None:
+    text = "from itertools import cycle\n" + code(ONE_PASS).replace("tqdm(loader)", "cycle(loader)")
+    text = text.replace("evaluate(model)\n", "evaluate(model)\n        if i >= n:\n            break\n")
+    (loop,) = survey_of(text).loops
+    assert len(loop.budgets) == 1
+
+
+@pytest.mark.parametrize(
+    ("last", "stale"),
+    [
+        pytest.param("model.load_state_dict(best)", ["model.load_state_dict(best)"], id="kept in the loop"),
+        pytest.param("model.load_state_dict(torch.load(path))", [], id="from a file"),
+        pytest.param("other.load_state_dict(best)", [], id="of another model"),
+        pytest.param("model.load_state_dict(first)", [], id="kept before the loop"),
+    ],
+)
+def test_stale_weights(last: str, stale: list[str]) -> None:
+    text = script(epoch="best = copy.deepcopy(model.state_dict())", before="first = model.state_dict()", after=last)
+    assert [site.code.strip() for site in survey_of(text).stale_loads] == stale
+
+
+def test_closure_of_the_optimizer_is_in_the_loop_that_steps() -> None:
+    closure = "        def closure():\n            loss.backward()\n        optimizer.step(closure)\n"
+    text = f"for epoch in range(9):\n    for x in y:\n{closure}"
+    assert loops_of(text) == [(1, "", True)]
+    assert loops_of(text.replace("optimizer.step(closure)", "keep(closure)")) == []
 
 
 def test_training_that_is_called_outside_any_loop_has_none() -> None:

@@ -11,18 +11,21 @@ from retrofit.survey.index import Index, Statement, dotted
 from retrofit.survey.sites import Backward
 
 
-def find_backwards(index: Index, flow: Flow) -> list[Backward]:
+def find_backwards(index: Index, flow: Flow, adrift: bool = False) -> list[Backward]:
     """Return the statements that call `.backward()` on a loss inside a loop.
+
+    Args:
+        adrift: return those around which no loop is found instead.
 
     A `backward` inside a class that defines its own differentiation (`torch.autograd.Function`) is none, nor is
     `torch.autograd.backward` of something else than losses. A call of something that is not of this project, by a name
     that says it scales, with a loss and an optimizer (`loss_scaler(loss, optimizer)`), holds the backward pass.
     """
-    found = []
+    found: list[Backward] = []
     for call in index.calls:
         if _scales(index, flow, call):
             loops = next(iter(flow.enclosing_loops(index.statement(call))))
-            found += [Backward(node=call, index=index, loop=_batch_loop(loops))] if loops else []
+            found += [] if bool(loops) is adrift else [Backward(node=call, index=index, loop=_batch_loop(loops))]
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "backward":
             continue
         if index.source.code(call.func.value) in ("self", "ctx", "super()"):
@@ -34,7 +37,7 @@ def find_backwards(index: Index, flow: Flow) -> list[Backward]:
         if not isinstance(statement.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
             continue
         loops = next(iter(flow.enclosing_loops(statement)))
-        if loops:
+        if bool(loops) is not adrift:
             found.append(Backward(node=call, index=index, loop=_batch_loop(loops)))
     return found
 
@@ -50,5 +53,5 @@ def _scales(index: Index, flow: Flow, call: cst.Call) -> bool:
     return plain and "loss" in given[0].lower() and "optim" in given[1].lower()
 
 
-def _batch_loop(loops: list[Statement]) -> Statement:
-    return loops[0]
+def _batch_loop(loops: list[Statement]) -> Statement | None:
+    return loops[0] if loops else None

@@ -14,6 +14,9 @@ from retrofit.survey.index import Index, Scope, Statement, dotted
 
 Variable = tuple[Scope, str]
 
+#: Functions that run another one in processes of their own.
+SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -61,15 +64,21 @@ class Flow:
             variable = self.variable(binding.target, binding.statement.scope)
             self._sources[variable].append(Source(binding.value, binding.statement.scope, binding.item))
         for call in index.calls:
-            self._pass_arguments(call)
+            for function in self._called_by_name(call):
+                self._pass_arguments(call, function)
         self._method_names = {
             n for c in index.scopes if c.kind == "class" for n, s in c.inner.items() if s.kind == "function"
         }
+        passed: set[tuple[cst.Call, Scope]] = set()
         for _ in range(2):  # an object may be found only where its holder's methods are known
-            new = {c: m for c in index.calls if c not in self._methods and (m := self._find_method(c)) is not None}
-            self._methods.update(new)
-            for call in new:
-                self._pass_arguments(call)
+            for call, methods in [(call, self._find_methods(call)) for call in index.calls]:
+                self._methods.pop(call, None)
+                if len(methods) == 1:
+                    self._methods[call] = methods[0]
+                for method in methods:
+                    if (call, method) not in passed:
+                        passed.add((call, method))
+                        self._pass_arguments(call, method)
             self._passing.clear()
 
     def variable(self, name: str, scope: Scope) -> Variable:
@@ -89,6 +98,19 @@ class Flow:
                 return self.index.imported(name, here) or (here, name)
             here = here.parent
         return self.index.imported(name, scope.module) or (scope.module, name)
+
+    def member(self, name: str, scope: Scope) -> Variable:
+        """Return the variable that ``name`` means; of an object of a local class, `trainer.epoch`, the class's own."""
+        holder, attribute = name.rpartition(".")[::2]
+        if not holder or holder == "self":
+            return self.variable(name, scope)
+        origins = self.origins(cst.parse_expression(holder), scope)
+        made = [deep.node for origin in origins for deep in (self.inside(origin) or [origin])]
+        classes = {self.defined(node.func, scope) for node in made if isinstance(node, cst.Call)}
+        found = classes.pop() if len(classes) == 1 else None
+        if found is None or found.kind != "class":
+            return self.variable(name, scope)
+        return (self.lineage(found)[-1], f"self.{attribute}")
 
     def called(self, call: cst.Call) -> Scope | None:
         """Return the local function or method that ``call`` calls, as far as names and constructors tell."""
@@ -138,52 +160,92 @@ class Flow:
         heirs = [c for c in self._classes_with[name] if c is not holder and holder in self.lineage(c)]
         return heirs[0].inner[name] if len(heirs) == 1 else found
 
-    def _find_method(self, call: cst.Call) -> Scope | None:
-        """Return the method that is called on an object of a local class, or the object's `__call__`."""
+    def _called_by_name(self, call: cst.Call) -> list[Scope]:
+        """Return the functions that a call may run, as far as its name tells: of `self.method()` each subclass's too.
+
+        A closure that is handed to `optimizer.step` is run there.
+        """
+        scope = self.index.scope_of(call)
+        name = dotted(call.func) or ""
+        function = self._function(call.func, scope)
+        if name.startswith("self.") and name.count(".") == 1 and scope.enclosing_class is not None:
+            holder, method = scope.enclosing_class, name.removeprefix("self.")
+            heirs = [c.inner[method] for c in self._classes_with[method] if holder in self.lineage(c)[1:]]
+            return list(dict.fromkeys([*([] if function is None else [function]), *heirs]))
+        if function is not None:
+            return [function]
+        if self.index.qualified(call.func) in SPAWNS:
+            target = first_argument(call, "fn")
+            function = None if target is None else self._function(target, scope)
+        elif isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
+            closure = first_argument(call, "closure")
+            function = None if closure is None else self._function(closure, scope)
+        else:
+            meant = [self._method(s, "__init__") if s.kind == "class" else s for s in self.choices(call.func, scope)]
+            return [function for function in meant if function is not None]
+        return [] if function is None else [function]
+
+    def choices(
+        self, node: cst.BaseExpression | None, scope: Scope, seen: frozenset[Variable] = frozenset()
+    ) -> list[Scope]:
+        """Return the local functions or classes of which an import, a condition or a dict of them chooses one."""
+        found: list[Scope] = []
+        if isinstance(node, cst.IfExp):
+            found = [*self.choices(node.body, scope, seen), *self.choices(node.orelse, scope, seen)]
+        elif isinstance(node, cst.Dict):
+            found = [one for element in node.elements for one in self.choices(element.value, scope, seen)]
+        elif isinstance(node, cst.Subscript):
+            found = self.choices(node.value, scope, seen)
+        elif (name := dotted(node)) is not None and (variable := self.variable(name, scope)) not in seen:
+            holder, inside = variable
+            meant = self.index.importable(inside, holder) or [variable]
+            found = [here.inner[one] for here, one in meant if one in here.inner]
+            for source in self.sources(variable):
+                found += self.choices(source.value, source.scope, seen | {variable})
+        return list(dict.fromkeys(found))
+
+    def _find_methods(self, call: cst.Call) -> list[Scope]:
+        """Return the methods that a call on an object of local classes may run, or the objects' `__call__`."""
         if self._function(call.func, self.index.scope_of(call)) is not None:
-            return None
+            return []
         ways = [(call.func, "__call__")]
         if isinstance(call.func, cst.Attribute):
             ways.append((call.func.value, call.func.attr.value))
         for operand, name in ways:
             if name not in self._method_names or dotted(operand) in (None, "self"):
                 continue
-            made = [o.node for o in self.origins(operand, self.index.scope_of(call)) if isinstance(o.node, cst.Call)]
-            classes = {self.defined(node.func, self.index.scope_of(node)) for node in made}
-            methods = {self._method(c, name) for c in classes if c is not None and c.kind == "class"} - {None}
-            if len(methods) == 1:
-                return methods.pop()
-        return None
+            origins = self.origins(operand, self.index.scope_of(call))
+            origins += [deep for origin in origins for deep in self.inside(origin)]
+            made = [origin.node for origin in origins if isinstance(origin.node, cst.Call)]
+            methods: dict[Scope, None] = {}
+            for node in made:
+                scope = self.index.scope_of(node)
+                defined = self.defined(node.func, scope)
+                for one in [defined] if defined is not None else self.choices(node.func, scope):
+                    method = self._method(one, name) if one.kind == "class" else None
+                    if method is not None:
+                        methods.setdefault(method)
+            if methods:
+                return list(methods)
+        return []
 
     def callers(self, function: Scope) -> list[cst.Call]:
         """Return the calls of a local function, `mp.spawn(function, ...)` among them."""
         return self._callers[function]
 
-    def _pass_arguments(self, call: cst.Call) -> None:
+    def _pass_arguments(self, call: cst.Call, function: Scope) -> None:
         scope = self.index.scope_of(call)
-        function = self.called(call)
         arguments: list[tuple[str | None, cst.BaseExpression]] = [
             (arg.keyword.value if arg.keyword else None, arg.value) for arg in call.args if not arg.star
         ]
-        parameters: list[str] = []
-        if function is not None:
-            method = function.parent is not None and function.parent.kind == "class"
-            parameters = function.parameters[1:] if method else function.parameters
-        elif self.index.qualified(call.func) in (
-            "torch.multiprocessing.spawn",
-            "torch.multiprocessing.start_processes",
-        ):
+        method = function.parent is not None and function.parent.kind == "class"
+        parameters = function.parameters[1:] if method else function.parameters
+        if self.index.qualified(call.func) in SPAWNS:
             given = {(keyword or number): value for number, (keyword, value) in enumerate(arguments)}
-            target = given.get("fn", given.get(0))
             passed = given.get("args", given.get(1))
-            function = None if target is None else self._function(target, scope)
-            if function is None:
-                return
             known = passed.elements if isinstance(passed, (cst.Tuple, cst.List)) else ()
             arguments = [(None, element.value) for element in known]
             parameters = function.parameters[1:]
-        if function is None:
-            return
         self._callers[function].append(call)
         for number, (keyword, value) in enumerate(arguments):
             if keyword is None and number < len(parameters):
@@ -206,6 +268,12 @@ class Flow:
     def class_called(self, call: cst.Call) -> str:
         """Return the full name of what is called, for a class of the project that extends a wrapper the wrapper's."""
         name = self.index.qualified(call.func)
+        written = dotted(call.func)
+        if written is not None and not name.startswith("torch."):
+            holder, inside = self.variable(written, self.index.scope_of(call))
+            file = holder.file
+            if file is not None and inside in file.aliases and file.scope is not self.index.file(call).scope:
+                name = file.aliases[inside]  # a module of the project passes it on
         if name.rpartition(".")[2] in self._wrapper_classes:
             defined = self.defined(call.func, self.index.scope_of(call))
             if defined is not None and defined.kind == "class":
@@ -370,6 +438,17 @@ class Flow:
         for call in callers:
             for outer in self.enclosing_loops(self.index.statement(call), seen | {scope}):
                 yield [*loops, *outer]
+
+    def uncalled(self, statement: Statement) -> Scope | None:
+        """Return the function around a statement, or one that leads to it, that nothing calls; None where all are."""
+        scope, seen = statement.scope, set()
+        while scope.kind == "function" and scope not in seen:
+            seen.add(scope)
+            callers = self.callers(scope)
+            if not callers:
+                return scope
+            scope = self.index.scope_of(callers[0])
+        return None
 
     @staticmethod
     def _within(statement: Statement) -> Iterator[Statement]:

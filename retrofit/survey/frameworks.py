@@ -31,6 +31,15 @@ _IMPORTS = (
         "trains, and submit the train_distributed.sh that comes with it.",
     ),
 )
+#: Libraries of which other parts are of use to any script; they count where the script wraps no model by itself.
+_ENGINES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("detectron2", ("detectron2.engine",)),
+    ("OpenMMLab's runner", ("mmcv.runner", "mmengine.runner", "mmdet.apis", "mmseg.apis")),
+    ("PyTorch-Ignite", ("ignite.engine", "ignite.distributed")),
+    ("fastai", ("fastai",)),
+    ("Catalyst", ("catalyst",)),
+    ("Composer", ("composer",)),
+)
 #: What lets parameters differ between ranks.
 _UNEVEN = ("_ddp_params_and_buffers_to_ignore", "add_param_to_skip_allreduce")
 _CALLS = (
@@ -67,13 +76,20 @@ def find_frameworks(index: Index) -> list[Framework]:
             if module.partition(".")[0] in modules:
                 found.setdefault(name, Framework(node=statement.node, index=index, name=name, advice=advice))
     for name, prefixes, advice in _CALLS:
+        apex = name == "NVIDIA Apex"
         for call in index.calls:
             if index.qualified(call.func).startswith(prefixes):
-                found.setdefault(name, Framework(node=call, index=index, name=name, advice=advice))
+                found.setdefault(name, Framework(node=call, index=index, name=name, advice=advice, beside=apex))
         for statement in index.statements:
             bases = statement.node.bases if isinstance(statement.node, cst.ClassDef) else ()
             if any(index.qualified(base.value).startswith(prefixes) for base in bases):
-                found.setdefault(name, Framework(node=statement.node, index=index, name=name, advice=advice))
+                site = Framework(node=statement.node, index=index, name=name, advice=advice, beside=apex)
+                found.setdefault(name, site)
+    for name, engines in _ENGINES:
+        for statement, module in index.entry.imports:
+            if any(f"{module}.".startswith(f"{engine}.") for engine in engines):
+                site = Framework(node=statement.node, index=index, name=name, advice=_OWNS_LOOP, beside=True)
+                found.setdefault(name, site)
     for node in index.attributes:
         if node.attr.value in _UNEVEN:
             advice = "Parameters that it leaves out differ between ranks, and a restart has rank 0's alone."

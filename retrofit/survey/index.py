@@ -21,6 +21,7 @@ class Scope:
         parameters: a function's parameter names in order, `self` included.
         names: every name bound in this scope.
         assigned: those of them that are bound otherwise than by an import.
+        imports: what the names that it imports stand for, several things where an `if` decides.
         outer: names declared global or nonlocal.
         file: a module's file, None for any other scope.
     """
@@ -32,6 +33,7 @@ class Scope:
     parameters: list[str] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     assigned: set[str] = field(default_factory=set)
+    imports: dict[str, list[str]] = field(default_factory=dict)
     outer: set[str] = field(default_factory=set)
     inner: dict[str, Scope] = field(default_factory=dict)
     file: File | None = None
@@ -245,7 +247,7 @@ class Index:
         self.loops: list[Statement] = []
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self._statement_of: dict[cst.CSTNode, Statement] = {}
-        self._resolved: dict[tuple[str, Scope], tuple[Scope, str] | None] = {}
+        self._resolved: dict[tuple[str, Scope], list[tuple[Scope, str]]] = {}
         self._scope_of: dict[cst.CSTNode, Scope] = {}
         self.files = [self._file(name, one) for name, one in {"": source, **modules}.items()]
         self.entry = self.files[0]
@@ -288,39 +290,47 @@ class Index:
             scope: the scope that binds the name.
 
         Returns:
-            the defining module's scope and the name there; None for what is not imported from a file of the project.
+            the defining module's scope and the name there; None for what is not imported from a file of the project,
+            or is one of several things there.
         """
+        found = self.importable(name, scope)
+        return found[0] if len(found) == 1 else None
+
+    def importable(self, name: str, scope: Scope) -> list[tuple[Scope, str]]:
+        """Return all that an imported name may mean in the project's files, as `imported` does for one."""
         if not self._modules:
-            return None
+            return []
         if (name, scope) not in self._resolved:
             self._resolved[name, scope] = self._imported(name, scope, set())
         return self._resolved[name, scope]
 
-    def _imported(self, name: str, scope: Scope, seen: set[str]) -> tuple[Scope, str] | None:
+    def _imported(self, name: str, scope: Scope, seen: set[str]) -> list[tuple[Scope, str]]:
         file = self.file_of(scope)
         first, _, rest = name.partition(".")
         if first in scope.assigned:
-            return None
-        if first in file.aliases:
-            return self._member(f"{file.aliases[first]}.{rest}" if rest else file.aliases[first], seen)
+            return []
+        fulls = scope.imports.get(first, [file.aliases[first]] if first in file.aliases else [])
+        if fulls:
+            ways = [self._member(f"{full}.{rest}" if rest else full, seen) for full in fulls]
+            return list(dict.fromkeys(one for way in ways for one in way))
         for star in file.stars if first not in file.scope.names else ():
             owner = self._modules.get(star)
             if owner is not None and (first in owner.scope.names or owner.stars):
                 return self._member(f"{star}.{name}", seen)
-        return None
+        return []
 
-    def _member(self, full: str, seen: set[str]) -> tuple[Scope, str] | None:
+    def _member(self, full: str, seen: set[str]) -> list[tuple[Scope, str]]:
         """Resolve `package.module.name` to its module and `name`, through modules that pass an import on."""
         parts = full.split(".")
         if full in seen or len(seen) > 50:  # modules that import each other
-            return None
+            return []
         seen.add(full)
         for end in range(len(parts) - 1, 0, -1):
             file = self._modules.get(".".join(parts[:end]))
             if file is not None:
                 name = ".".join(parts[end:])
-                return self._imported(name, file.scope, seen) or (file.scope, name)
-        return None
+                return self._imported(name, file.scope, seen) or [(file.scope, name)]
+        return []
 
     def keep(self, scopes: set[Scope]) -> None:
         """Leave out what is in other scopes than these."""
@@ -528,32 +538,35 @@ class Index:
         prefix = ""
         if isinstance(node, cst.ImportFrom):
             module = _absolute(file, len(node.relative), dotted(node.module) or "")
-            prefix = module + "."
-            file.imports.append((statement, module))
+            prefix = module + "." if module else ""
+            written = "." * len(node.relative) + (dotted(node.module) or "")
+            file.imports.append((statement, module if file.name else written))
         if isinstance(node.names, cst.ImportStar):
             file.stars.append(prefix[:-1])
             return
         for alias in node.names:
             name = dotted(alias.name) or ""
-            if not prefix:
+            if isinstance(node, cst.Import):
                 file.imports.append((statement, name))
             bound = alias.asname.name if alias.asname is not None else None
-            if isinstance(bound, cst.Name):
-                file.aliases[bound.value] = prefix + name
-                statement.scope.names.add(bound.value)
-            elif prefix:
-                file.aliases[name] = prefix + name
-                statement.scope.names.add(name)
+            known_as = bound.value if isinstance(bound, cst.Name) else name if prefix else name.partition(".")[0]
+            full = known_as if not prefix and bound is None else prefix + name
+            if full == known_as:
+                file.aliases.setdefault(known_as, full)
             else:
-                first = name.partition(".")[0]
-                file.aliases.setdefault(first, first)
-                statement.scope.names.add(first)
+                file.aliases[known_as] = full
+            statement.scope.names.add(known_as)
+            ways = statement.scope.imports.setdefault(known_as, [])
+            if full not in ways:
+                ways.append(full)
 
 
 def _absolute(file: File, dots: int, module: str) -> str:
     """Return the full name of a module that is imported relative to a file's package."""
-    if not dots or not file.name:
-        return "." * dots + module
+    if not file.name:
+        return "." * (dots if dots > 1 else 0) + module  # what stands beside the script needs no package
+    if not dots:
+        return module
     parts = file.name.split(".")
     package = parts if file.source.path.name == "__init__.py" else parts[:-1]
     return ".".join([*package[: len(package) + 1 - dots], *([module] if module else [])])

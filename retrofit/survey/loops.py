@@ -11,6 +11,10 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
 from retrofit.survey.sites import Backward, Budget, Decay, EpochLoop
 
+#: What goes over what it is given, and shows how far it is.
+_BARS = ("tqdm", "track", "progressbar", "alive_it")
+_RANGES = ("range", "numpy.arange", "np.arange", "six.moves.range", "six.moves.xrange", "builtins.range")
+
 #: A call by this name, or one that holds it as a word, validates.
 VALIDATES = re.compile(r"(^|_)(val|valid|validat\w*|eval|evaluat\w*|test|testing)(_|\d|$)", re.IGNORECASE)
 
@@ -113,19 +117,36 @@ def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | 
         if any(isinstance(part.node, cst.If) and statement in part.path for part in index.statement(call).path)
     ]
     batches = node.iter
-    while isinstance(batches, cst.Call) and _last_name(index, batches.func) in ("enumerate", "tqdm") and batches.args:
+    while isinstance(batches, cst.Call) and _last_name(index, batches.func) in ("enumerate", *_BARS) and batches.args:
         batches = batches.args[0].value
-    if not validating or dotted(batches) is None:
+    endless = _goes_on(index, flow, batches, statement.scope)
+    if not validating or (dotted(batches) is None and not endless):
         return None
     return EpochLoop(
         node=node,
         index=index,
         target=index.source.code(node.target),
         count="",
-        limited=True,
-        batches=index.source.code(batches),
+        limited=not endless,
+        batches="" if endless else index.source.code(batches),
         anchors={"range": batches},
     )
+
+
+def _goes_on(index: Index, flow: Flow, batches: cst.BaseExpression, scope: Scope) -> bool:
+    """Whether batches never end: `cycle(loader)`, or a function of the project that yields in a `while True`."""
+    made = [origin.node for origin in flow.origins(batches, scope)]
+    if not made or not all(isinstance(node, cst.Call) for node in made):
+        return False
+    for node in made:
+        assert isinstance(node, cst.Call)
+        function = flow.called(node)
+        endless = [s for s in index.loops if s.scope is function and isinstance(s.node, cst.While)]
+        heads = [index.source.code(s.node.test) for s in endless if isinstance(s.node, cst.While)]
+        yields = any("yield" in index.source.code(s.node) for s in endless)
+        if index.qualified(node.func) != "itertools.cycle" and not (yields and heads in (["True"], ["1"])):
+            return False
+    return True
 
 
 def _in_sight(index: Index, flow: Flow, scope: Scope, seen: frozenset[Scope] = frozenset()) -> bool:
@@ -153,24 +174,27 @@ def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | N
     iterable = node.iter
     code = index.source.code
     bar, rest = "", ""
-    if isinstance(iterable, cst.Call) and iterable.args and _last_name(index, iterable.func) == "tqdm":
+    target: cst.BaseExpression = node.target
+    if isinstance(iterable, cst.Call) and iterable.args and _last_name(index, iterable.func) in _BARS:
         iterable = iterable.args[0].value
-    anchor, iterable = iterable, _listed(index, flow, iterable, statement.scope)
+    numbered = _numbered(index, node, iterable)
+    if numbered is not None:
+        iterable, target = numbered
+    anchor, iterable = _listed(index, flow, iterable, statement.scope)
+    name = index.qualified(iterable.func) if isinstance(iterable, cst.Call) else ""
+    site = EpochLoop(node=node, index=index, target=code(target), count="", limited=True, anchors={"range": anchor})
+    if numbered is not None and not name.endswith(("range", "count")):
+        site.batches = code(anchor)
+        return site
     if not isinstance(iterable, cst.Call):
         return None
-    name = index.qualified(iterable.func)
-    site = EpochLoop(
-        node=node, index=index, target=code(node.target), count="", limited=True, anchors={"range": anchor}
-    )
     if name == "itertools.count":
         site.limited = False
         return site
     if name.startswith("tqdm") and name.endswith(".trange"):
         bar = code(iterable.func)[: -len("trange")] + "tqdm"
         rest = "".join(f", {arg.keyword.value}={code(arg.value)}" for arg in iterable.args if arg.keyword is not None)
-    elif name not in ("numpy.arange", "np.arange") and (
-        name != "range" or "range" in index.bound_names | index.file(node).scope.names
-    ):
+    elif name not in _RANGES or (name == "range" and "range" in index.bound_names | index.file(node).scope.names):
         return None
     if any(arg.star for arg in iterable.args):
         return None
@@ -184,16 +208,55 @@ def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | N
     return site
 
 
-def _listed(index: Index, flow: Flow, iterable: cst.BaseExpression, scope: Scope) -> cst.BaseExpression:
-    """Return what a list, or a name with one value, goes over: the range in `epochs = tqdm(list(range(n)))`."""
+def _numbered(
+    index: Index, loop: cst.For, iterable: cst.BaseExpression
+) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
+    """Return what is numbered and its number in `for epoch, seed in enumerate(seeds)`, which may be repeated.
+
+    None where it is no such loop, or where there is a learning rate for each epoch, which must not rise again.
+    """
+    if not isinstance(iterable, cst.Call) or index.qualified(iterable.func) != "enumerate" or not iterable.args:
+        return None
+    if not isinstance(loop.target, cst.Tuple) or len(loop.target.elements) != 2:
+        return None
+    number, item = (index.source.code(element.value) for element in loop.target.elements)
+    if not re.search(r"epoch", number, re.IGNORECASE) or re.search(r"(^|_)(lr|rate|momentum|wd)", item, re.IGNORECASE):
+        return None
+    return iterable.args[0].value, loop.target.elements[0].value
+
+
+def _listed(
+    index: Index, flow: Flow, iterable: cst.BaseExpression, scope: Scope
+) -> tuple[cst.BaseExpression, cst.BaseExpression]:
+    """Return what a list, or a name with one value, goes over, the range in `epochs = tqdm(list(range(n)))`.
+
+    What is to be replaced for it comes first: the name, or in a progress bar with a name what that goes over.
+    """
+    anchor, named = iterable, False
     while True:
         values = flow.sources(flow.variable(iterable.value, scope)) if isinstance(iterable, cst.Name) else []
-        if len(values) == 1 and values[0].item is None and isinstance(values[0].value, cst.Call):
-            iterable, scope = values[0].value, values[0].scope
-        elif isinstance(iterable, cst.Call) and iterable.args and _last_name(index, iterable.func) in ("list", "tqdm"):
+        bar = _opened(index, iterable, scope) if len(values) == 1 and values[0].value is None else None
+        if bar is not None:
+            iterable, named = bar, True
+        elif len(values) == 1 and values[0].item is None and isinstance(values[0].value, cst.Call):
+            iterable, scope, named = values[0].value, values[0].scope, True
+            anchor = iterable if _last_name(index, iterable.func) == "trange" else anchor
+        elif isinstance(iterable, cst.Call) and iterable.args and _last_name(index, iterable.func) in ("list", *_BARS):
+            bare = _last_name(index, iterable.func) == "list"
             iterable = iterable.args[0].value
+            anchor = iterable if named and not bare else anchor
         else:
-            return iterable
+            return anchor, iterable
+
+
+def _opened(index: Index, name: cst.BaseExpression, scope: Scope) -> cst.Call | None:
+    """Return the call in `with tqdm(range(n)) as bar` for the name of the bar, None for any other name."""
+    for statement in index.statements:
+        if statement.scope is scope and isinstance(statement.node, cst.With):
+            for item in statement.node.items:
+                if item.asname is not None and dotted(item.asname.name) == dotted(name):
+                    return item.item if isinstance(item.item, cst.Call) else None
+    return None
 
 
 def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While) -> EpochLoop | None:
@@ -204,13 +267,14 @@ def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While)
     if index.source.code(node.test).strip("()") in ("True", "1"):
         return site
     parts = conjuncts(node.test)
-    limits = [part for part in parts if counter(index, flow, statement, part, (cst.LessThan, cst.LessThanEqual))]
+    below = (cst.LessThan, cst.LessThanEqual, cst.NotEqual)
+    limits = [part for part in parts if counter(index, flow, statement, part, below)]
     others = [part for part in parts if part not in limits]
     site.flags = [name for part in others if (name := _flag(index, statement, part))]
     if not limits and len(site.flags) < len(parts):
         return None
     if limits:
-        site.target = counter(index, flow, statement, limits[0], (cst.LessThan, cst.LessThanEqual))
+        site.target = counter(index, flow, statement, limits[0], below)
         site.limited = True
     site.endless = " and ".join(index.source.code(part) for part in others) or "True"
     return site
@@ -246,6 +310,7 @@ _MIRRORED: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
     cst.GreaterThan: cst.LessThan,
     cst.GreaterThanEqual: cst.LessThanEqual,
     cst.Equal: cst.Equal,
+    cst.NotEqual: cst.NotEqual,
 }
 
 
@@ -272,8 +337,9 @@ def counter(
             continue
         if operator is cst.Equal and isinstance(bound, cst.Integer):
             continue  # `epoch == 0` tells the first turn from the others
-        changing = {b.target.partition(".")[0] for b in index.bindings if loop in b.statement.path}
-        fixed = changing.isdisjoint(re.findall(r"(?<![.\w])[A-Za-z_]\w*", index.source.code(bound)))
+        changing = {b.target for b in index.bindings if loop in b.statement.path}
+        paths = [path.split(".") for path in re.findall(r"(?<![.\w])[A-Za-z_][\w.]*", index.source.code(bound))]
+        fixed = changing.isdisjoint(".".join(path[:end]) for path in paths for end in range(1, len(path) + 1))
         if fixed and _counts(index, flow, loop, name):
             return name
     return ""
@@ -288,22 +354,28 @@ def _counted(node: cst.BaseExpression) -> str | None:
 
 def _counts(index: Index, flow: Flow, loop: Statement, name: str) -> bool:
     """Whether a variable only ever grows in a loop: with every turn, or with every step of the optimizer."""
-    variable = flow.variable(name, loop.scope)
+    variable = flow.member(name, loop.scope)
     called = called_in(index, flow, loop)
     changes = [
         binding
         for binding in index.bindings
-        if binding.target == name
-        and flow.variable(name, binding.statement.scope) == variable
-        and (loop in binding.statement.path or binding.statement.scope in called)
+        if binding.target in (name, variable[1]) and flow.member(binding.target, binding.statement.scope) == variable
+        if loop in binding.statement.path or binding.statement.scope in called
     ]
     node = loop.node
-    if isinstance(node, cst.For) and dotted(node.target) == name:
+    if isinstance(node, cst.For) and name in (dotted(node.target), _number(index, node)):
         return all(change.statement is loop for change in changes)
     return bool(changes) and all(
         (_increments(change) or _handed_through(index, flow, change)) and _regular(index, change.statement, loop)
         for change in changes
     )
+
+
+def _number(index: Index, loop: cst.For) -> str | None:
+    """Return `step` for the loop `for step, batch in enumerate(batches)`, None for any other."""
+    if not isinstance(loop.iter, cst.Call) or index.qualified(loop.iter.func) != "enumerate":
+        return None
+    return dotted(loop.target.elements[0].value) if isinstance(loop.target, cst.Tuple) else None
 
 
 def _handed_through(index: Index, flow: Flow, change: Binding) -> bool:

@@ -11,7 +11,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
-from retrofit.survey.sites import EpochLoop, Model, Optimizer, Wrapper
+from retrofit.survey.sites import EpochLoop, Model, Optimizer, StaleLoad, Wrapper
 from retrofit.survey.wrappers import split_moves, wrapper_kind
 
 
@@ -30,6 +30,52 @@ def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin
         else:
             groups.append((origins, [wrapper]))
     return groups
+
+
+def find_stale_loads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[StaleLoad]:
+    """Return what loads, after the epoch loop, weights that the loop kept: `model.load_state_dict(best_weights)`.
+
+    Args:
+        origins: where the model is built.
+        loops: the epoch loops.
+    """
+    index = flow.index
+    found = []
+    for loop, later in [(one, later) for one in loops for later in one.statement.following]:
+        node = later.node
+        small = node.body[0] if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1 else None
+        call = small.value if isinstance(small, cst.Expr) else None
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or not call.args:
+            continue
+        kept = [b for b in index.bindings if b.target == dotted(call.args[0].value) and b.value is not None]
+        inside = [b for b in kept if loop.statement in b.statement.path and b.statement.scope is later.scope]
+        weights = bool(inside) and all(".state_dict()" in index.source.code(b.value) for b in inside if b.value)
+        mine = flow.closure(set(flow.origins(call.func.value, later.scope)))
+        if call.func.attr.value == "load_state_dict" and weights and not origins.isdisjoint(mine):
+            found.append(StaleLoad(node=node, index=index))
+    return found
+
+
+def plural(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> str:
+    """Return why what is wrapped at one place is not one model, "" where it is.
+
+    Args:
+        origins: where the model is built.
+        wrappers: its wrappers.
+    """
+    index = flow.index
+    built = sorted({index.statement(origin.node) for origin in origins}, key=lambda statement: statement.order)
+    holders = {s.scope.enclosing_class: s for s in built if s.scope.enclosing_class is not None}
+    if len(holders) > 1:
+        places = ", ".join(f"`{holder.name}` ({index.place(s.node)})" for holder, s in holders.items() if holder)
+        return f"each of several classes builds its own, and the choice among them is made at run time: {places}"
+    for wrapper in wrappers:
+        calls = flow.callers(wrapper.scope) if wrapper.returned else []
+        bound = {binding.target: call for call in calls for binding in index.bindings if binding.value is call}
+        if len(bound) > 1:
+            places = ", ".join(f"`{name}` ({index.place(call)})" for name, call in bound.items())
+            return f"it wraps {places}"
+    return ""
 
 
 def is_frozen(origins: set[Origin], flow: Flow) -> bool:

@@ -34,9 +34,9 @@ def reachable(index: Index, flow: Flow) -> set[Scope]:
         waiting += [s for s in inner[scope] if scope.kind != "module" or _registered(s)]
         for node in mentions[scope]:
             defined = flow.defined(node, scope)
-            if defined is not None:
-                waiting.append(defined)
-                waiting += flow.lineage(defined) if defined.kind == "class" else []
+            for one in [defined] if defined is not None else flow.choices(node, scope):
+                waiting.append(one)
+                waiting += flow.lineage(one) if one.kind == "class" else []
     return found
 
 

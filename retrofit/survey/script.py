@@ -12,7 +12,7 @@ from retrofit.source import Source
 from retrofit.survey.arguments import Namespaces, find_parsers
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
-from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import find_decays, find_loops
@@ -20,10 +20,12 @@ from retrofit.survey.models import (
     beside_another,
     disorder,
     find_models,
+    find_stale_loads,
     group_by_model,
     is_frozen,
     late_layers,
     late_weights,
+    plural,
     repeated,
 )
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
@@ -86,6 +88,8 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     script.wrappers = [wrapper for wrapper in script.wrappers if wrapper.part or wrapper in trained]
     script.loops = find_loops(index, flow, script.backwards)
     script.backwards = _of_training(script.backwards, script.loops, flow)
+    if not script.loops:
+        _tell_what_is_there(script, flow)
     script.schedulers, script.steps = find_schedulers(index, flow, script.loops)
     script.steps += _steps_of_helpers(script, flow)
     script.scores = find_scores(index, flow, script.loops, script.schedulers, choices.metric, choices.mode)
@@ -93,6 +97,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     _relate_wrappers(script)
     if groups:
         origins = groups[0][0]
+        script.plural = plural(origins, groups[0][1], flow)
         script.models = find_models(origins, groups[0][1], flow, script.loops)
         mark_members(groups[0][1], flow, _before_leaving(script, flow))
     origins = flow.closure(origins)
@@ -109,6 +114,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
             or late_layers(origins, script.models, script.loops, flow)
             or beside_another(origins, script.models, flow)
         )
+    script.stale_loads = find_stale_loads(origins, script.loops, flow)
     script.decays = find_decays(index)
     script.overruns = find_overruns(index, flow, script.loops)
     script.hints = find_hints(index, script.loops)
@@ -198,6 +204,19 @@ def _fed(
     ]
 
 
+def _tell_what_is_there(script: Script, flow: Flow) -> None:
+    """Note what there is in place of a loop over epochs with a backward pass in it."""
+    script.adrift = [] if script.backwards else find_backwards(script.index, flow, adrift=True)
+    for backward in [*script.backwards, *script.adrift][:1]:
+        way = max(flow.enclosing_loops(backward.statement), key=len)
+        heads = [script.index.source.code(s.node).splitlines()[0].split("#")[0].strip() for s in way]
+        places = [script.index.place(s.node, backward.file) for s in way]
+        script.passed_over = list(zip(heads, places, strict=True))[::-1]
+        function = flow.uncalled(way[-1] if way else backward.statement)
+        if function is not None:
+            script.uncalled = f"`{function.name}` ({script.index.place(function.node, backward.file)})"
+
+
 def _trained(
     groups: list[tuple[set[Origin], list[Wrapper]]], script: Script, flow: Flow
 ) -> list[tuple[set[Origin], list[Wrapper]]]:
@@ -226,10 +245,7 @@ def _relate_wrappers(script: Script) -> None:
 
 
 def _spawns(index: Index, call: cst.Call) -> bool:
-    return index.qualified(call.func) in (
-        "torch.multiprocessing.spawn",
-        "torch.multiprocessing.start_processes",
-    )
+    return index.qualified(call.func) in SPAWNS
 
 
 def _before_leaving(script: Script, flow: Flow) -> list[Statement]:

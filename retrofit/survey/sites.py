@@ -29,6 +29,7 @@ SITE_KINDS = (
     "parser",
     "framework",
     "resume",
+    "stale-load",
 )
 
 
@@ -421,6 +422,15 @@ class Assertion(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class StaleLoad(Site):
+    """A statement after the epoch loop that loads weights which the loop kept; `node` is the statement."""
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"loads": self.code.strip()}
+
+
+@dataclass(eq=False, kw_only=True)
 class EpochLoop(Site):
     """The loop over epochs, or over iterations where there is none; `node` is the loop's statement.
 
@@ -611,10 +621,12 @@ class Framework(Site):
     Attributes:
         name: the library.
         advice: what its user can do.
+        beside: whether code that goes through it may stand beside a training of the script's own.
     """
 
     name: str
     advice: str
+    beside: bool = False
 
     @property
     def always(self) -> bool:
@@ -680,6 +692,16 @@ class CallSite(Site):
             isinstance(s.node, cst.If) and not self._names(s.node.test, "__name__") for s in self.statement.ancestors
         )
 
+    @property
+    def condition(self) -> str:
+        """What holds where it runs, by the innermost `if` around it; "" where there is none."""
+        around = list(self.index.ancestors(self.node))
+        for node in around:
+            if isinstance(node, cst.If):
+                test = self.index.source.code(node.test)
+                return test if node.body in around else f"not ({test})"
+        return ""
+
     def argument(self, name: str, position: int | None = None) -> str | None:
         """Return the code of an argument by keyword or position, None where it is not given."""
         node = self.argument_node(name, position)
@@ -710,6 +732,10 @@ class Script(Site):
         measures: (expression, place) of what its validation knows and keeps to itself.
         disorder: why the model cannot be perforated where it is built, "" where it can.
         repeated: the places of two calls, one after the other, that both build the model.
+        plural: why what a wrapper wraps is more than one model, "" where it is one.
+        adrift: backward passes that no loop was found around.
+        passed_over: the heads of the loops around the backward passes, outermost first, where none is over epochs.
+        uncalled: the function that holds such a loop or backward pass, and that nothing was found to call; "" for none.
         other_models: the wrapped models, where none of them is the one that the user named.
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
         kind: "ddp" where any wrapper is DistributedDataParallel, else "dp", "" without a wrapper.
@@ -733,6 +759,11 @@ class Script(Site):
     measures: list[tuple[str, str]] = field(default_factory=list)
     disorder: str = ""
     repeated: list[str] = field(default_factory=list)
+    stale_loads: list[StaleLoad] = field(default_factory=list)
+    plural: str = ""
+    adrift: list[Backward] = field(default_factory=list)
+    passed_over: list[tuple[str, str]] = field(default_factory=list)
+    uncalled: str = ""
     other_models: list[str] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)
     groups: list[list[Wrapper]] = field(default_factory=list)
@@ -745,6 +776,24 @@ class Script(Site):
     @property
     def position(self) -> tuple[int, int]:
         return (1, 1)
+
+    @property
+    def relative_imports(self) -> list[Site]:
+        """The entry script's imports relative to its package, by which it only runs as a module, `python -m`."""
+        return [
+            Site(node=statement.node, index=self.index)
+            for statement, module in self.index.entry.imports
+            if module.startswith(".") and not any(isinstance(part.node, cst.Try) for part in statement.path)
+        ]
+
+    @property
+    def argument_counts(self) -> list[Site]:
+        """Where the script decides by the number of words on its command line."""
+        return [
+            Site(node=node, index=self.index)
+            for node in self.index.comparisons
+            if re.search(r"\blen\(sys\.argv\)|sys\.argv\.__len__\(\)", self.index.source.code(node))
+        ]
 
     @property
     def file_name(self) -> str:
