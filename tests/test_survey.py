@@ -1007,6 +1007,29 @@ def test_reason_to_keep_the_scheduler(construction: str, epoch: str, reason: str
     assert not any(step.removed for step in found.steps)
 
 
+@pytest.mark.parametrize(
+    ("epoch", "kept"),
+    [
+        pytest.param("for p in model.parameters():\n    p.requires_grad = False", True, id="assigned"),
+        pytest.param("rest(model, False)", True, id="in a function"),
+        pytest.param("model.requires_grad_(False)", True, id="whole"),
+        pytest.param("for p in model.parameters():\n    p.requires_grad = True", False, id="trained again"),
+        pytest.param("x.requires_grad_()", False, id="an input"),
+        pytest.param("rest", False, id="before training"),
+    ],
+)
+def test_optimizer_of_parameters_that_rest_in_each_epoch_is_kept(epoch: str, kept: bool) -> None:
+    rest = """
+        def rest(net, train):
+            for p in net.parameters():
+                p.requires_grad = train
+        rest(model.features, False)
+    """
+    text = script(epoch, before=rest).replace("parallel import DistributedDataParallel", "parallel import DataParallel")
+    (optimizer,) = survey_of(text).optimizers
+    assert ("frozen for a part of each epoch (line" in optimizer.keeps) == kept
+
+
 def test_own_class_named_like_a_scheduler_is_no_torch_class() -> None:
     found = survey_of(script("sched.step()", before="from mine import LinearLR\nsched = LinearLR(optimizer, 5, 100)"))
     assert not found.optimizers[0].plain

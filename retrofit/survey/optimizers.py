@@ -10,6 +10,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin, first_argument
 from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
+from retrofit.survey.loops import called_in
 from retrofit.survey.sites import EpochLoop, Optimizer, Scheduler, Score, Step
 
 _SCHEDULER_MODULE = "torch.optim.lr_scheduler."
@@ -41,12 +42,14 @@ def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[l
     for call in index.calls:
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "step":
             continue
-        stepped = [by_origin[o] for o in flow.origins(call.func.value, index.scope_of(call)) if o in by_origin]
+        origins = [o for o in flow.origins(call.func.value, index.scope_of(call)) if dotted(o.node) != "None"]
+        stepped = [by_origin[o] for o in origins if o in by_origin]
         if not stepped:
             continue
         step = _step(index, flow, call, loops)
         step.kinds = [s.kind for s in stepped]
         step.limited = "OneCycleLR" in step.kinds
+        step.mixed = len(stepped) < len(origins) or len(set(step.kinds)) > 1
         steps.append(step)
         for scheduler in stepped:
             scheduler.steps.append(step)
@@ -155,8 +158,27 @@ def _reason_not_to_build_again(index: Index, flow: Flow, optimizer: Optimizer, l
     holder = _holder(index, flow, optimizer, loops)
     if holder:
         return f"{holder} holds it as well"
+    rests = _rests(index, flow, loops)
+    if rests is not None:
+        return f"parameters are frozen for a part of each epoch ({index.place(rests)})"
     added = next((call for call in index.calls if (dotted(call.func) or "").endswith(".add_param_group")), None)
     return f"a group is added to it ({index.place(added)})" if added is not None else ""
+
+
+def _rests(index: Index, flow: Flow, loops: list[EpochLoop]) -> cst.CSTNode | None:
+    """Return where the epoch loop freezes parameters, which an optimizer that is built then would not be given."""
+    bodies = {loop.statement for loop in loops}
+    running = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
+    places: list[tuple[Statement, cst.CSTNode]] = [
+        (b.statement, b.statement.node)
+        for b in index.bindings
+        if b.target.endswith(".requires_grad") and dotted(b.value) != "True"
+    ]
+    for call in index.calls:
+        value = first_argument(call, "requires_grad")
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_" and value is not None:
+            places += [(index.statement(call), call)] if dotted(value) != "True" else []
+    return next((n for s, n in places if s.scope in running or not bodies.isdisjoint(s.path[:-1])), None)
 
 
 def _holder(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoop]) -> str:

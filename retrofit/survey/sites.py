@@ -252,6 +252,7 @@ class Step(Site):
         conditional: whether it runs only under some condition inside the loop.
         limited: whether the scheduler may be stepped only a fixed number of times (OneCycleLR).
         kinds: the classes of the schedulers that it may step.
+        mixed: whether what it steps may be of one class or another.
         removed: whether the step goes away because the scheduler is handed over.
     """
 
@@ -261,6 +262,7 @@ class Step(Site):
     conditional: bool
     limited: bool = False
     kinds: list[str] = field(default_factory=list)
+    mixed: bool = False
     removed: bool = False
 
     @property
