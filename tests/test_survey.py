@@ -1706,6 +1706,15 @@ def test_schedule_that_training_is_given_is_found() -> None:
     assert [overrun.array for overrun in survey_of(text).overruns] == ["schedule"]
 
 
+def test_schedule_of_a_loss_is_found() -> None:
+    loss = (
+        "class Loss(nn.Module):\n    def __init__(self, epochs):\n        self.schedule = np.linspace(0, 1, epochs)\n\n"
+    )
+    loss += "    def forward(self, x, epoch):\n        return x * self.schedule[epoch]\n\n"
+    text = "import numpy as np\n" + loss + script()
+    assert [overrun.array for overrun in survey_of(text).overruns] == ["self.schedule"]
+
+
 @pytest.mark.parametrize(
     ("before", "least"),
     [
