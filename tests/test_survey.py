@@ -1463,6 +1463,7 @@ LOSS = "val_loss = validate(model)\n"
             "min",
             id="equal to the least",
         ),
+        pytest.param("x, acc = validate(model)\nbest = min(past(h) + [x])", "x", "min", id="least with those before"),
         pytest.param("x, n = validate(model)\nif max(xs) == x:\n    save()", "x", "max", id="equal to the highest"),
         pytest.param(
             "x = f1_score(validate(model))\nes.save(x, metric=x)", "x", "max", id="by the function that makes it"
