@@ -19,7 +19,7 @@ _TRAINING = re.compile(
     rb"DataParallel|\.backward\(|\boptim\b|\boptimizers?\b|lr_scheduler|ArgumentParser|parse_args|perforatedai"
 )
 #: What matters in a file itself. Models and data sets mostly have none of this.
-_RELEVANT = re.compile(rb"\bepoch|\.eval\(\)|\bpower\b|return.*\.parameters\(")
+_RELEVANT = re.compile(rb"\bepoch|import_module\(|\.eval\(\)|\bpower\b|return.*\.parameters\(")
 _COMMENT = re.compile(rb"#[^\n]*")
 _PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
