@@ -852,7 +852,7 @@ def test_weights_kept_by_the_loop_are_not_loaded_into_a_restructured_model(plan_
     main = main.replace("    best = model", "        best = model")
     plan = plan_project(main, engine=ENGINE)
     assert "load_state_dict" not in changed(plan)["main.py"]
-    assert [note.code for note in plan.notes] == ["PAI018"]
+    assert [note.code for note in plan.notes] == ["PAI020"]
     kept = plan_project(main.replace("DataParallel", "DistributedDataParallel"), engine=ENGINE)
     assert "model.load_state_dict(best)" in changed(kept)["main.py"]
 
@@ -888,3 +888,11 @@ def test_engines_of_libraries_count_where_the_script_wraps_nothing(
     main = f"{line}\n" + code(MAIN if wrapped else MAIN.replace("    model = DDP(model)\n", ""))
     codes = [question.code for question in plan_project(main, engine=ENGINE).questions]
     assert codes == (["PAI100"] if refused else [] if wrapped else ["PAI101"])
+
+
+def test_modules_that_are_imported_by_a_made_name_are_not_looked_into(plan_project: Planner) -> None:
+    finder = "import importlib\n\ndef create(name):\n    return importlib.import_module(name + '_model').Model()\n"
+    main = "from finder import create\n\nmodel = create('plain')\nfor epoch in range(9):\n    model.optimize()\n"
+    (question,) = plan_project(main, finder=finder).questions
+    assert question.code == "PAI101"
+    assert "(line 4 of finder.py)" in question.message
