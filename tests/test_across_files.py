@@ -896,3 +896,30 @@ def test_modules_that_are_imported_by_a_made_name_are_not_looked_into(plan_proje
     (question,) = plan_project(main, finder=finder).questions
     assert question.code == "PAI101"
     assert "(line 4 of finder.py)" in question.message
+
+
+def test_a_loop_that_nothing_runs_is_no_second_one(plan_project: Planner) -> None:
+    lent = """
+    class Engine:
+        def __init__(self, model):
+            self.model = model
+
+        def run(self):
+            for self.epoch in range(9):
+                self.train()
+
+        def train(self):
+            for x, y in loader:
+                optimizer.zero_grad()
+                self.model(x).backward()
+                optimizer.step()
+    """
+    main = MAIN.replace("from engine import", "from lent import Engine\nfrom engine import")
+    main = main.replace("        train_one_epoch(model, loader, optimizer)\n", "        engine.train()\n")
+    main = main.replace("    best_acc = 0\n", "    best_acc = 0\n    engine = Engine(model)\n")
+    texts = changed(plan_project(main, engine=ENGINE, lent=lent))
+    assert "itertools.count()" in texts["main.py"]
+    assert "itertools.count()" not in texts["lent.py"]
+    both = main.replace("    best_acc = 0\n", "    best_acc = 0\n    other = Engine(model)\n    other.run()\n")
+    questions = plan_project(both, engine=ENGINE, lent=lent).questions
+    assert [question.code for question in questions] == ["PAI104"]
