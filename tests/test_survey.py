@@ -1729,6 +1729,15 @@ def test_schedule_that_training_is_given_is_found() -> None:
     assert [overrun.array for overrun in survey_of(text).overruns] == ["schedule"]
 
 
+def test_schedule_of_a_loss_is_found() -> None:
+    loss = (
+        "class Loss(nn.Module):\n    def __init__(self, epochs):\n        self.schedule = np.linspace(0, 1, epochs)\n\n"
+    )
+    loss += "    def forward(self, x, epoch):\n        return x * self.schedule[epoch]\n\n"
+    text = "import numpy as np\n" + loss + script()
+    assert [overrun.array for overrun in survey_of(text).overruns] == ["self.schedule"]
+
+
 @pytest.mark.parametrize(
     ("before", "least"),
     [
@@ -1848,6 +1857,7 @@ LOSS = "val_loss = validate(model)\n"
             "min",
             id="equal to the least",
         ),
+        pytest.param("x, acc = validate(model)\nbest = min(past(h) + [x])", "x", "min", id="least with those before"),
         pytest.param("x, n = validate(model)\nif max(xs) == x:\n    save()", "x", "max", id="equal to the highest"),
         pytest.param(
             "x = f1_score(validate(model))\nes.save(x, metric=x)", "x", "max", id="by the function that makes it"
@@ -2783,6 +2793,24 @@ def test_mode_of_the_user_wins() -> None:
 )  # fmt: skip
 def test_direction_that_a_name_tells(name: str, direction: str) -> None:
     assert direction_of(name) == direction
+
+
+@pytest.mark.parametrize(
+    ("staged", "call", "repeated"),
+    [
+        pytest.param(False, "main()", "", id="once"),
+        pytest.param(False, "for fold in folds:\n    main()", "line 7", id="a model a fold"),
+        pytest.param(False, "main()\nfor fold in folds:\n    main()", "", id="once without it"),
+        pytest.param(False, "while True:\n    main()", "", id="until it goes through"),
+        pytest.param(True, "main()", "", id="one model for several stages"),
+    ],
+)
+def test_loop_that_trains_a_model_in_each_turn_is_told(staged: bool, call: str, repeated: str) -> None:
+    train = "for epoch in range(9):\n    for x in y:\n        model(x).backward()\n"
+    train = "for stage in stages:\n" + indent(train, "    ") if staged else train
+    body = "def main():\n    model = DDP(Net())\n" + indent(train, "    ")
+    (loop,) = survey_of(DDP + body + call).loops
+    assert loop.repeated == repeated
 
 
 # Arguments

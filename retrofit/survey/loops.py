@@ -40,6 +40,8 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
             found.setdefault(loop.statement, loop)
     around = {part for loops in ways for s in loops if s in found for part in loops[loops.index(s) + 1 :]}
     found = {statement: loop for statement, loop in found.items() if statement not in around}
+    called = {statement: loop for statement, loop in found.items() if flow.uncalled(statement) is None}
+    found = called or found  # a class that only lends its functions may have a loop of its own
     for loop in found.values():
         inner = [part for loops in ways if loop.statement in loops for part in loops[: loops.index(loop.statement)]]
         loop.by_iteration = all(_accumulates(index, part) for part in inner)

@@ -31,7 +31,8 @@ def find_overruns(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[Over
             continue
         array, counter = dotted(node.value), node.slice[0].slice.value
         statement = index.statement(node)
-        if array is None or not (statement.scope in running or bodies & set(statement.path[:-1])):
+        trains = statement.scope in running or statement.scope.name == "forward" or bodies & set(statement.path[:-1])
+        if array is None or not trains:
             continue
         if not _COUNTER.search(index.source.code(counter)) or isinstance(counter, (cst.Call, cst.BaseString)):
             continue

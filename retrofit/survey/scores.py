@@ -341,9 +341,14 @@ def _kept_best(index: Index, binding: Binding) -> Iterator[tuple[cst.BaseExpress
     value, best = binding.value, binding.target
     code = index.source.code
     if isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and value.func.value in ("max", "min"):
-        others = [arg.value for arg in value.args if code(arg.value) != best]
-        if len(value.args) == 2 and len(others) == 1 and _BEST.search(best):
-            yield others[0], value.func.value
+        values = [arg.value for arg in value.args]
+        if len(values) == 1 and isinstance(values[0], cst.BinaryOperation) and isinstance(values[0].right, cst.List):
+            values = [values[0].left, *(element.value for element in values[0].right.elements)]  # `min(old + [loss])`
+            best_of = values[1:]
+        else:
+            best_of = [one for one in values if code(one) != best]
+        if len(values) == 2 and len(best_of) == 1 and _BEST.search(best):
+            yield best_of[0], value.func.value
     elif isinstance(value, cst.IfExp) and isinstance(value.test, cst.Comparison) and len(value.test.comparisons) == 1:
         right = value.test.comparisons[0]
         sign = _COMPARE.get(type(right.operator))

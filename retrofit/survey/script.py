@@ -33,7 +33,7 @@ from retrofit.survey.overruns import find_overruns
 from retrofit.survey.reach import reachable
 from retrofit.survey.resumes import find_resumes
 from retrofit.survey.scores import find_hints, find_measures, find_scores
-from retrofit.survey.sites import Backward, CallSite, EpochLoop, Script, Site, Step, Wrapper
+from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Step, Wrapper
 from retrofit.survey.wrappers import find_wrappers, mark_members, wrapper_kind
 
 
@@ -100,6 +100,8 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         script.plural = plural(origins, groups[0][1], flow)
         script.models = find_models(origins, groups[0][1], flow, script.loops)
         mark_members(groups[0][1], flow, _before_leaving(script, flow))
+    for loop in script.loops:
+        loop.repeated = _repeated(loop, script.models, flow)
     origins = flow.closure(origins)
     script.optimizers = find_optimizers(
         index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover, script.kind == "dp"
@@ -141,6 +143,14 @@ def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:
         return flow
     index.keep(used)
     return Flow(index, choices.module_functions)
+
+
+def _repeated(loop: EpochLoop, models: list[Model], flow: Flow) -> str:
+    """Return the place of a loop around the epoch loop that also builds the model: one of folds, seeds or settings."""
+    ways = list(flow.enclosing_loops(loop.statement))
+    built = [part for model in models for way in flow.enclosing_loops(model.statement) for part in way]
+    around = [part for part in ways[0][1:] if isinstance(part.node, cst.For) and part in built]
+    return next((loop.index.place(p.node, loop.file) for p in around if all(p in way for way in ways)), "")
 
 
 def _steps_of_helpers(script: Script, flow: Flow) -> list[Step]:

@@ -453,6 +453,7 @@ class EpochLoop(Site):
         budgets: the statements that leave it after a number of turns.
         breaks: lines at which the loop is left early for other reasons.
         compared: lines that compare something with the number of its turns.
+        repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
     """
 
     target: str
@@ -469,6 +470,7 @@ class EpochLoop(Site):
     budgets: list[Budget] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
     compared: list[int] = field(default_factory=list)
+    repeated: str = ""
 
     @property
     def body(self) -> cst.BaseSuite:
