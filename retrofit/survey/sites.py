@@ -453,6 +453,8 @@ class EpochLoop(Site):
         budgets: the statements that leave it after a number of turns.
         breaks: lines at which the loop is left early for other reasons.
         compared: lines that compare something with the number of its turns.
+        shares: (place, code) of what divides the turn by their number.
+        ending: where a schedule is made whose rate is used up after a number of steps, None where none is.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
     """
 
@@ -470,6 +472,8 @@ class EpochLoop(Site):
     budgets: list[Budget] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
     compared: list[int] = field(default_factory=list)
+    shares: list[tuple[str, str]] = field(default_factory=list)
+    ending: CallSite | None = None
     repeated: str = ""
 
     @property
@@ -683,6 +687,11 @@ class CallSite(Site):
         """The called function's full path, import aliases resolved."""
         assert isinstance(self.node, cst.Call)
         return self.index.qualified(self.node.func)
+
+    @property
+    def called(self) -> str:
+        """The called function's own name."""
+        return self.qualified.rpartition(".")[2]
 
     @property
     def target(self) -> str:
