@@ -1008,6 +1008,37 @@ def test_reason_to_keep_the_scheduler(construction: str, epoch: str, reason: str
 
 
 @pytest.mark.parametrize(
+    ("made", "made_at"),
+    [
+        pytest.param("opt = SGD(model.parameters(), 0.1) if given is None else given", 5, id="by choice"),
+        pytest.param("if given is None:\n        given = SGD(model.parameters(), 0.1)", 5, id="afterwards"),
+    ],
+)
+@pytest.mark.parametrize("given", ["None", "SGD(model.parameters(), 0.2)", "optim"])
+def test_optimizer_that_training_may_be_given_is_one(made: str, made_at: int, given: str) -> None:
+    name = made.split(" = ")[0].split()[-1]
+    resumed = "optim = None\nif resume:\n    optim = SGD(model.parameters(), 0.3)\n" if given == "optim" else ""
+    text = f"""from torch.nn import DataParallel
+from torch.optim import SGD
+
+def train(model, given=None):
+    {made}
+    for epoch in range(9):
+        for x in loader:
+            {name}.zero_grad()
+            model(x).backward()
+            {name}.step()
+
+model = DataParallel(Net())
+{resumed}train(model, {given})
+"""
+    (optimizer,) = survey_of(text).optimizers
+    assert optimizer.target == name
+    assert optimizer.keeps
+    assert optimizer.index.source.position(optimizer.anchors["made"])[0] == made_at
+
+
+@pytest.mark.parametrize(
     ("epoch", "kept"),
     [
         pytest.param("for p in model.parameters():\n    p.requires_grad = False", True, id="assigned"),
