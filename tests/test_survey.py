@@ -1008,6 +1008,41 @@ def test_reason_to_keep_the_scheduler(construction: str, epoch: str, reason: str
 
 
 @pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        pytest.param("CenterLoss(9)", ["optimizer"], id="loss"),
+        pytest.param("Both(model)", ["optimizer", "second"], id="made from the model"),
+        pytest.param("model", ["second"], id="the model by another name"),
+    ],
+)
+def test_optimizer_of_what_is_not_the_model_is_left_alone(other: str, found: list[str]) -> None:
+    text = f"""
+        import torch
+        from torch.nn import DataParallel
+
+        def make(net, other):
+            groups = []
+            for name, value in net.named_parameters():
+                groups += [{{"params": [value]}}]
+            optimizer = torch.optim.AdamW(groups)
+            second = torch.optim.SGD(other.parameters(), lr=0.5)
+            return optimizer, second
+
+        model = Net()
+        other = {other}
+        optimizer, second = make(model, other)
+        model = DataParallel(model)
+        for epoch in range(9):
+            for x in loader:
+                optimizer.zero_grad()
+                (model(x) + other(x)).backward()
+                optimizer.step()
+                second.step()
+    """
+    assert [optimizer.target for optimizer in survey_of(text).optimizers] == found
+
+
+@pytest.mark.parametrize(
     ("made", "made_at"),
     [
         pytest.param("opt = SGD(model.parameters(), 0.1) if given is None else given", 5, id="by choice"),

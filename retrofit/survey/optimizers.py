@@ -395,6 +395,10 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         return isinstance(origin.node, cst.Call) and _trains(index, flow, origin.node, model)
 
     training = {_target(index, o.node, o.item) for o in found if trains(o)}
+    # where parameters are collected before, nothing names the model; but another's are named
+    training = training or {
+        _target(index, o.node, o.item) for o in found if not _trains_another(index, flow, o.node, model)
+    }
     handed_over = any(index.qualified(call.func) in handover for call in index.calls)
     return [o for o in found if _target(index, o.node, o.item) in training or (not training and not handed_over)]
 
@@ -434,6 +438,21 @@ def _trains(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> boo
     """Whether a construction's arguments mention the model."""
     names = flow.names_of(model, index.scope_of(call))
     return any(re.search(rf"\b{re.escape(name)}\b", index.source.code(arg)) for arg in call.args for name in names)
+
+
+def _trains_another(index: Index, flow: Flow, node: cst.BaseExpression, model: set[Origin]) -> bool:
+    """Whether a construction gets the `parameters()` of what neither is the model nor is made from it, as a loss."""
+    params = first_argument(node, "params") if isinstance(node, cst.Call) else None
+    if not isinstance(params, cst.Call) or not isinstance(params.func, cst.Attribute):
+        return False
+    holders = flow.deep_origins(params.func.value, index.scope_of(params))
+    made = [origin.node for origin in holders if isinstance(origin.node, cst.Call)]
+    return (
+        params.func.attr.value == "parameters"
+        and len(made) == len(holders) > 0
+        and holders.isdisjoint(model)
+        and not any(_trains(index, flow, call, model) for call in made)
+    )
 
 
 def _handed_over(
