@@ -947,7 +947,7 @@ def _makers(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNod
     begun = [b for b in anew if b.target == _root(node) and not isinstance(_bare(node), cst.Name) and _begins(index, b)]
     if begun and len(begun) < len(anew):
         anew = [b for b in anew if b not in begun]
-    elif begun and _filled_here(index, node, begun, inside):
+    elif begun and node in index.parents and _filled_here(index, node, begun, inside):
         return [index.statement(node)]
     own = {b.target for b in made}
     named = [b for b in here if _unquoted(b.target) in parts and isinstance(b.value, cst.Name)]
