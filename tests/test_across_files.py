@@ -888,3 +888,70 @@ def test_engines_of_libraries_count_where_the_script_wraps_nothing(
     main = f"{line}\n" + code(MAIN if wrapped else MAIN.replace("    model = DDP(model)\n", ""))
     codes = [question.code for question in plan_project(main, engine=ENGINE).questions]
     assert codes == (["PAI100"] if refused else [] if wrapped else ["PAI101"])
+
+
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        pytest.param("main()\n", [], id="once"),
+        pytest.param("for fold in range(5):\n    main()\n", ["`for fold in range(5)` (line 15)"], id="for each fold"),
+    ],
+)
+def test_a_training_that_a_loop_repeats_is_told(plan_project: Planner, start: str, told: list[str]) -> None:
+    plan = plan_project(code(MAIN).removesuffix("main()\n") + start, engine=ENGINE)
+    notes = [note.message for note in plan.notes if note.code == "PAI011"]
+    assert [note.split(" goes through")[0] for note in notes] == told
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "ending"), [("DDP", "the launcher stops"), ("torch.nn.DataParallel", "unfinished")]
+)
+def test_a_loop_that_ends_early_is_told_as_its_wrapper_has_it(plan_project: Planner, wrapper: str, ending: str) -> None:
+    main = code(MAIN).replace("= DDP(model)", f"= {wrapper}(model)")
+    main = main.replace("        acc =", "        if stuck():\n            break\n        acc =")
+    (note,) = [note.message for note in plan_project(main, engine=ENGINE).notes if note.code == "PAI011"]
+    assert note.endswith(ending)
+
+
+CHOICE = """
+    from engine import {first}
+    import torch
+    from torch.nn import DataParallel
+
+    def main(args):
+        model = DataParallel(Net())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        {choice}
+        best_acc = 0
+        for epoch in range(10):
+            train(model, loader, optimizer)
+            acc = validate(model)
+            best_acc = max(best_acc, acc)
+
+    def validate(model):
+        return model.score()
+
+    main(parser.parse_args())
+"""
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        pytest.param("train = train_a if args.a else train_b", id="in an expression"),
+        pytest.param("train = train_a\n        if args.b:\n            train = train_b", id="in a branch"),
+        pytest.param("train = {'a': train_a, 'b': train_b}[args.kind]", id="in a dict"),
+        pytest.param("train = train_a\n        train = train_b if args.b else train", id="by default"),
+    ],
+)
+def test_each_function_that_a_local_name_may_mean_is_rewritten(plan_project: Planner, choice: str) -> None:
+    engine = code(ENGINE).replace("train_one_epoch", "train_a") + code(ENGINE).replace("train_one_epoch", "train_b")
+    main = code(CHOICE.format(first="train_a, train_b", choice=choice))
+    assert changed(plan_project(main, engine=engine))["engine.py"].count("finish_initialization") == 2
+
+
+def test_one_name_from_two_modules_means_both(plan_project: Planner) -> None:
+    engine = code(ENGINE).replace("train_one_epoch", "train")
+    choice = "if args.a:\n            from one import train\n        else:\n            from two import train"
+    texts = changed(plan_project(code(CHOICE.format(first="something", choice=choice)), one=engine, two=engine))
+    assert [texts[name].count("finish_initialization") for name in ("one.py", "two.py")] == [1, 1]

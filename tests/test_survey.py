@@ -1607,6 +1607,22 @@ def test_no_epoch_loop(text: str) -> None:
             3,
             id="after another",
         ),
+        pytest.param(
+            "def run():\n    sgd = torch.optim.SGD(w, 0.1)\n    for epoch in range(9):\n        loss.backward()\n"
+            "for i in range(3):\n    run()\n",
+            3,
+            id="repeats of a training without a loop over batches",
+        ),
+        pytest.param(
+            "sgd = torch.optim.SGD(w, 0.1)\nfor i in range(9):\n    for epoch in range(3):\n        loss.backward()\n",
+            2,
+            id="passes over what a turn has collected",
+        ),
+        pytest.param(
+            "for i in range(9):\n    sgd = torch.optim.SGD(w, lr(i))\n    for part in range(3):\n        loss.backward()\n",
+            1,
+            id="a new optimizer for each epoch",
+        ),
     ],
 )
 def test_epoch_loop_among_other_loops(text: str, line: int) -> None:

@@ -15,7 +15,7 @@ from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.loops import find_decays, find_loops
+from retrofit.survey.loops import find_decays, find_loops, head
 from retrofit.survey.models import (
     beside_another,
     disorder,
@@ -209,7 +209,7 @@ def _tell_what_is_there(script: Script, flow: Flow) -> None:
     script.adrift = [] if script.backwards else find_backwards(script.index, flow, adrift=True)
     for backward in [*script.backwards, *script.adrift][:1]:
         way = max(flow.enclosing_loops(backward.statement), key=len)
-        heads = [script.index.source.code(s.node).splitlines()[0].split("#")[0].strip() for s in way]
+        heads = [head(script.index, s) for s in way]
         places = [script.index.place(s.node, backward.file) for s in way]
         script.passed_over = list(zip(heads, places, strict=True))[::-1]
         function = flow.uncalled(way[-1] if way else backward.statement)

@@ -445,6 +445,7 @@ class EpochLoop(Site):
         endless: the condition of a `while` loop without that limit; "" for a `for` loop.
         by_iteration: whether a turn is one step of the optimizer, so that no loop over batches is inside.
         inner: the loops inside it, in its function, that lead to a backward pass.
+        repeats: the heads and places of the loops around it, which train anew.
         leftovers: (line, code) of the statements after the loop that no longer run when training leaves inside it.
         batches: what it goes through once, where it is a training as long as its batches last; "" for any other.
         flags: the names in its condition that stop it where the loop sets them.
@@ -461,6 +462,7 @@ class EpochLoop(Site):
     endless: str = ""
     by_iteration: bool = False
     inner: list[Statement] = field(default_factory=list)
+    repeats: list[tuple[str, str]] = field(default_factory=list)
     leftovers: list[tuple[int, str]] = field(default_factory=list)
     batches: str = ""
     flags: list[str] = field(default_factory=list)
