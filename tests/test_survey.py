@@ -288,6 +288,100 @@ def test_model_choice_leaves_one_group() -> None:
     assert [wrapper.target for wrapper in found.wrappers] == ["b"]
 
 
+RUNS = """
+    import torch
+    from torch.nn import DataParallel
+
+    def build():
+        teacher = DataParallel(Teacher())
+        return teacher.eval()
+
+    def pretrain():
+        model = DataParallel(Net())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(10):
+            train_masked(model, optimizer)
+
+    def train_masked(model, optimizer):
+        for x in loader:
+            model(x).backward()
+            optimizer.step()
+
+    class Runner:
+        def train(self):
+            self.model = DataParallel(Net())
+            optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+            teacher = build()
+            for epoch in range(20):
+                for x, y in loader:
+                    criterion(self.model(x), teacher(x)).backward()
+                    optimizer.step()
+
+        def finetune(self):
+            model = DataParallel(Net())
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for epoch in range(30):
+                for x, y in loader:
+                    model(x).backward()
+                    optimizer.step()
+    if args.kind == "pretrain":
+        pretrain()
+    elif args.kind == "train":
+        Runner().train()
+    else:
+        Runner().finetune()
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "targets", "loops"),
+    [
+        pytest.param("pretrain.model", ["model"], [11], id="of a function"),
+        pytest.param("Runner.model", ["model"], [32], id="of a class"),
+        pytest.param("train.py:pretrain.model", ["model"], [11], id="of a function of a file"),
+        pytest.param("self.model", ["self.model"], [24], id="by its own name"),
+        pytest.param("model", ["model", "model"], [11, 32], id="of two"),
+    ],
+)
+def test_model_choice_leaves_out_the_functions_that_train_others(
+    model: str, targets: list[str], loops: list[int]
+) -> None:
+    found = survey_of(RUNS, model=model)
+    assert [wrapper.target for wrapper in found.wrappers] == targets
+    assert [loop.line for loop in found.loops] == loops
+    assert {backward.line for backward in found.backwards} == {line + 2 if line > 11 else 16 for line in loops}
+
+
+def test_models_of_one_name_are_told_apart() -> None:
+    assert survey_of(RUNS).answers == ["teacher", "pretrain.model", "self.model", "Runner.model"]
+
+
+def test_models_of_one_name_in_one_function_are_not_told_apart() -> None:
+    text = DDP + "a = DDP(A())\nb = a\na = DDP(B())\nfor e in range(3):\n    a(b(x)).backward()\n"
+    assert survey_of(text).answers == []
+
+
+def test_model_choice_keeps_the_class_that_trains_it() -> None:
+    text = """
+    from torch.nn import DataParallel
+
+    class Trainer:
+        def __init__(self, net):
+            self.net, self.critic = net, DataParallel(Critic())
+
+        def train(self):
+            for epoch in range(10):
+                for x in loader:
+                    self.critic(self.net(x)).backward()
+
+    net = DataParallel(Net())
+    Trainer(net).train()
+    """
+    found = survey_of(text, model="net")
+    assert [wrapper.target for wrapper in found.wrappers] == ["net"]
+    assert len(found.loops) == 1
+
+
 # Where values come from, and models
 
 
@@ -1619,7 +1713,7 @@ def test_no_epoch_loop(text: str) -> None:
             id="passes over what a turn has collected",
         ),
         pytest.param(
-            "for i in range(9):\n    sgd = torch.optim.SGD(w, lr(i))\n    for part in range(3):\n        loss.backward()\n",
+            "for i in range(9):\n    sgd = torch.optim.SGD(w, i)\n    for part in range(3):\n        loss.backward()\n",
             1,
             id="a new optimizer for each epoch",
         ),
@@ -2065,6 +2159,13 @@ def test_each_of_several_measures_is_no_score(several: str) -> None:
 )
 def test_best_of_each_of_several_sets_is_no_score(sets: str) -> None:
     assert scores_of(sets) == []
+
+
+@pytest.mark.parametrize("size", ["x.size(1)", "x.shape[0]", "len(x)"])
+def test_size_that_is_limited_is_no_score(size: str) -> None:
+    assert scores_of(f"x = crop(batch)\nmost = 9\nif {size} < most:\n    most = {size}") == []
+    assert scores_of(f"x = crop(batch)\nn = {size}\nmost = 9\nif n < most:\n    most = n") == []
+    assert scores_of(f"acc = validate(model) / {size}\nif acc > best:\n    best = acc") == ["acc"]
 
 
 def test_score_of_a_phase_with_its_loader_is_one() -> None:
