@@ -158,6 +158,19 @@ def test_whole_model_is_no_part(operand: str, before: str) -> None:
     assert not only_wrapper(f"{DDP}{before}wrapped = DDP({operand})\n").part
 
 
+@pytest.mark.parametrize(
+    ("imports", "kinds"),
+    [
+        pytest.param("from network import *", ["dp"], id="from a star"),
+        pytest.param("import torch", [], id="from nowhere"),
+        pytest.param("from network import *\nfrom own import nn", [], id="from elsewhere"),
+        pytest.param("from network import *\nclass nn:\n    DataParallel = Net", [], id="its own"),
+    ],
+)
+def test_torch_may_come_by_a_star_import(imports: str, kinds: list[str]) -> None:
+    assert [found.kind for found in survey_of(f"{imports}\nmodel = nn.DataParallel(Net())\n").wrappers] == kinds
+
+
 def test_class_that_extends_a_wrapper_wraps() -> None:
     text = """
     from torch import nn
@@ -2165,7 +2178,7 @@ def test_best_of_each_of_several_sets_is_no_score(sets: str) -> None:
 def test_size_that_is_limited_is_no_score(size: str) -> None:
     assert scores_of(f"x = crop(batch)\nmost = 9\nif {size} < most:\n    most = {size}") == []
     assert scores_of(f"x = crop(batch)\nn = {size}\nmost = 9\nif n < most:\n    most = n") == []
-    assert scores_of(f"acc = validate(model) / {size}\nif acc > best:\n    best = acc") == ["acc"]
+    assert scores_of(f"acc = validate(model) / {size}\nif acc > best:\n    best = acc") == [("acc", "max", "all")]
 
 
 def test_score_of_a_phase_with_its_loader_is_one() -> None:

@@ -8,6 +8,7 @@ from functools import cache, cached_property
 
 import libcst as cst
 
+from retrofit import torch_api
 from retrofit.source import Source, Sources
 
 
@@ -254,6 +255,10 @@ class Index:
         self.entry = self.files[0]
         self.scope = self.entry.scope
         self._modules = {file.name: file for file in self.files[1:]}
+        for file in self.files:
+            for name, full in torch_api.USUAL_NAMES.items() if file.stars else ():
+                if name not in file.scope.names:
+                    file.aliases.setdefault(name, full)
 
     def _file(self, name: str, source: Source) -> File:
         module = source.module
