@@ -955,3 +955,76 @@ def test_one_name_from_two_modules_means_both(plan_project: Planner) -> None:
     choice = "if args.a:\n            from one import train\n        else:\n            from two import train"
     texts = changed(plan_project(code(CHOICE.format(first="something", choice=choice)), one=engine, two=engine))
     assert [texts[name].count("finish_initialization") for name in ("one.py", "two.py")] == [1, 1]
+
+
+IGNITE = """
+import torch
+from ignite.engine import Engine
+
+def make_trainer(model, optimizer):
+    model = torch.nn.DataParallel(model)
+
+    def update(engine, batch):
+        optimizer.zero_grad()
+        loss = criterion(model(batch))
+        loss.backward()
+        optimizer.step()
+
+    return Engine(update)
+"""
+
+
+def test_an_engine_that_owns_the_loop_is_named_in_whatever_file(plan_project: Planner) -> None:
+    main = """
+    import torch
+    from trainer import make_trainer
+
+    model = Net()
+    make_trainer(model, torch.optim.SGD(model.parameters(), lr=0.1)).run(loader, max_epochs=3)
+    """
+    questions = plan_project(main, trainer=IGNITE).questions
+    (question,) = [one for one in questions if one.code in ("PAI100", "PAI104")]
+    assert (question.code, question.line) == ("PAI100", 2)
+    assert "PyTorch-Ignite" in question.message
+
+
+def test_a_loop_that_is_missing_beside_apex_is_asked_for(plan_project: Planner) -> None:
+    apex = "from apex import amp\nmodel, optimizer = amp.initialize(model, optimizer)\n"
+    main = code(MAIN).replace("for epoch in range(10):", "if True:").replace("main()\n", f"main()\n{apex}")
+    assert "PAI104" in [question.code for question in plan_project(main, engine=ENGINE).questions]
+
+
+def test_an_engine_beside_the_loop_of_the_script_is_passed_over(plan_project: Planner) -> None:
+    changed(plan_project(MAIN, engine="from ignite.engine import Events\n" + code(ENGINE)))
+
+
+def test_an_engine_that_wraps_nothing_leaves_the_word_to_the_missing_wrapper(plan_project: Planner) -> None:
+    main = code(MAIN).replace("model = DDP(model)\n", "pass\n")
+    plan = plan_project(main, engine="from ignite.engine import Events\n" + code(ENGINE))
+    assert [question.code for question in plan.questions] == ["PAI101"]
+
+
+def test_a_wrapper_without_a_name_is_asked_for_one_only(plan_project: Planner) -> None:
+    main = """
+    import torch
+    from torch.nn import DataParallel
+
+    class Solver:
+        def __init__(self):
+            self.nets = {"classifier": DataParallel(Net())}
+            self.optimizer = torch.optim.SGD(self.nets["classifier"].parameters(), lr=0.1)
+
+        def train(self):
+            best_acc = 0
+            for epoch in range(10):
+                for x, y in loader:
+                    loss = criterion(self.nets["classifier"](x), y)
+                    loss.backward()
+                    self.optimizer.step()
+                acc = validate()
+                best_acc = max(best_acc, acc)
+
+    Solver().train()
+    """
+    messages = [question.message for question in plan_project(main).questions if question.code == "PAI102"]
+    assert len(messages) == 1 and "on a line of its own" in messages[0]

@@ -94,6 +94,8 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     script.backwards = _of_training(script.backwards, script.loops, flow)
     if not script.loops:
         _tell_what_is_there(script, flow)
+    if script.loops or not script.wrappers:  # an engine that a file only helps itself from
+        script.frameworks = [one for one in script.frameworks if not one.beside or one.file is index.entry]
     script.schedulers, script.steps = find_schedulers(index, flow, script.loops)
     script.steps += _steps_of_helpers(script, flow)
     script.scores = find_scores(index, flow, script.loops, script.schedulers, choices.metric, choices.mode)
