@@ -1027,4 +1027,5 @@ def test_a_wrapper_without_a_name_is_asked_for_one_only(plan_project: Planner) -
     Solver().train()
     """
     messages = [question.message for question in plan_project(main).questions if question.code == "PAI102"]
-    assert len(messages) == 1 and "on a line of its own" in messages[0]
+    assert len(messages) == 1
+    assert "on a line of its own" in messages[0]
