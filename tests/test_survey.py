@@ -158,6 +158,19 @@ def test_whole_model_is_no_part(operand: str, before: str) -> None:
     assert not only_wrapper(f"{DDP}{before}wrapped = DDP({operand})\n").part
 
 
+@pytest.mark.parametrize(
+    ("imports", "kinds"),
+    [
+        pytest.param("from network import *", ["dp"], id="from a star"),
+        pytest.param("import torch", [], id="from nowhere"),
+        pytest.param("from network import *\nfrom own import nn", [], id="from elsewhere"),
+        pytest.param("from network import *\nclass nn:\n    DataParallel = Net", [], id="its own"),
+    ],
+)
+def test_torch_may_come_by_a_star_import(imports: str, kinds: list[str]) -> None:
+    assert [found.kind for found in survey_of(f"{imports}\nmodel = nn.DataParallel(Net())\n").wrappers] == kinds
+
+
 def test_class_that_extends_a_wrapper_wraps() -> None:
     text = """
     from torch import nn
@@ -286,6 +299,100 @@ def test_frozen_teacher_is_no_second_model(freeze: str, targets: list[str]) -> N
 def test_model_choice_leaves_one_group() -> None:
     found = survey_of(DDP + "a = A()\nb = B()\na = DDP(a)\nb = DDP(b)\n", model="b")
     assert [wrapper.target for wrapper in found.wrappers] == ["b"]
+
+
+RUNS = """
+    import torch
+    from torch.nn import DataParallel
+
+    def build():
+        teacher = DataParallel(Teacher())
+        return teacher.eval()
+
+    def pretrain():
+        model = DataParallel(Net())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(10):
+            train_masked(model, optimizer)
+
+    def train_masked(model, optimizer):
+        for x in loader:
+            model(x).backward()
+            optimizer.step()
+
+    class Runner:
+        def train(self):
+            self.model = DataParallel(Net())
+            optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+            teacher = build()
+            for epoch in range(20):
+                for x, y in loader:
+                    criterion(self.model(x), teacher(x)).backward()
+                    optimizer.step()
+
+        def finetune(self):
+            model = DataParallel(Net())
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for epoch in range(30):
+                for x, y in loader:
+                    model(x).backward()
+                    optimizer.step()
+    if args.kind == "pretrain":
+        pretrain()
+    elif args.kind == "train":
+        Runner().train()
+    else:
+        Runner().finetune()
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "targets", "loops"),
+    [
+        pytest.param("pretrain.model", ["model"], [11], id="of a function"),
+        pytest.param("Runner.model", ["model"], [32], id="of a class"),
+        pytest.param("train.py:pretrain.model", ["model"], [11], id="of a function of a file"),
+        pytest.param("self.model", ["self.model"], [24], id="by its own name"),
+        pytest.param("model", ["model", "model"], [11, 32], id="of two"),
+    ],
+)
+def test_model_choice_leaves_out_the_functions_that_train_others(
+    model: str, targets: list[str], loops: list[int]
+) -> None:
+    found = survey_of(RUNS, model=model)
+    assert [wrapper.target for wrapper in found.wrappers] == targets
+    assert [loop.line for loop in found.loops] == loops
+    assert {backward.line for backward in found.backwards} == {line + 2 if line > 11 else 16 for line in loops}
+
+
+def test_models_of_one_name_are_told_apart() -> None:
+    assert survey_of(RUNS).answers == ["teacher", "pretrain.model", "self.model", "Runner.model"]
+
+
+def test_models_of_one_name_in_one_function_are_not_told_apart() -> None:
+    text = DDP + "a = DDP(A())\nb = a\na = DDP(B())\nfor e in range(3):\n    a(b(x)).backward()\n"
+    assert survey_of(text).answers == []
+
+
+def test_model_choice_keeps_the_class_that_trains_it() -> None:
+    text = """
+    from torch.nn import DataParallel
+
+    class Trainer:
+        def __init__(self, net):
+            self.net, self.critic = net, DataParallel(Critic())
+
+        def train(self):
+            for epoch in range(10):
+                for x in loader:
+                    self.critic(self.net(x)).backward()
+
+    net = DataParallel(Net())
+    Trainer(net).train()
+    """
+    found = survey_of(text, model="net")
+    assert [wrapper.target for wrapper in found.wrappers] == ["net"]
+    assert len(found.loops) == 1
 
 
 # Where values come from, and models
@@ -1607,6 +1714,22 @@ def test_no_epoch_loop(text: str) -> None:
             3,
             id="after another",
         ),
+        pytest.param(
+            "def run():\n    sgd = torch.optim.SGD(w, 0.1)\n    for epoch in range(9):\n        loss.backward()\n"
+            "for i in range(3):\n    run()\n",
+            3,
+            id="repeats of a training without a loop over batches",
+        ),
+        pytest.param(
+            "sgd = torch.optim.SGD(w, 0.1)\nfor i in range(9):\n    for epoch in range(3):\n        loss.backward()\n",
+            2,
+            id="passes over what a turn has collected",
+        ),
+        pytest.param(
+            "for i in range(9):\n    sgd = torch.optim.SGD(w, i)\n    for part in range(3):\n        loss.backward()\n",
+            1,
+            id="a new optimizer for each epoch",
+        ),
     ],
 )
 def test_epoch_loop_among_other_loops(text: str, line: int) -> None:
@@ -2059,6 +2182,13 @@ def test_each_of_several_measures_is_no_score(several: str) -> None:
 )
 def test_best_of_each_of_several_sets_is_no_score(sets: str) -> None:
     assert scores_of(sets) == []
+
+
+@pytest.mark.parametrize("size", ["x.size(1)", "x.shape[0]", "len(x)"])
+def test_size_that_is_limited_is_no_score(size: str) -> None:
+    assert scores_of(f"x = crop(batch)\nmost = 9\nif {size} < most:\n    most = {size}") == []
+    assert scores_of(f"x = crop(batch)\nn = {size}\nmost = 9\nif n < most:\n    most = n") == []
+    assert scores_of(f"acc = validate(model) / {size}\nif acc > best:\n    best = acc") == [("acc", "max", "all")]
 
 
 def test_score_of_a_phase_with_its_loader_is_one() -> None:

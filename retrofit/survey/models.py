@@ -184,7 +184,7 @@ def disorder(
             )
     for model in models:
         root = model.target.partition(".")[0]
-        if root != "self" and root not in flow.variable(root, model.scope)[0].names:
+        if root and root != "self" and root not in flow.variable(root, model.scope)[0].names:
             return f"the model is built at {model.place()}, but `{model.target}` is no name there"
         for optimizer in optimizers:
             here, there = optimizer.statement, model.statement

@@ -264,7 +264,7 @@ def _tracked(
         if not known or _BEST.search(index.source.code(node).rpartition(".")[2]):
             return False
         values = [b.value for b in bindings if b.target == index.source.code(_bare(node)) and b.value is not None]
-        return not any(_by_turn(index, inside, value) for value in [node, *values])
+        return not any(_by_turn(index, inside, value) or _is_size(index, value) for value in [node, *values])
 
     found = False
     for binding in bindings:
@@ -866,6 +866,11 @@ def _mean_of(index: Index, node: cst.BaseExpression) -> cst.BaseExpression | Non
     if isinstance(parent, cst.Arg) and isinstance(outer, cst.Call) and len(outer.args) == 1:
         return outer if re.search(r"\.(nan)?mean$", dotted(outer.func) or "") else None
     return None
+
+
+def _is_size(index: Index, node: cst.BaseExpression) -> bool:
+    """Whether an expression is how much there is of something, as in `if points.size(1) < limit: limit = ...`."""
+    return re.fullmatch(r"len\(.*\)|[\w.]+(\.(size|numel)\(.*\)|\.shape\[.*\])", index.source.code(node)) is not None
 
 
 def _by_turn(

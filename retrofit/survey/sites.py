@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import libcst as cst
 
@@ -445,6 +447,7 @@ class EpochLoop(Site):
         endless: the condition of a `while` loop without that limit; "" for a `for` loop.
         by_iteration: whether a turn is one step of the optimizer, so that no loop over batches is inside.
         inner: the loops inside it, in its function, that lead to a backward pass.
+        repeats: the heads and places of the loops around it, which train anew.
         leftovers: (line, code) of the statements after the loop that no longer run when training leaves inside it.
         batches: what it goes through once, where it is a training as long as its batches last; "" for any other.
         flags: the names in its condition that stop it where the loop sets them.
@@ -462,6 +465,7 @@ class EpochLoop(Site):
     endless: str = ""
     by_iteration: bool = False
     inner: list[Statement] = field(default_factory=list)
+    repeats: list[tuple[str, str]] = field(default_factory=list)
     leftovers: list[tuple[int, str]] = field(default_factory=list)
     batches: str = ""
     flags: list[str] = field(default_factory=list)
@@ -738,7 +742,8 @@ class Script(Site):
         adrift: backward passes that no loop was found around.
         passed_over: the heads of the loops around the backward passes, outermost first, where none is over epochs.
         uncalled: the function that holds such a loop or backward pass, and that nothing was found to call; "" for none.
-        other_models: the wrapped models, where none of them is the one that the user named.
+        answers: what tells each of several wrapped models from the others, as far as something does.
+        other_models: the same for all that are wrapped, where none of them is the one that the user named.
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
         kind: "ddp" where any wrapper is DistributedDataParallel, else "dp", "" without a wrapper.
     """
@@ -766,6 +771,7 @@ class Script(Site):
     adrift: list[Backward] = field(default_factory=list)
     passed_over: list[tuple[str, str]] = field(default_factory=list)
     uncalled: str = ""
+    answers: list[str] = field(default_factory=list)
     other_models: list[str] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)
     groups: list[list[Wrapper]] = field(default_factory=list)
@@ -875,11 +881,19 @@ class Script(Site):
             wanted = {full for full in self.index.provided if full.rpartition(".")[2] == name}
             wanted |= {name} if self.index.inlined else set()
         found = []
-        for call in self.index.calls:
-            full = self.index.qualified(call.func)
+        for full, call in self._calls_by_last_name[name.rpartition(".")[2]]:
             if full in wanted or ("." in name and full.endswith("." + name)):
                 anchors: dict[str, cst.CSTNode] = {"call": call, "function": call.func}
                 found.append(CallSite(node=call, index=self.index, anchors=anchors))
+        return found
+
+    @cached_property
+    def _calls_by_last_name(self) -> defaultdict[str, list[tuple[str, cst.Call]]]:
+        """Every call with its full name: rules ask for a hundred names, in projects of tens of thousands of calls."""
+        found: defaultdict[str, list[tuple[str, cst.Call]]] = defaultdict(list)
+        for call in self.index.calls:
+            full = self.index.qualified(call.func)
+            found[full.rpartition(".")[2]].append((full, call))
         return found
 
     @property
