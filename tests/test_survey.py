@@ -1952,6 +1952,10 @@ def test_plateau_tells_score_and_direction(mode: str, direction: str) -> None:
         pytest.param("if loss > 100:\n    break", id="compared with a number"),
         pytest.param("if epoch > args.best_after:\n    save()", id="compared with a setting"),
         pytest.param("if epoch == best_epoch:\n    save()", id="equal to the best epoch"),
+        pytest.param("perf = epoch\nif perf >= best_perf:\n    best_perf = perf", id="number of the turn"),
+        pytest.param("perf = -(epoch + 1)\nif perf < best:\n    best = perf", id="made of the turn's number"),
+        pytest.param("for x in val:\n    loss, scalars = test_one(x)\n    log(loss)", id="last batch of validation"),
+        pytest.param("for name, x in sets.items():\n    acc = validate(model, x)", id="last of several sets"),
         pytest.param("_ = validate(model)", id="thrown away"),
         pytest.param("logger.best = validate(model)", id="kept in an attribute"),
         pytest.param("pass\nsched = make_val()[0]", id="item of a call"),
@@ -2435,6 +2439,12 @@ def test_score_that_is_returned_and_dropped(call: str, last: str, score: list[st
         pytest.param("model.eval()\nwith torch.no_grad():\n    acc = right / n", ["acc"], id="without gradients"),
         pytest.param("model.eval()\nfor x in val:\n    loss = loss_of(x)", [], id="of single batches"),
         pytest.param("model.eval()\nacc = 0", [], id="only begun"),
+        pytest.param("model.eval()\nfor x in val:\n    acc += f(x)\nacc /= n", ["acc"], id="divided"),
+        pytest.param("model.eval()\nfor x in val:\n    acc += f(x)\n    acc /= n", [], id="divided for each batch"),
+        pytest.param("model.train(False)\nacc = meter.avg", ["acc"], id="a meter's average"),
+        pytest.param("model.eval()\nloss_fn = self.loss_fn", [], id="attribute"),
+        pytest.param("model.eval()\nmodel.train()\ntrain_loss = total / n", [], id="training again"),
+        pytest.param("model.eval()\nval_loss = total / n\nmodel.train()", ["val_loss"], id="training afterwards"),
         pytest.param("model.eval()\ncmc, mAP = metric.compute()", ["mAP"], id="one of several"),
         pytest.param("model.eval()\nfor x in val:\n    acc, n = run(x)", [], id="one of several of single batches"),
     ],
@@ -2460,16 +2470,64 @@ def test_what_validation_knows_is_told() -> None:
             mean_iou = iou()
             correct += mean_iou
             print(top1.avg, f"{100. * correct / n:.2f}%")
-            return found
     """
     found = survey_of(script("test(model)\nstats = evaluate(model)\nlog(**stats)", code(test)))
-    assert [name for name, _ in found.measures] == [
-        "top1.avg",
-        "mean_iou",
-        "100. * correct / n",
-        "found",
-        "stats[...]",
-    ]
+    assert [name for name, _ in found.measures] == ["top1.avg", "mean_iou", "100. * correct / n", "stats[...]"]
+
+
+def test_what_validation_knows_but_cannot_return_is_not_told() -> None:
+    test = """
+        def test(net):
+            top1 = Meter()
+            for x in val:
+                tmp_loss, n = run(net(x))
+                top1.update(tmp_loss.mean())
+            print(top1.avg)
+            found = {}
+            found["loss"] = other = mean_of(top1)
+            return RETURNED
+    """
+    for returned, told in (("found", ["found['loss']"]), ("other", ["other"]), ("top1.avg, n", [])):
+        found = survey_of(script("test(model)", code(test).replace("RETURNED", returned).replace('"', "'")))
+        assert [name for name, _ in found.measures] == told
+
+
+@pytest.mark.parametrize(
+    ("epoch", "told"),
+    [
+        pytest.param("for x in val_loader:\n    val_loss += run(x)\nlog(val_loss)", ["val_loss"], id="sum"),
+        pytest.param(
+            "for x in testloader:\n    a_loss += run(x)\nlog(a_loss / len(testloader))",
+            ["a_loss / len(testloader)"],
+            id="mean where it is logged",
+        ),
+        pytest.param(
+            "model.eval()\nfor x in data:\n    correct += run(x)\nlog(100. * correct / n)",
+            ["100. * correct / n"],
+            id="per cent",
+        ),
+        pytest.param("for x in val:\n    losses.append(run(x))\nlog(np.mean(losses))", ["np.mean(losses)"], id="list"),
+        pytest.param(
+            "for x in val:\n    xs.append(run(x))\nlog(sum(xs) / len(xs))", ["sum(xs) / len(xs)"], id="sum of it"
+        ),
+        pytest.param("for x in TestLoader:\n    m.update(run(x))\nlog(m.avg)", ["m.avg"], id="meter"),
+        pytest.param("for x in val:\n    m.update(run(x))\nlog(m.mean())", ["m.mean()"], id="meter's method"),
+        pytest.param("for x in val:\n    m.update(run(x))\nm = m.mean()\nlog(m)", ["m"], id="mean under the same name"),
+        pytest.param(
+            "m = DictMeter()\nfor x in val:\n    m.update(run(x))\nlog(m.mean())", ["m.mean()[...]"], id="of several"
+        ),
+        pytest.param("for x in val:\n    loss = run(x)\nlog(loss)", [], id="last batch"),
+        pytest.param("for x in intervals:\n    a_loss += run(x)\nlog(a_loss)", [], id="not validating"),
+        pytest.param("for x in devices:\n    a_loss += run(x)\nlog(a_loss)", [], id="devices"),
+        pytest.param(
+            "model.eval()\nmodel.train()\nfor x in data:\n    a_loss += run(x)\nlog(a_loss)", [], id="in training mode"
+        ),
+        pytest.param("for x in val:\n    n += len(x)\nlog(n / 2)", [], id="count"),
+    ],
+)
+def test_what_a_validation_in_the_loop_adds_up_is_told(epoch: str, told: list[str]) -> None:
+    found = survey_of(script(epoch))
+    assert ([s.expression for s in found.scores], [name for name, _ in found.measures]) == ([], told)
 
 
 @pytest.mark.parametrize(
@@ -2569,6 +2627,20 @@ def test_score_that_a_function_keeps_and_returns(end: str, call: str, returns: l
 )
 def test_score_that_a_function_keeps_for_good(function: str, call: str) -> None:
     assert keeping(function, call).scores == []
+
+
+@pytest.mark.parametrize("made", ["perf = weigh(epoch)", "perf = epoch + acc", "perf = epoch\nif x:\n    perf = run()"])
+def test_score_that_is_made_with_the_turns_number_is_one(made: str) -> None:
+    assert scores_of(f"{made}\nif perf > best:\n    best = perf")[0][:2] == ("perf", "max")
+
+
+def test_score_of_each_phase_and_of_some_batches_is_one() -> None:
+    assert [name for name, _, _ in scores_of("for phase in ['train', 'val']:\n    acc = evaluate(phase)")] == ["acc"]
+
+
+def test_search_for_a_threshold_is_no_hint() -> None:
+    search = "def search(ts):\n    best = 0\n    for t in ts:\n        if (x := run(t)) > best:\n            best = x"
+    assert survey_of(script("test(model)", search)).hints == []
 
 
 def test_best_of_one_validation_is_no_best_of_the_training() -> None:

@@ -37,6 +37,8 @@ _SEVERAL = re.compile(r"(metrics|measures|stats|statistics|results?|report|summa
 _AVERAGED = re.compile(r"(^|_)(ema|swa)(_|\b)", re.IGNORECASE)
 _STOPS = re.compile(r"early_?stop|stopper", re.IGNORECASE)
 _COMPUTES = re.compile(r"(np|numpy|torch|math|statistics)\.\w+$")
+_AVERAGES = ("avg", "mean", "average", "global_avg", "compute")
+_VALIDATION_DATA = re.compile(r"(?<![A-Za-z])([Vv]al|[Tt]est|[Ee]val|[Dd]ev(?!ice))")
 _MARGIN = (cst.Add, cst.Subtract, cst.Multiply)
 _COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.LessThanEqual: -1}
 
@@ -108,7 +110,7 @@ def find_scores(
     """
     scores: dict[str, Score] = {}
     for loop in loops:
-        tracked = list(_tracked(index, _code_of(index, loop)))
+        tracked = [c for c in _tracked(index, _code_of(index, loop)) if not _counts(index, loop, c.node)]
         plateau = list(_plateau(index, loop, schedulers))
         trained = [one for one in plateau if _of_training(index, loop, one.node)]
         plateau = [one for one in plateau if one not in trained]
@@ -169,6 +171,8 @@ def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
         for best, score in ((left, right), (right, left)):
             name = dotted(score)
             known = isinstance(best, (cst.Name, cst.Attribute, cst.Subscript)) and "best" in index.source.code(best)
+            scope = index.scope_of(comparison)
+            known = known and (_outlives(scope, _root(best)) or any(loop.scope is scope for loop in loops))
             if name and known and type(comparison.comparisons[0].operator) in _COMPARE:
                 found.setdefault(name, index.place(comparison, loops[0].file if loops else None))
     return list(found.items())
@@ -178,6 +182,7 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
     """Return (expression, place) of what validation makes and the epoch loop does not take as a score, but can."""
     found: dict[str, str] = {}
     for loop in loops:
+        known: dict[str, str] = {}
         functions = [
             function
             for function, calls in _validations(index, flow, loop).items()
@@ -187,18 +192,30 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
             scope, target = binding.statement.scope, re.escape(binding.target)
             if scope not in functions or not direction_of(target) or _NO_VALUE.search(target):
                 continue
-            average = re.search(rf"\b{target}\.(avg|mean|global_avg)\b", index.source.code(scope.node))
-            ratio = None if average else _ratio_of(index, binding)
+            meter = re.search(rf"\b{target}\.(avg|mean|global_avg)\b(?!\()", index.source.code(scope.node))
+            ratio = None if meter else _ratio_of(index, binding)
             parent = binding.statement.parent
             if ratio is not None:
-                found.setdefault(index.source.code(ratio), index.place(ratio, loop.file))
-            elif average or (parent is not None and not isinstance(parent.node, (cst.For, cst.While))):
-                name = average[0] if average else binding.target
-                found.setdefault(name, index.place(binding.statement.node, loop.file))
-        for node, scope in index.returns:
-            name = dotted(node.value) or ""
-            if scope in functions and name not in ("", "None") and name not in found:
-                found[name] = index.place(node, loop.file)
+                known.setdefault(index.source.code(ratio), index.place(ratio, loop.file))
+            elif meter or (parent is not None and not isinstance(parent.node, (cst.For, cst.While))):
+                name = meter[0] if meter else binding.target
+                known.setdefault(name, index.place(binding.statement.node, loop.file))
+        for part in index.items:
+            if part.statement.scope in functions and direction_of(part.target):
+                known.setdefault(part.target, index.place(part.statement.node, loop.file))
+        for returned, scope in index.returns:
+            name = dotted(returned.value) or ""
+            if (
+                scope in functions
+                and name not in ("", "None", *known)
+                and not any(k.startswith(f"{name}[") for k in known)
+            ):
+                known[name] = index.place(returned, loop.file)
+        for name, place in known.items():
+            handed = next(_measured(index, flow, loop, name), None)
+            site = _site(index, flow, loop, handed) if handed is not None else None
+            if site is not None and site.known:
+                found.setdefault(name, place)
         for binding, call in _validated(index, flow, loop):
             if _items_of(index, flow, loop, binding, call) != []:
                 continue
@@ -212,6 +229,8 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
                 found.setdefault(f"{binding.target}[{key}]", index.place(item, loop.file))
             if not items:
                 found.setdefault(f"{binding.target}[...]", index.place(call, loop.file))
+        for name, average in _collected(index, loop):
+            found.setdefault(name, index.place(average, loop.file))
     return list(found.items())
 
 
@@ -724,28 +743,145 @@ def _validated(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Bind
         moded = isinstance(call.func, cst.Attribute) and name == "eval" and not call.args
         plain = "." not in binding.target and binding.target != "_"
         named = direction_of(binding.target) or not _NO_SCORE.search(binding.target)
-        if validates and not moded and plain and named:
+        if validates and not moded and plain and named and not _of_batches(index, loop, binding.statement):
             yield binding, call
+
+
+def _counts(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> bool:
+    """Whether an expression is the number of the turn, or is made of it alone: `score = epoch + 1`."""
+    name = dotted(node)
+    values = [b.value for b in index.bindings if b.target == name and _in_loop(index, loop, b.statement.node)]
+    return all(
+        value is not None
+        and re.search(r"\w\(", index.source.code(value)) is None
+        and set(names_in(value)) == {loop.target}
+        for value in values or [node]
+    )
+
+
+def _of_batches(index: Index, loop: EpochLoop, statement: Statement) -> bool:
+    """Whether a statement is run for one batch after the other, or for several sets of data, of one validation."""
+    inner = statement.path[statement.path.index(loop.statement) + 1 : -1]
+    return any(
+        isinstance(part.node, (cst.For, cst.While))
+        and part not in loop.inner
+        and not (isinstance(part.node, cst.For) and _of_phases(index, part.node.iter))
+        for part in inner
+    )
 
 
 def _inline(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
     """What the loop itself makes of its validation, as far as its name tells that it is a score."""
-    modes = [
-        index.statement(call)
-        for call in index.calls
-        if _in_loop(index, loop, call) and index.source.code(call.func).endswith(".eval")
-    ]
+    modes = _modes(index, loop)
     for binding in index.bindings:
         here, direction = binding.statement, direction_of(binding.target)
-        made = isinstance(binding.value, cst.Call if binding.item is not None else (cst.BinaryOperation, cst.Call))
-        if not made or not direction or "." in binding.target or not _in_loop(index, loop, here.node):
+        if not direction or "." in binding.target or not _in_loop(index, loop, here.node):
             continue
+        value = binding.value
+        made = isinstance(value, cst.Call if binding.item is not None else (cst.BinaryOperation, cst.Call))
+        made = made or (isinstance(value, cst.Attribute) and value.attr.value in _AVERAGES)
+        made = made or _divided(here, binding.target)
         inner = here.path[here.path.index(loop.statement) + 1 :]
         once = not any(isinstance(part.node, (cst.For, cst.While)) for part in inner)
-        if once and any(mode.order < here.order and mode.siblings is part.siblings for mode in modes for part in inner):
+        if made and once and _mode_at(modes, inner) == "eval":
             yield _Candidate(
                 _target_node(index, here, binding.target), direction, f"{index.place(here.node)}: its name"
             )
+
+
+def _modes(index: Index, loop: EpochLoop) -> list[tuple[Statement, str]]:
+    """Return the statements of the epoch loop that begin to train or to validate, with "train" or "eval"."""
+    found = [(index.statement(part.node), "train") for part in loop.inner]
+    for call in index.calls:
+        if isinstance(call.func, cst.Attribute) and _in_loop(index, loop, call):
+            name, given = call.func.attr.value, [index.source.code(arg.value) for arg in call.args]
+            if name == "eval" or (name == "train" and given in ([], ["True"], ["False"])):
+                found.append((index.statement(call), "eval" if name == "eval" or given == ["False"] else "train"))
+    return found
+
+
+def _mode_at(modes: list[tuple[Statement, str]], way: list[Statement]) -> str:
+    """Return what was begun last before a statement, to which a way leads from the epoch loop; "" for nothing."""
+    passed = [(m.order, mode) for m, mode in modes if any(m.siblings is p.siblings and m.order < p.order for p in way)]
+    return max(passed)[1] if passed else ""
+
+
+def _divided(statement: Statement, name: str) -> bool:
+    """Whether a statement is `name /= n`."""
+    node = statement.node
+    return isinstance(node, cst.SimpleStatementLine) and any(
+        isinstance(small, cst.AugAssign)
+        and isinstance(small.operator, cst.DivideAssign)
+        and dotted(small.target) == name
+        for small in node.body
+    )
+
+
+def _collected(index: Index, loop: EpochLoop) -> Iterator[tuple[str, cst.CSTNode]]:
+    """Yield (expression, node) of what a validation in the epoch loop itself adds up over its batches."""
+    modes = _modes(index, loop)
+    for batches in index.loops:
+        node, code = batches.node, index.source.code
+        inside = _in_loop(index, loop, node) and batches is not loop.statement and batches not in loop.inner
+        if not isinstance(node, cst.For) or not inside or _of_batches(index, loop, batches):
+            continue
+        way = batches.path[batches.path.index(loop.statement) + 1 :]
+        validates = _VALIDATION_DATA.search(code(node.iter)) or _mode_at(modes, way) == "eval"
+        if not validates or ".backward(" in code(node):
+            continue
+        within = [b for b in index.bindings if batches in b.statement.path and b.value is None]
+        added = {b.target: b.statement.node for b in within if direction_of(b.target) and "." not in b.target}
+        filled = {
+            dotted(call.func.value)
+            for call in index.calls
+            if isinstance(call.func, cst.Attribute) and isinstance(index.parents[call], cst.Expr)
+            if call.func.attr.value in ("update", "append", "add") and batches in index.statement(call).path
+        }
+        averages: dict[str, dict[str, cst.CSTNode]] = {}
+        for name in _named_after(index, loop, batches, {*added, *filled}):
+            average = _average_of(index, name)
+            bound = [b for b in index.bindings if b.target == name.value and _in_loop(index, loop, b.statement.node)]
+            if average is not None:
+                anew = any(b.statement is index.statement(name) for b in bound)
+                makers = [b.value.func for b in bound if isinstance(b.value, cst.Call)]
+                several = "[...]" if any("dict" in code(maker).lower() for maker in makers) else ""
+                written = (name.value if anew else code(average)) + several
+                averages.setdefault(name.value, {}).setdefault(written, average)
+        for total, statement in added.items():
+            averages.setdefault(total, {total: statement})
+        for made in averages.values():
+            yield from made.items()
+
+
+def _named_after(index: Index, loop: EpochLoop, place: Statement, names: set[str | None]) -> list[cst.Name]:
+    """Return where the rest of the epoch loop's body takes one of the names after a statement."""
+    found = [
+        node
+        for node, parent in index.parents.items()
+        if isinstance(node, cst.Name) and node.value in names and not isinstance(parent, cst.AssignTarget)
+        if _in_loop(index, loop, node)
+    ]
+    return [n for n in found if index.statement(n).order > place.order and place not in index.statement(n).path]
+
+
+def _average_of(index: Index, name: cst.Name) -> cst.BaseExpression | None:
+    """Return the `meter.avg`, `meter.mean()`, `np.mean(x)`, `sum(x) / n` or `100 * x / n` around a name."""
+    parent = index.parents[name]
+    if isinstance(parent, cst.Attribute) and parent.value is name and parent.attr.value in _AVERAGES:
+        outer = index.parents[parent]
+        return outer if isinstance(outer, cst.Call) and outer.func is parent else parent
+    mean = _mean_of(index, name)
+    if mean is not None:
+        return mean
+    summed = index.parents[parent] if isinstance(parent, cst.Arg) else None
+    here: cst.CSTNode = summed if isinstance(summed, cst.Call) and dotted(summed.func) == "sum" else name
+    found: cst.BaseExpression | None = None
+    while isinstance(outer := index.parents[here], cst.BinaryOperation):
+        if not isinstance(outer.operator, (cst.Divide, cst.Multiply)) or (outer.right is here and found is not None):
+            break
+        found = outer if found is not None or isinstance(outer.operator, cst.Divide) else None
+        here = outer
+    return found
 
 
 def _dropped(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> Iterator[_Candidate]:
@@ -895,7 +1031,8 @@ def _looks_like_validation(index: Index, function: cst.CSTNode) -> bool:
 
 def _target_node(index: Index, statement: Statement, target: str) -> cst.BaseExpression:
     for node, parent in index.parents.items():
-        if isinstance(node, cst.Name) and node.value == target and isinstance(parent, (cst.AssignTarget, cst.Element)):
+        binds = isinstance(parent, (cst.AssignTarget, cst.AugAssign, cst.Element))
+        if isinstance(node, cst.Name) and node.value == target and binds:
             if index.statement(node) is not statement:
                 continue
             return node
@@ -942,7 +1079,7 @@ def _makers(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNod
     begun = [b for b in anew if b.target == _root(node) and not isinstance(_bare(node), cst.Name) and _begins(index, b)]
     if begun and len(begun) < len(anew):
         anew = [b for b in anew if b not in begun]
-    elif begun and _filled_here(index, node, begun, inside):
+    elif begun and node in index.parents and _filled_here(index, node, begun, inside):
         return [index.statement(node)]
     own = {b.target for b in made}
     named = [b for b in here if _unquoted(b.target) in parts and isinstance(b.value, cst.Name)]
@@ -1152,7 +1289,10 @@ def _by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) 
 
     It names a rank, a flag that a rank check gives, or what only some ranks have: `if should_write:`, `if result:`.
     """
-    if _RANK_CHECK.search(index.source.code(test)):
+    code = index.source.code(test)
+    if re.search(r"rank == -1$", code):
+        return False  # of all ranks alike: there is no process group
+    if _RANK_CHECK.search(code):
         return True
     return any(
         source.value is not None
