@@ -2638,6 +2638,57 @@ def test_score_of_each_phase_and_of_some_batches_is_one() -> None:
     assert [name for name, _, _ in scores_of("for phase in ['train', 'val']:\n    acc = evaluate(phase)")] == ["acc"]
 
 
+METRIC = """
+    class Metric:
+        def __init__(self, acc):
+            self.acc = acc
+
+        def better_than(self, other):
+            return COMPARED
+
+    def validate(net):
+        with torch.no_grad():
+            return Metric(run(net))
+    """
+
+
+@pytest.mark.parametrize(
+    ("compared", "epoch", "scores"),
+    [
+        pytest.param("self.acc > other.acc", "if m.better_than(best):\n    best = m", [("m.acc", "max")], id="higher"),
+        pytest.param("other.acc > self.acc", "if m.better_than(best):\n    best = m", [("m.acc", "min")], id="lower"),
+        pytest.param("self.acc > other.acc", "better = m.better_than(best)", [("m.acc", "max")], id="flag"),
+        pytest.param(
+            "other is None or self.acc > other.acc",
+            "if m.better_than(best):\n    best = m",
+            [("m.acc", "max")],
+            id="first",
+        ),
+        pytest.param("self.xs[0] > other.xs[0]", "if m.better_than(best):\n    best = m", [], id="item"),
+        pytest.param(
+            "self.acc > other.acc and self.b < other.b", "if m.better_than(best):\n    best = m", [], id="two"
+        ),
+        pytest.param("self.acc > other.acc", "log(m)", [], id="not compared"),
+    ],
+)
+def test_score_of_an_object_is_the_number_that_it_compares(
+    compared: str, epoch: str, scores: list[tuple[str, str]]
+) -> None:
+    found = survey_of(script(f"m = validate(model)\n{epoch}", code(METRIC).replace("COMPARED", compared)))
+    assert [(score.expression, score.direction) for score in found.scores] == scores
+    assert [name for name, _ in found.measures] == ([] if scores else ["m.acc"])
+
+
+def test_object_with_an_order_is_no_number() -> None:
+    epoch = "m = validate(model)\nif m > best:\n    best = m"
+    before = code(METRIC).replace("COMPARED", "self.acc > other.acc")
+    ordered = before.replace("better_than", "__gt__")
+    assert scores_of(epoch, ordered) == [("m.acc", "max", "all")]
+    assert scores_of(epoch, before) == []
+    assert scores_of(epoch, before.replace("better_than", "__float__")) == [("m", "max", "all")]
+    assert scores_of("acc = validate(model)", ordered) == []
+
+
 def test_search_for_a_threshold_is_no_hint() -> None:
     search = "def search(ts):\n    best = 0\n    for t in ts:\n        if (x := run(t)) > best:\n            best = x"
     assert survey_of(script("test(model)", search)).hints == []

@@ -111,6 +111,7 @@ def find_scores(
     scores: dict[str, Score] = {}
     for loop in loops:
         tracked = [c for c in _tracked(index, _code_of(index, loop)) if not _counts(index, loop, c.node)]
+        tracked = [*_numbers(index, flow, tracked), *_better(index, flow, loop)]
         plateau = list(_plateau(index, loop, schedulers))
         trained = [one for one in plateau if _of_training(index, loop, one.node)]
         plateau = [one for one in plateau if one not in trained]
@@ -227,7 +228,18 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
             ]
             for key, item in items:
                 found.setdefault(f"{binding.target}[{key}]", index.place(item, loop.file))
-            if not items:
+            holder = _class_of(index, flow, _target_node(index, binding.statement, binding.target))
+            if holder is not None:
+                attributes = [
+                    b for b in index.bindings if b.target.startswith("self.") and b.statement.scope.parent is holder
+                ]
+                told = [b for b in attributes if direction_of(b.target)]
+                for one in told:
+                    name = one.target.replace("self", binding.target, 1)
+                    found.setdefault(name, index.place(one.statement.node, loop.file))
+                if not told:
+                    found.setdefault(f"{binding.target}.ATTRIBUTE", index.place(holder.node, loop.file))
+            elif not items:
                 found.setdefault(f"{binding.target}[...]", index.place(call, loop.file))
         for name, average in _collected(index, loop):
             found.setdefault(name, index.place(average, loop.file))
@@ -319,6 +331,58 @@ def _tracked(
                 known = re.search(r"best|lowest|highest", name) or _best_of_history(best)
                 if known and _root(score) in bound and is_score(score) and _saves(index, comparison):
                     yield _Candidate(score, "max" if better > 0 else "min", evidence, _root(best))
+
+
+def _numbers(index: Index, flow: Flow, found: list[_Candidate]) -> Iterator[_Candidate]:
+    """Yield candidates with the number by which they compare themselves, where they are objects of a local class."""
+    for candidate in found:
+        holder = _class_of(index, flow, candidate.node)
+        attribute = _compared(index, holder, "__gt__", "__lt__")[0] if holder is not None else ""
+        if attribute:
+            node = cst.Attribute(cst.parse_expression(index.source.code(candidate.node)), cst.Name(attribute))
+            yield replace(candidate, node=node)
+        elif holder is None or "__float__" in holder.inner:
+            yield candidate
+
+
+def _better(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[_Candidate]:
+    """Scores of objects that tell whether they are better than another: `if metrics.better_than(best_metrics)`."""
+    for call in index.calls:
+        if not isinstance(call.func, cst.Attribute) or not _in_loop(index, loop, call):
+            continue
+        name, method = dotted(call.func.value), call.func.attr.value
+        holder = _class_of(index, flow, call.func.value) if name and re.search(r"better|improve", method) else None
+        attribute, direction = _compared(index, holder, method) if holder is not None else ("", "")
+        if attribute:
+            evidence = f"{index.place(call)}: {index.source.code(call)}"
+            yield _Candidate(cst.parse_expression(f"{name}.{attribute}"), direction, evidence)
+
+
+def _class_of(index: Index, flow: Flow, node: cst.BaseExpression) -> Scope | None:
+    """Return the local class of the objects that an expression stands for, None where it is none or several."""
+    origins = flow.origins(node, index.scope_of(node))
+    made = [deep.node for origin in origins for deep in (flow.inside(origin) or [origin])]
+    calls = [one for one in made if isinstance(one, cst.Call)]
+    classes = {flow.defined(one.func, index.scope_of(one)) for one in calls}
+    found = classes.pop() if len(classes) == 1 and len(calls) == len(made) else None
+    return found if found is not None and found.kind == "class" else None
+
+
+def _compared(index: Index, holder: Scope, *methods: str) -> tuple[str, str]:
+    """Return the attribute that a class's methods compare, `self.acc > other.acc`, and the direction; else ""."""
+    functions = [holder.inner[name] for name in methods if name in holder.inner]
+    found = set()
+    for comparison in index.comparisons:
+        if index.scope_of(comparison) not in functions or len(comparison.comparisons) != 1:
+            continue
+        left, right = dotted(comparison.left) or "", dotted(comparison.comparisons[0].comparator) or ""
+        sign = _COMPARE.get(type(comparison.comparisons[0].operator), 0)
+        if "self" not in (left.partition(".")[0], right.partition(".")[0]):
+            continue
+        same = left.partition(".")[2] == right.partition(".")[2] != ""
+        sign = sign if left.startswith("self.") else -sign
+        found.add((left.partition(".")[2], "max" if sign > 0 else "min") if same and sign else ("", ""))
+    return found.pop() if len(found) == 1 else ("", "")
 
 
 def _best_of_history(node: cst.BaseExpression) -> bool:
@@ -909,7 +973,7 @@ def _items_of(
     found: dict[str, cst.Subscript] = {}
     means: dict[str, cst.BaseExpression] = {}
     values = _returned_values(index, flow, call, binding.item)
-    several = any(_is_collection(index, value) for value in values)
+    several = any(_is_collection(index, value) or _class_of(index, flow, value) is not None for value in values)
     makers = [
         b.statement for b in index.bindings if b.target == binding.target and _in_loop(index, loop, b.statement.node)
     ]
