@@ -2687,6 +2687,8 @@ def test_object_with_an_order_is_no_number() -> None:
     assert scores_of(epoch, before) == []
     assert scores_of(epoch, before.replace("better_than", "__float__")) == [("m", "max", "all")]
     assert scores_of("acc = validate(model)", ordered) == []
+    begun = survey_of(script("m = validate(model)\nkeep(m)", before.replace("self.acc", "self.x") + "\nm = None"))
+    assert [name for name, _ in begun.measures] == ["m.ATTRIBUTE"]
 
 
 def test_search_for_a_threshold_is_no_hint() -> None:

@@ -362,6 +362,7 @@ def _class_of(index: Index, flow: Flow, node: cst.BaseExpression) -> Scope | Non
     """Return the local class of the objects that an expression stands for, None where it is none or several."""
     origins = flow.origins(node, index.scope_of(node))
     made = [deep.node for origin in origins for deep in (flow.inside(origin) or [origin])]
+    made = [one for one in made if dotted(one) != "None"]
     calls = [one for one in made if isinstance(one, cst.Call)]
     classes = {flow.defined(one.func, index.scope_of(one)) for one in calls}
     found = classes.pop() if len(classes) == 1 and len(calls) == len(made) else None
