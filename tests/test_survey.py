@@ -2689,6 +2689,8 @@ def test_object_with_an_order_is_no_number() -> None:
     assert scores_of("acc = validate(model)", ordered) == []
     begun = survey_of(script("m = validate(model)\nkeep(m)", before.replace("self.acc", "self.x") + "\nm = None"))
     assert [name for name, _ in begun.measures] == ["m.ATTRIBUTE"]
+    unknown = survey_of(script("acc = validate(model)", before.replace("class Metric", "class Other")))
+    assert (unknown.scores, [name for name, _ in unknown.measures]) == ([], ["acc.ATTRIBUTE"])
 
 
 def test_search_for_a_threshold_is_no_hint() -> None:

@@ -228,17 +228,16 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
             ]
             for key, item in items:
                 found.setdefault(f"{binding.target}[{key}]", index.place(item, loop.file))
+            values = _returned_values(index, flow, call, binding.item)
             holder = _class_of(index, flow, _target_node(index, binding.statement, binding.target))
-            if holder is not None:
-                attributes = [
-                    b for b in index.bindings if b.target.startswith("self.") and b.statement.scope.parent is holder
-                ]
-                told = [b for b in attributes if direction_of(b.target)]
-                for one in told:
-                    name = one.target.replace("self", binding.target, 1)
-                    found.setdefault(name, index.place(one.statement.node, loop.file))
-                if not told:
-                    found.setdefault(f"{binding.target}.ATTRIBUTE", index.place(holder.node, loop.file))
+            if holder is not None or any(map(_is_object, values)):
+                attributes: dict[str, cst.CSTNode] = {
+                    b.target.replace("self", binding.target, 1): b.statement.node
+                    for b in index.bindings
+                    if b.target.startswith("self.") and b.statement.scope.parent is holder and direction_of(b.target)
+                }
+                for name, node in (attributes or {f"{binding.target}.ATTRIBUTE": call}).items():
+                    found.setdefault(name, index.place(node, loop.file))
             elif not items:
                 found.setdefault(f"{binding.target}[...]", index.place(call, loop.file))
         for name, average in _collected(index, loop):
@@ -974,7 +973,7 @@ def _items_of(
     found: dict[str, cst.Subscript] = {}
     means: dict[str, cst.BaseExpression] = {}
     values = _returned_values(index, flow, call, binding.item)
-    several = any(_is_collection(index, value) or _class_of(index, flow, value) is not None for value in values)
+    several = any(_is_collection(index, value) or _is_object(value) for value in values)
     makers = [
         b.statement for b in index.bindings if b.target == binding.target and _in_loop(index, loop, b.statement.node)
     ]
@@ -1025,6 +1024,12 @@ def _returned_values(index: Index, flow: Flow, call: cst.Call, item: int | None)
         else:
             found.append(element)
     return [value for value in found if value is not None]
+
+
+def _is_object(value: cst.BaseExpression) -> bool:
+    """Whether an expression makes an object of a class, as its name tells: `Metrics(...)`."""
+    name = (dotted(value.func) or "").rpartition(".")[2] if isinstance(value, cst.Call) else ""
+    return name[:1].isupper() and "Tensor" not in name
 
 
 def _is_collection(index: Index, value: cst.BaseExpression) -> bool:
