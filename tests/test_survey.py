@@ -2464,6 +2464,7 @@ def test_what_validation_knows_is_told() -> None:
     test = """
         def test(net):
             top1 = Meter()
+            loss_avg = Meter()
             for x in val:
                 loss = loss_of(net(x))
                 top1.update(x)
@@ -2632,6 +2633,70 @@ def test_score_that_a_function_keeps_for_good(function: str, call: str) -> None:
 @pytest.mark.parametrize("made", ["perf = weigh(epoch)", "perf = epoch + acc", "perf = epoch\nif x:\n    perf = run()"])
 def test_score_that_is_made_with_the_turns_number_is_one(made: str) -> None:
     assert scores_of(f"{made}\nif perf > best:\n    best = perf")[0][:2] == ("perf", "max")
+
+
+def test_losses_that_are_reduced_after_each_batch_are_no_score() -> None:
+    reduce = "def reduce(losses):\n    with torch.no_grad():\n        return mean_of(losses)"
+    text = script(before=reduce).replace(
+        "        optimizer.step()\n", "        optimizer.step()\n        loss_all = reduce(loss)\n"
+    )
+    found = survey_of(text)
+    assert (found.scores, found.measures) == ([], [])
+    assert [
+        s.expression for s in survey_of(text.replace("loss_all =", "if n % 9 == 0:\n            loss_all =")).scores
+    ] == ["loss_all"]
+
+    single = text.replace("for epoch in range(3):", "for n, batch in enumerate(loader):").replace(
+        "    for x in y:\n", "    if True:\n"
+    )
+    assert survey_of(single).measures == []
+
+
+@pytest.mark.parametrize(
+    ("made", "compared", "condition"),
+    [
+        pytest.param(
+            "log = {'n': epoch, **res}",
+            "if epoch % 5 == 0:\n    if log[k] > best:\n        best = log[k]",
+            "epoch % 5 == 0",
+            id="collected",
+        ),
+        pytest.param(
+            "",
+            "if epoch % 5 == 0:\n    if res['acc'] > best:\n        best = res['acc']",
+            "epoch % 5 == 0",
+            id="itself",
+        ),
+        pytest.param(
+            "",
+            "if rank == 0:\n    if epoch % 5 == 0:\n        if res['acc'] > best:\n            best = res['acc']",
+            "epoch % 5 == 0",
+            id="on one rank",
+        ),
+        pytest.param(
+            "",
+            "if epoch % 5 == 0:\n    try:\n        if x:\n            better = res['acc'] < best\n    finally:\n        y()",
+            "epoch % 5 == 0",
+            id="in a try",
+        ),
+        pytest.param("", "if res['acc'] > best:\n    best = res['acc']", "", id="in all turns"),
+    ],
+)
+def test_score_that_is_compared_in_the_turns_that_validate_is_taken_there(
+    made: str, compared: str, condition: str
+) -> None:
+    epoch = f"res = train(model)\nif epoch % 5 == 0:\n    res = validate(model)\n{made}\n{compared}"
+    (score,) = survey_of(script(epoch)).scores
+    assert (score.condition, score.guarded) == (condition, bool(condition))
+
+
+def test_score_that_is_compared_in_some_of_the_turns_is_there_in_all() -> None:
+    (score,) = survey_of(script(f"{ACC}if epoch > 5:\n    if acc > best:\n        best = acc")).scores
+    assert (score.condition, score.guarded) == ("", False)
+
+
+def test_names_of_measures_are_no_score() -> None:
+    assert [name for name, _, _ in scores_of("error, error_names = validate(model)")] == ["error"]
 
 
 def test_score_of_each_phase_and_of_some_batches_is_one() -> None:
@@ -2882,7 +2947,7 @@ def test_mode_of_the_user_wins() -> None:
         ("epe", "min"), ("roc_auc_score", "max"), ("auroc", "max"), ("mean_squared_error", "min"), ("eer", "min"),
         ("srcc", "max"), ("fwIoU", "max"), ("ms_ssim", "max"), ("rank", ""), ("her", ""),
         ("x", ""), ("result", ""), ("power", ""), ("mapping", ""), ("acc_loss", ""), ("answer", ""), ("stats", ""),
-        ("confidence", ""), ("architecture", ""),
+        ("confidence", ""), ("prec1", "max"), ("precond", ""), ("architecture", ""),
     ],
 )  # fmt: skip
 def test_direction_that_a_name_tells(name: str, direction: str) -> None:

@@ -17,7 +17,7 @@ from retrofit.survey.sites import EpochLoop, KeptScore, Scheduler, Score
 _BEST = re.compile(r"best|lowest|highest|(^|_)(min|max|top|record)_", re.IGNORECASE)
 _HIGHER = re.compile(
     r"(?<![a-z])([a-z]*acc(uracy|uracies|s)?|[a-z]*iou|f1|[a-z]*auc|auroc|auprc?|dice|dsc|jaccard|psnr|[a-z]*ssim|bleu"
-    r"|rouge|meteor|cider|recall|precision|correct|rewards?|r2|kappa|hits?|ndcg|mrr|m?ap|top|scores?|pck|pesq|stoi|snr"
+    r"|rouge|meteor|cider|recall|prec(ision)?|correct|rewards?|r2|kappa|hits?|ndcg|mrr|m?ap|top|scores?|pck|pesq|stoi|snr"
     r"|pearson|spearman|s?rocc|[spk]l?r?cc|mcc|corr)(?![a-z])",
     re.IGNORECASE,
 )
@@ -27,6 +27,7 @@ _LOWER = re.compile(
     re.IGNORECASE,
 )
 _NO_SCORE = re.compile(r"loader|dataset|sampler|transform|path|data|model|net|output|pred", re.IGNORECASE)
+_NAMES = re.compile(r"(^|_)(names?|labels?|keys?|titles?)$", re.IGNORECASE)
 _RANK_CHECK = re.compile(
     r"\b(local_|global_|world_)?rank\b|is_main|is_master|main_process|master_process|is_primary|get_rank|is_rank_?(zero|0)"
     r"|\bmaster\b|is_first|gpu == 0",
@@ -194,6 +195,12 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
             if scope not in functions or not direction_of(target) or _NO_VALUE.search(target):
                 continue
             meter = re.search(rf"\b{target}\.(avg|mean|global_avg)\b(?!\()", index.source.code(scope.node))
+            if (
+                binding.value is not None
+                and not meter
+                and (_is_object(binding.value) or _class_of(index, flow, binding.value))
+            ):
+                continue
             ratio = None if meter else _ratio_of(index, binding)
             parent = binding.statement.parent
             if ratio is not None:
@@ -803,9 +810,12 @@ def _validated(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Bind
             continue
         name = (dotted(call.func) or "").rpartition(".")[2]
         function = flow.called(call)
-        validates = VALIDATES.search(name) or (function is not None and _validates(index, function))
+        turns = [*loop.inner, *([loop.statement] if loop.by_iteration else [])]
+        batches = [part for part in binding.statement.ancestors if part in turns]
+        every = batches and not _under_condition(binding.statement, batches[0])
+        validates = VALIDATES.search(name) or (function is not None and not every and _validates(index, function))
         moded = isinstance(call.func, cst.Attribute) and name == "eval" and not call.args
-        plain = "." not in binding.target and binding.target != "_"
+        plain = "." not in binding.target and binding.target != "_" and not _NAMES.search(binding.target)
         named = direction_of(binding.target) or not _NO_SCORE.search(binding.target)
         if validates and not moded and plain and named and not _of_batches(index, loop, binding.statement):
             yield binding, call
@@ -821,6 +831,10 @@ def _counts(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> bool:
         and set(names_in(value)) == {loop.target}
         for value in values or [node]
     )
+
+
+def _under_condition(statement: Statement, outer: Statement) -> bool:
+    return any(isinstance(part.node, cst.If) for part in statement.path[statement.path.index(outer) + 1 :])
 
 
 def _of_batches(index: Index, loop: EpochLoop, statement: Statement) -> bool:
@@ -1250,6 +1264,8 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
             again = max(m.order for m in makers) > max(m.order for m in measured)
             makers = measured
         here = meeting(makers) or index.statements_in(loop.body)[-1]
+        if own and makers:
+            here = _where_of_validation(index, flow, loop, candidate.node, makers) or here
         if not makers and own:
             here = index.statement(candidate.node)
     turns = [part for part in here.path[:-1] if part in loop.inner]
@@ -1288,6 +1304,29 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     elif again and not direct:
         score.anchors["made"] = way.block.node
     return score
+
+
+def _where_of_validation(
+    index: Index, flow: Flow, loop: EpochLoop, node: cst.BaseExpression, makers: list[Statement]
+) -> Statement | None:
+    """Return where a score is compared in those turns alone that validate, if in the others its value is training's."""
+    path = index.statement(node).path
+    inner = path[path.index(loop.statement) + 1 :]
+    place = 0
+    while place + 1 < len(inner) and isinstance(test := inner[place].node, cst.If):
+        place += 1
+        if not _by_rank(index, flow, test.test, inner[place - 1]):
+            break
+    if place == 0 or any(inner[place - 1] in maker.path for maker in makers):
+        return None
+    validating = {binding.statement for binding, _ in _validated(index, flow, loop)}
+    values = [b.value for b in index.bindings if b.statement in makers and b.value is not None]
+    for name in {_root(node), *(name for value in values for name in names_in(value, called=False))}:
+        bound = [b for b in index.bindings if b.target == name and _in_loop(index, loop, b.statement.node)]
+        called = {b.statement for b in bound if isinstance(b.value, cst.Call)}
+        if called & validating and called - validating:
+            return inner[place]
+    return None
 
 
 def _told_by_value(index: Index, node: cst.BaseExpression, makers: list[Statement]) -> str:
