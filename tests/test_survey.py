@@ -2675,7 +2675,7 @@ def test_losses_that_are_reduced_after_each_batch_are_no_score() -> None:
         ),
         pytest.param(
             "",
-            "if epoch % 5 == 0:\n    try:\n        if x:\n            better = res['acc'] < best\n    finally:\n        y()",
+            "if epoch % 5 == 0:\n    try:\n        if x:\n            better = res['acc'] < a\n    finally:\n        y",
             "epoch % 5 == 0",
             id="in a try",
         ),
@@ -2756,6 +2756,27 @@ def test_object_with_an_order_is_no_number() -> None:
     assert [name for name, _ in begun.measures] == ["m.ATTRIBUTE"]
     unknown = survey_of(script("acc = validate(model)", before.replace("class Metric", "class Other")))
     assert (unknown.scores, [name for name, _ in unknown.measures]) == ([], ["acc.ATTRIBUTE"])
+
+
+@pytest.mark.parametrize(
+    ("condition", "once"),
+    [
+        ("epoch == args.epochs - 1", True),
+        ("epoch==cfg['epochs']", True),
+        ("epoch % 5 == 0", False),
+        ("epoch % 5 == 0 or epoch == 9", False),
+        ("args.mode == 'full'", False),
+        ("epoch >= 5", False),
+    ],
+)
+def test_score_of_a_single_epoch_is_told(condition: str, once: bool) -> None:
+    (score,) = survey_of(script(f"if {condition}:\n    {ACC.strip()}")).scores
+    assert (score.condition, score.once) == (condition, once)
+
+
+def test_hint_of_a_best_that_is_taken_from_elsewhere() -> None:
+    keep = "def keep(acc):\n    best = read()\n    if acc > best:\n        save()"
+    assert [name for name, _ in survey_of(script("run(model)", keep)).hints] == ["acc"]
 
 
 def test_search_for_a_threshold_is_no_hint() -> None:

@@ -174,10 +174,17 @@ def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
             name = dotted(score)
             known = isinstance(best, (cst.Name, cst.Attribute, cst.Subscript)) and "best" in index.source.code(best)
             scope = index.scope_of(comparison)
-            known = known and (_outlives(scope, _root(best)) or any(loop.scope is scope for loop in loops))
+            known = known and (any(loop.scope is scope for loop in loops) or not _searched(index, scope, _root(best)))
             if name and known and type(comparison.comparisons[0].operator) in _COMPARE:
                 found.setdefault(name, index.place(comparison, loops[0].file if loops else None))
     return list(found.items())
+
+
+def _searched(index: Index, function: Scope, best: str) -> bool:
+    """Whether a function looks for the best of what it goes through itself, from a constant on: for a threshold."""
+    values = [b.value for b in index.bindings if b.target == best and b.statement.scope is function]
+    constants = (cst.Integer, cst.Float, cst.UnaryOperation)
+    return not _outlives(function, best) and any(isinstance(value, constants) for value in values)
 
 
 def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple[str, str]]:
@@ -1299,6 +1306,7 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     )
     score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
     score.cut_off = _cut_off(index, flow, outer)
+    score.once = re.fullmatch(rf"{re.escape(loop.target or '-')} ?== ?[\w.\[\]'\" +-]+", score.condition) is not None
     if guard is not None:
         score.anchors |= {"guard": guard.node, "made": _last_before_leaving(way.block).node}
     elif again and not direct:
