@@ -2442,6 +2442,8 @@ def test_score_that_is_returned_and_dropped(call: str, last: str, score: list[st
         pytest.param("model.eval()\nfor x in val:\n    acc += f(x)\nacc /= n", ["acc"], id="divided"),
         pytest.param("model.eval()\nfor x in val:\n    acc += f(x)\n    acc /= n", [], id="divided for each batch"),
         pytest.param("model.train(False)\nacc = meter.avg", ["acc"], id="a meter's average"),
+        pytest.param("model.eval()\nloss /= n\nacc = right / n", ["acc"], id="one of them computed"),
+        pytest.param("model.eval()\nloss /= n\nacc /= n", ["loss", "acc"], id="two of them divided"),
         pytest.param("model.eval()\nloss_fn = self.loss_fn", [], id="attribute"),
         pytest.param("model.eval()\nmodel.train()\ntrain_loss = total / n", [], id="training again"),
         pytest.param("model.eval()\nval_loss = total / n\nmodel.train()", ["val_loss"], id="training afterwards"),

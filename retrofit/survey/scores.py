@@ -124,7 +124,7 @@ def find_scores(
         kept, keepers = _kept(index, flow, loop)
         watched = list(_watched(index, loop))
         candidates = tracked or plateau or kept or watched or list(_named(index, flow, loop, keepers))
-        candidates = candidates or list(_dropped(index, flow, loop, keepers)) or list(_inline(index, loop))
+        candidates = candidates or list(_dropped(index, flow, loop, keepers)) or _inline(index, loop)
         candidates = candidates or list(_kept_by_training(index, flow, loop)) or trained
         if metric:
             own = _Candidate(cst.parse_expression(metric), direction_of(metric), "--metric")
@@ -855,8 +855,13 @@ def _of_batches(index: Index, loop: EpochLoop, statement: Statement) -> bool:
     )
 
 
-def _inline(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
-    """What the loop itself makes of its validation, as far as its name tells that it is a score."""
+def _inline(index: Index, loop: EpochLoop) -> list[_Candidate]:
+    """What the loop itself makes of its validation, as far as its name tells that it is a score.
+
+    What it computes comes before sums that it only divides, `loss /= n`, and before averages that a meter has.
+    """
+    computed: list[_Candidate] = []
+    others: list[_Candidate] = []
     modes = _modes(index, loop)
     for binding in index.bindings:
         here, direction = binding.statement, direction_of(binding.target)
@@ -864,14 +869,14 @@ def _inline(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
             continue
         value = binding.value
         made = isinstance(value, cst.Call if binding.item is not None else (cst.BinaryOperation, cst.Call))
-        made = made or (isinstance(value, cst.Attribute) and value.attr.value in _AVERAGES)
-        made = made or _divided(here, binding.target)
+        average = isinstance(value, cst.Attribute) and value.attr.value in _AVERAGES
         inner = here.path[here.path.index(loop.statement) + 1 :]
         once = not any(isinstance(part.node, (cst.For, cst.While)) for part in inner)
-        if made and once and _mode_at(modes, inner) == "eval":
-            yield _Candidate(
-                _target_node(index, here, binding.target), direction, f"{index.place(here.node)}: its name"
-            )
+        if not once or _mode_at(modes, inner) != "eval" or not (made or average or _divided(here, binding.target)):
+            continue
+        node, evidence = _target_node(index, here, binding.target), f"{index.place(here.node)}: its name"
+        (computed if made else others).append(_Candidate(node, direction, evidence))
+    return computed or others
 
 
 def _modes(index: Index, loop: EpochLoop) -> list[tuple[Statement, str]]:
