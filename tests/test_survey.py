@@ -2085,6 +2085,10 @@ def test_plateau_tells_score_and_direction(mode: str, direction: str) -> None:
         pytest.param("if loss > 100:\n    break", id="compared with a number"),
         pytest.param("if epoch > args.best_after:\n    save()", id="compared with a setting"),
         pytest.param("if epoch == best_epoch:\n    save()", id="equal to the best epoch"),
+        pytest.param("perf = epoch\nif perf >= best_perf:\n    best_perf = perf", id="number of the turn"),
+        pytest.param("perf = -(epoch + 1)\nif perf < best:\n    best = perf", id="made of the turn's number"),
+        pytest.param("for x in val:\n    loss, scalars = test_one(x)\n    log(loss)", id="last batch of validation"),
+        pytest.param("for name, x in sets.items():\n    acc = validate(model, x)", id="last of several sets"),
         pytest.param("_ = validate(model)", id="thrown away"),
         pytest.param("logger.best = validate(model)", id="kept in an attribute"),
         pytest.param("pass\nsched = make_val()[0]", id="item of a call"),
@@ -2575,6 +2579,14 @@ def test_score_that_is_returned_and_dropped(call: str, last: str, score: list[st
         pytest.param("model.eval()\nwith torch.no_grad():\n    acc = right / n", ["acc"], id="without gradients"),
         pytest.param("model.eval()\nfor x in val:\n    loss = loss_of(x)", [], id="of single batches"),
         pytest.param("model.eval()\nacc = 0", [], id="only begun"),
+        pytest.param("model.eval()\nfor x in val:\n    acc += f(x)\nacc /= n", ["acc"], id="divided"),
+        pytest.param("model.eval()\nfor x in val:\n    acc += f(x)\n    acc /= n", [], id="divided for each batch"),
+        pytest.param("model.train(False)\nacc = meter.avg", ["acc"], id="a meter's average"),
+        pytest.param("model.eval()\nloss /= n\nacc = right / n", ["acc"], id="one of them computed"),
+        pytest.param("model.eval()\nloss /= n\nacc /= n", ["loss", "acc"], id="two of them divided"),
+        pytest.param("model.eval()\nloss_fn = self.loss_fn", [], id="attribute"),
+        pytest.param("model.eval()\nmodel.train()\ntrain_loss = total / n", [], id="training again"),
+        pytest.param("model.eval()\nval_loss = total / n\nmodel.train()", ["val_loss"], id="training afterwards"),
         pytest.param("model.eval()\ncmc, mAP = metric.compute()", ["mAP"], id="one of several"),
         pytest.param("model.eval()\nfor x in val:\n    acc, n = run(x)", [], id="one of several of single batches"),
     ],
@@ -2594,22 +2606,71 @@ def test_what_validation_knows_is_told() -> None:
     test = """
         def test(net):
             top1 = Meter()
+            loss_avg = Meter()
             for x in val:
                 loss = loss_of(net(x))
                 top1.update(x)
             mean_iou = iou()
             correct += mean_iou
             print(top1.avg, f"{100. * correct / n:.2f}%")
-            return found
     """
     found = survey_of(script("test(model)\nstats = evaluate(model)\nlog(**stats)", code(test)))
-    assert [name for name, _ in found.measures] == [
-        "top1.avg",
-        "mean_iou",
-        "100. * correct / n",
-        "found",
-        "stats[...]",
-    ]
+    assert [name for name, _ in found.measures] == ["top1.avg", "mean_iou", "100. * correct / n", "stats[...]"]
+
+
+def test_what_validation_knows_but_cannot_return_is_not_told() -> None:
+    test = """
+        def test(net):
+            top1 = Meter()
+            for x in val:
+                tmp_loss, n = run(net(x))
+                top1.update(tmp_loss.mean())
+            print(top1.avg)
+            found = {}
+            found["loss"] = other = mean_of(top1)
+            return RETURNED
+    """
+    for returned, told in (("found", ["found['loss']"]), ("other", ["other"]), ("top1.avg, n", [])):
+        found = survey_of(script("test(model)", code(test).replace("RETURNED", returned).replace('"', "'")))
+        assert [name for name, _ in found.measures] == told
+
+
+@pytest.mark.parametrize(
+    ("epoch", "told"),
+    [
+        pytest.param("for x in val_loader:\n    val_loss += run(x)\nlog(val_loss)", ["val_loss"], id="sum"),
+        pytest.param(
+            "for x in testloader:\n    a_loss += run(x)\nlog(a_loss / len(testloader))",
+            ["a_loss / len(testloader)"],
+            id="mean where it is logged",
+        ),
+        pytest.param(
+            "model.eval()\nfor x in data:\n    correct += run(x)\nlog(100. * correct / n)",
+            ["100. * correct / n"],
+            id="per cent",
+        ),
+        pytest.param("for x in val:\n    losses.append(run(x))\nlog(np.mean(losses))", ["np.mean(losses)"], id="list"),
+        pytest.param(
+            "for x in val:\n    xs.append(run(x))\nlog(sum(xs) / len(xs))", ["sum(xs) / len(xs)"], id="sum of it"
+        ),
+        pytest.param("for x in TestLoader:\n    m.update(run(x))\nlog(m.avg)", ["m.avg"], id="meter"),
+        pytest.param("for x in val:\n    m.update(run(x))\nlog(m.mean())", ["m.mean()"], id="meter's method"),
+        pytest.param("for x in val:\n    m.update(run(x))\nm = m.mean()\nlog(m)", ["m"], id="mean under the same name"),
+        pytest.param(
+            "m = DictMeter()\nfor x in val:\n    m.update(run(x))\nlog(m.mean())", ["m.mean()[...]"], id="of several"
+        ),
+        pytest.param("for x in val:\n    loss = run(x)\nlog(loss)", [], id="last batch"),
+        pytest.param("for x in intervals:\n    a_loss += run(x)\nlog(a_loss)", [], id="not validating"),
+        pytest.param("for x in devices:\n    a_loss += run(x)\nlog(a_loss)", [], id="devices"),
+        pytest.param(
+            "model.eval()\nmodel.train()\nfor x in data:\n    a_loss += run(x)\nlog(a_loss)", [], id="in training mode"
+        ),
+        pytest.param("for x in val:\n    n += len(x)\nlog(n / 2)", [], id="count"),
+    ],
+)
+def test_what_a_validation_in_the_loop_adds_up_is_told(epoch: str, told: list[str]) -> None:
+    found = survey_of(script(epoch))
+    assert ([s.expression for s in found.scores], [name for name, _ in found.measures]) == ([], told)
 
 
 @pytest.mark.parametrize(
@@ -2709,6 +2770,160 @@ def test_score_that_a_function_keeps_and_returns(end: str, call: str, returns: l
 )
 def test_score_that_a_function_keeps_for_good(function: str, call: str) -> None:
     assert keeping(function, call).scores == []
+
+
+@pytest.mark.parametrize("made", ["perf = weigh(epoch)", "perf = epoch + acc", "perf = epoch\nif x:\n    perf = run()"])
+def test_score_that_is_made_with_the_turns_number_is_one(made: str) -> None:
+    assert scores_of(f"{made}\nif perf > best:\n    best = perf")[0][:2] == ("perf", "max")
+
+
+def test_losses_that_are_reduced_after_each_batch_are_no_score() -> None:
+    reduce = "def reduce(losses):\n    with torch.no_grad():\n        return mean_of(losses)"
+    text = script(before=reduce).replace(
+        "        optimizer.step()\n", "        optimizer.step()\n        loss_all = reduce(loss)\n"
+    )
+    found = survey_of(text)
+    assert (found.scores, found.measures) == ([], [])
+    assert [
+        s.expression for s in survey_of(text.replace("loss_all =", "if n % 9 == 0:\n            loss_all =")).scores
+    ] == ["loss_all"]
+
+    single = text.replace("for epoch in range(3):", "for n, batch in enumerate(loader):").replace(
+        "    for x in y:\n", "    if True:\n"
+    )
+    assert survey_of(single).measures == []
+
+
+@pytest.mark.parametrize(
+    ("made", "compared", "condition"),
+    [
+        pytest.param(
+            "log = {'n': epoch, **res}",
+            "if epoch % 5 == 0:\n    if log[k] > best:\n        best = log[k]",
+            "epoch % 5 == 0",
+            id="collected",
+        ),
+        pytest.param(
+            "",
+            "if epoch % 5 == 0:\n    if res['acc'] > best:\n        best = res['acc']",
+            "epoch % 5 == 0",
+            id="itself",
+        ),
+        pytest.param(
+            "",
+            "if rank == 0:\n    if epoch % 5 == 0:\n        if res['acc'] > best:\n            best = res['acc']",
+            "epoch % 5 == 0",
+            id="on one rank",
+        ),
+        pytest.param(
+            "",
+            "if epoch % 5 == 0:\n    try:\n        if x:\n            better = res['acc'] < a\n    finally:\n        y",
+            "epoch % 5 == 0",
+            id="in a try",
+        ),
+        pytest.param("", "if res['acc'] > best:\n    best = res['acc']", "", id="in all turns"),
+    ],
+)
+def test_score_that_is_compared_in_the_turns_that_validate_is_taken_there(
+    made: str, compared: str, condition: str
+) -> None:
+    epoch = f"res = train(model)\nif epoch % 5 == 0:\n    res = validate(model)\n{made}\n{compared}"
+    (score,) = survey_of(script(epoch)).scores
+    assert (score.condition, score.guarded) == (condition, bool(condition))
+
+
+def test_score_that_is_compared_in_some_of_the_turns_is_there_in_all() -> None:
+    (score,) = survey_of(script(f"{ACC}if epoch > 5:\n    if acc > best:\n        best = acc")).scores
+    assert (score.condition, score.guarded) == ("", False)
+
+
+def test_names_of_measures_are_no_score() -> None:
+    assert [name for name, _, _ in scores_of("error, error_names = validate(model)")] == ["error"]
+
+
+def test_score_of_each_phase_and_of_some_batches_is_one() -> None:
+    assert [name for name, _, _ in scores_of("for phase in ['train', 'val']:\n    acc = evaluate(phase)")] == ["acc"]
+
+
+METRIC = """
+    class Metric:
+        def __init__(self, acc):
+            self.acc = acc
+
+        def better_than(self, other):
+            return COMPARED
+
+    def validate(net):
+        with torch.no_grad():
+            return Metric(run(net))
+    """
+
+
+@pytest.mark.parametrize(
+    ("compared", "epoch", "scores"),
+    [
+        pytest.param("self.acc > other.acc", "if m.better_than(best):\n    best = m", [("m.acc", "max")], id="higher"),
+        pytest.param("other.acc > self.acc", "if m.better_than(best):\n    best = m", [("m.acc", "min")], id="lower"),
+        pytest.param("self.acc > other.acc", "better = m.better_than(best)", [("m.acc", "max")], id="flag"),
+        pytest.param(
+            "other is None or self.acc > other.acc",
+            "if m.better_than(best):\n    best = m",
+            [("m.acc", "max")],
+            id="first",
+        ),
+        pytest.param("self.xs[0] > other.xs[0]", "if m.better_than(best):\n    best = m", [], id="item"),
+        pytest.param(
+            "self.acc > other.acc and self.b < other.b", "if m.better_than(best):\n    best = m", [], id="two"
+        ),
+        pytest.param("self.acc > other.acc", "log(m)", [], id="not compared"),
+    ],
+)
+def test_score_of_an_object_is_the_number_that_it_compares(
+    compared: str, epoch: str, scores: list[tuple[str, str]]
+) -> None:
+    found = survey_of(script(f"m = validate(model)\n{epoch}", code(METRIC).replace("COMPARED", compared)))
+    assert [(score.expression, score.direction) for score in found.scores] == scores
+    assert [name for name, _ in found.measures] == ([] if scores else ["m.acc"])
+
+
+def test_object_with_an_order_is_no_number() -> None:
+    epoch = "m = validate(model)\nif m > best:\n    best = m"
+    before = code(METRIC).replace("COMPARED", "self.acc > other.acc")
+    ordered = before.replace("better_than", "__gt__")
+    assert scores_of(epoch, ordered) == [("m.acc", "max", "all")]
+    assert scores_of(epoch, before) == []
+    assert scores_of(epoch, before.replace("better_than", "__float__")) == [("m", "max", "all")]
+    assert scores_of("acc = validate(model)", ordered) == []
+    begun = survey_of(script("m = validate(model)\nkeep(m)", before.replace("self.acc", "self.x") + "\nm = None"))
+    assert [name for name, _ in begun.measures] == ["m.ATTRIBUTE"]
+    unknown = survey_of(script("acc = validate(model)", before.replace("class Metric", "class Other")))
+    assert (unknown.scores, [name for name, _ in unknown.measures]) == ([], ["acc.ATTRIBUTE"])
+
+
+@pytest.mark.parametrize(
+    ("condition", "once"),
+    [
+        ("epoch == args.epochs - 1", True),
+        ("epoch==cfg['epochs']", True),
+        ("epoch % 5 == 0", False),
+        ("epoch % 5 == 0 or epoch == 9", False),
+        ("args.mode == 'full'", False),
+        ("epoch >= 5", False),
+    ],
+)
+def test_score_of_a_single_epoch_is_told(condition: str, once: bool) -> None:
+    (score,) = survey_of(script(f"if {condition}:\n    {ACC.strip()}")).scores
+    assert (score.condition, score.once) == (condition, once)
+
+
+def test_hint_of_a_best_that_is_taken_from_elsewhere() -> None:
+    keep = "def keep(acc):\n    best = read()\n    if acc > best:\n        save()"
+    assert [name for name, _ in survey_of(script("run(model)", keep)).hints] == ["acc"]
+
+
+def test_search_for_a_threshold_is_no_hint() -> None:
+    search = "def search(ts):\n    best = 0\n    for t in ts:\n        if (x := run(t)) > best:\n            best = x"
+    assert survey_of(script("test(model)", search)).hints == []
 
 
 def test_best_of_one_validation_is_no_best_of_the_training() -> None:
@@ -2895,7 +3110,7 @@ def test_mode_of_the_user_wins() -> None:
         ("epe", "min"), ("roc_auc_score", "max"), ("auroc", "max"), ("mean_squared_error", "min"), ("eer", "min"),
         ("srcc", "max"), ("fwIoU", "max"), ("ms_ssim", "max"), ("rank", ""), ("her", ""),
         ("x", ""), ("result", ""), ("power", ""), ("mapping", ""), ("acc_loss", ""), ("answer", ""), ("stats", ""),
-        ("confidence", ""), ("architecture", ""),
+        ("confidence", ""), ("prec1", "max"), ("precond", ""), ("architecture", ""),
     ],
 )  # fmt: skip
 def test_direction_that_a_name_tells(name: str, direction: str) -> None:

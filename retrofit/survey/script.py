@@ -125,8 +125,9 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     script.stale_loads = find_stale_loads(origins, script.loops, flow)
     script.decays = find_decays(index)
     script.overruns = find_overruns(index, flow, script.loops)
-    script.hints = find_hints(index, script.loops)
-    script.measures = find_measures(index, flow, script.loops)
+    if not script.scores:
+        script.hints = find_hints(index, script.loops)
+        script.measures = find_measures(index, flow, script.loops)
     _name_models(script, flow, origins)
     namespaces = Namespaces(index, flow)
     if script.parsers:

@@ -540,6 +540,7 @@ class Score(Site):
         contradicted: whether the script shows both directions.
         saved: whether a checkpoint is saved by it.
         cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
+        once: whether it is made in a single epoch.
     """
 
     expression: str
@@ -553,6 +554,7 @@ class Score(Site):
     contradicted: bool = False
     saved: bool = False
     cut_off: int = 0
+    once: bool = False
 
     @property
     def guarded(self) -> bool:
