@@ -3425,3 +3425,31 @@ def test_optimizer_that_the_model_may_bring_is_handed_over_after_both_ways() -> 
     assert optimizer.index.source.code(optimizer.anchors["made"]).startswith("if hasattr")
     nothing = only_optimizer(script().replace(made, f"if evaluate:\n    optimizer = None\nelse:\n    {made}"))
     assert nothing.plain
+
+
+@pytest.mark.parametrize(
+    ("before", "between", "wrapped"),
+    [
+        pytest.param("model = torch.load(p)", "exit()", 1, id="leaves the program"),
+        pytest.param("model = torch.load(p)", "sys.exit(0)", 1, id="leaves it with a status"),
+        pytest.param("model = torch.load(p)", "raise SystemExit", 1, id="raises"),
+        pytest.param("model = torch.load(p)", "print(model)", 2, id="goes on"),
+        pytest.param("model = torch.load(p)", "if a:\n        exit()", 2, id="may go on"),
+    ],
+)
+def test_wrapper_in_a_branch_that_tests_and_leaves_is_none_of_training(before: str, between: str, wrapped: int) -> None:
+    branch = f"if args.test:\n    {before}\n    model = DDP(model)\n    {between}\n"
+    survey = survey_of(script().replace("model = Net()", f"{branch}model = Net()"))
+    assert len(survey.wrappers) == sum(map(len, survey.groups)) == wrapped
+
+
+def test_wrapper_that_gets_the_perforated_model_counts_wherever_it_is() -> None:
+    test = "model = Net()\nif args.test:\n    model = DDP(model)\n    test(model)\n    exit()\n"
+    assert len(survey_of(script().replace("model = Net()\n", test)).wrappers) == 2
+    ways = "if a:\n    model = Net()\n    model = DDP(model)\nelse:\n    model = Big()\n    model = DDP(model)"
+    assert len(survey_of(script().replace("model = Net()\nmodel = DDP(model)", ways)).wrappers) == 2
+    returned = (
+        "\ndef wrap(model):\n    if args.ddp:\n        model = DDP(model)\n        return model\n    return model\n"
+    )
+    text = script().replace("\n\n", f"\n{returned}\n", 1).replace("= DDP(model)\nopt", "= wrap(model)\nopt")
+    assert len(survey_of(text).wrappers) == 1

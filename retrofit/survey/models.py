@@ -112,6 +112,34 @@ def is_frozen(origins: set[Origin], flow: Flow) -> bool:
     return any(all(not isinstance(part.node, cst.If) for part in statement.path) for statement in freezing)
 
 
+def is_apart(wrapper: Wrapper, models: list[Model], loops: list[EpochLoop], flow: Flow) -> bool:
+    """Whether a wrapper gets no perforated model and leads to no training: one in a branch that tests, and leaves.
+
+    Args:
+        models: the places after which the model is there.
+        loops: the epoch loops.
+    """
+    here = wrapper.statement
+    own = [part for part in here.path if part.scope is here.scope]
+    left = any(_always_leaves(part.siblings[-1], flow.index) for part in own)
+    if not models or not loops or (leads_to(here, leading_to(loops, flow)) and not left):
+        return False
+    return all(
+        model.scope is here.scope
+        and model.statement is not here
+        and ((left and here.order < model.statement.order) or exclude_each_other(here, model.statement))
+        for model in models
+    )
+
+
+def _always_leaves(statement: Statement, index: Index) -> bool:
+    """Whether a statement, whatever the conditions, ends its function or the program."""
+    ending = r"(return|raise)\b|((sys|os)\.)?_?(exit|quit)\("
+    return isinstance(statement.node, cst.SimpleStatementLine) and any(
+        re.match(ending, index.source.code(small)) for small in statement.node.body
+    )
+
+
 def find_models(
     origins: set[Origin], wrappers: list[Wrapper], flow: Flow, loops: list[EpochLoop] | None = None
 ) -> list[Model]:

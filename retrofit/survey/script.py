@@ -22,6 +22,7 @@ from retrofit.survey.models import (
     find_models,
     find_stale_loads,
     group_by_model,
+    is_apart,
     is_frozen,
     late_layers,
     late_weights,
@@ -99,6 +100,9 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         origins = groups[0][0]
         script.plural = plural(origins, groups[0][1], flow)
         script.models = find_models(origins, groups[0][1], flow, script.loops)
+        apart = [w for w in groups[0][1] if is_apart(w, script.models, script.loops, flow)]
+        groups[0][1][:] = [w for w in groups[0][1] if w not in apart]
+        script.wrappers = [w for w in script.wrappers if w not in apart]
         mark_members(groups[0][1], flow, _before_leaving(script, flow))
     origins = flow.closure(origins)
     script.optimizers = find_optimizers(
