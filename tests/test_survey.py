@@ -494,6 +494,21 @@ except RuntimeError:
 """
 
 
+@pytest.mark.parametrize(
+    ("change", "last"),
+    [
+        pytest.param("model[0].weight.data.copy_(w)", True, id="values of an item"),
+        pytest.param("model.emb.load_glove(w)", True, id="method of a part"),
+        pytest.param("model.emb.table[0].weight.copy_(w)", True, id="values of a part"),
+        pytest.param("model.emb.cuda()", False, id="a part moves"),
+        pytest.param("models[0].load(w)", False, id="another name"),
+    ],
+)
+def test_change_of_a_part_is_of_the_building(change: str, last: bool) -> None:
+    (model,) = survey_of(script().replace("model = Net()", f"model = Net().cuda()\n{change}")).models
+    assert model.code.strip() == (change if last else "model = Net().cuda()")
+
+
 def test_call_that_trains_is_no_change_of_the_model() -> None:
     (model,) = survey_of(TRY).models
     assert model.code.strip() == "model = Net()"
@@ -537,7 +552,12 @@ LOAD = "    model.load_state_dict(torch.load(args.resume))"
         pytest.param("load_data(model, path)", [], id="by a library that may load anything"),
         pytest.param("if args.resume:\n    ema.load_state_dict(torch.load(args.resume))", [], id="another module"),
         pytest.param("if args.resume:\n    print(args.resume)", [], id="nothing loaded"),
-        pytest.param("model.load_state_dict(torch.load(args.resume))", [], id="without a condition"),
+        pytest.param("model.load_state_dict(torch.load(args.resume))", [""], id="without a condition"),
+        pytest.param(f"for fold in folds:\n{LOAD}", [], id="again and again"),
+        pytest.param(
+            f"if args.weights:\n    if a:\n    {LOAD}\n    else:\n        exit()", ["args.weights"], id="or leaves"
+        ),
+        pytest.param(f"if args.test:\n    if a:\n    {LOAD}\n    test()\n    exit()", [], id="leaves in any case"),
     ],
 )
 def test_checkpoint_to_resume_from_is_found(statement: str, tests: list[str]) -> None:
@@ -767,7 +787,7 @@ def test_choice_of_a_training_that_loads_a_checkpoint_itself_is_none_to_resume_f
     training = script(before="model.load_state_dict(torch.load(weights))")
     text = f"def train(weights):\n{indent(training, '    ')}\n"
     text += "if not args.search:\n    train(args.weights)\nelse:\n    search(train)\n"
-    assert survey_of(text).resumes == []
+    assert [resume.code.strip() for resume in survey_of(text).resumes] == ["model.load_state_dict(torch.load(weights))"]
 
 
 def test_checkpoint_loaded_in_training_is_none_to_resume_from() -> None:
@@ -3241,6 +3261,10 @@ def test_model_is_finished_within_a_context_of_the_whole_training() -> None:
         pytest.param("init_distributed(args)", False, id="starts something else"),
         pytest.param("model.init_hidden(3)", False, id="state, not weights"),
         pytest.param("log(model)", False, id="logged"),
+        pytest.param("model.module.emb.load_glove(path)", True, id="weights of a part"),
+        pytest.param("model.module.emb.init_embedding(path)", True, id="embedding of a part"),
+        pytest.param("model.module.load_data(path)", False, id="data"),
+        pytest.param("words.load_glove(path)", False, id="another object's"),
     ],
 )
 def test_first_weights_after_the_perforation_are_for_the_first_round(before: str, guarded: bool) -> None:

@@ -121,7 +121,7 @@ def is_apart(wrapper: Wrapper, models: list[Model], loops: list[EpochLoop], flow
     """
     here = wrapper.statement
     own = [part for part in here.path if part.scope is here.scope]
-    left = any(_always_leaves(part.siblings[-1], flow.index) for part in own)
+    left = any(always_leaves(part.siblings[-1], flow.index) for part in own)
     if not models or not loops or (leads_to(here, leading_to(loops, flow)) and not left):
         return False
     return all(
@@ -132,7 +132,7 @@ def is_apart(wrapper: Wrapper, models: list[Model], loops: list[EpochLoop], flow
     )
 
 
-def _always_leaves(statement: Statement, index: Index) -> bool:
+def always_leaves(statement: Statement, index: Index) -> bool:
     """Whether a statement, whatever the conditions, ends its function or the program."""
     ending = r"(return|raise)\b|((sys|os)\.)?_?(exit|quit)\("
     return isinstance(statement.node, cst.SimpleStatementLine) and any(
@@ -197,6 +197,8 @@ def disorder(
         origins: where it is built.
     """
     index = flow.index
+    if any(_one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
+        return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
     for optimizer in optimizers:
         part = _part(optimizer, origins, flow)
         if part:
@@ -234,8 +236,6 @@ def disorder(
                     f"{index.place(sooner.node)} already wraps it (by {wrapper.place()}), so build it before, by a "
                     "statement of its own"
                 )
-    if any(_one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
-        return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
     if len({id(model.scope) for model in models}) > 1:
         return f"the model is built in several functions, at lines {', '.join(str(model.line) for model in models)}"
     return ""
@@ -400,12 +400,17 @@ def _operand(value: cst.BaseExpression, parts: re.Pattern[str]) -> cst.BaseExpre
     return None if node is value else node
 
 
-#: Names of functions and methods that give a model's layers their weights to begin with.
+#: Names of functions and methods that give a model's layers their weights to begin with, and of methods alone.
 _SETS_WEIGHTS = re.compile(
-    r"_*(re)?(init|initiali[sz]e)_*|\w*(init|reset)\w*(weight|param|mod|layer|net|bias)\w*|\w*(weight|param|layer|net)s?_*(init|reset)\w*"
+    r"_*(re)?(init|initiali[sz]e)_*|\w*(init|reset)\w*(weight|param|mod|layer|net|bias|emb)\w*"
+    r"|\w*(weight|param|layer|net)s?_*(init|reset)\w*"
+)
+_LOADS_WEIGHTS = re.compile(
+    r"_*(load|init|read|set)\w*_\w*(pretrain|weight|param|emb|glove|vectors|w2v|word2?vec|imagenet)\w*"
 )
 _SETS_VALUES = re.compile(
-    r"\binit\.\w+_\(|\.reset_parameters\(|\.(weight|bias|data)\.(normal|uniform|fill|zero|mul|copy)_\(|\.(weight|bias)\.data\s*="
+    r"\binit\.\w+_\(|\.reset_parameters\(|\.(weight|bias|data)\.(normal|uniform|fill|zero|mul|copy)_\("
+    r"|\.(weight|bias)\.data\s*(\[[^\n=]*\]\s*)?="
 )
 
 
@@ -440,9 +445,12 @@ def late_beginnings(origins: set[Origin], models: list[Model], loops: list[Epoch
             if name == "apply" and given and is_model(call.func.value):
                 name = index.source.code(given[0]).rpartition(".")[2]
                 function = flow.defined(given[0], place.scope)
-            given.append(call.func.value)
+            given += [call.func.value, *_roots(call.func.value)]
         if function is not None:
             sets = _SETS_VALUES.search(index.source.code(function.node))
+        elif isinstance(call.func, cst.Attribute) and _LOADS_WEIGHTS.fullmatch(name):
+            sets = _LOADS_WEIGHTS.match(name)
+            given = [call.func.value, *_roots(call.func.value)]
         elif sets := _SETS_VALUES.search(f"{index.source.code(call.func)}("):  # a single layer's
             given = [root for value in given for root in _roots(value)]
         else:
@@ -598,7 +606,7 @@ def _finished(
     loading = _loading_calls(flow, target, built, training)
     finished = block = built
     methods = "|".join(torch_api.MODULE_METHODS)  # those change nothing that dendrites depend on
-    told = re.compile(rf"^\s*{re.escape(target)}\.(?!({methods})\()\w+\(", re.MULTILINE)
+    told = re.compile(rf"^\s*{re.escape(target)}{_PART}\.(?!({methods})\()\w+\(", re.MULTILINE)
     while block.scope is built.scope:
         for statement in block.following:
             if statement in training or any(statement in user.path for user in used):
@@ -627,12 +635,16 @@ def _copies(index: Index, value: cst.BaseExpression | None, name: str) -> bool:
     )
 
 
+#: A part of a model, after its name.
+_PART = r"(\.\w+|\[[^\]]*\])*"
+
+
 def _changes(index: Index, statement: Statement, name: str) -> bool:
     """Whether a statement changes layers or weights of the model that has this name there, or of a part of it."""
-    model, part = rf"\b{re.escape(name)}\b", r"(\.[\w.]+(\[[^\]]*\])?)?"
+    model, part = rf"\b{re.escape(name)}\b", _PART
     changes = re.compile(
         rf"{model}\.[\w.]+(\[[^\]]*\])?\s*=[^=]|{model}{part}\.(load_state_dict|apply|requires_grad_|set_\w+)\("
-        rf"|\bsetattr\({model}|\binit\.\w+_\(\s*{model}|{model}(.|\n)*\.requires_grad\s*=|{model}\.[\w.]*(weight|bias)\.data\b"
+        rf"|\bsetattr\({model}|\binit\.\w+_\(\s*{model}|{model}(.|\n)*\.requires_grad\s*=|{model}{part}\.(weight|bias)\.(data\b|\w+_\()"
     )
     layers = re.compile(rf"{model}{part}\.(named_)?(modules|children|parameters)\(")
     inplace = re.compile(r"\.\w+_\(|\binit\.|\.data\[|\.(data|weight|bias)\s*=[^=]")

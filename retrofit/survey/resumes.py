@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
 from retrofit.survey.loops import called_in
-from retrofit.survey.models import is_resume, late_beginnings, leading_to, leads_to, leaves, optimizer_statements
+from retrofit.survey.models import always_leaves, is_resume, late_beginnings, leading_to, leads_to, optimizer_statements
 from retrofit.survey.sites import EpochLoop, Model, Resume
 from retrofit.survey.wrappers import wrapper_kind
 
@@ -48,9 +48,12 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
             block = next((part for part in ifs if is_resume(index, part, loads)), None)
             if block is None and leads_to(place, training):
                 whole = [part for part in ifs if not any(part in made.path for made in making)]
-                block = next((part for part in whole if not leaves(index, part)), None)
-                resumes = loads and isinstance(place.node, cst.SimpleStatementLine) and is_resume(index, place, loads)
-                if not ifs and resumes and place not in training and place not in making:
+                block = next((part for part in whole if not _leaves_after(place, ifs[0], index)), None)
+                plain = (
+                    isinstance(place.node, cst.SimpleStatementLine) and place not in training and place not in making
+                )
+                once = not any(isinstance(part.node, (cst.For, cst.While)) for part in place.path)
+                if not ifs and plain and once and (not loads or is_resume(index, place, loads)):
                     block = place
             if block is not None:
                 found.setdefault(block, []).append(place)
@@ -61,6 +64,12 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
         if not any(part in found for part in place.path):
             sites.append(Resume(node=place.node, index=index, test="", otherwise=True))
     return sites + [site for average in averages if (site := _given(average.node, index)) is not None]
+
+
+def _leaves_after(place: Statement, block: Statement, index: Index) -> bool:
+    """Whether what comes after a load, in a block around it, ends its function or the program: it loads for a test."""
+    inside = place.path[place.path.index(block) + 1 :]
+    return any(always_leaves(part.siblings[-1], index) for part in inside)
 
 
 def _averages(origins: set[Origin], models: list[Model], flow: Flow) -> set[Origin]:
