@@ -1363,14 +1363,53 @@ def test_numbered_batches_without_end_lose_their_limit() -> None:
     ("last", "stale"),
     [
         pytest.param("model.load_state_dict(best)", ["model.load_state_dict(best)"], id="kept in the loop"),
-        pytest.param("model.load_state_dict(torch.load(path))", [], id="from a file"),
         pytest.param("other.load_state_dict(best)", [], id="of another model"),
         pytest.param("model.load_state_dict(first)", [], id="kept before the loop"),
+        pytest.param("load_checkpoint(path, model)", ["load_checkpoint(path, model)"], id="by a function of a library"),
+        pytest.param("load_data(path, model)", [], id="another function"),
+        pytest.param("model = Net()\nmodel.load_state_dict(torch.load(p))", [], id="into one built for the test"),
+        pytest.param("other.load_state_dict(torch.load(p))", [], id="a file for another model"),
     ],
 )
 def test_stale_weights(last: str, stale: list[str]) -> None:
     text = script(epoch="best = copy.deepcopy(model.state_dict())", before="first = model.state_dict()", after=last)
     assert [site.code.strip() for site in survey_of(text).stale_loads] == stale
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        pytest.param("STATE", [], id="of nothing"),
+        pytest.param("model.load_state_dict(torch.load(path))", [(True, True)], id="file"),
+        pytest.param("model.module.load_state_dict(torch.load(path)['net'])", [(True, True)], id="item of a file"),
+        pytest.param(
+            "best = load_checkpoint(path)\nmodel.load_state_dict(best['net'])", [(True, True)], id="own reader"
+        ),
+        pytest.param("best = torch.load(p)\nmodel.load_state_dict(best.state_dict())", [(True, True)], id="its method"),
+        pytest.param("if isfile(p):\n    model.load_state_dict(torch.load(p))", [(True, True)], id="if there is one"),
+        pytest.param("best = f(p)\nmodel.load_state_dict(best)", [], id="anything"),
+        pytest.param("model.load_state_dict(early['net'])", [], id="read before the loop"),
+    ],
+)
+def test_own_checkpoint_loaded_after_training(after: str, found: list[tuple[bool, bool]]) -> None:
+    survey = survey_of(script(before="early = torch.load(path)", after=after))
+    assert [(site.from_file, site.always) for site in survey.stale_loads] == found
+
+
+def test_own_checkpoint_loaded_where_the_training_is_called() -> None:
+    text = f"import torch\n{DDP}def train(model):\n    optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+    text += "    for epoch in range(9):\n        for x in loader:\n            model(x).backward()\n\n"
+    text += "def main():\n    model = Net()\n    model = DDP(model)\n    train(model)\n    LAST\n\nmain()\n"
+    load = "model.load_state_dict(torch.load(best))"
+    (site,) = survey_of(text.replace("LAST", load)).stale_loads
+    assert (site.code.strip(), site.from_file, site.always) == (load, True, True)
+    text = text.replace("    train(model)\n", "    if args.train:\n        train(model)\n")
+    assert [site.always for site in survey_of(text.replace("LAST", load)).stale_loads] == [False]
+
+
+def test_wrapper_after_the_training_stays() -> None:
+    survey = survey_of(script(after="model = DDP(model)\ntest(model)"))
+    assert [wrapper.line for wrapper in survey.wrappers] == [5]
 
 
 def test_closure_of_the_optimizer_is_in_the_loop_that_steps() -> None:

@@ -33,27 +33,93 @@ def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin
 
 
 def find_stale_loads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[StaleLoad]:
-    """Return what loads, after the epoch loop, weights that the loop kept: `model.load_state_dict(best_weights)`.
+    """Return what loads weights of the training into the trained model after the epoch loop: kept in it, or of a file.
 
     Args:
         origins: where the model is built.
         loops: the epoch loops.
     """
     index = flow.index
-    found = []
-    for loop, later in [(one, later) for one in loops for later in one.statement.following]:
-        node = later.node
-        small = node.body[0] if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1 else None
-        call = small.value if isinstance(small, cst.Expr) else None
-        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or not call.args:
-            continue
-        kept = [b for b in index.bindings if b.target == dotted(call.args[0].value) and b.value is not None]
-        inside = [b for b in kept if loop.statement in b.statement.path and b.statement.scope is later.scope]
-        weights = bool(inside) and all(".state_dict()" in index.source.code(b.value) for b in inside if b.value)
-        mine = flow.closure(set(flow.origins(call.func.value, later.scope)))
-        if call.func.attr.value == "load_state_dict" and weights and not origins.isdisjoint(mine):
-            found.append(StaleLoad(node=node, index=index))
-    return found
+    found: dict[Statement, StaleLoad] = {}
+    for loop, later, always in [(one, *after) for one in loops for after in _afterwards(one, flow)]:
+        for place in index.statements:
+            call = _called_alone(place) if later in place.path and place.scope is later.scope else None
+            weights = None if call is None else _loaded_weights(call, origins, flow)
+            if call is None or weights is None:
+                continue
+            model, state = weights
+            mine = set(flow.origins(model, place.scope))
+            built = [index.statement(origin.node) for origin in mine]
+            if origins.isdisjoint(flow.closure(mine)) or any(
+                s.scope is later.scope and s.order > later.order for s in built
+            ):
+                continue  # another model, or one that is built for the test
+            kept = _kept_in(loop, state, place, flow)
+            if kept or _from_file(loop, state, place, flow):
+                found[place] = StaleLoad(node=place.node, index=index, from_file=not kept, always=always)
+    return list(found.values())
+
+
+def _afterwards(loop: EpochLoop, flow: Flow) -> Iterator[tuple[Statement, bool]]:
+    """Yield what comes after an epoch loop, and after the calls that lead to it, and whether it does only then."""
+    waiting, seen = [(loop.statement, True)], set()
+    while waiting:
+        here, always = waiting.pop()
+        for part in reversed([part for part in here.path if part.scope is here.scope]):
+            yield from ((later, always) for later in part.following if not defines(later))
+            always = always and not isinstance(part.parent.node if part.parent else None, cst.If)
+        if here.scope not in seen:
+            seen.add(here.scope)
+            waiting += [(flow.index.statement(call), always) for call in flow.callers(here.scope)]
+
+
+def _called_alone(statement: Statement) -> cst.Call | None:
+    """Return the call that is all of a statement."""
+    node = statement.node
+    small = node.body[0] if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1 else None
+    call = small.value if isinstance(small, cst.Expr) else None
+    return call if isinstance(call, cst.Call) else None
+
+
+def _loaded_weights(
+    call: cst.Call, origins: set[Origin], flow: Flow
+) -> tuple[cst.BaseExpression, cst.BaseExpression | None] | None:
+    """Return the model that a call loads weights into, and the weights, None where a function reads them itself."""
+    index = flow.index
+    name = index.source.code(call.func).rpartition(".")[2]
+    if name == "load_state_dict":
+        return (call.func.value, call.args[0].value) if isinstance(call.func, cst.Attribute) and call.args else None
+    function, scope = flow.called(call), index.scope_of(call)
+    loads = function is None or "load_state_dict" in index.source.code(function.node)
+    if not loads or not re.match(r"_*(load|restore)_\w*(checkpoint|ckpt|model|weight|best|state|param)", name):
+        return None
+    models = [arg.value for arg in call.args if not origins.isdisjoint(flow.deep_origins(arg.value, scope))]
+    return (models[0], None) if models else None
+
+
+def _kept_in(loop: EpochLoop, state: cst.BaseExpression | None, place: Statement, flow: Flow) -> bool:
+    """Whether weights were kept by the loop, in its own function."""
+    kept = [b for b in flow.index.bindings if b.target == dotted(state) and b.value is not None]
+    inside = [b for b in kept if loop.statement in b.statement.path and b.statement.scope is place.scope]
+    return bool(inside) and all(".state_dict()" in flow.index.source.code(b.value) for b in inside if b.value)
+
+
+def _from_file(loop: EpochLoop, state: cst.BaseExpression | None, place: Statement, flow: Flow) -> bool:
+    """Whether weights are read from a file after the loop: `torch.load(path)`, or an item of what a name got so."""
+    reads = re.compile(r"(\w+\.)*_*(load|restore)(_?\w*(checkpoint|ckpt|file|model|state|weight)\w*)?\(")
+    if state is None or reads.match(flow.index.source.code(state)):
+        return True
+    while isinstance(state, (cst.Subscript, cst.Call)):
+        state = state.value if isinstance(state, cst.Subscript) else state.func
+        state = state.value if isinstance(state, cst.Attribute) else state
+    bound = [b for b in flow.index.bindings if b.target == dotted(state) and b.statement.scope is place.scope]
+    last = max((b for b in bound if b.statement.order < place.order), key=lambda b: b.statement.order, default=None)
+    if last is None or last.value is None or not reads.match(flow.index.source.code(last.value)):
+        return False
+    here = loop.statement
+    return here not in last.statement.path and (
+        last.statement.scope is not here.scope or last.statement.order > here.order
+    )
 
 
 def plural(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> str:
@@ -113,7 +179,7 @@ def is_frozen(origins: set[Origin], flow: Flow) -> bool:
 
 
 def is_apart(wrapper: Wrapper, models: list[Model], loops: list[EpochLoop], flow: Flow) -> bool:
-    """Whether a wrapper gets no perforated model and leads to no training: one in a branch that tests, and leaves.
+    """Whether a wrapper gets no perforated model and leads to no training (it tests, and leaves), or comes after it.
 
     Args:
         models: the places after which the model is there.
@@ -122,7 +188,10 @@ def is_apart(wrapper: Wrapper, models: list[Model], loops: list[EpochLoop], flow
     here = wrapper.statement
     own = [part for part in here.path if part.scope is here.scope]
     left = any(always_leaves(part.siblings[-1], flow.index) for part in own)
-    if not models or not loops or (leads_to(here, leading_to(loops, flow)) and not left):
+    training = leading_to(loops, flow)
+    if not _over({part for part in training if not defines(part)}).isdisjoint(here.path):
+        return True
+    if not models or not loops or (leads_to(here, training) and not left):
         return False
     return all(
         model.scope is here.scope
