@@ -41,7 +41,9 @@ def find_stale_loads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -
     """
     index = flow.index
     found: dict[Statement, StaleLoad] = {}
-    for loop, later, always in [(one, *after) for one in loops for after in _afterwards(one, flow)]:
+    afterwards = [(loop, *after) for loop in loops for after in _afterwards(loop, flow)]
+    over = {later for _, later, _ in afterwards}
+    for loop, later, always in afterwards:
         for place in index.statements:
             call = _called_alone(place) if later in place.path and place.scope is later.scope else None
             weights = None if call is None else _loaded_weights(call, origins, flow)
@@ -50,9 +52,7 @@ def find_stale_loads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -
             model, state = weights
             mine = set(flow.origins(model, place.scope))
             built = [index.statement(origin.node) for origin in mine]
-            if origins.isdisjoint(flow.closure(mine)) or any(
-                s.scope is later.scope and s.order > later.order for s in built
-            ):
+            if origins.isdisjoint(flow.closure(mine)) or any(not over.isdisjoint(s.path) for s in built):
                 continue  # another model, or one that is built for the test
             kept = _kept_in(loop, state, place, flow)
             if kept or _from_file(loop, state, place, flow):
