@@ -3516,3 +3516,12 @@ def test_wrapper_that_gets_the_perforated_model_counts_wherever_it_is() -> None:
     )
     text = script().replace("\n\n", f"\n{returned}\n", 1).replace("= DDP(model)\nopt", "= wrap(model)\nopt")
     assert len(survey_of(text).wrappers) == 1
+
+
+@pytest.mark.parametrize("call", ["model = run(model=Net())", "run(Net())", "model = run(build())"])
+def test_model_built_in_the_call_that_trains_is_perforated_where_it_has_a_name(call: str) -> None:
+    training = script(after="return model.module").replace("model = Net()\n", "").partition("DDP\n\n")
+    helpers = f"def build():\n    return Net()\n\ndef run(model):\n{indent(training[2], '    ')}\n"
+    survey = survey_of(f"{training[0]}DDP\n{helpers}{call}\n")
+    assert [(model.code.strip(), model.side) for model in survey.models] == [("model = DDP(model)", "before")]
+    assert survey.disorder == ""

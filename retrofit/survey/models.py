@@ -236,7 +236,8 @@ def find_models(
         statements = [joint]
     models = []
     for statement in statements:
-        target = _assigned(statement, flow.closure(origins), flow)
+        trains = statement in training and isinstance(statement.node, cst.SimpleStatementLine)
+        target = "" if trains else _assigned(statement, flow.closure(origins), flow)
         if not target:
             if wrappers[0].module not in wrappers[0].scope.parameters:
                 return []
