@@ -3525,3 +3525,44 @@ def test_model_built_in_the_call_that_trains_is_perforated_where_it_has_a_name(c
     survey = survey_of(f"{training[0]}DDP\n{helpers}{call}\n")
     assert [(model.code.strip(), model.side) for model in survey.models] == [("model = DDP(model)", "before")]
     assert survey.disorder == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        pytest.param("own = model.state_dict()\nown.update(p)\nmodel.load_state_dict(own)", True, id="updated"),
+        pytest.param(
+            "own = model.module.state_dict()\np = {k: v for k, v in p.items() if k in own}\n"
+            "model.module.load_state_dict(p, strict=False)",
+            True,
+            id="filtered",
+        ),
+        pytest.param(
+            "p = {k: v for k, v in p.items() if k in model.state_dict()}\nmodel.load_state_dict(p)",
+            True,
+            id="filtered at once",
+        ),
+        pytest.param("for k, v in model.state_dict().items():\n    v.copy_(p[k])", True, id="copied"),
+        pytest.param(
+            "if resume:\n    own = model.state_dict()\n    own.update(p)\n    model.load_state_dict(own)\n"
+            "    start_epoch = p['epoch']",
+            False,
+            id="its own checkpoint",
+        ),
+        pytest.param("for k, v in model.state_dict().items():\n    print(k)", False, id="printed"),
+        pytest.param("own = model.state_dict()\nmodel.load_state_dict(own)", False, id="as they are"),
+        pytest.param("own = other.state_dict()\nown.update(p)\nother.load_state_dict(own)", False, id="another model"),
+        pytest.param("model.load_state_dict(torch.load(p))", False, id="by the checkpoint's names"),
+    ],
+)
+def test_weights_matched_by_names_after_the_perforation_are_told(before: str, told: bool) -> None:
+    assert ("by its own names" in survey_of(script(before=f"other = Net()\n{before}")).disorder) is told
+
+
+def test_weights_matched_by_names_in_the_building_or_in_a_function() -> None:
+    take = "def take(net, p):\n    own = net.state_dict()\n    new = {}\n    for k, v in own.items():\n"
+    take += "        if k in p:\n            new[k] = p[k]\n    net.load_state_dict(new)\n\n"
+    late = script(before="take(model, p)").replace("\n\n", f"\n\n{take}", 1)
+    assert "by its own names" in survey_of(late).disorder
+    early = script().replace("\n\n", f"\n\n{take}", 1).replace("model = Net()\n", "model = Net()\ntake(model, p)\n")
+    assert survey_of(early).disorder == ""

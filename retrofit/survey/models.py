@@ -426,6 +426,37 @@ def late_weights(origins: set[Origin], wrappers: list[Wrapper], loops: list[Epoc
     return ""
 
 
+def late_matches(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
+    """Return what takes over weights by the perforated model's own names, "" for nothing.
+
+    No name of a plain checkpoint is among them, so it would keep the fresh weights and say nothing.
+    """
+    index, training = flow.index, leading_to(loops, flow)
+    for call in index.calls:
+        function = call.func
+        if not isinstance(function, cst.Attribute) or function.attr.value != "state_dict" or call.args:
+            continue
+        here = index.statement(call)
+        if not any(_after(here, model, flow) for model in models):
+            continue
+        if origins.isdisjoint(flow.deep_origins(function.value, here.scope)):
+            continue
+        text = "\n".join(index.source.code(s.node) for s in [here, *here.following] if s not in training)
+        names = [b.target for b in index.bindings if b.value is call and b.item is None]
+        state = rf"(?<![.\w]){re.escape(names[0] if names else index.source.code(call))}(?!\w)"
+        filtered = re.search(rf"\bif\b.*\bin\s+{state}|{state}\.update\(", text) and ".load_state_dict(" in text
+        walked = re.search(rf"\bfor\b.*\bin\s+{state}.*:\n(.*\n)*?.*(\]\s*=[^=]|\.copy_\()", text)
+        takes = filtered or (walked and re.search(r"\.load_state_dict\(|\.copy_\(", text))
+        ways = [way for calls in _ways(here, flow).values() for way in calls]
+        early = any(leads_to(way, training) for way in ways) and all(
+            loop.statement not in way.path for loop in loops for way in ways
+        )
+        around = [part for way in ways for part in way.path if part.scope is way.scope and not defines(part)]
+        if takes and early and not any(is_resume(index, part, text) for part in around):
+            return f"weights are taken over by its own names, which are others by then, at {index.place(call)}"
+    return ""
+
+
 def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> str:
     """Return what goes through the perforated model's layers beside those of a model without dendrites, or "".
 

@@ -25,6 +25,7 @@ from retrofit.survey.models import (
     is_apart,
     is_frozen,
     late_layers,
+    late_matches,
     late_weights,
     plural,
     repeated,
@@ -116,6 +117,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         script.disorder = (
             late_weights(origins, groups[0][1], script.loops, flow)
             or late_layers(origins, script.models, script.loops, flow)
+            or late_matches(origins, script.models, script.loops, flow)
             or beside_another(origins, script.models, flow)
         )
     script.stale_loads = find_stale_loads(origins, script.loops, flow)
