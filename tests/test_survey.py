@@ -3566,3 +3566,64 @@ def test_weights_matched_by_names_in_the_building_or_in_a_function() -> None:
     assert "by its own names" in survey_of(late).disorder
     early = script().replace("\n\n", f"\n\n{take}", 1).replace("model = Net()\n", "model = Net()\ntake(model, p)\n")
     assert survey_of(early).disorder == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "last"),
+    [
+        pytest.param("quantize.prepare(model, inplace=True)", True, id="unread module"),
+        pytest.param("replace_layers(model)", True, id="unread function"),
+        pytest.param("summary(model)", False, id="shows it"),
+        pytest.param("prepared = report(model)", False, id="gives something"),
+        pytest.param("outer(model)", True, id="function that calls one"),
+        pytest.param("harmless(model)", False, id="function that changes nothing"),
+    ],
+)
+def test_function_that_changes_the_model_is_of_the_building(change: str, last: bool) -> None:
+    functions = "def inner(m):\n    m._modules['fc'] = Fc()\n\ndef outer(net):\n    inner(net)\n\n"
+    functions += "def harmless(net):\n    show(net)\n    return net\n\n"
+    text = script().replace("\n\n", f"\n\n{functions}", 1).replace("model = Net()", f"model = Net()\n{change}")
+    (model,) = survey_of(text).models
+    assert model.code.strip() == (change if last else "model = Net()")
+
+
+@pytest.mark.parametrize("ending", ["return model", "return model, model.parameters()"])
+def test_new_head_in_the_function_that_wraps_is_told(ending: str) -> None:
+    build = "def build():\n    model = Net()\n    model = DDP(model)\n    if a:\n        model.module.fc = HEAD\n"
+    build += f"    {ending}\n\n"
+    text = (
+        script().replace("\n\n", f"\n\n{build}", 1).replace("model = Net()\nmodel = DDP(model)\n", "model = build()\n")
+    )
+    if "," in ending:
+        text = text.replace("model = build()", "model, parameters = build()")
+    assert "gets another layer" in survey_of(text.replace("HEAD", "torch.nn.Linear(8, 2)")).disorder
+    assert "gets another layer" not in survey_of(text.replace("HEAD", "None")).disorder
+
+
+@pytest.mark.parametrize(
+    ("early", "tests"),
+    [
+        pytest.param(f"if args.resume:\n{LOAD}", ["args.resume"], id="resumes"),
+        pytest.param(f"if args.pretrained:\n{LOAD}", [], id="weights to begin with"),
+    ],
+)
+def test_resume_before_the_perforation_is_for_the_first_round(early: str, tests: list[str]) -> None:
+    text = script().replace("model = Net()", f"model = Net()\n{early}\nmodel = convert(model)")
+    survey = survey_of(text)
+    assert [model.code.strip() for model in survey.models] == ["model = convert(model)"]
+    assert [site.test for site in survey.resumes] == tests
+
+
+@pytest.mark.parametrize(
+    ("before", "guarded"),
+    [
+        pytest.param("if args.resume:\n    optimizer.load_state_dict(state)", ["args.resume"], id="optimizer"),
+        pytest.param("if args.resume:\n    resume_optimizer(optimizer)", ["args.resume"], id="by a function"),
+        pytest.param("optimizer.load_state_dict(state)", [""], id="without a condition"),
+        pytest.param("if args.resume:\n    loader.load_state_dict(state)", [], id="another state"),
+    ],
+)
+def test_optimizer_resumes_in_the_first_round_alone(before: str, guarded: list[str]) -> None:
+    function = "def resume_optimizer(optimizer):\n    optimizer.load_state_dict(read(path))\n\n"
+    text = script(before=before).replace("\n\n", f"\n\n{function}", 1)
+    assert [site.test for site in survey_of(text).resumes] == guarded

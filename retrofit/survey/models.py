@@ -589,7 +589,8 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
             re.fullmatch(r"torch\.nn\.([A-Z]\w+|modules\..*)", kind)
             and kind not in torch_api.DATA_PARALLEL_NAMES | torch_api.DDP_NAMES
         )
-        if not holder or not layer or not leads_to(place, training):
+        ways = [way for calls in _ways(place, flow).values() for way in calls] if holder and layer else []
+        if not any(leads_to(way, training) for way in ways):
             continue
         names = flow.names_of(origins, place.scope)
         late = any(_after(place, model, flow) for model in models)
@@ -759,6 +760,12 @@ def _changes(index: Index, statement: Statement, name: str) -> bool:
     )
 
 
+#: Names of functions that change the layers of a model in place.
+_CHANGES_LAYERS = re.compile(
+    r"_*(prepare|convert|replace|quanti[sz]e|prune|inject|fuse|(un)?freeze|patch|insert|swap|modify|adapt|change)(_|$|[A-Z])"
+)
+
+
 def _loading_calls(flow: Flow, target: str, built: Statement, training: set[Statement]) -> list[tuple[Statement, str]]:
     """Return the calls beside the building that load weights into the model or change it, with the code that they run.
 
@@ -772,20 +779,37 @@ def _loading_calls(flow: Flow, target: str, built: Statement, training: set[Stat
             continue
         place, function = index.statement(call), flow.called(call)
         code = "" if function is None else index.source.code(function.node)
-        if re.match(r"_*(load|init)_", (dotted(call.func) or "").rpartition(".")[2]):
+        name = (dotted(call.func) or "").rpartition(".")[2]
+        if re.match(r"_*(load|init)_", name):
             found.append((place, code + "load_state_dict"))
-        elif function is not None and place not in training and function.name != "__init__":
-            given = [
-                name
-                for name in function.parameters
-                if any(
-                    source.value in [arg.value for arg in call.args] and dotted(source.value) == target
-                    for source in flow.sources((function, name))
-                )
-            ]
-            if any(_changes(index, index.statement(function.node), name) for name in given):
-                found.append((place, code))
+        elif place in training or (function is not None and function.name == "__init__"):
+            continue
+        elif function is None and isinstance(index.parents.get(call), cst.Expr) and _CHANGES_LAYERS.match(name):
+            found.append((place, code))  # of a module that is not read
+        elif _changes_what_it_gets(call, target, flow, set()):
+            found.append((place, code))
     return found
+
+
+def _changes_what_it_gets(call: cst.Call, target: str, flow: Flow, seen: set[Scope]) -> bool:
+    """Whether a function, or one that it calls, changes layers or weights of the model that a call gives it.
+
+    Args:
+        target: the model's name where the call is.
+        seen: the functions that are being looked at.
+    """
+    index, function = flow.index, flow.called(call)
+    if function is None or function in seen:
+        return False
+    values = [arg.value for arg in call.args if dotted(arg.value) == target]
+    for name in function.parameters:
+        if any(source.value in values for source in flow.sources((function, name))):
+            inner = [c for c in index.calls if index.scope_of(c) is function]
+            if _changes(index, index.statement(function.node), name) or any(
+                _changes_what_it_gets(c, name, flow, seen | {function}) for c in inner
+            ):
+                return True
+    return False
 
 
 def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
