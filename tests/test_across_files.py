@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -855,6 +856,21 @@ def test_weights_kept_by_the_loop_are_not_loaded_into_a_restructured_model(plan_
     assert [note.code for note in plan.notes] == ["PAI020"]
     kept = plan_project(main.replace("DataParallel", "DistributedDataParallel"), engine=ENGINE)
     assert "model.load_state_dict(best)" in changed(kept)["main.py"]
+
+
+@pytest.mark.parametrize("skipped", [False, True])
+def test_a_checkpoint_of_an_earlier_structure_is_not_loaded_after_training(
+    plan_project: Planner, skipped: bool
+) -> None:
+    load = "model.load_state_dict(torch.load('best.pt'))"
+    main = MAIN.replace("DistributedDataParallel", "DataParallel").replace("\nmain()", f"    {load}\n\nmain()")
+    if skipped:
+        loop = main[main.index("    for epoch") : main.index(f"    {load}")]
+        main = main.replace(loop, f"    if not args.test:\n{indent(loop, '    ')}")
+    plan = plan_project(main, engine=ENGINE)
+    assert (load in changed(plan)["main.py"]) is skipped
+    (note,) = plan.notes
+    assert ("also runs after a training" if skipped else "is left out") in note.message
 
 
 @pytest.mark.parametrize("head", ["from common import DDP, torch", "from common import *"])

@@ -601,6 +601,21 @@ except RuntimeError:
 """
 
 
+@pytest.mark.parametrize(
+    ("change", "last"),
+    [
+        pytest.param("model[0].weight.data.copy_(w)", True, id="values of an item"),
+        pytest.param("model.emb.load_glove(w)", True, id="method of a part"),
+        pytest.param("model.emb.table[0].weight.copy_(w)", True, id="values of a part"),
+        pytest.param("model.emb.cuda()", False, id="a part moves"),
+        pytest.param("models[0].load(w)", False, id="another name"),
+    ],
+)
+def test_change_of_a_part_is_of_the_building(change: str, last: bool) -> None:
+    (model,) = survey_of(script().replace("model = Net()", f"model = Net().cuda()\n{change}")).models
+    assert model.code.strip() == (change if last else "model = Net().cuda()")
+
+
 def test_call_that_trains_is_no_change_of_the_model() -> None:
     (model,) = survey_of(TRY).models
     assert model.code.strip() == "model = Net()"
@@ -644,7 +659,12 @@ LOAD = "    model.load_state_dict(torch.load(args.resume))"
         pytest.param("load_data(model, path)", [], id="by a library that may load anything"),
         pytest.param("if args.resume:\n    ema.load_state_dict(torch.load(args.resume))", [], id="another module"),
         pytest.param("if args.resume:\n    print(args.resume)", [], id="nothing loaded"),
-        pytest.param("model.load_state_dict(torch.load(args.resume))", [], id="without a condition"),
+        pytest.param("model.load_state_dict(torch.load(args.resume))", [""], id="without a condition"),
+        pytest.param(f"for fold in folds:\n{LOAD}", [], id="again and again"),
+        pytest.param(
+            f"if args.weights:\n    if a:\n    {LOAD}\n    else:\n        exit()", ["args.weights"], id="or leaves"
+        ),
+        pytest.param(f"if args.test:\n    if a:\n    {LOAD}\n    test()\n    exit()", [], id="leaves in any case"),
     ],
 )
 def test_checkpoint_to_resume_from_is_found(statement: str, tests: list[str]) -> None:
@@ -874,7 +894,7 @@ def test_choice_of_a_training_that_loads_a_checkpoint_itself_is_none_to_resume_f
     training = script(before="model.load_state_dict(torch.load(weights))")
     text = f"def train(weights):\n{indent(training, '    ')}\n"
     text += "if not args.search:\n    train(args.weights)\nelse:\n    search(train)\n"
-    assert survey_of(text).resumes == []
+    assert [resume.code.strip() for resume in survey_of(text).resumes] == ["model.load_state_dict(torch.load(weights))"]
 
 
 def test_checkpoint_loaded_in_training_is_none_to_resume_from() -> None:
@@ -1450,14 +1470,53 @@ def test_numbered_batches_without_end_lose_their_limit() -> None:
     ("last", "stale"),
     [
         pytest.param("model.load_state_dict(best)", ["model.load_state_dict(best)"], id="kept in the loop"),
-        pytest.param("model.load_state_dict(torch.load(path))", [], id="from a file"),
         pytest.param("other.load_state_dict(best)", [], id="of another model"),
         pytest.param("model.load_state_dict(first)", [], id="kept before the loop"),
+        pytest.param("load_checkpoint(path, model)", ["load_checkpoint(path, model)"], id="by a function of a library"),
+        pytest.param("load_data(path, model)", [], id="another function"),
+        pytest.param("model = Net()\nmodel.load_state_dict(torch.load(p))", [], id="into one built for the test"),
+        pytest.param("other.load_state_dict(torch.load(p))", [], id="a file for another model"),
     ],
 )
 def test_stale_weights(last: str, stale: list[str]) -> None:
     text = script(epoch="best = copy.deepcopy(model.state_dict())", before="first = model.state_dict()", after=last)
     assert [site.code.strip() for site in survey_of(text).stale_loads] == stale
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        pytest.param("STATE", [], id="of nothing"),
+        pytest.param("model.load_state_dict(torch.load(path))", [(True, True)], id="file"),
+        pytest.param("model.module.load_state_dict(torch.load(path)['net'])", [(True, True)], id="item of a file"),
+        pytest.param(
+            "best = load_checkpoint(path)\nmodel.load_state_dict(best['net'])", [(True, True)], id="own reader"
+        ),
+        pytest.param("best = torch.load(p)\nmodel.load_state_dict(best.state_dict())", [(True, True)], id="its method"),
+        pytest.param("if isfile(p):\n    model.load_state_dict(torch.load(p))", [(True, True)], id="if there is one"),
+        pytest.param("best = f(p)\nmodel.load_state_dict(best)", [], id="anything"),
+        pytest.param("model.load_state_dict(early['net'])", [], id="read before the loop"),
+    ],
+)
+def test_own_checkpoint_loaded_after_training(after: str, found: list[tuple[bool, bool]]) -> None:
+    survey = survey_of(script(before="early = torch.load(path)", after=after))
+    assert [(site.from_file, site.always) for site in survey.stale_loads] == found
+
+
+def test_own_checkpoint_loaded_where_the_training_is_called() -> None:
+    text = f"import torch\n{DDP}def train(model):\n    optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+    text += "    for epoch in range(9):\n        for x in loader:\n            model(x).backward()\n\n"
+    text += "def main():\n    model = Net()\n    model = DDP(model)\n    train(model)\n    LAST\n\nmain()\n"
+    load = "model.load_state_dict(torch.load(best))"
+    (site,) = survey_of(text.replace("LAST", load)).stale_loads
+    assert (site.code.strip(), site.from_file, site.always) == (load, True, True)
+    text = text.replace("    train(model)\n", "    if args.train:\n        train(model)\n")
+    assert [site.always for site in survey_of(text.replace("LAST", load)).stale_loads] == [False]
+
+
+def test_wrapper_after_the_training_stays() -> None:
+    survey = survey_of(script(after="model = DDP(model)\ntest(model)"))
+    assert [wrapper.line for wrapper in survey.wrappers] == [5]
 
 
 def test_closure_of_the_optimizer_is_in_the_loop_that_steps() -> None:
@@ -3614,6 +3673,10 @@ def test_model_is_finished_within_a_context_of_the_whole_training() -> None:
         pytest.param("init_distributed(args)", False, id="starts something else"),
         pytest.param("model.init_hidden(3)", False, id="state, not weights"),
         pytest.param("log(model)", False, id="logged"),
+        pytest.param("model.module.emb.load_glove(path)", True, id="weights of a part"),
+        pytest.param("model.module.emb.init_embedding(path)", True, id="embedding of a part"),
+        pytest.param("model.module.load_data(path)", False, id="data"),
+        pytest.param("words.load_glove(path)", False, id="another object's"),
     ],
 )
 def test_first_weights_after_the_perforation_are_for_the_first_round(before: str, guarded: bool) -> None:
@@ -3798,3 +3861,142 @@ def test_optimizer_that_the_model_may_bring_is_handed_over_after_both_ways() -> 
     assert optimizer.index.source.code(optimizer.anchors["made"]).startswith("if hasattr")
     nothing = only_optimizer(script().replace(made, f"if evaluate:\n    optimizer = None\nelse:\n    {made}"))
     assert nothing.plain
+
+
+@pytest.mark.parametrize(
+    ("before", "between", "wrapped"),
+    [
+        pytest.param("model = torch.load(p)", "exit()", 1, id="leaves the program"),
+        pytest.param("model = torch.load(p)", "sys.exit(0)", 1, id="leaves it with a status"),
+        pytest.param("model = torch.load(p)", "raise SystemExit", 1, id="raises"),
+        pytest.param("model = torch.load(p)", "print(model)", 2, id="goes on"),
+        pytest.param("model = torch.load(p)", "if a:\n        exit()", 2, id="may go on"),
+    ],
+)
+def test_wrapper_in_a_branch_that_tests_and_leaves_is_none_of_training(before: str, between: str, wrapped: int) -> None:
+    branch = f"if args.test:\n    {before}\n    model = DDP(model)\n    {between}\n"
+    survey = survey_of(script().replace("model = Net()", f"{branch}model = Net()"))
+    assert len(survey.wrappers) == sum(map(len, survey.groups)) == wrapped
+
+
+def test_wrapper_that_gets_the_perforated_model_counts_wherever_it_is() -> None:
+    test = "model = Net()\nif args.test:\n    model = DDP(model)\n    test(model)\n    exit()\n"
+    assert len(survey_of(script().replace("model = Net()\n", test)).wrappers) == 2
+    ways = "if a:\n    model = Net()\n    model = DDP(model)\nelse:\n    model = Big()\n    model = DDP(model)"
+    assert len(survey_of(script().replace("model = Net()\nmodel = DDP(model)", ways)).wrappers) == 2
+    returned = (
+        "\ndef wrap(model):\n    if args.ddp:\n        model = DDP(model)\n        return model\n    return model\n"
+    )
+    text = script().replace("\n\n", f"\n{returned}\n", 1).replace("= DDP(model)\nopt", "= wrap(model)\nopt")
+    assert len(survey_of(text).wrappers) == 1
+
+
+@pytest.mark.parametrize("call", ["model = run(model=Net())", "run(Net())", "model = run(build())"])
+def test_model_built_in_the_call_that_trains_is_perforated_where_it_has_a_name(call: str) -> None:
+    training = script(after="return model.module").replace("model = Net()\n", "").partition("DDP\n\n")
+    helpers = f"def build():\n    return Net()\n\ndef run(model):\n{indent(training[2], '    ')}\n"
+    survey = survey_of(f"{training[0]}DDP\n{helpers}{call}\n")
+    assert [(model.code.strip(), model.side) for model in survey.models] == [("model = DDP(model)", "before")]
+    assert survey.disorder == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        pytest.param("own = model.state_dict()\nown.update(p)\nmodel.load_state_dict(own)", True, id="updated"),
+        pytest.param(
+            "own = model.module.state_dict()\np = {k: v for k, v in p.items() if k in own}\n"
+            "model.module.load_state_dict(p, strict=False)",
+            True,
+            id="filtered",
+        ),
+        pytest.param(
+            "p = {k: v for k, v in p.items() if k in model.state_dict()}\nmodel.load_state_dict(p)",
+            True,
+            id="filtered at once",
+        ),
+        pytest.param("for k, v in model.state_dict().items():\n    v.copy_(p[k])", True, id="copied"),
+        pytest.param(
+            "if resume:\n    own = model.state_dict()\n    own.update(p)\n    model.load_state_dict(own)\n"
+            "    start_epoch = p['epoch']",
+            False,
+            id="its own checkpoint",
+        ),
+        pytest.param("for k, v in model.state_dict().items():\n    print(k)", False, id="printed"),
+        pytest.param("own = model.state_dict()\nmodel.load_state_dict(own)", False, id="as they are"),
+        pytest.param("own = other.state_dict()\nown.update(p)\nother.load_state_dict(own)", False, id="another model"),
+        pytest.param("model.load_state_dict(torch.load(p))", False, id="by the checkpoint's names"),
+    ],
+)
+def test_weights_matched_by_names_after_the_perforation_are_told(before: str, told: bool) -> None:
+    assert ("by its own names" in survey_of(script(before=f"other = Net()\n{before}")).disorder) is told
+
+
+def test_weights_matched_by_names_in_the_building_or_in_a_function() -> None:
+    take = "def take(net, p):\n    own = net.state_dict()\n    new = {}\n    for k, v in own.items():\n"
+    take += "        if k in p:\n            new[k] = p[k]\n    net.load_state_dict(new)\n\n"
+    late = script(before="take(model, p)").replace("\n\n", f"\n\n{take}", 1)
+    assert "by its own names" in survey_of(late).disorder
+    early = script().replace("\n\n", f"\n\n{take}", 1).replace("model = Net()\n", "model = Net()\ntake(model, p)\n")
+    assert survey_of(early).disorder == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "last"),
+    [
+        pytest.param("quantize.prepare(model, inplace=True)", True, id="unread module"),
+        pytest.param("replace_layers(model)", True, id="unread function"),
+        pytest.param("summary(model)", False, id="shows it"),
+        pytest.param("prepared = report(model)", False, id="gives something"),
+        pytest.param("outer(model)", True, id="function that calls one"),
+        pytest.param("harmless(model)", False, id="function that changes nothing"),
+    ],
+)
+def test_function_that_changes_the_model_is_of_the_building(change: str, last: bool) -> None:
+    functions = "def inner(m):\n    m._modules['fc'] = Fc()\n\ndef outer(net):\n    inner(net)\n\n"
+    functions += "def harmless(net):\n    show(net)\n    return net\n\n"
+    text = script().replace("\n\n", f"\n\n{functions}", 1).replace("model = Net()", f"model = Net()\n{change}")
+    (model,) = survey_of(text).models
+    assert model.code.strip() == (change if last else "model = Net()")
+
+
+@pytest.mark.parametrize("ending", ["return model", "return model, model.parameters()"])
+def test_new_head_in_the_function_that_wraps_is_told(ending: str) -> None:
+    build = "def build():\n    model = Net()\n    model = DDP(model)\n    if a:\n        model.module.fc = HEAD\n"
+    build += f"    {ending}\n\n"
+    text = (
+        script().replace("\n\n", f"\n\n{build}", 1).replace("model = Net()\nmodel = DDP(model)\n", "model = build()\n")
+    )
+    if "," in ending:
+        text = text.replace("model = build()", "model, parameters = build()")
+    assert "gets another layer" in survey_of(text.replace("HEAD", "torch.nn.Linear(8, 2)")).disorder
+    assert "gets another layer" not in survey_of(text.replace("HEAD", "None")).disorder
+
+
+@pytest.mark.parametrize(
+    ("early", "tests"),
+    [
+        pytest.param(f"if args.resume:\n{LOAD}", ["args.resume"], id="resumes"),
+        pytest.param(f"if args.pretrained:\n{LOAD}", [], id="weights to begin with"),
+    ],
+)
+def test_resume_before_the_perforation_is_for_the_first_round(early: str, tests: list[str]) -> None:
+    text = script().replace("model = Net()", f"model = Net()\n{early}\nmodel = convert(model)")
+    survey = survey_of(text)
+    assert [model.code.strip() for model in survey.models] == ["model = convert(model)"]
+    assert [site.test for site in survey.resumes] == tests
+
+
+@pytest.mark.parametrize(
+    ("before", "guarded"),
+    [
+        pytest.param("if args.resume:\n    optimizer.load_state_dict(state)", ["args.resume"], id="optimizer"),
+        pytest.param("if args.resume:\n    resume_optimizer(optimizer)", ["args.resume"], id="by a function"),
+        pytest.param("optimizer.load_state_dict(state)", [""], id="without a condition"),
+        pytest.param("if args.resume:\n    loader.load_state_dict(state)", [], id="another state"),
+    ],
+)
+def test_optimizer_resumes_in_the_first_round_alone(before: str, guarded: list[str]) -> None:
+    function = "def resume_optimizer(optimizer):\n    optimizer.load_state_dict(read(path))\n\n"
+    text = script(before=before).replace("\n\n", f"\n\n{function}", 1)
+    assert [site.test for site in survey_of(text).resumes] == guarded

@@ -22,8 +22,10 @@ from retrofit.survey.models import (
     find_models,
     find_stale_loads,
     group_by_model,
+    is_apart,
     is_frozen,
     late_layers,
+    late_matches,
     late_weights,
     plural,
     repeated,
@@ -105,6 +107,9 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         origins = groups[0][0]
         script.plural = plural(origins, groups[0][1], flow)
         script.models = find_models(origins, groups[0][1], flow, script.loops)
+        apart = [w for w in groups[0][1] if is_apart(w, script.models, script.loops, flow)]
+        groups[0][1][:] = [w for w in groups[0][1] if w not in apart]
+        script.wrappers = [w for w in script.wrappers if w not in apart]
         mark_members(groups[0][1], flow, _before_leaving(script, flow))
     for loop in script.loops:
         loop.repeated = _repeated(loop, script.models, flow)
@@ -120,6 +125,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         script.disorder = (
             late_weights(origins, groups[0][1], script.loops, flow)
             or late_layers(origins, script.models, script.loops, flow)
+            or late_matches(origins, script.models, script.loops, flow)
             or beside_another(origins, script.models, flow)
         )
     script.stale_loads = find_stale_loads(origins, script.loops, flow)

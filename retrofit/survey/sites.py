@@ -425,7 +425,15 @@ class Assertion(Site):
 
 @dataclass(eq=False, kw_only=True)
 class StaleLoad(Site):
-    """A statement after the epoch loop that loads weights which the loop kept; `node` is the statement."""
+    """A statement after the epoch loop that loads weights of the training; `node` is the statement.
+
+    Attributes:
+        from_file: whether they are read from a file, and were not kept in memory.
+        always: whether it runs only after a training.
+    """
+
+    from_file: bool = False
+    always: bool = True
 
     @property
     def facts(self) -> dict[str, object]:
