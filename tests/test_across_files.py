@@ -944,12 +944,17 @@ def test_a_loop_that_nothing_runs_is_no_second_one(plan_project: Planner) -> Non
 @pytest.mark.parametrize(
     ("start", "told"),
     [
-        pytest.param("main()\n", [], id="once"),
-        pytest.param("for fold in range(5):\n    main()\n", ["`for fold in range(5)` (line 15)"], id="for each fold"),
+        pytest.param("main(Net())\n", [], id="once"),
+        pytest.param(
+            "model = Net()\nfor part in range(5):\n    main(model)\n",
+            ["`for part in range(5)` (line 15)"],
+            id="in parts",
+        ),
     ],
 )
 def test_a_training_that_a_loop_repeats_is_told(plan_project: Planner, start: str, told: list[str]) -> None:
-    plan = plan_project(code(MAIN).removesuffix("main()\n") + start, engine=ENGINE)
+    main = code(MAIN).removesuffix("main()\n").replace("main():\n    model = Net()\n", "main(model):\n")
+    plan = plan_project(main + start, engine=ENGINE)
     notes = [note.message for note in plan.notes if note.code == "PAI011"]
     assert [note.split(" goes through")[0] for note in notes] == told
 
