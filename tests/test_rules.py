@@ -227,6 +227,11 @@ def test_own_rule_edits_a_script_once(tmp_path: Path) -> None:
     assert outcome_of(after, rules).edits == []
 
 
+def test_two_rules_of_one_code_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"second.toml: RF007 has the code TST001, as first.toml has"):
+        load_recipe(RECIPE_FOLDER, folder_with(tmp_path, first=VALID, second=VALID))
+
+
 def test_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="RF007 is no folder"):
         load_recipe(RECIPE_FOLDER, tmp_path / "none")

@@ -1134,6 +1134,60 @@ def test_reason_to_keep_the_scheduler(construction: str, epoch: str, reason: str
     assert not any(step.removed for step in found.steps)
 
 
+@pytest.mark.parametrize(
+    ("made", "made_at"),
+    [
+        pytest.param("opt = SGD(model.parameters(), 0.1) if given is None else given", 5, id="by choice"),
+        pytest.param("if given is None:\n        given = SGD(model.parameters(), 0.1)", 5, id="afterwards"),
+    ],
+)
+@pytest.mark.parametrize("given", ["None", "SGD(model.parameters(), 0.2)", "optim"])
+def test_optimizer_that_training_may_be_given_is_one(made: str, made_at: int, given: str) -> None:
+    name = made.split(" = ")[0].split()[-1]
+    resumed = "optim = None\nif resume:\n    optim = SGD(model.parameters(), 0.3)\n" if given == "optim" else ""
+    text = f"""from torch.nn import DataParallel
+from torch.optim import SGD
+
+def train(model, given=None):
+    {made}
+    for epoch in range(9):
+        for x in loader:
+            {name}.zero_grad()
+            model(x).backward()
+            {name}.step()
+
+model = DataParallel(Net())
+{resumed}train(model, {given})
+"""
+    (optimizer,) = survey_of(text).optimizers
+    assert optimizer.target == name
+    assert optimizer.keeps
+    assert optimizer.index.source.position(optimizer.anchors["made"])[0] == made_at
+
+
+@pytest.mark.parametrize(
+    ("epoch", "kept"),
+    [
+        pytest.param("for p in model.parameters():\n    p.requires_grad = False", True, id="assigned"),
+        pytest.param("rest(model, False)", True, id="in a function"),
+        pytest.param("model.requires_grad_(False)", True, id="whole"),
+        pytest.param("for p in model.parameters():\n    p.requires_grad = True", False, id="trained again"),
+        pytest.param("x.requires_grad_()", False, id="an input"),
+        pytest.param("rest", False, id="before training"),
+    ],
+)
+def test_optimizer_of_parameters_that_rest_in_each_epoch_is_kept(epoch: str, kept: bool) -> None:
+    rest = """
+        def rest(net, train):
+            for p in net.parameters():
+                p.requires_grad = train
+        rest(model.features, False)
+    """
+    text = script(epoch, before=rest).replace("parallel import DistributedDataParallel", "parallel import DataParallel")
+    (optimizer,) = survey_of(text).optimizers
+    assert ("frozen for a part of each epoch (line" in optimizer.keeps) == kept
+
+
 def test_own_class_named_like_a_scheduler_is_no_torch_class() -> None:
     found = survey_of(script("sched.step()", before="from mine import LinearLR\nsched = LinearLR(optimizer, 5, 100)"))
     assert not found.optimizers[0].plain
@@ -1825,6 +1879,14 @@ def test_loop_around_the_epoch_loop_is_none_though_another_backward_pass_is_in_i
         pytest.param("lr * max(0.0, 1 - it / n) ** 0.9", [], id="held"),
         pytest.param("lr * (1 - it / n)", ["(1 - it / n)"], id="linear"),
         pytest.param("lr * (1 - warm) * 2", [], id="no length"),
+        pytest.param("S.LambdaLR(optimizer, lambda step: (1.0 - step / n))", ["(1.0 - step / n)"], id="lambda"),
+        pytest.param("lr * (epochs - epoch) / epochs", ["(epochs - epoch)"], id="left over"),
+        pytest.param("(args.epochs - 5 - epoch) / (args.epochs - 5) * lr", ["(args.epochs - 5 - epoch)"], id="of less"),
+        pytest.param("lr * ((max_iter - it) / max_iter)", ["(max_iter - it)"], id="share"),
+        pytest.param("lr * max(0, epochs - epoch) / epochs", [], id="left over, held"),
+        pytest.param("lr * (epochs - warm) / epochs", [], id="no counter"),
+        pytest.param("lr * (width - step) / width", [], id="no training's length"),
+        pytest.param("left_time = speed * (epochs - epoch) / batches", [], id="time"),
         pytest.param("loss * (1 - hits / n)", [], id="no rate"),
         pytest.param("((1 - hits / n) ** gamma).mean()", [], id="a loss"),
     ],
@@ -1836,8 +1898,49 @@ def test_decay_by_a_power(rate: str, left: list[str]) -> None:
 def test_decay_in_a_function_for_it() -> None:
     found = survey_of(script(before="def get_lr(it):\n    factor = pow(1 - it / n, 0.9)\n    return factor"))
     assert [decay.code for decay in found.decays] == ["1 - it / n"]
+    alone = "def lr_lambda(it):\n    return 1.0 - max(0, it - warm) / float(n)"
+    assert [decay.code for decay in survey_of(script(before=alone)).decays] == ["1.0 - max(0, it - warm) / float(n)"]
     nested = "def make_scheduler():\n    def f(x):\n        return (1 - x / n) ** 0.9\n    return f"
     assert [decay.code for decay in survey_of(script(before=nested)).decays] == ["(1 - x / n)"]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "shares"),
+    [
+        pytest.param("model.drop = 0.5 * epoch / epochs", ["0.5 * epoch / epochs"], id="ramp"),
+        pytest.param("ramp(epoch)", ["epoch / epochs"], id="in a function"),
+        pytest.param(
+            "beta = math.cos(math.pi * (epoch + 1) / epochs)", ["math.pi * (epoch + 1) / epochs"], id="cosine"
+        ),
+        pytest.param("beta = min(1.0, epoch / epochs)", [], id="held"),
+        pytest.param("lr = 0.1 * (1 - epoch / epochs)", [], id="decay"),
+        pytest.param("lr = 0.1 * (epochs - epoch) / epochs", [], id="decay of what is left"),
+        pytest.param("model.p = 0.2 * (epochs - epoch) / epochs", ["0.2 * (epochs - epoch) / epochs"], id="falls"),
+        pytest.param("print(100 * epoch / epochs)", [], id="report"),
+        pytest.param("done = f'{100 * epoch / epochs} %'", [], id="text"),
+        pytest.param("done = '%d' % (100 * epoch / epochs)", [], id="old text"),
+        pytest.param("mean = total / epochs", [], id="mean"),
+        pytest.param("beta = epoch / warm_epochs", [], id="of another number"),
+    ],
+)
+def test_shares_of_the_planned_training_are_found(epoch: str, shares: list[str]) -> None:
+    before = "def ramp(epoch):\n    return epoch / epochs\n" if epoch == "ramp(epoch)" else ""
+    text = script(epoch, before=before).replace("range(10)", "range(epochs)")
+    assert [code for _, code in survey_of(text).loops[0].shares] == shares
+
+
+@pytest.mark.parametrize(
+    ("made", "called"),
+    [
+        ("get_linear_schedule_with_warmup(optimizer, 10, 100)", "get_linear_schedule_with_warmup"),
+        ("torch.optim.lr_scheduler.PolynomialLR(optimizer, 10)", "PolynomialLR"),
+        ("torch.optim.lr_scheduler.StepLR(optimizer, 10)", ""),
+    ],
+)
+def test_schedule_that_is_used_up_is_found(made: str, called: str) -> None:
+    text = "from transformers import get_linear_schedule_with_warmup\n" + script(before=f"scheduler = {made}")
+    ending = survey_of(text).loops[0].ending
+    assert (ending.called if ending else "") == called
 
 
 @pytest.mark.parametrize(
@@ -1857,6 +1960,7 @@ def test_decay_in_a_function_for_it() -> None:
         ),
         pytest.param("seen = np.zeros([args.n_epochs, 10])", "seen[epoch - 1, :] = [acc, 0]", "epoch - 1", id="record"),
         pytest.param("seen = torch.zeros(epochs + 1)", "seen[epoch] = acc", "epoch", id="tensor"),
+        pytest.param("seen = torch.Tensor(args.epochs)", "seen[epoch] = acc", "epoch", id="old tensor"),
         pytest.param("seen = np.zeros((epochs, 3))", "seen[epoch][1] = acc", "epoch", id="of rows"),
         pytest.param("seen = [0] * num_epochs", "seen[epoch] = acc", "epoch", id="list"),
         pytest.param("seen = np.zeros(n_classes)", "seen[epoch] = acc", "", id="of another length"),

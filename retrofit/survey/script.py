@@ -14,7 +14,7 @@ from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index, Scope, Statement, dotted
 from retrofit.survey.loops import find_decays, find_loops, head
 from retrofit.survey.models import (
     beside_another,
@@ -201,6 +201,8 @@ def _steps_of_helpers(script: Script, flow: Flow) -> list[Step]:
                 node=call, index=index, receiver=receiver, argument="", per="batch", conditional=True, kinds=made
             )
             step.limited = "OneCycleLR" in made
+            ends = [origin for origin in origins if not flow.inside(origin) and dotted(origin.node) != "None"]
+            step.mixed = len({kinds.get(origin) for origin in ends}) > 1
             found.append(step)
     return found
 

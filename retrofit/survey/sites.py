@@ -254,6 +254,7 @@ class Step(Site):
         conditional: whether it runs only under some condition inside the loop.
         limited: whether the scheduler may be stepped only a fixed number of times (OneCycleLR).
         kinds: the classes of the schedulers that it may step.
+        mixed: whether what it steps may be of one class or another.
         removed: whether the step goes away because the scheduler is handed over.
     """
 
@@ -263,6 +264,7 @@ class Step(Site):
     conditional: bool
     limited: bool = False
     kinds: list[str] = field(default_factory=list)
+    mixed: bool = False
     removed: bool = False
 
     @property
@@ -462,6 +464,8 @@ class EpochLoop(Site):
         budgets: the statements that leave it after a number of turns.
         breaks: lines at which the loop is left early for other reasons.
         compared: lines that compare something with the number of its turns.
+        shares: (place, code) of what divides the turn by their number.
+        ending: where a schedule is made whose rate is used up after a number of steps, None where none is.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
     """
 
@@ -480,6 +484,8 @@ class EpochLoop(Site):
     budgets: list[Budget] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
     compared: list[int] = field(default_factory=list)
+    shares: list[tuple[str, str]] = field(default_factory=list)
+    ending: CallSite | None = None
     repeated: str = ""
 
     @property
@@ -695,6 +701,11 @@ class CallSite(Site):
         """The called function's full path, import aliases resolved."""
         assert isinstance(self.node, cst.Call)
         return self.index.qualified(self.node.func)
+
+    @property
+    def called(self) -> str:
+        """The called function's own name."""
+        return self.qualified.rpartition(".")[2]
 
     @property
     def target(self) -> str:
