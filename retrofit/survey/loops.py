@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
+from retrofit import torch_api
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
 from retrofit.survey.sites import Backward, Budget, CallSite, Decay, EpochLoop
@@ -15,6 +16,8 @@ from retrofit.survey.sites import Backward, Budget, CallSite, Decay, EpochLoop
 _BARS = ("tqdm", "track", "progressbar", "alive_it")
 _RANGES = ("range", "numpy.arange", "np.arange", "six.moves.range", "six.moves.xrange", "builtins.range")
 
+#: What a loop over epochs calls its variable, where no loop over batches is in it.
+_EPOCH = re.compile(r"(\w+_)?(epochs?|ep)(_?(i|id|idx|index|n|no|num|number))?", re.IGNORECASE)
 #: Schedules whose rate is used up after the number of steps that they are given.
 _ENDING = (
     "get_linear_schedule_with_warmup",
@@ -40,8 +43,9 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
     found: dict[Statement, EpochLoop] = {}
     ways = [loops for backward in backwards for loops in flow.enclosing_loops(backward.statement)]
     sites = {s: _epoch_loop(index, flow, s) for loops in ways for s in loops}
+    within = [_before_repeats(index, flow, loops, sites) for loops in ways]
     for alone in (False, True):
-        for loops in ways if not found else []:
+        for loops in within if not found else []:
             loop = _choose([site for s in loops if (site := sites[s]) is not None], loops, alone)
             if loop is not None:
                 found.setdefault(loop.statement, loop)
@@ -57,6 +61,8 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
         inner = [part for loops in ways if loop.statement in loops for part in loops[: loops.index(loop.statement)]]
         loop.by_iteration = all(_accumulates(index, part) for part in inner)
         loop.inner = [part for part in dict.fromkeys(inner) if part.scope is loop.scope]
+        outer = [part for loops in ways if loop.statement in loops for part in loops[loops.index(loop.statement) + 1 :]]
+        loop.repeats = [(head(index, part), index.place(part.node, loop.file)) for part in dict.fromkeys(outer)]
         loop.leftovers = _leftovers(loop.statement, flow)
         loop.budgets = list(_budgets(index, flow, loop))
         loop.breaks = _breaks(loop)
@@ -65,6 +71,11 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
         ending = next((call for call in index.calls if _last_name(index, call.func) in _ENDING), None)
         loop.ending = None if ending is None else CallSite(node=ending, index=index)
     return list(found.values())
+
+
+def head(index: Index, loop: Statement) -> str:
+    """Return the first line of a loop, as messages quote it."""
+    return index.source.code(loop.node).splitlines()[0].split("#")[0].strip()
 
 
 def find_decays(index: Index) -> list[Decay]:
@@ -149,6 +160,34 @@ def _choose(candidates: list[EpochLoop], loops: list[Statement], alone: bool) ->
     if named or outer:
         return (named or outer)[0]
     return None
+
+
+def _before_repeats(
+    index: Index, flow: Flow, loops: list[Statement], sites: Mapping[Statement, EpochLoop | None]
+) -> list[Statement]:
+    """Return the loops around a backward pass, only the innermost where that is over epochs and those around repeat it.
+
+    That is so where it has no loop over batches inside, and another fold or seed begins with an optimizer of its own.
+    """
+    targets = [site.target for part in loops if (site := sites[part]) is not None]
+    named = [bool(re.search("epoch", target, re.IGNORECASE)) for target in targets]
+    inner = sites[loops[0]] if len(targets) > 1 else None
+    if inner is None or not _EPOCH.fullmatch(inner.target) or any(named[1:]):
+        return loops
+    return loops[:1] if any(_builds_optimizer(index, flow, part) for part in loops[1:]) else loops
+
+
+def _builds_optimizer(index: Index, flow: Flow, loop: Statement) -> bool:
+    """Whether an optimizer is built in each turn of a loop, perhaps by a library that is given its class."""
+    running = called_in(index, flow, loop)
+    mentioned = [
+        index.qualified(node)
+        for call in index.calls
+        if loop in index.statement(call).path or index.scope_of(call) in running
+        for node in (call.func, *(arg.value for arg in call.args))
+    ]
+    optimizers = {f"torch.optim.{name}" for name in torch_api.OPTIMIZERS}
+    return not optimizers.isdisjoint(mentioned)
 
 
 def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import libcst as cst
 
@@ -425,7 +427,15 @@ class Assertion(Site):
 
 @dataclass(eq=False, kw_only=True)
 class StaleLoad(Site):
-    """A statement after the epoch loop that loads weights which the loop kept; `node` is the statement."""
+    """A statement after the epoch loop that loads weights of the training; `node` is the statement.
+
+    Attributes:
+        from_file: whether they are read from a file, and were not kept in memory.
+        always: whether it runs only after a training.
+    """
+
+    from_file: bool = False
+    always: bool = True
 
     @property
     def facts(self) -> dict[str, object]:
@@ -447,6 +457,7 @@ class EpochLoop(Site):
         endless: the condition of a `while` loop without that limit; "" for a `for` loop.
         by_iteration: whether a turn is one step of the optimizer, so that no loop over batches is inside.
         inner: the loops inside it, in its function, that lead to a backward pass.
+        repeats: the heads and places of the loops around it, which train anew.
         leftovers: (line, code) of the statements after the loop that no longer run when training leaves inside it.
         batches: what it goes through once, where it is a training as long as its batches last; "" for any other.
         flags: the names in its condition that stop it where the loop sets them.
@@ -466,6 +477,7 @@ class EpochLoop(Site):
     endless: str = ""
     by_iteration: bool = False
     inner: list[Statement] = field(default_factory=list)
+    repeats: list[tuple[str, str]] = field(default_factory=list)
     leftovers: list[tuple[int, str]] = field(default_factory=list)
     batches: str = ""
     flags: list[str] = field(default_factory=list)
@@ -542,6 +554,7 @@ class Score(Site):
         contradicted: whether the script shows both directions.
         saved: whether a checkpoint is saved by it.
         cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
+        once: whether it is made in a single epoch.
     """
 
     expression: str
@@ -555,6 +568,7 @@ class Score(Site):
     contradicted: bool = False
     saved: bool = False
     cut_off: int = 0
+    once: bool = False
 
     @property
     def guarded(self) -> bool:
@@ -749,7 +763,8 @@ class Script(Site):
         adrift: backward passes that no loop was found around.
         passed_over: the heads of the loops around the backward passes, outermost first, where none is over epochs.
         uncalled: the function that holds such a loop or backward pass, and that nothing was found to call; "" for none.
-        other_models: the wrapped models, where none of them is the one that the user named.
+        answers: what tells each of several wrapped models from the others, as far as something does.
+        other_models: the same for all that are wrapped, where none of them is the one that the user named.
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
         kind: "ddp" where any wrapper is DistributedDataParallel, else "dp", "" without a wrapper.
     """
@@ -777,6 +792,7 @@ class Script(Site):
     adrift: list[Backward] = field(default_factory=list)
     passed_over: list[tuple[str, str]] = field(default_factory=list)
     uncalled: str = ""
+    answers: list[str] = field(default_factory=list)
     other_models: list[str] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)
     groups: list[list[Wrapper]] = field(default_factory=list)
@@ -886,11 +902,19 @@ class Script(Site):
             wanted = {full for full in self.index.provided if full.rpartition(".")[2] == name}
             wanted |= {name} if self.index.inlined else set()
         found = []
-        for call in self.index.calls:
-            full = self.index.qualified(call.func)
+        for full, call in self._calls_by_last_name[name.rpartition(".")[2]]:
             if full in wanted or ("." in name and full.endswith("." + name)):
                 anchors: dict[str, cst.CSTNode] = {"call": call, "function": call.func}
                 found.append(CallSite(node=call, index=self.index, anchors=anchors))
+        return found
+
+    @cached_property
+    def _calls_by_last_name(self) -> defaultdict[str, list[tuple[str, cst.Call]]]:
+        """Every call with its full name: rules ask for a hundred names, in projects of tens of thousands of calls."""
+        found: defaultdict[str, list[tuple[str, cst.Call]]] = defaultdict(list)
+        for call in self.index.calls:
+            full = self.index.qualified(call.func)
+            found[full.rpartition(".")[2]].append((full, call))
         return found
 
     @property
