@@ -775,6 +775,23 @@ def test_schedule_of_a_fixed_length_is_held_at_its_end(tmp_path: Path, built: st
     assert f"if {test}scheduler.last_epoch < scheduler.total_steps:\n            scheduler.step()  # once" in changed
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "set_before"),
+    [
+        ("if rank == 0:\n                acc = validate(model)", "acc = validate(model)", True),
+        ("acc = validate(model)", "acc = validate(model)", False),
+        ("acc = validate(model)", "raise ValueError(rank)\n        acc = validate(model)", False),
+    ],
+)
+@pytest.mark.parametrize("every", ["", "epoch % 2 == 0 and "])
+def test_score_that_some_ranks_do_not_make_is_none_there(
+    tmp_path: Path, first: str, second: str, set_before: bool, every: str
+) -> None:
+    inner = f"if {every}args.ddp:\n            {first}\n        else:\n            {second}\n"
+    changed = changed_by(tmp_path, ("acc = validate(model)\n", inner))
+    assert ("        acc = None\n        if " in changed) == set_before
+
+
 def test_own_checks_of_the_model_hold_with_dendrites(tmp_path: Path) -> None:
     count = "    assert len(list(model.parameters())) == 2  # head\n"
     other = "    assert len(list(model.parameters())) == len(groups)\n"

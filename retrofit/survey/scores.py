@@ -1305,6 +1305,15 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     outer = guard or way.block
     if guard is None and kept is None and _of_some_ranks(index, flow, loop, candidate.node, name):
         expression = f"{expression} if {name} is not None else None"
+    parted = (
+        bool(name)
+        and len(makers) > 1
+        and isinstance(here.node, cst.If)
+        and all(here in maker.path[:-1] for maker in makers)
+        and not _binds(here.node, makers)
+    )
+    if parted and not isinstance(_bare(candidate.node), cst.Name):
+        expression = f"{expression} if {name} is not None else None"
     score = Score(
         node=here.node if not own else candidate.node if candidate.call is None else candidate.call,
         index=index,
@@ -1319,6 +1328,12 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
         when=_common_condition(index, flow, way) if direct and guard is not None else "",
         anchors={"report": (guard if direct and guard is not None else _last_before_leaving(outer)).node},
     )
+    if parted:
+        score.parted = name
+        choice: cst.CSTNode = here.node
+        while isinstance(index.parents[choice], cst.If):  # an `elif` is none of its own
+            choice = index.parents[choice]
+        score.anchors["parting"] = choice
     score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
     score.cut_off = _cut_off(index, flow, outer)
     score.once = re.fullmatch(rf"{re.escape(loop.target or '-')} ?== ?[\w.\[\]'\" +-]+", score.condition) is not None
@@ -1327,6 +1342,17 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     elif again and not direct:
         score.anchors["made"] = way.block.node
     return score
+
+
+def _binds(node: cst.CSTNode | None, makers: list[Statement]) -> bool:
+    """Whether one of ``makers`` runs whichever way a statement goes, as far as it does not leave."""
+    if any(maker.node is node for maker in makers) or node is None:
+        return node is not None
+    if isinstance(node, cst.If):
+        return _binds(node.body, makers) and _binds(node.orelse, makers)
+    if isinstance(node, (cst.Raise, cst.Return, cst.Continue, cst.Break)):
+        return True
+    return any(_binds(child, makers) for child in node.children)
 
 
 def _where_of_validation(

@@ -555,6 +555,7 @@ class Score(Site):
         saved: whether a checkpoint is saved by it.
         cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
         once: whether it is made in a single epoch.
+        parted: the name that some ways through the choice at the anchor "parting" leave without a value, "" for none.
     """
 
     expression: str
@@ -569,6 +570,7 @@ class Score(Site):
     saved: bool = False
     cut_off: int = 0
     once: bool = False
+    parted: str = ""
 
     @property
     def guarded(self) -> bool:
