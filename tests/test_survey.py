@@ -1135,6 +1135,48 @@ def test_reason_to_keep_the_scheduler(construction: str, epoch: str, reason: str
 
 
 @pytest.mark.parametrize(
+    ("init", "policies", "told"),
+    [
+        pytest.param("pass", "groups = model.policies()", 1, id="groups"),
+        pytest.param("self.policies()", "groups = model.parameters()", 0, id="in the constructor"),
+        pytest.param("pass", "groups = model.parameters()", 0, id="not called"),
+    ],
+)
+def test_error_at_modules_of_unknown_classes_is_found(init: str, policies: str, told: int) -> None:
+    text = f"""
+        import torch
+        from torch import nn
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(2, 2)
+                {init}
+
+            def policies(self):
+                found = []
+                for m in self.modules():
+                    if isinstance(m, nn.Linear):
+                        found += list(m.parameters())
+                    elif len(m._modules) == 0:
+                        if len(list(m.parameters())) > 0:
+                            raise ValueError(type(m))
+                return found
+
+        model = Net()
+        {policies}
+        model = nn.DataParallel(model)
+        optimizer = torch.optim.SGD(groups, lr=0.1)
+        for epoch in range(9):
+            for x in loader:
+                optimizer.zero_grad()
+                model(x).backward()
+                optimizer.step()
+    """
+    assert [one.sorts for one in survey_of(text).assertions] == [True] * told
+
+
+@pytest.mark.parametrize(
     ("other", "found"),
     [
         pytest.param("CenterLoss(9)", ["optimizer"], id="loss"),

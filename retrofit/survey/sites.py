@@ -409,16 +409,18 @@ class Overrun(Site):
 class Assertion(Site):
     """A script's own check of the model's parameters, which are more with dendrites, or of their names, which change.
 
-    `node` is an `assert`, its anchor "comparison" the test; or the call of a function that checks, its anchor "state"
-    the model's state, which it is given.
+    `node` is an `assert`, its anchor "comparison" the test; the call of a function that checks, its anchor "state" the
+    model's state, which it is given; or a `raise`.
 
     Attributes:
         least: for a number that the model has just so many parameters as, the code that it has no fewer; "" for others.
         checked: the code of the model whose state is checked, "" for an `assert`.
+        sorts: whether it is an error at a module of a class that the script does not know.
     """
 
     least: str = ""
     checked: str = ""
+    sorts: bool = False
 
     @property
     def facts(self) -> dict[str, object]:
