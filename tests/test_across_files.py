@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -852,9 +853,24 @@ def test_weights_kept_by_the_loop_are_not_loaded_into_a_restructured_model(plan_
     main = main.replace("    best = model", "        best = model")
     plan = plan_project(main, engine=ENGINE)
     assert "load_state_dict" not in changed(plan)["main.py"]
-    assert [note.code for note in plan.notes] == ["PAI018"]
+    assert [note.code for note in plan.notes] == ["PAI020"]
     kept = plan_project(main.replace("DataParallel", "DistributedDataParallel"), engine=ENGINE)
     assert "model.load_state_dict(best)" in changed(kept)["main.py"]
+
+
+@pytest.mark.parametrize("skipped", [False, True])
+def test_a_checkpoint_of_an_earlier_structure_is_not_loaded_after_training(
+    plan_project: Planner, skipped: bool
+) -> None:
+    load = "model.load_state_dict(torch.load('best.pt'))"
+    main = MAIN.replace("DistributedDataParallel", "DataParallel").replace("\nmain()", f"    {load}\n\nmain()")
+    if skipped:
+        loop = main[main.index("    for epoch") : main.index(f"    {load}")]
+        main = main.replace(loop, f"    if not args.test:\n{indent(loop, '    ')}")
+    plan = plan_project(main, engine=ENGINE)
+    assert (load in changed(plan)["main.py"]) is skipped
+    (note,) = plan.notes
+    assert ("also runs after a training" if skipped else "is left out") in note.message
 
 
 @pytest.mark.parametrize("head", ["from common import DDP, torch", "from common import *"])
@@ -890,15 +906,55 @@ def test_engines_of_libraries_count_where_the_script_wraps_nothing(
     assert codes == (["PAI100"] if refused else [] if wrapped else ["PAI101"])
 
 
+def test_modules_that_are_imported_by_a_made_name_are_not_looked_into(plan_project: Planner) -> None:
+    finder = "import importlib\n\ndef create(name):\n    return importlib.import_module(name + '_model').Model()\n"
+    main = "from finder import create\n\nmodel = create('plain')\nfor epoch in range(9):\n    model.optimize()\n"
+    (question,) = plan_project(main, finder=finder).questions
+    assert question.code == "PAI101"
+    assert "(line 4 of finder.py)" in question.message
+
+
+def test_a_loop_that_nothing_runs_is_no_second_one(plan_project: Planner) -> None:
+    lent = """
+    class Engine:
+        def __init__(self, model):
+            self.model = model
+
+        def run(self):
+            for self.epoch in range(9):
+                self.train()
+
+        def train(self):
+            for x, y in loader:
+                optimizer.zero_grad()
+                self.model(x).backward()
+                optimizer.step()
+    """
+    main = MAIN.replace("from engine import", "from lent import Engine\nfrom engine import")
+    main = main.replace("        train_one_epoch(model, loader, optimizer)\n", "        engine.train()\n")
+    main = main.replace("    best_acc = 0\n", "    best_acc = 0\n    engine = Engine(model)\n")
+    texts = changed(plan_project(main, engine=ENGINE, lent=lent))
+    assert "itertools.count()" in texts["main.py"]
+    assert "itertools.count()" not in texts["lent.py"]
+    both = main.replace("    best_acc = 0\n", "    best_acc = 0\n    other = Engine(model)\n    other.run()\n")
+    questions = plan_project(both, engine=ENGINE, lent=lent).questions
+    assert [question.code for question in questions] == ["PAI104"]
+
+
 @pytest.mark.parametrize(
     ("start", "told"),
     [
-        pytest.param("main()\n", [], id="once"),
-        pytest.param("for fold in range(5):\n    main()\n", ["`for fold in range(5)` (line 15)"], id="for each fold"),
+        pytest.param("main(Net())\n", [], id="once"),
+        pytest.param(
+            "model = Net()\nfor part in range(5):\n    main(model)\n",
+            ["`for part in range(5)` (line 15)"],
+            id="in parts",
+        ),
     ],
 )
 def test_a_training_that_a_loop_repeats_is_told(plan_project: Planner, start: str, told: list[str]) -> None:
-    plan = plan_project(code(MAIN).removesuffix("main()\n") + start, engine=ENGINE)
+    main = code(MAIN).removesuffix("main()\n").replace("main():\n    model = Net()\n", "main(model):\n")
+    plan = plan_project(main + start, engine=ENGINE)
     notes = [note.message for note in plan.notes if note.code == "PAI011"]
     assert [note.split(" goes through")[0] for note in notes] == told
 

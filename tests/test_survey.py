@@ -601,6 +601,21 @@ except RuntimeError:
 """
 
 
+@pytest.mark.parametrize(
+    ("change", "last"),
+    [
+        pytest.param("model[0].weight.data.copy_(w)", True, id="values of an item"),
+        pytest.param("model.emb.load_glove(w)", True, id="method of a part"),
+        pytest.param("model.emb.table[0].weight.copy_(w)", True, id="values of a part"),
+        pytest.param("model.emb.cuda()", False, id="a part moves"),
+        pytest.param("models[0].load(w)", False, id="another name"),
+    ],
+)
+def test_change_of_a_part_is_of_the_building(change: str, last: bool) -> None:
+    (model,) = survey_of(script().replace("model = Net()", f"model = Net().cuda()\n{change}")).models
+    assert model.code.strip() == (change if last else "model = Net().cuda()")
+
+
 def test_call_that_trains_is_no_change_of_the_model() -> None:
     (model,) = survey_of(TRY).models
     assert model.code.strip() == "model = Net()"
@@ -644,7 +659,12 @@ LOAD = "    model.load_state_dict(torch.load(args.resume))"
         pytest.param("load_data(model, path)", [], id="by a library that may load anything"),
         pytest.param("if args.resume:\n    ema.load_state_dict(torch.load(args.resume))", [], id="another module"),
         pytest.param("if args.resume:\n    print(args.resume)", [], id="nothing loaded"),
-        pytest.param("model.load_state_dict(torch.load(args.resume))", [], id="without a condition"),
+        pytest.param("model.load_state_dict(torch.load(args.resume))", [""], id="without a condition"),
+        pytest.param(f"for fold in folds:\n{LOAD}", [], id="again and again"),
+        pytest.param(
+            f"if args.weights:\n    if a:\n    {LOAD}\n    else:\n        exit()", ["args.weights"], id="or leaves"
+        ),
+        pytest.param(f"if args.test:\n    if a:\n    {LOAD}\n    test()\n    exit()", [], id="leaves in any case"),
     ],
 )
 def test_checkpoint_to_resume_from_is_found(statement: str, tests: list[str]) -> None:
@@ -874,7 +894,7 @@ def test_choice_of_a_training_that_loads_a_checkpoint_itself_is_none_to_resume_f
     training = script(before="model.load_state_dict(torch.load(weights))")
     text = f"def train(weights):\n{indent(training, '    ')}\n"
     text += "if not args.search:\n    train(args.weights)\nelse:\n    search(train)\n"
-    assert survey_of(text).resumes == []
+    assert [resume.code.strip() for resume in survey_of(text).resumes] == ["model.load_state_dict(torch.load(weights))"]
 
 
 def test_checkpoint_loaded_in_training_is_none_to_resume_from() -> None:
@@ -1112,6 +1132,60 @@ def test_reason_to_keep_the_scheduler(construction: str, epoch: str, reason: str
     found = schedule(construction, epoch)
     assert reason in found.optimizers[0].keeps
     assert not any(step.removed for step in found.steps)
+
+
+@pytest.mark.parametrize(
+    ("made", "made_at"),
+    [
+        pytest.param("opt = SGD(model.parameters(), 0.1) if given is None else given", 5, id="by choice"),
+        pytest.param("if given is None:\n        given = SGD(model.parameters(), 0.1)", 5, id="afterwards"),
+    ],
+)
+@pytest.mark.parametrize("given", ["None", "SGD(model.parameters(), 0.2)", "optim"])
+def test_optimizer_that_training_may_be_given_is_one(made: str, made_at: int, given: str) -> None:
+    name = made.split(" = ")[0].split()[-1]
+    resumed = "optim = None\nif resume:\n    optim = SGD(model.parameters(), 0.3)\n" if given == "optim" else ""
+    text = f"""from torch.nn import DataParallel
+from torch.optim import SGD
+
+def train(model, given=None):
+    {made}
+    for epoch in range(9):
+        for x in loader:
+            {name}.zero_grad()
+            model(x).backward()
+            {name}.step()
+
+model = DataParallel(Net())
+{resumed}train(model, {given})
+"""
+    (optimizer,) = survey_of(text).optimizers
+    assert optimizer.target == name
+    assert optimizer.keeps
+    assert optimizer.index.source.position(optimizer.anchors["made"])[0] == made_at
+
+
+@pytest.mark.parametrize(
+    ("epoch", "kept"),
+    [
+        pytest.param("for p in model.parameters():\n    p.requires_grad = False", True, id="assigned"),
+        pytest.param("rest(model, False)", True, id="in a function"),
+        pytest.param("model.requires_grad_(False)", True, id="whole"),
+        pytest.param("for p in model.parameters():\n    p.requires_grad = True", False, id="trained again"),
+        pytest.param("x.requires_grad_()", False, id="an input"),
+        pytest.param("rest", False, id="before training"),
+    ],
+)
+def test_optimizer_of_parameters_that_rest_in_each_epoch_is_kept(epoch: str, kept: bool) -> None:
+    rest = """
+        def rest(net, train):
+            for p in net.parameters():
+                p.requires_grad = train
+        rest(model.features, False)
+    """
+    text = script(epoch, before=rest).replace("parallel import DistributedDataParallel", "parallel import DataParallel")
+    (optimizer,) = survey_of(text).optimizers
+    assert ("frozen for a part of each epoch (line" in optimizer.keeps) == kept
 
 
 def test_own_class_named_like_a_scheduler_is_no_torch_class() -> None:
@@ -1450,14 +1524,53 @@ def test_numbered_batches_without_end_lose_their_limit() -> None:
     ("last", "stale"),
     [
         pytest.param("model.load_state_dict(best)", ["model.load_state_dict(best)"], id="kept in the loop"),
-        pytest.param("model.load_state_dict(torch.load(path))", [], id="from a file"),
         pytest.param("other.load_state_dict(best)", [], id="of another model"),
         pytest.param("model.load_state_dict(first)", [], id="kept before the loop"),
+        pytest.param("load_checkpoint(path, model)", ["load_checkpoint(path, model)"], id="by a function of a library"),
+        pytest.param("load_data(path, model)", [], id="another function"),
+        pytest.param("model = Net()\nmodel.load_state_dict(torch.load(p))", [], id="into one built for the test"),
+        pytest.param("other.load_state_dict(torch.load(p))", [], id="a file for another model"),
     ],
 )
 def test_stale_weights(last: str, stale: list[str]) -> None:
     text = script(epoch="best = copy.deepcopy(model.state_dict())", before="first = model.state_dict()", after=last)
     assert [site.code.strip() for site in survey_of(text).stale_loads] == stale
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        pytest.param("STATE", [], id="of nothing"),
+        pytest.param("model.load_state_dict(torch.load(path))", [(True, True)], id="file"),
+        pytest.param("model.module.load_state_dict(torch.load(path)['net'])", [(True, True)], id="item of a file"),
+        pytest.param(
+            "best = load_checkpoint(path)\nmodel.load_state_dict(best['net'])", [(True, True)], id="own reader"
+        ),
+        pytest.param("best = torch.load(p)\nmodel.load_state_dict(best.state_dict())", [(True, True)], id="its method"),
+        pytest.param("if isfile(p):\n    model.load_state_dict(torch.load(p))", [(True, True)], id="if there is one"),
+        pytest.param("best = f(p)\nmodel.load_state_dict(best)", [], id="anything"),
+        pytest.param("model.load_state_dict(early['net'])", [], id="read before the loop"),
+    ],
+)
+def test_own_checkpoint_loaded_after_training(after: str, found: list[tuple[bool, bool]]) -> None:
+    survey = survey_of(script(before="early = torch.load(path)", after=after))
+    assert [(site.from_file, site.always) for site in survey.stale_loads] == found
+
+
+def test_own_checkpoint_loaded_where_the_training_is_called() -> None:
+    text = f"import torch\n{DDP}def train(model):\n    optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+    text += "    for epoch in range(9):\n        for x in loader:\n            model(x).backward()\n\n"
+    text += "def main():\n    model = Net()\n    model = DDP(model)\n    train(model)\n    LAST\n\nmain()\n"
+    load = "model.load_state_dict(torch.load(best))"
+    (site,) = survey_of(text.replace("LAST", load)).stale_loads
+    assert (site.code.strip(), site.from_file, site.always) == (load, True, True)
+    text = text.replace("    train(model)\n", "    if args.train:\n        train(model)\n")
+    assert [site.always for site in survey_of(text.replace("LAST", load)).stale_loads] == [False]
+
+
+def test_wrapper_after_the_training_stays() -> None:
+    survey = survey_of(script(after="model = DDP(model)\ntest(model)"))
+    assert [wrapper.line for wrapper in survey.wrappers] == [5]
 
 
 def test_closure_of_the_optimizer_is_in_the_loop_that_steps() -> None:
@@ -1766,6 +1879,14 @@ def test_loop_around_the_epoch_loop_is_none_though_another_backward_pass_is_in_i
         pytest.param("lr * max(0.0, 1 - it / n) ** 0.9", [], id="held"),
         pytest.param("lr * (1 - it / n)", ["(1 - it / n)"], id="linear"),
         pytest.param("lr * (1 - warm) * 2", [], id="no length"),
+        pytest.param("S.LambdaLR(optimizer, lambda step: (1.0 - step / n))", ["(1.0 - step / n)"], id="lambda"),
+        pytest.param("lr * (epochs - epoch) / epochs", ["(epochs - epoch)"], id="left over"),
+        pytest.param("(args.epochs - 5 - epoch) / (args.epochs - 5) * lr", ["(args.epochs - 5 - epoch)"], id="of less"),
+        pytest.param("lr * ((max_iter - it) / max_iter)", ["(max_iter - it)"], id="share"),
+        pytest.param("lr * max(0, epochs - epoch) / epochs", [], id="left over, held"),
+        pytest.param("lr * (epochs - warm) / epochs", [], id="no counter"),
+        pytest.param("lr * (width - step) / width", [], id="no training's length"),
+        pytest.param("left_time = speed * (epochs - epoch) / batches", [], id="time"),
         pytest.param("loss * (1 - hits / n)", [], id="no rate"),
         pytest.param("((1 - hits / n) ** gamma).mean()", [], id="a loss"),
     ],
@@ -1777,8 +1898,49 @@ def test_decay_by_a_power(rate: str, left: list[str]) -> None:
 def test_decay_in_a_function_for_it() -> None:
     found = survey_of(script(before="def get_lr(it):\n    factor = pow(1 - it / n, 0.9)\n    return factor"))
     assert [decay.code for decay in found.decays] == ["1 - it / n"]
+    alone = "def lr_lambda(it):\n    return 1.0 - max(0, it - warm) / float(n)"
+    assert [decay.code for decay in survey_of(script(before=alone)).decays] == ["1.0 - max(0, it - warm) / float(n)"]
     nested = "def make_scheduler():\n    def f(x):\n        return (1 - x / n) ** 0.9\n    return f"
     assert [decay.code for decay in survey_of(script(before=nested)).decays] == ["(1 - x / n)"]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "shares"),
+    [
+        pytest.param("model.drop = 0.5 * epoch / epochs", ["0.5 * epoch / epochs"], id="ramp"),
+        pytest.param("ramp(epoch)", ["epoch / epochs"], id="in a function"),
+        pytest.param(
+            "beta = math.cos(math.pi * (epoch + 1) / epochs)", ["math.pi * (epoch + 1) / epochs"], id="cosine"
+        ),
+        pytest.param("beta = min(1.0, epoch / epochs)", [], id="held"),
+        pytest.param("lr = 0.1 * (1 - epoch / epochs)", [], id="decay"),
+        pytest.param("lr = 0.1 * (epochs - epoch) / epochs", [], id="decay of what is left"),
+        pytest.param("model.p = 0.2 * (epochs - epoch) / epochs", ["0.2 * (epochs - epoch) / epochs"], id="falls"),
+        pytest.param("print(100 * epoch / epochs)", [], id="report"),
+        pytest.param("done = f'{100 * epoch / epochs} %'", [], id="text"),
+        pytest.param("done = '%d' % (100 * epoch / epochs)", [], id="old text"),
+        pytest.param("mean = total / epochs", [], id="mean"),
+        pytest.param("beta = epoch / warm_epochs", [], id="of another number"),
+    ],
+)
+def test_shares_of_the_planned_training_are_found(epoch: str, shares: list[str]) -> None:
+    before = "def ramp(epoch):\n    return epoch / epochs\n" if epoch == "ramp(epoch)" else ""
+    text = script(epoch, before=before).replace("range(10)", "range(epochs)")
+    assert [code for _, code in survey_of(text).loops[0].shares] == shares
+
+
+@pytest.mark.parametrize(
+    ("made", "called"),
+    [
+        ("get_linear_schedule_with_warmup(optimizer, 10, 100)", "get_linear_schedule_with_warmup"),
+        ("torch.optim.lr_scheduler.PolynomialLR(optimizer, 10)", "PolynomialLR"),
+        ("torch.optim.lr_scheduler.StepLR(optimizer, 10)", ""),
+    ],
+)
+def test_schedule_that_is_used_up_is_found(made: str, called: str) -> None:
+    text = "from transformers import get_linear_schedule_with_warmup\n" + script(before=f"scheduler = {made}")
+    ending = survey_of(text).loops[0].ending
+    assert (ending.called if ending else "") == called
 
 
 @pytest.mark.parametrize(
@@ -1798,6 +1960,7 @@ def test_decay_in_a_function_for_it() -> None:
         ),
         pytest.param("seen = np.zeros([args.n_epochs, 10])", "seen[epoch - 1, :] = [acc, 0]", "epoch - 1", id="record"),
         pytest.param("seen = torch.zeros(epochs + 1)", "seen[epoch] = acc", "epoch", id="tensor"),
+        pytest.param("seen = torch.Tensor(args.epochs)", "seen[epoch] = acc", "epoch", id="old tensor"),
         pytest.param("seen = np.zeros((epochs, 3))", "seen[epoch][1] = acc", "epoch", id="of rows"),
         pytest.param("seen = [0] * num_epochs", "seen[epoch] = acc", "epoch", id="list"),
         pytest.param("seen = np.zeros(n_classes)", "seen[epoch] = acc", "", id="of another length"),
@@ -1827,6 +1990,15 @@ def test_schedule_that_training_is_given_is_found() -> None:
     text = script("train(model, lr_schedule)", before="lr_schedule = cosine(0.1, args.epochs)")
     text = "def train(model, schedule):\n    for it, x in enumerate(loader):\n        lr = schedule[it]\n\n" + text
     assert [overrun.array for overrun in survey_of(text).overruns] == ["schedule"]
+
+
+def test_schedule_of_a_loss_is_found() -> None:
+    loss = (
+        "class Loss(nn.Module):\n    def __init__(self, epochs):\n        self.schedule = np.linspace(0, 1, epochs)\n\n"
+    )
+    loss += "    def forward(self, x, epoch):\n        return x * self.schedule[epoch]\n\n"
+    text = "import numpy as np\n" + loss + script()
+    assert [overrun.array for overrun in survey_of(text).overruns] == ["self.schedule"]
 
 
 @pytest.mark.parametrize(
@@ -1948,6 +2120,7 @@ LOSS = "val_loss = validate(model)\n"
             "min",
             id="equal to the least",
         ),
+        pytest.param("x, acc = validate(model)\nbest = min(past(h) + [x])", "x", "min", id="least with those before"),
         pytest.param("x, n = validate(model)\nif max(xs) == x:\n    save()", "x", "max", id="equal to the highest"),
         pytest.param(
             "x = f1_score(validate(model))\nes.save(x, metric=x)", "x", "max", id="by the function that makes it"
@@ -2075,6 +2248,10 @@ def test_plateau_tells_score_and_direction(mode: str, direction: str) -> None:
         pytest.param("if loss > 100:\n    break", id="compared with a number"),
         pytest.param("if epoch > args.best_after:\n    save()", id="compared with a setting"),
         pytest.param("if epoch == best_epoch:\n    save()", id="equal to the best epoch"),
+        pytest.param("perf = epoch\nif perf >= best_perf:\n    best_perf = perf", id="number of the turn"),
+        pytest.param("perf = -(epoch + 1)\nif perf < best:\n    best = perf", id="made of the turn's number"),
+        pytest.param("for x in val:\n    loss, scalars = test_one(x)\n    log(loss)", id="last batch of validation"),
+        pytest.param("for name, x in sets.items():\n    acc = validate(model, x)", id="last of several sets"),
         pytest.param("_ = validate(model)", id="thrown away"),
         pytest.param("logger.best = validate(model)", id="kept in an attribute"),
         pytest.param("pass\nsched = make_val()[0]", id="item of a call"),
@@ -2565,6 +2742,14 @@ def test_score_that_is_returned_and_dropped(call: str, last: str, score: list[st
         pytest.param("model.eval()\nwith torch.no_grad():\n    acc = right / n", ["acc"], id="without gradients"),
         pytest.param("model.eval()\nfor x in val:\n    loss = loss_of(x)", [], id="of single batches"),
         pytest.param("model.eval()\nacc = 0", [], id="only begun"),
+        pytest.param("model.eval()\nfor x in val:\n    acc += f(x)\nacc /= n", ["acc"], id="divided"),
+        pytest.param("model.eval()\nfor x in val:\n    acc += f(x)\n    acc /= n", [], id="divided for each batch"),
+        pytest.param("model.train(False)\nacc = meter.avg", ["acc"], id="a meter's average"),
+        pytest.param("model.eval()\nloss /= n\nacc = right / n", ["acc"], id="one of them computed"),
+        pytest.param("model.eval()\nloss /= n\nacc /= n", ["loss", "acc"], id="two of them divided"),
+        pytest.param("model.eval()\nloss_fn = self.loss_fn", [], id="attribute"),
+        pytest.param("model.eval()\nmodel.train()\ntrain_loss = total / n", [], id="training again"),
+        pytest.param("model.eval()\nval_loss = total / n\nmodel.train()", ["val_loss"], id="training afterwards"),
         pytest.param("model.eval()\ncmc, mAP = metric.compute()", ["mAP"], id="one of several"),
         pytest.param("model.eval()\nfor x in val:\n    acc, n = run(x)", [], id="one of several of single batches"),
     ],
@@ -2584,22 +2769,71 @@ def test_what_validation_knows_is_told() -> None:
     test = """
         def test(net):
             top1 = Meter()
+            loss_avg = Meter()
             for x in val:
                 loss = loss_of(net(x))
                 top1.update(x)
             mean_iou = iou()
             correct += mean_iou
             print(top1.avg, f"{100. * correct / n:.2f}%")
-            return found
     """
     found = survey_of(script("test(model)\nstats = evaluate(model)\nlog(**stats)", code(test)))
-    assert [name for name, _ in found.measures] == [
-        "top1.avg",
-        "mean_iou",
-        "100. * correct / n",
-        "found",
-        "stats[...]",
-    ]
+    assert [name for name, _ in found.measures] == ["top1.avg", "mean_iou", "100. * correct / n", "stats[...]"]
+
+
+def test_what_validation_knows_but_cannot_return_is_not_told() -> None:
+    test = """
+        def test(net):
+            top1 = Meter()
+            for x in val:
+                tmp_loss, n = run(net(x))
+                top1.update(tmp_loss.mean())
+            print(top1.avg)
+            found = {}
+            found["loss"] = other = mean_of(top1)
+            return RETURNED
+    """
+    for returned, told in (("found", ["found['loss']"]), ("other", ["other"]), ("top1.avg, n", [])):
+        found = survey_of(script("test(model)", code(test).replace("RETURNED", returned).replace('"', "'")))
+        assert [name for name, _ in found.measures] == told
+
+
+@pytest.mark.parametrize(
+    ("epoch", "told"),
+    [
+        pytest.param("for x in val_loader:\n    val_loss += run(x)\nlog(val_loss)", ["val_loss"], id="sum"),
+        pytest.param(
+            "for x in testloader:\n    a_loss += run(x)\nlog(a_loss / len(testloader))",
+            ["a_loss / len(testloader)"],
+            id="mean where it is logged",
+        ),
+        pytest.param(
+            "model.eval()\nfor x in data:\n    correct += run(x)\nlog(100. * correct / n)",
+            ["100. * correct / n"],
+            id="per cent",
+        ),
+        pytest.param("for x in val:\n    losses.append(run(x))\nlog(np.mean(losses))", ["np.mean(losses)"], id="list"),
+        pytest.param(
+            "for x in val:\n    xs.append(run(x))\nlog(sum(xs) / len(xs))", ["sum(xs) / len(xs)"], id="sum of it"
+        ),
+        pytest.param("for x in TestLoader:\n    m.update(run(x))\nlog(m.avg)", ["m.avg"], id="meter"),
+        pytest.param("for x in val:\n    m.update(run(x))\nlog(m.mean())", ["m.mean()"], id="meter's method"),
+        pytest.param("for x in val:\n    m.update(run(x))\nm = m.mean()\nlog(m)", ["m"], id="mean under the same name"),
+        pytest.param(
+            "m = DictMeter()\nfor x in val:\n    m.update(run(x))\nlog(m.mean())", ["m.mean()[...]"], id="of several"
+        ),
+        pytest.param("for x in val:\n    loss = run(x)\nlog(loss)", [], id="last batch"),
+        pytest.param("for x in intervals:\n    a_loss += run(x)\nlog(a_loss)", [], id="not validating"),
+        pytest.param("for x in devices:\n    a_loss += run(x)\nlog(a_loss)", [], id="devices"),
+        pytest.param(
+            "model.eval()\nmodel.train()\nfor x in data:\n    a_loss += run(x)\nlog(a_loss)", [], id="in training mode"
+        ),
+        pytest.param("for x in val:\n    n += len(x)\nlog(n / 2)", [], id="count"),
+    ],
+)
+def test_what_a_validation_in_the_loop_adds_up_is_told(epoch: str, told: list[str]) -> None:
+    found = survey_of(script(epoch))
+    assert ([s.expression for s in found.scores], [name for name, _ in found.measures]) == ([], told)
 
 
 @pytest.mark.parametrize(
@@ -2699,6 +2933,160 @@ def test_score_that_a_function_keeps_and_returns(end: str, call: str, returns: l
 )
 def test_score_that_a_function_keeps_for_good(function: str, call: str) -> None:
     assert keeping(function, call).scores == []
+
+
+@pytest.mark.parametrize("made", ["perf = weigh(epoch)", "perf = epoch + acc", "perf = epoch\nif x:\n    perf = run()"])
+def test_score_that_is_made_with_the_turns_number_is_one(made: str) -> None:
+    assert scores_of(f"{made}\nif perf > best:\n    best = perf")[0][:2] == ("perf", "max")
+
+
+def test_losses_that_are_reduced_after_each_batch_are_no_score() -> None:
+    reduce = "def reduce(losses):\n    with torch.no_grad():\n        return mean_of(losses)"
+    text = script(before=reduce).replace(
+        "        optimizer.step()\n", "        optimizer.step()\n        loss_all = reduce(loss)\n"
+    )
+    found = survey_of(text)
+    assert (found.scores, found.measures) == ([], [])
+    assert [
+        s.expression for s in survey_of(text.replace("loss_all =", "if n % 9 == 0:\n            loss_all =")).scores
+    ] == ["loss_all"]
+
+    single = text.replace("for epoch in range(3):", "for n, batch in enumerate(loader):").replace(
+        "    for x in y:\n", "    if True:\n"
+    )
+    assert survey_of(single).measures == []
+
+
+@pytest.mark.parametrize(
+    ("made", "compared", "condition"),
+    [
+        pytest.param(
+            "log = {'n': epoch, **res}",
+            "if epoch % 5 == 0:\n    if log[k] > best:\n        best = log[k]",
+            "epoch % 5 == 0",
+            id="collected",
+        ),
+        pytest.param(
+            "",
+            "if epoch % 5 == 0:\n    if res['acc'] > best:\n        best = res['acc']",
+            "epoch % 5 == 0",
+            id="itself",
+        ),
+        pytest.param(
+            "",
+            "if rank == 0:\n    if epoch % 5 == 0:\n        if res['acc'] > best:\n            best = res['acc']",
+            "epoch % 5 == 0",
+            id="on one rank",
+        ),
+        pytest.param(
+            "",
+            "if epoch % 5 == 0:\n    try:\n        if x:\n            better = res['acc'] < a\n    finally:\n        y",
+            "epoch % 5 == 0",
+            id="in a try",
+        ),
+        pytest.param("", "if res['acc'] > best:\n    best = res['acc']", "", id="in all turns"),
+    ],
+)
+def test_score_that_is_compared_in_the_turns_that_validate_is_taken_there(
+    made: str, compared: str, condition: str
+) -> None:
+    epoch = f"res = train(model)\nif epoch % 5 == 0:\n    res = validate(model)\n{made}\n{compared}"
+    (score,) = survey_of(script(epoch)).scores
+    assert (score.condition, score.guarded) == (condition, bool(condition))
+
+
+def test_score_that_is_compared_in_some_of_the_turns_is_there_in_all() -> None:
+    (score,) = survey_of(script(f"{ACC}if epoch > 5:\n    if acc > best:\n        best = acc")).scores
+    assert (score.condition, score.guarded) == ("", False)
+
+
+def test_names_of_measures_are_no_score() -> None:
+    assert [name for name, _, _ in scores_of("error, error_names = validate(model)")] == ["error"]
+
+
+def test_score_of_each_phase_and_of_some_batches_is_one() -> None:
+    assert [name for name, _, _ in scores_of("for phase in ['train', 'val']:\n    acc = evaluate(phase)")] == ["acc"]
+
+
+METRIC = """
+    class Metric:
+        def __init__(self, acc):
+            self.acc = acc
+
+        def better_than(self, other):
+            return COMPARED
+
+    def validate(net):
+        with torch.no_grad():
+            return Metric(run(net))
+    """
+
+
+@pytest.mark.parametrize(
+    ("compared", "epoch", "scores"),
+    [
+        pytest.param("self.acc > other.acc", "if m.better_than(best):\n    best = m", [("m.acc", "max")], id="higher"),
+        pytest.param("other.acc > self.acc", "if m.better_than(best):\n    best = m", [("m.acc", "min")], id="lower"),
+        pytest.param("self.acc > other.acc", "better = m.better_than(best)", [("m.acc", "max")], id="flag"),
+        pytest.param(
+            "other is None or self.acc > other.acc",
+            "if m.better_than(best):\n    best = m",
+            [("m.acc", "max")],
+            id="first",
+        ),
+        pytest.param("self.xs[0] > other.xs[0]", "if m.better_than(best):\n    best = m", [], id="item"),
+        pytest.param(
+            "self.acc > other.acc and self.b < other.b", "if m.better_than(best):\n    best = m", [], id="two"
+        ),
+        pytest.param("self.acc > other.acc", "log(m)", [], id="not compared"),
+    ],
+)
+def test_score_of_an_object_is_the_number_that_it_compares(
+    compared: str, epoch: str, scores: list[tuple[str, str]]
+) -> None:
+    found = survey_of(script(f"m = validate(model)\n{epoch}", code(METRIC).replace("COMPARED", compared)))
+    assert [(score.expression, score.direction) for score in found.scores] == scores
+    assert [name for name, _ in found.measures] == ([] if scores else ["m.acc"])
+
+
+def test_object_with_an_order_is_no_number() -> None:
+    epoch = "m = validate(model)\nif m > best:\n    best = m"
+    before = code(METRIC).replace("COMPARED", "self.acc > other.acc")
+    ordered = before.replace("better_than", "__gt__")
+    assert scores_of(epoch, ordered) == [("m.acc", "max", "all")]
+    assert scores_of(epoch, before) == []
+    assert scores_of(epoch, before.replace("better_than", "__float__")) == [("m", "max", "all")]
+    assert scores_of("acc = validate(model)", ordered) == []
+    begun = survey_of(script("m = validate(model)\nkeep(m)", before.replace("self.acc", "self.x") + "\nm = None"))
+    assert [name for name, _ in begun.measures] == ["m.ATTRIBUTE"]
+    unknown = survey_of(script("acc = validate(model)", before.replace("class Metric", "class Other")))
+    assert (unknown.scores, [name for name, _ in unknown.measures]) == ([], ["acc.ATTRIBUTE"])
+
+
+@pytest.mark.parametrize(
+    ("condition", "once"),
+    [
+        ("epoch == args.epochs - 1", True),
+        ("epoch==cfg['epochs']", True),
+        ("epoch % 5 == 0", False),
+        ("epoch % 5 == 0 or epoch == 9", False),
+        ("args.mode == 'full'", False),
+        ("epoch >= 5", False),
+    ],
+)
+def test_score_of_a_single_epoch_is_told(condition: str, once: bool) -> None:
+    (score,) = survey_of(script(f"if {condition}:\n    {ACC.strip()}")).scores
+    assert (score.condition, score.once) == (condition, once)
+
+
+def test_hint_of_a_best_that_is_taken_from_elsewhere() -> None:
+    keep = "def keep(acc):\n    best = read()\n    if acc > best:\n        save()"
+    assert [name for name, _ in survey_of(script("run(model)", keep)).hints] == ["acc"]
+
+
+def test_search_for_a_threshold_is_no_hint() -> None:
+    search = "def search(ts):\n    best = 0\n    for t in ts:\n        if (x := run(t)) > best:\n            best = x"
+    assert survey_of(script("test(model)", search)).hints == []
 
 
 def test_best_of_one_validation_is_no_best_of_the_training() -> None:
@@ -2885,11 +3273,29 @@ def test_mode_of_the_user_wins() -> None:
         ("epe", "min"), ("roc_auc_score", "max"), ("auroc", "max"), ("mean_squared_error", "min"), ("eer", "min"),
         ("srcc", "max"), ("fwIoU", "max"), ("ms_ssim", "max"), ("rank", ""), ("her", ""),
         ("x", ""), ("result", ""), ("power", ""), ("mapping", ""), ("acc_loss", ""), ("answer", ""), ("stats", ""),
-        ("confidence", ""), ("architecture", ""),
+        ("confidence", ""), ("prec1", "max"), ("precond", ""), ("architecture", ""),
     ],
 )  # fmt: skip
 def test_direction_that_a_name_tells(name: str, direction: str) -> None:
     assert direction_of(name) == direction
+
+
+@pytest.mark.parametrize(
+    ("staged", "call", "repeated"),
+    [
+        pytest.param(False, "main()", "", id="once"),
+        pytest.param(False, "for fold in folds:\n    main()", "line 7", id="a model a fold"),
+        pytest.param(False, "main()\nfor fold in folds:\n    main()", "", id="once without it"),
+        pytest.param(False, "while True:\n    main()", "", id="until it goes through"),
+        pytest.param(True, "main()", "", id="one model for several stages"),
+    ],
+)
+def test_loop_that_trains_a_model_in_each_turn_is_told(staged: bool, call: str, repeated: str) -> None:
+    train = "for epoch in range(9):\n    for x in y:\n        model(x).backward()\n"
+    train = "for stage in stages:\n" + indent(train, "    ") if staged else train
+    body = "def main():\n    model = DDP(Net())\n" + indent(train, "    ")
+    (loop,) = survey_of(DDP + body + call).loops
+    assert loop.repeated == repeated
 
 
 # Arguments
@@ -3371,6 +3777,10 @@ def test_model_is_finished_within_a_context_of_the_whole_training() -> None:
         pytest.param("init_distributed(args)", False, id="starts something else"),
         pytest.param("model.init_hidden(3)", False, id="state, not weights"),
         pytest.param("log(model)", False, id="logged"),
+        pytest.param("model.module.emb.load_glove(path)", True, id="weights of a part"),
+        pytest.param("model.module.emb.init_embedding(path)", True, id="embedding of a part"),
+        pytest.param("model.module.load_data(path)", False, id="data"),
+        pytest.param("words.load_glove(path)", False, id="another object's"),
     ],
 )
 def test_first_weights_after_the_perforation_are_for_the_first_round(before: str, guarded: bool) -> None:
@@ -3555,3 +3965,142 @@ def test_optimizer_that_the_model_may_bring_is_handed_over_after_both_ways() -> 
     assert optimizer.index.source.code(optimizer.anchors["made"]).startswith("if hasattr")
     nothing = only_optimizer(script().replace(made, f"if evaluate:\n    optimizer = None\nelse:\n    {made}"))
     assert nothing.plain
+
+
+@pytest.mark.parametrize(
+    ("before", "between", "wrapped"),
+    [
+        pytest.param("model = torch.load(p)", "exit()", 1, id="leaves the program"),
+        pytest.param("model = torch.load(p)", "sys.exit(0)", 1, id="leaves it with a status"),
+        pytest.param("model = torch.load(p)", "raise SystemExit", 1, id="raises"),
+        pytest.param("model = torch.load(p)", "print(model)", 2, id="goes on"),
+        pytest.param("model = torch.load(p)", "if a:\n        exit()", 2, id="may go on"),
+    ],
+)
+def test_wrapper_in_a_branch_that_tests_and_leaves_is_none_of_training(before: str, between: str, wrapped: int) -> None:
+    branch = f"if args.test:\n    {before}\n    model = DDP(model)\n    {between}\n"
+    survey = survey_of(script().replace("model = Net()", f"{branch}model = Net()"))
+    assert len(survey.wrappers) == sum(map(len, survey.groups)) == wrapped
+
+
+def test_wrapper_that_gets_the_perforated_model_counts_wherever_it_is() -> None:
+    test = "model = Net()\nif args.test:\n    model = DDP(model)\n    test(model)\n    exit()\n"
+    assert len(survey_of(script().replace("model = Net()\n", test)).wrappers) == 2
+    ways = "if a:\n    model = Net()\n    model = DDP(model)\nelse:\n    model = Big()\n    model = DDP(model)"
+    assert len(survey_of(script().replace("model = Net()\nmodel = DDP(model)", ways)).wrappers) == 2
+    returned = (
+        "\ndef wrap(model):\n    if args.ddp:\n        model = DDP(model)\n        return model\n    return model\n"
+    )
+    text = script().replace("\n\n", f"\n{returned}\n", 1).replace("= DDP(model)\nopt", "= wrap(model)\nopt")
+    assert len(survey_of(text).wrappers) == 1
+
+
+@pytest.mark.parametrize("call", ["model = run(model=Net())", "run(Net())", "model = run(build())"])
+def test_model_built_in_the_call_that_trains_is_perforated_where_it_has_a_name(call: str) -> None:
+    training = script(after="return model.module").replace("model = Net()\n", "").partition("DDP\n\n")
+    helpers = f"def build():\n    return Net()\n\ndef run(model):\n{indent(training[2], '    ')}\n"
+    survey = survey_of(f"{training[0]}DDP\n{helpers}{call}\n")
+    assert [(model.code.strip(), model.side) for model in survey.models] == [("model = DDP(model)", "before")]
+    assert survey.disorder == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        pytest.param("own = model.state_dict()\nown.update(p)\nmodel.load_state_dict(own)", True, id="updated"),
+        pytest.param(
+            "own = model.module.state_dict()\np = {k: v for k, v in p.items() if k in own}\n"
+            "model.module.load_state_dict(p, strict=False)",
+            True,
+            id="filtered",
+        ),
+        pytest.param(
+            "p = {k: v for k, v in p.items() if k in model.state_dict()}\nmodel.load_state_dict(p)",
+            True,
+            id="filtered at once",
+        ),
+        pytest.param("for k, v in model.state_dict().items():\n    v.copy_(p[k])", True, id="copied"),
+        pytest.param(
+            "if resume:\n    own = model.state_dict()\n    own.update(p)\n    model.load_state_dict(own)\n"
+            "    start_epoch = p['epoch']",
+            False,
+            id="its own checkpoint",
+        ),
+        pytest.param("for k, v in model.state_dict().items():\n    print(k)", False, id="printed"),
+        pytest.param("own = model.state_dict()\nmodel.load_state_dict(own)", False, id="as they are"),
+        pytest.param("own = other.state_dict()\nown.update(p)\nother.load_state_dict(own)", False, id="another model"),
+        pytest.param("model.load_state_dict(torch.load(p))", False, id="by the checkpoint's names"),
+    ],
+)
+def test_weights_matched_by_names_after_the_perforation_are_told(before: str, told: bool) -> None:
+    assert ("by its own names" in survey_of(script(before=f"other = Net()\n{before}")).disorder) is told
+
+
+def test_weights_matched_by_names_in_the_building_or_in_a_function() -> None:
+    take = "def take(net, p):\n    own = net.state_dict()\n    new = {}\n    for k, v in own.items():\n"
+    take += "        if k in p:\n            new[k] = p[k]\n    net.load_state_dict(new)\n\n"
+    late = script(before="take(model, p)").replace("\n\n", f"\n\n{take}", 1)
+    assert "by its own names" in survey_of(late).disorder
+    early = script().replace("\n\n", f"\n\n{take}", 1).replace("model = Net()\n", "model = Net()\ntake(model, p)\n")
+    assert survey_of(early).disorder == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "last"),
+    [
+        pytest.param("quantize.prepare(model, inplace=True)", True, id="unread module"),
+        pytest.param("replace_layers(model)", True, id="unread function"),
+        pytest.param("summary(model)", False, id="shows it"),
+        pytest.param("prepared = report(model)", False, id="gives something"),
+        pytest.param("outer(model)", True, id="function that calls one"),
+        pytest.param("harmless(model)", False, id="function that changes nothing"),
+    ],
+)
+def test_function_that_changes_the_model_is_of_the_building(change: str, last: bool) -> None:
+    functions = "def inner(m):\n    m._modules['fc'] = Fc()\n\ndef outer(net):\n    inner(net)\n\n"
+    functions += "def harmless(net):\n    show(net)\n    return net\n\n"
+    text = script().replace("\n\n", f"\n\n{functions}", 1).replace("model = Net()", f"model = Net()\n{change}")
+    (model,) = survey_of(text).models
+    assert model.code.strip() == (change if last else "model = Net()")
+
+
+@pytest.mark.parametrize("ending", ["return model", "return model, model.parameters()"])
+def test_new_head_in_the_function_that_wraps_is_told(ending: str) -> None:
+    build = "def build():\n    model = Net()\n    model = DDP(model)\n    if a:\n        model.module.fc = HEAD\n"
+    build += f"    {ending}\n\n"
+    text = (
+        script().replace("\n\n", f"\n\n{build}", 1).replace("model = Net()\nmodel = DDP(model)\n", "model = build()\n")
+    )
+    if "," in ending:
+        text = text.replace("model = build()", "model, parameters = build()")
+    assert "gets another layer" in survey_of(text.replace("HEAD", "torch.nn.Linear(8, 2)")).disorder
+    assert "gets another layer" not in survey_of(text.replace("HEAD", "None")).disorder
+
+
+@pytest.mark.parametrize(
+    ("early", "tests"),
+    [
+        pytest.param(f"if args.resume:\n{LOAD}", ["args.resume"], id="resumes"),
+        pytest.param(f"if args.pretrained:\n{LOAD}", [], id="weights to begin with"),
+    ],
+)
+def test_resume_before_the_perforation_is_for_the_first_round(early: str, tests: list[str]) -> None:
+    text = script().replace("model = Net()", f"model = Net()\n{early}\nmodel = convert(model)")
+    survey = survey_of(text)
+    assert [model.code.strip() for model in survey.models] == ["model = convert(model)"]
+    assert [site.test for site in survey.resumes] == tests
+
+
+@pytest.mark.parametrize(
+    ("before", "guarded"),
+    [
+        pytest.param("if args.resume:\n    optimizer.load_state_dict(state)", ["args.resume"], id="optimizer"),
+        pytest.param("if args.resume:\n    resume_optimizer(optimizer)", ["args.resume"], id="by a function"),
+        pytest.param("optimizer.load_state_dict(state)", [""], id="without a condition"),
+        pytest.param("if args.resume:\n    loader.load_state_dict(state)", [], id="another state"),
+    ],
+)
+def test_optimizer_resumes_in_the_first_round_alone(before: str, guarded: list[str]) -> None:
+    function = "def resume_optimizer(optimizer):\n    optimizer.load_state_dict(read(path))\n\n"
+    text = script(before=before).replace("\n\n", f"\n\n{function}", 1)
+    assert [site.test for site in survey_of(text).resumes] == guarded

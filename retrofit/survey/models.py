@@ -33,27 +33,93 @@ def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin
 
 
 def find_stale_loads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[StaleLoad]:
-    """Return what loads, after the epoch loop, weights that the loop kept: `model.load_state_dict(best_weights)`.
+    """Return what loads weights of the training into the trained model after the epoch loop: kept in it, or of a file.
 
     Args:
         origins: where the model is built.
         loops: the epoch loops.
     """
     index = flow.index
-    found = []
-    for loop, later in [(one, later) for one in loops for later in one.statement.following]:
-        node = later.node
-        small = node.body[0] if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1 else None
-        call = small.value if isinstance(small, cst.Expr) else None
-        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or not call.args:
-            continue
-        kept = [b for b in index.bindings if b.target == dotted(call.args[0].value) and b.value is not None]
-        inside = [b for b in kept if loop.statement in b.statement.path and b.statement.scope is later.scope]
-        weights = bool(inside) and all(".state_dict()" in index.source.code(b.value) for b in inside if b.value)
-        mine = flow.closure(set(flow.origins(call.func.value, later.scope)))
-        if call.func.attr.value == "load_state_dict" and weights and not origins.isdisjoint(mine):
-            found.append(StaleLoad(node=node, index=index))
-    return found
+    found: dict[Statement, StaleLoad] = {}
+    afterwards = [(loop, *after) for loop in loops for after in _afterwards(loop, flow)]
+    over = {later for _, later, _ in afterwards}
+    for loop, later, always in afterwards:
+        for place in index.statements:
+            call = _called_alone(place) if later in place.path and place.scope is later.scope else None
+            weights = None if call is None else _loaded_weights(call, origins, flow)
+            if call is None or weights is None:
+                continue
+            model, state = weights
+            mine = set(flow.origins(model, place.scope))
+            built = [index.statement(origin.node) for origin in mine]
+            if origins.isdisjoint(flow.closure(mine)) or any(not over.isdisjoint(s.path) for s in built):
+                continue  # another model, or one that is built for the test
+            kept = _kept_in(loop, state, place, flow)
+            if kept or _from_file(loop, state, place, flow):
+                found[place] = StaleLoad(node=place.node, index=index, from_file=not kept, always=always)
+    return list(found.values())
+
+
+def _afterwards(loop: EpochLoop, flow: Flow) -> Iterator[tuple[Statement, bool]]:
+    """Yield what comes after an epoch loop, and after the calls that lead to it, and whether it does only then."""
+    waiting, seen = [(loop.statement, True)], set()
+    while waiting:
+        here, always = waiting.pop()
+        for part in reversed([part for part in here.path if part.scope is here.scope]):
+            yield from ((later, always) for later in part.following if not defines(later))
+            always = always and not isinstance(part.parent.node if part.parent else None, cst.If)
+        if here.scope not in seen:
+            seen.add(here.scope)
+            waiting += [(flow.index.statement(call), always) for call in flow.callers(here.scope)]
+
+
+def _called_alone(statement: Statement) -> cst.Call | None:
+    """Return the call that is all of a statement."""
+    node = statement.node
+    small = node.body[0] if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1 else None
+    call = small.value if isinstance(small, cst.Expr) else None
+    return call if isinstance(call, cst.Call) else None
+
+
+def _loaded_weights(
+    call: cst.Call, origins: set[Origin], flow: Flow
+) -> tuple[cst.BaseExpression, cst.BaseExpression | None] | None:
+    """Return the model that a call loads weights into, and the weights, None where a function reads them itself."""
+    index = flow.index
+    name = index.source.code(call.func).rpartition(".")[2]
+    if name == "load_state_dict":
+        return (call.func.value, call.args[0].value) if isinstance(call.func, cst.Attribute) and call.args else None
+    function, scope = flow.called(call), index.scope_of(call)
+    loads = function is None or "load_state_dict" in index.source.code(function.node)
+    if not loads or not re.match(r"_*(load|restore)_\w*(checkpoint|ckpt|model|weight|best|state|param)", name):
+        return None
+    models = [arg.value for arg in call.args if not origins.isdisjoint(flow.deep_origins(arg.value, scope))]
+    return (models[0], None) if models else None
+
+
+def _kept_in(loop: EpochLoop, state: cst.BaseExpression | None, place: Statement, flow: Flow) -> bool:
+    """Whether weights were kept by the loop, in its own function."""
+    kept = [b for b in flow.index.bindings if b.target == dotted(state) and b.value is not None]
+    inside = [b for b in kept if loop.statement in b.statement.path and b.statement.scope is place.scope]
+    return bool(inside) and all(".state_dict()" in flow.index.source.code(b.value) for b in inside if b.value)
+
+
+def _from_file(loop: EpochLoop, state: cst.BaseExpression | None, place: Statement, flow: Flow) -> bool:
+    """Whether weights are read from a file after the loop: `torch.load(path)`, or an item of what a name got so."""
+    reads = re.compile(r"(\w+\.)*_*(load|restore)(_?\w*(checkpoint|ckpt|file|model|state|weight)\w*)?\(")
+    if state is None or reads.match(flow.index.source.code(state)):
+        return True
+    while isinstance(state, (cst.Subscript, cst.Call)):
+        state = state.value if isinstance(state, cst.Subscript) else state.func
+        state = state.value if isinstance(state, cst.Attribute) else state
+    bound = [b for b in flow.index.bindings if b.target == dotted(state) and b.statement.scope is place.scope]
+    last = max((b for b in bound if b.statement.order < place.order), key=lambda b: b.statement.order, default=None)
+    if last is None or last.value is None or not reads.match(flow.index.source.code(last.value)):
+        return False
+    here = loop.statement
+    return here not in last.statement.path and (
+        last.statement.scope is not here.scope or last.statement.order > here.order
+    )
 
 
 def plural(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> str:
@@ -112,6 +178,37 @@ def is_frozen(origins: set[Origin], flow: Flow) -> bool:
     return any(all(not isinstance(part.node, cst.If) for part in statement.path) for statement in freezing)
 
 
+def is_apart(wrapper: Wrapper, models: list[Model], loops: list[EpochLoop], flow: Flow) -> bool:
+    """Whether a wrapper gets no perforated model and leads to no training (it tests, and leaves), or comes after it.
+
+    Args:
+        models: the places after which the model is there.
+        loops: the epoch loops.
+    """
+    here = wrapper.statement
+    own = [part for part in here.path if part.scope is here.scope]
+    left = any(always_leaves(part.siblings[-1], flow.index) for part in own)
+    training = leading_to(loops, flow)
+    if not _over({part for part in training if not defines(part)}).isdisjoint(here.path):
+        return True
+    if not models or not loops or (leads_to(here, training) and not left):
+        return False
+    return all(
+        model.scope is here.scope
+        and model.statement is not here
+        and ((left and here.order < model.statement.order) or exclude_each_other(here, model.statement))
+        for model in models
+    )
+
+
+def always_leaves(statement: Statement, index: Index) -> bool:
+    """Whether a statement, whatever the conditions, ends its function or the program."""
+    ending = r"(return|raise)\b|((sys|os)\.)?_?(exit|quit)\("
+    return isinstance(statement.node, cst.SimpleStatementLine) and any(
+        re.match(ending, index.source.code(small)) for small in statement.node.body
+    )
+
+
 def find_models(
     origins: set[Origin], wrappers: list[Wrapper], flow: Flow, loops: list[EpochLoop] | None = None
 ) -> list[Model]:
@@ -139,7 +236,8 @@ def find_models(
         statements = [joint]
     models = []
     for statement in statements:
-        target = _assigned(statement, flow.closure(origins), flow)
+        trains = statement in training and isinstance(statement.node, cst.SimpleStatementLine)
+        target = "" if trains else _assigned(statement, flow.closure(origins), flow)
         if not target:
             if wrappers[0].module not in wrappers[0].scope.parameters:
                 return []
@@ -169,6 +267,8 @@ def disorder(
         origins: where it is built.
     """
     index = flow.index
+    if any(_one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
+        return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
     for optimizer in optimizers:
         part = _part(optimizer, origins, flow)
         if part:
@@ -193,6 +293,12 @@ def disorder(
             early = here.order <= there.order
             if here.scope is there.scope and early and model.side == "after":
                 return f"the optimizer at {optimizer.place()} is built before the model is finished at {model.place()}"
+    if any(_one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
+        return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
+    if len({id(model.scope) for model in models}) > 1:
+        return f"the model is built in several functions, at lines {', '.join(str(model.line) for model in models)}"
+    for model in models:
+        for optimizer in optimizers:
             sooner = _sooner(optimizer.statement, model, origins, flow)
             if sooner is not None:
                 return (
@@ -206,10 +312,6 @@ def disorder(
                     f"{index.place(sooner.node)} already wraps it (by {wrapper.place()}), so build it before, by a "
                     "statement of its own"
                 )
-    if any(_one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
-        return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
-    if len({id(model.scope) for model in models}) > 1:
-        return f"the model is built in several functions, at lines {', '.join(str(model.line) for model in models)}"
     return ""
 
 
@@ -328,6 +430,37 @@ def late_weights(origins: set[Origin], wrappers: list[Wrapper], loops: list[Epoc
     return ""
 
 
+def late_matches(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
+    """Return what takes over weights by the perforated model's own names, "" for nothing.
+
+    No name of a plain checkpoint is among them, so it would keep the fresh weights and say nothing.
+    """
+    index, training = flow.index, leading_to(loops, flow)
+    for call in index.calls:
+        function = call.func
+        if not isinstance(function, cst.Attribute) or function.attr.value != "state_dict" or call.args:
+            continue
+        here = index.statement(call)
+        if not any(_after(here, model, flow) for model in models):
+            continue
+        if origins.isdisjoint(flow.deep_origins(function.value, here.scope)):
+            continue
+        text = "\n".join(index.source.code(s.node) for s in [here, *here.following] if s not in training)
+        names = [b.target for b in index.bindings if b.value is call and b.item is None]
+        state = rf"(?<![.\w]){re.escape(names[0] if names else index.source.code(call))}(?!\w)"
+        filtered = re.search(rf"\bif\b.*\bin\s+{state}|{state}\.update\(", text) and ".load_state_dict(" in text
+        walked = re.search(rf"\bfor\b.*\bin\s+{state}.*:\n(.*\n)*?.*(\]\s*=[^=]|\.copy_\()", text)
+        takes = filtered or (walked and re.search(r"\.load_state_dict\(|\.copy_\(", text))
+        ways = [way for calls in _ways(here, flow).values() for way in calls]
+        early = any(leads_to(way, training) for way in ways) and all(
+            loop.statement not in way.path for loop in loops for way in ways
+        )
+        around = [part for way in ways for part in way.path if part.scope is way.scope and not defines(part)]
+        if takes and early and not any(is_resume(index, part, text) for part in around):
+            return f"weights are taken over by its own names, which are others by then, at {index.place(call)}"
+    return ""
+
+
 def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> str:
     """Return what goes through the perforated model's layers beside those of a model without dendrites, or "".
 
@@ -372,12 +505,17 @@ def _operand(value: cst.BaseExpression, parts: re.Pattern[str]) -> cst.BaseExpre
     return None if node is value else node
 
 
-#: Names of functions and methods that give a model's layers their weights to begin with.
+#: Names of functions and methods that give a model's layers their weights to begin with, and of methods alone.
 _SETS_WEIGHTS = re.compile(
-    r"_*(re)?(init|initiali[sz]e)_*|\w*(init|reset)\w*(weight|param|mod|layer|net|bias)\w*|\w*(weight|param|layer|net)s?_*(init|reset)\w*"
+    r"_*(re)?(init|initiali[sz]e)_*|\w*(init|reset)\w*(weight|param|mod|layer|net|bias|emb)\w*"
+    r"|\w*(weight|param|layer|net)s?_*(init|reset)\w*"
+)
+_LOADS_WEIGHTS = re.compile(
+    r"_*(load|init|read|set)\w*_\w*(pretrain|weight|param|emb|glove|vectors|w2v|word2?vec|imagenet)\w*"
 )
 _SETS_VALUES = re.compile(
-    r"\binit\.\w+_\(|\.reset_parameters\(|\.(weight|bias|data)\.(normal|uniform|fill|zero|mul|copy)_\(|\.(weight|bias)\.data\s*="
+    r"\binit\.\w+_\(|\.reset_parameters\(|\.(weight|bias|data)\.(normal|uniform|fill|zero|mul|copy)_\("
+    r"|\.(weight|bias)\.data\s*(\[[^\n=]*\]\s*)?="
 )
 
 
@@ -412,9 +550,12 @@ def late_beginnings(origins: set[Origin], models: list[Model], loops: list[Epoch
             if name == "apply" and given and is_model(call.func.value):
                 name = index.source.code(given[0]).rpartition(".")[2]
                 function = flow.defined(given[0], place.scope)
-            given.append(call.func.value)
+            given += [call.func.value, *_roots(call.func.value)]
         if function is not None:
             sets = _SETS_VALUES.search(index.source.code(function.node))
+        elif isinstance(call.func, cst.Attribute) and _LOADS_WEIGHTS.fullmatch(name):
+            sets = _LOADS_WEIGHTS.match(name)
+            given = [call.func.value, *_roots(call.func.value)]
         elif sets := _SETS_VALUES.search(f"{index.source.code(call.func)}("):  # a single layer's
             given = [root for value in given for root in _roots(value)]
         else:
@@ -452,7 +593,8 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
             re.fullmatch(r"torch\.nn\.([A-Z]\w+|modules\..*)", kind)
             and kind not in torch_api.DATA_PARALLEL_NAMES | torch_api.DDP_NAMES
         )
-        if not holder or not layer or not leads_to(place, training):
+        ways = [way for calls in _ways(place, flow).values() for way in calls] if holder and layer else []
+        if not any(leads_to(way, training) for way in ways):
             continue
         names = flow.names_of(origins, place.scope)
         late = any(_after(place, model, flow) for model in models)
@@ -570,7 +712,7 @@ def _finished(
     loading = _loading_calls(flow, target, built, training)
     finished = block = built
     methods = "|".join(torch_api.MODULE_METHODS)  # those change nothing that dendrites depend on
-    told = re.compile(rf"^\s*{re.escape(target)}\.(?!({methods})\()\w+\(", re.MULTILINE)
+    told = re.compile(rf"^\s*{re.escape(target)}{_PART}\.(?!({methods})\()\w+\(", re.MULTILINE)
     while block.scope is built.scope:
         for statement in block.following:
             if statement in training or any(statement in user.path for user in used):
@@ -599,12 +741,16 @@ def _copies(index: Index, value: cst.BaseExpression | None, name: str) -> bool:
     )
 
 
+#: A part of a model, after its name.
+_PART = r"(\.\w+|\[[^\]]*\])*"
+
+
 def _changes(index: Index, statement: Statement, name: str) -> bool:
     """Whether a statement changes layers or weights of the model that has this name there, or of a part of it."""
-    model, part = rf"\b{re.escape(name)}\b", r"(\.[\w.]+(\[[^\]]*\])?)?"
+    model, part = rf"\b{re.escape(name)}\b", _PART
     changes = re.compile(
         rf"{model}\.[\w.]+(\[[^\]]*\])?\s*=[^=]|{model}{part}\.(load_state_dict|apply|requires_grad_|set_\w+)\("
-        rf"|\bsetattr\({model}|\binit\.\w+_\(\s*{model}|{model}(.|\n)*\.requires_grad\s*=|{model}\.[\w.]*(weight|bias)\.data\b"
+        rf"|\bsetattr\({model}|\binit\.\w+_\(\s*{model}|{model}(.|\n)*\.requires_grad\s*=|{model}{part}\.(weight|bias)\.(data\b|\w+_\()"
     )
     layers = re.compile(rf"{model}{part}\.(named_)?(modules|children|parameters)\(")
     inplace = re.compile(r"\.\w+_\(|\binit\.|\.data\[|\.(data|weight|bias)\s*=[^=]")
@@ -616,6 +762,12 @@ def _changes(index: Index, statement: Statement, name: str) -> bool:
         and inplace.search(code(loop.node.body))
         for loop in index.loops
     )
+
+
+#: Names of functions that change the layers of a model in place.
+_CHANGES_LAYERS = re.compile(
+    r"_*(prepare|convert|replace|quanti[sz]e|prune|inject|fuse|(un)?freeze|patch|insert|swap|modify|adapt|change)(_|$|[A-Z])"
+)
 
 
 def _loading_calls(flow: Flow, target: str, built: Statement, training: set[Statement]) -> list[tuple[Statement, str]]:
@@ -631,20 +783,37 @@ def _loading_calls(flow: Flow, target: str, built: Statement, training: set[Stat
             continue
         place, function = index.statement(call), flow.called(call)
         code = "" if function is None else index.source.code(function.node)
-        if re.match(r"_*(load|init)_", (dotted(call.func) or "").rpartition(".")[2]):
+        name = (dotted(call.func) or "").rpartition(".")[2]
+        if re.match(r"_*(load|init)_", name):
             found.append((place, code + "load_state_dict"))
-        elif function is not None and place not in training and function.name != "__init__":
-            given = [
-                name
-                for name in function.parameters
-                if any(
-                    source.value in [arg.value for arg in call.args] and dotted(source.value) == target
-                    for source in flow.sources((function, name))
-                )
-            ]
-            if any(_changes(index, index.statement(function.node), name) for name in given):
-                found.append((place, code))
+        elif place in training or (function is not None and function.name == "__init__"):
+            continue
+        elif function is None and isinstance(index.parents.get(call), cst.Expr) and _CHANGES_LAYERS.match(name):
+            found.append((place, code))  # of a module that is not read
+        elif _changes_what_it_gets(call, target, flow, set()):
+            found.append((place, code))
     return found
+
+
+def _changes_what_it_gets(call: cst.Call, target: str, flow: Flow, seen: set[Scope]) -> bool:
+    """Whether a function, or one that it calls, changes layers or weights of the model that a call gives it.
+
+    Args:
+        target: the model's name where the call is.
+        seen: the functions that are being looked at.
+    """
+    index, function = flow.index, flow.called(call)
+    if function is None or function in seen:
+        return False
+    values = [arg.value for arg in call.args if dotted(arg.value) == target]
+    for name in function.parameters:
+        if any(source.value in values for source in flow.sources((function, name))):
+            inner = [c for c in index.calls if index.scope_of(c) is function]
+            if _changes(index, index.statement(function.node), name) or any(
+                _changes_what_it_gets(c, name, flow, seen | {function}) for c in inner
+            ):
+                return True
+    return False
 
 
 def is_resume(index: Index, statement: Statement, called: str = "") -> bool:

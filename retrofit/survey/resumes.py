@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
 from retrofit.survey.loops import called_in
-from retrofit.survey.models import is_resume, late_beginnings, leading_to, leads_to, leaves, optimizer_statements
+from retrofit.survey.models import always_leaves, is_resume, late_beginnings, leading_to, leads_to, optimizer_statements
 from retrofit.survey.sites import EpochLoop, Model, Resume
 from retrofit.survey.wrappers import wrapper_kind
 
@@ -41,26 +41,61 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
                 continue  # a call of the function that builds the model, loads weights and perforates it
             if any(loop.statement in place.path for loop in loops):
                 continue
-            if not any(comes_after(place, m.statement, flow) for m in models):
+            early = [m for m in models if m.scope is place.scope and place.order < m.statement.order]
+            if not early and not any(comes_after(place, m.statement, flow) for m in models):
                 continue
             ifs = [part for part in place.path if isinstance(part.node, cst.If) and part.scope is place.scope]
             ifs = [part for part in ifs if part not in training]
             block = next((part for part in ifs if is_resume(index, part, loads)), None)
+            if early and (block is None or any(block in m.statement.path for m in models)):
+                continue  # weights to begin with, over which the newest structure is loaded
             if block is None and leads_to(place, training):
                 whole = [part for part in ifs if not any(part in made.path for made in making)]
-                block = next((part for part in whole if not leaves(index, part)), None)
-                resumes = loads and isinstance(place.node, cst.SimpleStatementLine) and is_resume(index, place, loads)
-                if not ifs and resumes and place not in training and place not in making:
+                block = next((part for part in whole if not _leaves_after(place, ifs[0], index)), None)
+                plain = (
+                    isinstance(place.node, cst.SimpleStatementLine) and place not in training and place not in making
+                )
+                once = not any(isinstance(part.node, (cst.For, cst.While)) for part in place.path)
+                if not ifs and plain and once and (not loads or is_resume(index, place, loads)):
                     block = place
             if block is not None:
                 found.setdefault(block, []).append(place)
                 break
+    for place in _beside(loops, flow):
+        known = any(part in found for part in place.path)
+        if not known and leads_to(place, training) and any(comes_after(place, m.statement, flow) for m in models):
+            around = [part for part in place.path if part.scope is place.scope and part not in training]
+            found[next((part for part in around if is_resume(index, part, "load_state_dict")), place)] = [place]
     passing = _Passing(origins, loops, flow)
     sites = [site for block, places in found.items() for site in passing.over(block, places)]
     for place in late_beginnings(origins, models, loops, flow):
         if not any(part in found for part in place.path):
             sites.append(Resume(node=place.node, index=index, test="", otherwise=True))
     return sites + [site for average in averages if (site := _given(average.node, index)) is not None]
+
+
+def _beside(loops: list[EpochLoop], flow: Flow) -> list[Statement]:
+    """Return the statements that load a state into the optimizer or the like, themselves or by a function for that."""
+    index = flow.index
+    kinds = re.compile(r"\w*(optim|sched|scaler)\w*", re.IGNORECASE)
+    found = []
+    for call in index.calls:
+        place, function = index.statement(call), flow.called(call)
+        name = index.source.code(call.func).rpartition(".")[2]
+        loaded = [call.func.value] if isinstance(call.func, cst.Attribute) and name == "load_state_dict" else []
+        if function is not None and re.match(r"_*(auto_)?(load|resume|restore)", name):
+            loaded = [arg.value for arg in call.args] if "load_state_dict" in index.source.code(function.node) else []
+        ours = any(kinds.fullmatch((dotted(value) or "").rpartition(".")[2]) for value in loaded)
+        alone = isinstance(place.node, cst.SimpleStatementLine) and not place.crowded
+        if ours and alone and not any(loop.statement in place.path for loop in loops):
+            found.append(place)
+    return found
+
+
+def _leaves_after(place: Statement, block: Statement, index: Index) -> bool:
+    """Whether what comes after a load, in a block around it, ends its function or the program: it loads for a test."""
+    inside = place.path[place.path.index(block) + 1 :]
+    return any(always_leaves(part.siblings[-1], index) for part in inside)
 
 
 def _averages(origins: set[Origin], models: list[Model], flow: Flow) -> set[Origin]:

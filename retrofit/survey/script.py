@@ -14,7 +14,7 @@ from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index, Scope, Statement, dotted
 from retrofit.survey.loops import find_decays, find_loops, head
 from retrofit.survey.models import (
     beside_another,
@@ -22,8 +22,10 @@ from retrofit.survey.models import (
     find_models,
     find_stale_loads,
     group_by_model,
+    is_apart,
     is_frozen,
     late_layers,
+    late_matches,
     late_weights,
     plural,
     repeated,
@@ -33,7 +35,7 @@ from retrofit.survey.overruns import find_overruns
 from retrofit.survey.reach import reachable
 from retrofit.survey.resumes import find_resumes
 from retrofit.survey.scores import find_hints, find_measures, find_scores
-from retrofit.survey.sites import Backward, CallSite, EpochLoop, Script, Site, Step, Wrapper
+from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Step, Wrapper
 from retrofit.survey.wrappers import find_wrappers, mark_members, names_wrapper, told_apart, wrapper_kind
 
 
@@ -105,7 +107,12 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         origins = groups[0][0]
         script.plural = plural(origins, groups[0][1], flow)
         script.models = find_models(origins, groups[0][1], flow, script.loops)
+        apart = [w for w in groups[0][1] if is_apart(w, script.models, script.loops, flow)]
+        groups[0][1][:] = [w for w in groups[0][1] if w not in apart]
+        script.wrappers = [w for w in script.wrappers if w not in apart]
         mark_members(groups[0][1], flow, _before_leaving(script, flow))
+    for loop in script.loops:
+        loop.repeated = _repeated(loop, script.models, flow)
     origins = flow.closure(origins)
     script.optimizers = find_optimizers(
         index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover, script.kind == "dp"
@@ -118,13 +125,15 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         script.disorder = (
             late_weights(origins, groups[0][1], script.loops, flow)
             or late_layers(origins, script.models, script.loops, flow)
+            or late_matches(origins, script.models, script.loops, flow)
             or beside_another(origins, script.models, flow)
         )
     script.stale_loads = find_stale_loads(origins, script.loops, flow)
     script.decays = find_decays(index)
     script.overruns = find_overruns(index, flow, script.loops)
-    script.hints = find_hints(index, script.loops)
-    script.measures = find_measures(index, flow, script.loops)
+    if not script.scores:
+        script.hints = find_hints(index, script.loops)
+        script.measures = find_measures(index, flow, script.loops)
     _name_models(script, flow, origins)
     namespaces = Namespaces(index, flow)
     if script.parsers:
@@ -147,6 +156,14 @@ def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:
         return flow
     index.keep(used)
     return Flow(index, choices.module_functions)
+
+
+def _repeated(loop: EpochLoop, models: list[Model], flow: Flow) -> str:
+    """Return the place of a loop around the epoch loop that also builds the model: one of folds, seeds or settings."""
+    ways = list(flow.enclosing_loops(loop.statement))
+    built = [part for model in models for way in flow.enclosing_loops(model.statement) for part in way]
+    around = [part for part in ways[0][1:] if isinstance(part.node, cst.For) and part in built]
+    return next((loop.index.place(p.node, loop.file) for p in around if all(p in way for way in ways)), "")
 
 
 def _without_others(index: Index, flow: Flow, choices: Choices) -> Flow:
@@ -184,6 +201,8 @@ def _steps_of_helpers(script: Script, flow: Flow) -> list[Step]:
                 node=call, index=index, receiver=receiver, argument="", per="batch", conditional=True, kinds=made
             )
             step.limited = "OneCycleLR" in made
+            ends = [origin for origin in origins if not flow.inside(origin) and dotted(origin.node) != "None"]
+            step.mixed = len({kinds.get(origin) for origin in ends}) > 1
             found.append(step)
     return found
 

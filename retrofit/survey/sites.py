@@ -254,6 +254,7 @@ class Step(Site):
         conditional: whether it runs only under some condition inside the loop.
         limited: whether the scheduler may be stepped only a fixed number of times (OneCycleLR).
         kinds: the classes of the schedulers that it may step.
+        mixed: whether what it steps may be of one class or another.
         removed: whether the step goes away because the scheduler is handed over.
     """
 
@@ -263,6 +264,7 @@ class Step(Site):
     conditional: bool
     limited: bool = False
     kinds: list[str] = field(default_factory=list)
+    mixed: bool = False
     removed: bool = False
 
     @property
@@ -425,7 +427,15 @@ class Assertion(Site):
 
 @dataclass(eq=False, kw_only=True)
 class StaleLoad(Site):
-    """A statement after the epoch loop that loads weights which the loop kept; `node` is the statement."""
+    """A statement after the epoch loop that loads weights of the training; `node` is the statement.
+
+    Attributes:
+        from_file: whether they are read from a file, and were not kept in memory.
+        always: whether it runs only after a training.
+    """
+
+    from_file: bool = False
+    always: bool = True
 
     @property
     def facts(self) -> dict[str, object]:
@@ -454,6 +464,9 @@ class EpochLoop(Site):
         budgets: the statements that leave it after a number of turns.
         breaks: lines at which the loop is left early for other reasons.
         compared: lines that compare something with the number of its turns.
+        shares: (place, code) of what divides the turn by their number.
+        ending: where a schedule is made whose rate is used up after a number of steps, None where none is.
+        repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
     """
 
     target: str
@@ -471,6 +484,9 @@ class EpochLoop(Site):
     budgets: list[Budget] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
     compared: list[int] = field(default_factory=list)
+    shares: list[tuple[str, str]] = field(default_factory=list)
+    ending: CallSite | None = None
+    repeated: str = ""
 
     @property
     def body(self) -> cst.BaseSuite:
@@ -538,6 +554,7 @@ class Score(Site):
         contradicted: whether the script shows both directions.
         saved: whether a checkpoint is saved by it.
         cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
+        once: whether it is made in a single epoch.
     """
 
     expression: str
@@ -551,6 +568,7 @@ class Score(Site):
     contradicted: bool = False
     saved: bool = False
     cut_off: int = 0
+    once: bool = False
 
     @property
     def guarded(self) -> bool:
@@ -683,6 +701,11 @@ class CallSite(Site):
         """The called function's full path, import aliases resolved."""
         assert isinstance(self.node, cst.Call)
         return self.index.qualified(self.node.func)
+
+    @property
+    def called(self) -> str:
+        """The called function's own name."""
+        return self.qualified.rpartition(".")[2]
 
     @property
     def target(self) -> str:
