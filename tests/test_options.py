@@ -151,7 +151,7 @@ def test_model_is_told_by_what_wraps_it_where_several_have_its_name(folder: Fold
     folder.write("train.py", TWO_RUNS)
     asked = folder.run("apply", "train.py")
     assert asked.code == 2
-    assert "Say which with --model: pretrain.model or finetune.model." in asked.err
+    assert "Say which with --model NAME: pretrain.model or finetune.model." in asked.err
     assert folder.run("apply", "train.py", *choose(folder, how, model=model)).code == 0
     text = folder.text("train.py")
     assert TWO_RUNS[TWO_RUNS.index("def pretrain") : TWO_RUNS.index("def finetune")] in text
