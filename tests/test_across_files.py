@@ -969,7 +969,7 @@ def test_a_loop_that_ends_early_is_told_as_its_wrapper_has_it(plan_project: Plan
     assert note.endswith(ending)
 
 
-CHOICE = """
+TRAIN_BY_NAME = """
     from engine import {first}
     import torch
     from torch.nn import DataParallel
@@ -1002,14 +1002,14 @@ CHOICE = """
 )
 def test_each_function_that_a_local_name_may_mean_is_rewritten(plan_project: Planner, choice: str) -> None:
     engine = code(ENGINE).replace("train_one_epoch", "train_a") + code(ENGINE).replace("train_one_epoch", "train_b")
-    main = code(CHOICE.format(first="train_a, train_b", choice=choice))
+    main = code(TRAIN_BY_NAME.format(first="train_a, train_b", choice=choice))
     assert changed(plan_project(main, engine=engine))["engine.py"].count("finish_initialization") == 2
 
 
 def test_one_name_from_two_modules_means_both(plan_project: Planner) -> None:
     engine = code(ENGINE).replace("train_one_epoch", "train")
     choice = "if args.a:\n            from one import train\n        else:\n            from two import train"
-    texts = changed(plan_project(code(CHOICE.format(first="something", choice=choice)), one=engine, two=engine))
+    texts = changed(plan_project(code(TRAIN_BY_NAME.format(first="something", choice=choice)), one=engine, two=engine))
     assert [texts[name].count("finish_initialization") for name in ("one.py", "two.py")] == [1, 1]
 
 

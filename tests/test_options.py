@@ -12,6 +12,38 @@ from retrofit.options import Options, load_options
 from tests.conftest import SCRIPT, Folder, swapped
 
 LAUNCHER = "train_distributed.sh"
+TWO_RUNS = """\
+import torch
+from torch import nn
+from torch.nn import DataParallel
+
+
+def pretrain():
+    model = DataParallel(nn.Linear(4, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    best_acc = 0
+    for epoch in range(9):
+        for x in loader:
+            model(x).sum().backward()
+            optimizer.step()
+        acc = masked(model)
+        best_acc = max(best_acc, acc)
+
+
+def finetune():
+    model = DataParallel(nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    best_acc = 0
+    for epoch in range(9):
+        for x, y in loader:
+            criterion(model(x), y).backward()
+            optimizer.step()
+        acc = validate(model)
+        best_acc = max(best_acc, acc)
+
+
+pretrain() if first else finetune()
+"""
 TWO_SCORES = swapped(
     SCRIPT,
     ("acc = validate", "val_loss, val_acc = validate"),
@@ -111,6 +143,19 @@ def test_metric_decides_between_several_scores_and_brings_its_direction(folder: 
     text = folder.text("train.py")
     assert "report_validation_score(val_loss, model" in text
     assert "maximizing_score=False" in text
+
+
+@HOW
+@pytest.mark.parametrize("model", ["finetune.model", "train.py:finetune.model"])
+def test_model_is_told_by_what_wraps_it_where_several_have_its_name(folder: Folder, how: How, model: str) -> None:
+    folder.write("train.py", TWO_RUNS)
+    asked = folder.run("apply", "train.py")
+    assert asked.code == 2
+    assert "Say which with --model NAME: pretrain.model or finetune.model." in asked.err
+    assert folder.run("apply", "train.py", *choose(folder, how, model=model)).code == 0
+    text = folder.text("train.py")
+    assert TWO_RUNS[TWO_RUNS.index("def pretrain") : TWO_RUNS.index("def finetune")] in text
+    assert text.count("perforate_model(") == 1
 
 
 @HOW
