@@ -2758,6 +2758,8 @@ def test_object_with_an_order_is_no_number() -> None:
     assert [name for name, _ in begun.measures] == ["m.ATTRIBUTE"]
     unknown = survey_of(script("acc = validate(model)", before.replace("class Metric", "class Other")))
     assert (unknown.scores, [name for name, _ in unknown.measures]) == ([], ["acc.ATTRIBUTE"])
+    evaluator = before.replace("class Metric", "class Other").replace("run(net))", "run(net)), 1")
+    assert survey_of(script("evaluator, n = validate(model)", evaluator)).measures == []
 
 
 @pytest.mark.parametrize(
