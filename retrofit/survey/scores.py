@@ -867,7 +867,7 @@ def _inline(index: Index, loop: EpochLoop) -> list[_Candidate]:
     modes = _modes(index, loop)
     for binding in index.bindings:
         here, direction = binding.statement, direction_of(binding.target)
-        if not direction or "." in binding.target or not _in_loop(index, loop, here.node):
+        if not direction or "." in binding.target or not _in_loop(index, loop, here.node) or _begins(index, binding):
             continue
         value = binding.value
         made = isinstance(value, cst.Call if binding.item is not None else (cst.BinaryOperation, cst.Call))
@@ -883,7 +883,11 @@ def _inline(index: Index, loop: EpochLoop) -> list[_Candidate]:
 
 def _modes(index: Index, loop: EpochLoop) -> list[tuple[Statement, str]]:
     """Return the statements of the epoch loop that begin to train or to validate, with "train" or "eval"."""
-    found = [(index.statement(part.node), "train") for part in loop.inner]
+    found = [(part, "train") for part in loop.inner]
+    for part in index.loops:
+        data = index.source.code(part.node.iter) if isinstance(part.node, cst.For) else ""
+        if _VALIDATION_DATA.search(data) and part not in loop.inner and _in_loop(index, loop, part.node):
+            found.append((part, "eval"))
     for call in index.calls:
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         if name in ("eval", "train") and _in_loop(index, loop, call):
