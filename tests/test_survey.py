@@ -2825,6 +2825,9 @@ def test_score_that_is_returned_and_dropped(call: str, last: str, score: list[st
         pytest.param("model.eval()\nloss /= n\nacc = right / n", ["acc"], id="one of them computed"),
         pytest.param("model.eval()\nloss /= n\nacc /= n", ["loss", "acc"], id="two of them divided"),
         pytest.param("model.eval()\nloss_fn = self.loss_fn", [], id="attribute"),
+        pytest.param("for x in val_loader:\n    n += f(x)\nacc = n / 9", ["acc"], id="without eval()"),
+        pytest.param("for x in train_loader:\n    n += f(x)\nacc = n / 9", [], id="of training data"),
+        pytest.param("model.eval()\ncorrect = torch.zeros(1)\nacc = f(correct) / n", ["acc"], id="tensor begun"),
         pytest.param("model.eval()\nmodel.train()\ntrain_loss = total / n", [], id="training again"),
         pytest.param("model.eval()\nval_loss = total / n\nmodel.train()", ["val_loss"], id="training afterwards"),
         pytest.param("model.eval()\ncmc, mAP = metric.compute()", ["mAP"], id="one of several"),
@@ -3138,6 +3141,8 @@ def test_object_with_an_order_is_no_number() -> None:
     assert [name for name, _ in begun.measures] == ["m.ATTRIBUTE"]
     unknown = survey_of(script("acc = validate(model)", before.replace("class Metric", "class Other")))
     assert (unknown.scores, [name for name, _ in unknown.measures]) == ([], ["acc.ATTRIBUTE"])
+    evaluator = before.replace("class Metric", "class Other").replace("run(net))", "run(net)), 1")
+    assert survey_of(script("evaluator, n = validate(model)", evaluator)).measures == []
 
 
 @pytest.mark.parametrize(

@@ -250,7 +250,9 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
                     for b in index.bindings
                     if b.target.startswith("self.") and b.statement.scope.parent is holder and direction_of(b.target)
                 }
-                for name, node in (attributes or {f"{binding.target}.ATTRIBUTE": call}).items():
+                told = direction_of(binding.target) or _SEVERAL.search(binding.target) or binding.item is None
+                others: dict[str, cst.CSTNode] = {f"{binding.target}.ATTRIBUTE": call} if told else {}
+                for name, node in (attributes or others).items():
                     found.setdefault(name, index.place(node, loop.file))
             elif not items:
                 found.setdefault(f"{binding.target}[...]", index.place(call, loop.file))
@@ -361,10 +363,10 @@ def _numbers(index: Index, flow: Flow, found: list[_Candidate]) -> Iterator[_Can
 def _better(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[_Candidate]:
     """Scores of objects that tell whether they are better than another: `if metrics.better_than(best_metrics)`."""
     for call in index.calls:
-        if not isinstance(call.func, cst.Attribute) or not _in_loop(index, loop, call):
+        if not isinstance(call.func, cst.Attribute) or not re.search(r"better|improve", call.func.attr.value):
             continue
         name, method = dotted(call.func.value), call.func.attr.value
-        holder = _class_of(index, flow, call.func.value) if name and re.search(r"better|improve", method) else None
+        holder = _class_of(index, flow, call.func.value) if name and _in_loop(index, loop, call) else None
         attribute, direction = _compared(index, holder, method) if holder is not None else ("", "")
         if attribute:
             evidence = f"{index.place(call)}: {index.source.code(call)}"
@@ -870,7 +872,7 @@ def _inline(index: Index, loop: EpochLoop) -> list[_Candidate]:
     modes = _modes(index, loop)
     for binding in index.bindings:
         here, direction = binding.statement, direction_of(binding.target)
-        if not direction or "." in binding.target or not _in_loop(index, loop, here.node):
+        if not direction or "." in binding.target or not _in_loop(index, loop, here.node) or _begins(index, binding):
             continue
         value = binding.value
         made = isinstance(value, cst.Call if binding.item is not None else (cst.BinaryOperation, cst.Call))
@@ -886,11 +888,16 @@ def _inline(index: Index, loop: EpochLoop) -> list[_Candidate]:
 
 def _modes(index: Index, loop: EpochLoop) -> list[tuple[Statement, str]]:
     """Return the statements of the epoch loop that begin to train or to validate, with "train" or "eval"."""
-    found = [(index.statement(part.node), "train") for part in loop.inner]
+    found = [(part, "train") for part in loop.inner]
+    for part in index.loops:
+        data = index.source.code(part.node.iter) if isinstance(part.node, cst.For) else ""
+        if _VALIDATION_DATA.search(data) and part not in loop.inner and _in_loop(index, loop, part.node):
+            found.append((part, "eval"))
     for call in index.calls:
-        if isinstance(call.func, cst.Attribute) and _in_loop(index, loop, call):
-            name, given = call.func.attr.value, [index.source.code(arg.value) for arg in call.args]
-            if name == "eval" or (name == "train" and given in ([], ["True"], ["False"])):
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        if name in ("eval", "train") and _in_loop(index, loop, call):
+            given = [index.source.code(arg.value) for arg in call.args]
+            if name == "eval" or given in ([], ["True"], ["False"]):
                 found.append((index.statement(call), "eval" if name == "eval" or given == ["False"] else "train"))
     return found
 
