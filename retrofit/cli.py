@@ -79,7 +79,8 @@ def _recipe_options(command: _F) -> _F:
             click.option(
                 "--model",
                 metavar="NAME",
-                help="The wrapped model that gets dendrites. [default: the only one]",
+                help="The wrapped model that gets dendrites; where several have one name, with the function or class "
+                "that wraps it (Trainer.model), or with the file (lib/train.py:model). [default: the only one]",
             ),
             click.option(
                 "--save-name",

@@ -71,7 +71,7 @@ _PATTERNS = {
     "launcher": (r"|torchrun|launch|python", "torchrun, launch or python"),
     "save_name": (r"|[A-Za-z0-9_-][A-Za-z0-9_.-]*", "letters, digits, `_`, `.` and `-` only"),
     "mode": (r"|max|min", "max or min"),
-    "model": (r"|[A-Za-z_][\w.]*", "a variable's name"),
+    "model": (r"|([^:]+:)?[A-Za-z_][\w.]*", "a variable's name, perhaps with FUNCTION., CLASS. or FILE: before it"),
 }
 
 

@@ -156,7 +156,7 @@ def _plan(project: Project, recipe: Recipe, options: Options, force: bool, surve
     )
     script = survey(source, choices, project.modules)
     if script.other_models:
-        wrapped = ", ".join(f"`{name}`" for name in script.other_models)
+        wrapped = ", ".join(f"`{name}`" for name in script.other_models if name)
         message = f"--model {options.model} names none of the wrapped models: {wrapped}."
         raise UserError(Problem(source.shown, 0, 0, "RF015", message))
     evaluator = Evaluator(recipe, options.for_rules(), inlining(recipe, script.index) if options.inline else {})

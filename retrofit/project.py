@@ -19,7 +19,7 @@ _TRAINING = re.compile(
     rb"DataParallel|\.backward\(|\boptim\b|\boptimizers?\b|lr_scheduler|ArgumentParser|parse_args|perforatedai"
 )
 #: What matters in a file itself. Models and data sets mostly have none of this.
-_RELEVANT = re.compile(rb"\bepoch|\.eval\(\)|\bpower\b|return.*\.parameters\(")
+_RELEVANT = re.compile(rb"\bepoch|import_module\(|\.eval\(\)|\bpower\b|return.*\.parameters\(")
 #: What a file holds without which the others say nothing true of the training.
 _NEEDED = re.compile(rb"DataParallel|\.backward\(")
 _COMMENT = re.compile(rb"#[^\n]*")
@@ -198,7 +198,7 @@ def _imports(path: Path, name: str, data: bytes) -> Iterator[str]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield from _with_parents(alias.name)
@@ -209,6 +209,16 @@ def _imports(path: Path, name: str, data: bytes) -> Iterator[str]:
             yield from (f"{prefix}.{alias.name}".lstrip(".") for alias in node.names)
 
 
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield every statement at any depth, for imports are statements, and expressions are nine tenths of a tree."""
+    waiting: list[ast.AST] = [tree]
+    for node in waiting:
+        yield node
+        for block in ("body", "orelse", "handlers", "finalbody", "cases"):
+            inner = getattr(node, block, ())
+            waiting += inner if isinstance(inner, list) else ()
+
+
 def _with_parents(module: str) -> Iterator[str]:
     parts = module.split(".") if module else []
     yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
@@ -216,9 +226,10 @@ def _with_parents(module: str) -> Iterator[str]:
 
 def _find(module: str, roots: list[Path]) -> Path | None:
     """Return the file of a module of the project, None where it has none."""
+    inside = module.replace(".", os.sep)
     for root in roots:
-        base = root.joinpath(*module.split("."))
-        for path in (base / "__init__.py", base.with_name(f"{base.name}.py")):
-            if path.is_file() and _INSTALLED.isdisjoint(path.parts):
+        base = os.path.join(root, inside)
+        for path in (os.path.join(base, "__init__.py"), f"{base}.py"):
+            if os.path.isfile(path) and _INSTALLED.isdisjoint(Path(path).parts):
                 return Path(os.path.realpath(path))
     return None

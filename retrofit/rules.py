@@ -237,9 +237,15 @@ def load_recipe(folder: Path, extra: Path | None = None) -> Recipe:
 
 
 def _load_rules(folder: Path) -> Iterator[Rule]:
+    known: dict[str, Path] = {}
     for path in sorted(folder.glob("*.toml")):
         if path.name != "recipe.toml":
-            yield _rule(path)
+            rule = _rule(path)
+            other = known.setdefault(rule.code, path)
+            if other is not path:
+                message = f"has the code {rule.code}, as {other.name} has. Give it one of its own."
+                raise UserError(Problem(str(path), 0, 0, "RF007", message))
+            yield rule
 
 
 def _rule(path: Path) -> Rule:

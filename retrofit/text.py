@@ -60,7 +60,7 @@ def syntax_fault(text: str, shown: str) -> Problem | None:
         if "too many nested" in error.msg:
             return Problem(shown, error.lineno or 1, error.offset or 1, "RF004", TOO_DEEP)
         line = error.lineno or 1
-        hint = _python2_hint(text, line)
+        hint = _hint(text, line)
         message = f"is not Python 3 that can be parsed here{hint}: {error.msg}. Fix it first; nothing was changed."
         return Problem(shown, line, error.offset or 1, "RF004", message)
     except (RecursionError, MemoryError):
@@ -70,9 +70,11 @@ def syntax_fault(text: str, shown: str) -> Problem | None:
     return None
 
 
-def _python2_hint(text: str, line: int) -> str:
+def _hint(text: str, line: int) -> str:
     lines = split_lines(text)
     shown = lines[line - 1].strip() if 0 < line <= len(lines) else ""
     if shown.startswith(("print ", "exec ")) or (shown.startswith("except ") and "," in shown):
         return " (it looks like Python 2)"
+    if re.search(r"\basync\s*=[^=]", shown):
+        return " (`async` became a keyword with Python 3.7, and torch's argument is `non_blocking=True` now)"
     return ""

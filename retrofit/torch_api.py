@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: What these names mean where nothing in a file gives them a meaning but a star import.
+USUAL_NAMES = {"torch": "torch", "nn": "torch.nn", "optim": "torch.optim"}
+
 DDP_NAMES = frozenset(
     {
         "torch.nn.parallel.DistributedDataParallel",

@@ -853,7 +853,7 @@ def test_weights_kept_by_the_loop_are_not_loaded_into_a_restructured_model(plan_
     main = main.replace("    best = model", "        best = model")
     plan = plan_project(main, engine=ENGINE)
     assert "load_state_dict" not in changed(plan)["main.py"]
-    assert [note.code for note in plan.notes] == ["PAI018"]
+    assert [note.code for note in plan.notes] == ["PAI020"]
     kept = plan_project(main.replace("DataParallel", "DistributedDataParallel"), engine=ENGINE)
     assert "model.load_state_dict(best)" in changed(kept)["main.py"]
 
@@ -904,3 +904,184 @@ def test_engines_of_libraries_count_where_the_script_wraps_nothing(
     main = f"{line}\n" + code(MAIN if wrapped else MAIN.replace("    model = DDP(model)\n", ""))
     codes = [question.code for question in plan_project(main, engine=ENGINE).questions]
     assert codes == (["PAI100"] if refused else [] if wrapped else ["PAI101"])
+
+
+def test_modules_that_are_imported_by_a_made_name_are_not_looked_into(plan_project: Planner) -> None:
+    finder = "import importlib\n\ndef create(name):\n    return importlib.import_module(name + '_model').Model()\n"
+    main = "from finder import create\n\nmodel = create('plain')\nfor epoch in range(9):\n    model.optimize()\n"
+    (question,) = plan_project(main, finder=finder).questions
+    assert question.code == "PAI101"
+    assert "(line 4 of finder.py)" in question.message
+
+
+def test_a_loop_that_nothing_runs_is_no_second_one(plan_project: Planner) -> None:
+    lent = """
+    class Engine:
+        def __init__(self, model):
+            self.model = model
+
+        def run(self):
+            for self.epoch in range(9):
+                self.train()
+
+        def train(self):
+            for x, y in loader:
+                optimizer.zero_grad()
+                self.model(x).backward()
+                optimizer.step()
+    """
+    main = MAIN.replace("from engine import", "from lent import Engine\nfrom engine import")
+    main = main.replace("        train_one_epoch(model, loader, optimizer)\n", "        engine.train()\n")
+    main = main.replace("    best_acc = 0\n", "    best_acc = 0\n    engine = Engine(model)\n")
+    texts = changed(plan_project(main, engine=ENGINE, lent=lent))
+    assert "itertools.count()" in texts["main.py"]
+    assert "itertools.count()" not in texts["lent.py"]
+    both = main.replace("    best_acc = 0\n", "    best_acc = 0\n    other = Engine(model)\n    other.run()\n")
+    questions = plan_project(both, engine=ENGINE, lent=lent).questions
+    assert [question.code for question in questions] == ["PAI104"]
+
+
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        pytest.param("main(Net())\n", [], id="once"),
+        pytest.param(
+            "model = Net()\nfor part in range(5):\n    main(model)\n",
+            ["`for part in range(5)` (line 15)"],
+            id="in parts",
+        ),
+    ],
+)
+def test_a_training_that_a_loop_repeats_is_told(plan_project: Planner, start: str, told: list[str]) -> None:
+    main = code(MAIN).removesuffix("main()\n").replace("main():\n    model = Net()\n", "main(model):\n")
+    plan = plan_project(main + start, engine=ENGINE)
+    notes = [note.message for note in plan.notes if note.code == "PAI011"]
+    assert [note.split(" goes through")[0] for note in notes] == told
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "ending"), [("DDP", "the launcher stops"), ("torch.nn.DataParallel", "unfinished")]
+)
+def test_a_loop_that_ends_early_is_told_as_its_wrapper_has_it(plan_project: Planner, wrapper: str, ending: str) -> None:
+    main = code(MAIN).replace("= DDP(model)", f"= {wrapper}(model)")
+    main = main.replace("        acc =", "        if stuck():\n            break\n        acc =")
+    (note,) = [note.message for note in plan_project(main, engine=ENGINE).notes if note.code == "PAI011"]
+    assert note.endswith(ending)
+
+
+CHOICE = """
+    from engine import {first}
+    import torch
+    from torch.nn import DataParallel
+
+    def main(args):
+        model = DataParallel(Net())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        {choice}
+        best_acc = 0
+        for epoch in range(10):
+            train(model, loader, optimizer)
+            acc = validate(model)
+            best_acc = max(best_acc, acc)
+
+    def validate(model):
+        return model.score()
+
+    main(parser.parse_args())
+"""
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        pytest.param("train = train_a if args.a else train_b", id="in an expression"),
+        pytest.param("train = train_a\n        if args.b:\n            train = train_b", id="in a branch"),
+        pytest.param("train = {'a': train_a, 'b': train_b}[args.kind]", id="in a dict"),
+        pytest.param("train = train_a\n        train = train_b if args.b else train", id="by default"),
+    ],
+)
+def test_each_function_that_a_local_name_may_mean_is_rewritten(plan_project: Planner, choice: str) -> None:
+    engine = code(ENGINE).replace("train_one_epoch", "train_a") + code(ENGINE).replace("train_one_epoch", "train_b")
+    main = code(CHOICE.format(first="train_a, train_b", choice=choice))
+    assert changed(plan_project(main, engine=engine))["engine.py"].count("finish_initialization") == 2
+
+
+def test_one_name_from_two_modules_means_both(plan_project: Planner) -> None:
+    engine = code(ENGINE).replace("train_one_epoch", "train")
+    choice = "if args.a:\n            from one import train\n        else:\n            from two import train"
+    texts = changed(plan_project(code(CHOICE.format(first="something", choice=choice)), one=engine, two=engine))
+    assert [texts[name].count("finish_initialization") for name in ("one.py", "two.py")] == [1, 1]
+
+
+IGNITE = """
+import torch
+from ignite.engine import Engine
+
+def make_trainer(model, optimizer):
+    model = torch.nn.DataParallel(model)
+
+    def update(engine, batch):
+        optimizer.zero_grad()
+        loss = criterion(model(batch))
+        loss.backward()
+        optimizer.step()
+
+    return Engine(update)
+"""
+
+
+def test_an_engine_that_owns_the_loop_is_named_in_whatever_file(plan_project: Planner) -> None:
+    main = """
+    import torch
+    from trainer import make_trainer
+
+    model = Net()
+    make_trainer(model, torch.optim.SGD(model.parameters(), lr=0.1)).run(loader, max_epochs=3)
+    """
+    questions = plan_project(main, trainer=IGNITE).questions
+    (question,) = [one for one in questions if one.code in ("PAI100", "PAI104")]
+    assert (question.code, question.line) == ("PAI100", 2)
+    assert "PyTorch-Ignite" in question.message
+
+
+def test_a_loop_that_is_missing_beside_apex_is_asked_for(plan_project: Planner) -> None:
+    apex = "from apex import amp\nmodel, optimizer = amp.initialize(model, optimizer)\n"
+    main = code(MAIN).replace("for epoch in range(10):", "if True:").replace("main()\n", f"main()\n{apex}")
+    assert "PAI104" in [question.code for question in plan_project(main, engine=ENGINE).questions]
+
+
+def test_an_engine_beside_the_loop_of_the_script_is_passed_over(plan_project: Planner) -> None:
+    changed(plan_project(MAIN, engine="from ignite.engine import Events\n" + code(ENGINE)))
+
+
+def test_an_engine_that_wraps_nothing_leaves_the_word_to_the_missing_wrapper(plan_project: Planner) -> None:
+    main = code(MAIN).replace("model = DDP(model)\n", "pass\n")
+    plan = plan_project(main, engine="from ignite.engine import Events\n" + code(ENGINE))
+    assert [question.code for question in plan.questions] == ["PAI101"]
+
+
+def test_a_wrapper_without_a_name_is_asked_for_one_only(plan_project: Planner) -> None:
+    main = """
+    import torch
+    from torch.nn import DataParallel
+
+    class Solver:
+        def __init__(self):
+            self.nets = {"classifier": DataParallel(Net())}
+            self.optimizer = torch.optim.SGD(self.nets["classifier"].parameters(), lr=0.1)
+
+        def train(self):
+            best_acc = 0
+            for epoch in range(10):
+                for x, y in loader:
+                    loss = criterion(self.nets["classifier"](x), y)
+                    loss.backward()
+                    self.optimizer.step()
+                acc = validate()
+                best_acc = max(best_acc, acc)
+
+    Solver().train()
+    """
+    messages = [question.message for question in plan_project(main).questions if question.code == "PAI102"]
+    assert len(messages) == 1
+    assert "on a line of its own" in messages[0]

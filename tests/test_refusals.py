@@ -202,6 +202,20 @@ TWO_LOOPS = swapped(
         + LOOP.lstrip(),
     ),
 )
+FOLDS = """\
+from torch import nn, optim
+for fold in range(5):
+    model = nn.DataParallel(nn.Linear(4, 2))
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    best = 0
+    «for epoch in range(9):
+        for x, y in loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        acc = validate(model)
+        best = max(best, acc)
+"""
 NO_SCORE = swapped(SCRIPT, (VALIDATE + TRACK, ""), (LOOP, "    «" + LOOP.lstrip()))
 TWO_SCORES = swapped(SCRIPT, (VALIDATE + TRACK, "        «val_loss, val_acc = validate(model, loader)\n"))
 NO_DIRECTION = swapped(SCRIPT, (VALIDATE + TRACK, "        «quality = validate(model, loader)\n"))
@@ -272,6 +286,7 @@ CASES = {
     "no optimizer": Case(NO_OPTIMIZER, "PAI103", ("no optimizer",)),
     "no backward": Case(NO_BACKWARD, "PAI104", ("`.backward()`",)),
     "no epoch loop": Case(NO_EPOCHS, "PAI104", ("line 36", "`for epoch in range(...)`")),
+    "a model a fold": Case(FOLDS, "PAI104", ("line 2", "one fold")),
     "two epoch loops": Case(TWO_LOOPS, "PAI104", ("32", "35")),
     "no score": Case(NO_SCORE, "PAI105", ("--metric", "--mode")),
     "kept score": Case(KEPT_SCORE, "PAI105", ("`acc`", "line 18", "return", "--metric EXPR", "--mode")),

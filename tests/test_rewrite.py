@@ -754,6 +754,37 @@ def test_schedule_and_record_are_held_at_their_end(tmp_path: Path) -> None:
     assert f"        {held}" in changed
 
 
+@pytest.mark.parametrize(
+    ("built", "test"),
+    [
+        ("S.OneCycleLR(optimizer, 1, total_steps=9)", ""),
+        ("S.OneCycleLR(optimizer, 1, total_steps=9) if args.cycle else None", ""),
+        ("one(optimizer)", ""),
+        ("make(optimizer, args)", 'not hasattr(scheduler, "total_steps") or '),
+    ],
+)
+def test_schedule_of_a_fixed_length_is_held_at_its_end(tmp_path: Path, built: str, test: str) -> None:
+    made = """
+        from torch.optim import lr_scheduler as S
+
+        def one(optimizer):
+            return S.OneCycleLR(optimizer, 1, total_steps=9)
+
+        def make(optimizer, args):
+            if args.schedule == "step":
+                return S.StepLR(optimizer, 30)
+            elif args.schedule == "cosine":
+                return S.CosineAnnealingLR(optimizer, 9)
+            return S.OneCycleLR(optimizer, 1, total_steps=9)
+    """
+    changed = changed_by(
+        tmp_path,
+        ("import torch\n", f"import torch\n{code(made)}\n"),
+        ("torch.optim.lr_scheduler.StepLR(optimizer, 30)", built),
+    )
+    assert f"if {test}scheduler.last_epoch < scheduler.total_steps:\n            scheduler.step()  # once" in changed
+
+
 def test_own_checks_of_the_model_hold_with_dendrites(tmp_path: Path) -> None:
     count = "    assert len(list(model.parameters())) == 2  # head\n"
     other = "    assert len(list(model.parameters())) == len(groups)\n"

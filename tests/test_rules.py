@@ -22,7 +22,7 @@ from tests.helpers import RECIPE_FOLDER, code, recipe, refusal_of, source_of, su
 RULES = recipe().rules
 SITES = {
     "script", "wrapper", "model", "optimizer", "scheduler", "step", "backward", "score", "parser", "framework",
-    "resume", "kept-score", "budget", "decay", "overrun", "assertion", "epoch-loop", "edited-file",
+    "resume", "kept-score", "budget", "decay", "overrun", "assertion", "stale-load", "epoch-loop", "edited-file",
 }  # fmt: skip
 
 #: Rules about what stands beside the script; they only explain it.
@@ -225,6 +225,11 @@ def test_own_rule_edits_a_script_once(tmp_path: Path) -> None:
         "            loss.backward()", "            print(model)\n            loss.backward()"
     )
     assert outcome_of(after, rules).edits == []
+
+
+def test_two_rules_of_one_code_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"second.toml: RF007 has the code TST001, as first.toml has"):
+        load_recipe(RECIPE_FOLDER, folder_with(tmp_path, first=VALID, second=VALID))
 
 
 def test_missing_folder_is_refused(tmp_path: Path) -> None:

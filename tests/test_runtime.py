@@ -304,6 +304,14 @@ def test_optimizer_arguments_are_fresh_after_a_restructuring(tmp_path: Path) -> 
     assert reused[1]["stale"] > 0
 
 
+def test_own_optimizer_keeps_what_rests_while_the_script_validates(tmp_path: Path) -> None:
+    launch(tmp_path, "--perforate_model_parallel", script="train_dp.py")
+    assert launch(tmp_path, "--freeze-to-validate", script="train_dp.py").status == 0
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert [restructured for _, restructured, _ in result["after"]].count(True) == 1
+    assert result["untrained"] == 0
+
+
 def test_score_of_zero_counts(initialized: Path, tmp_path: Path) -> None:
     with_cure = launch(copied(initialized, tmp_path / "with"), "--scores", "0.0")
     assert (with_cure.status, with_cure.switches()) == (0, ["switch_2.pt"])

@@ -211,6 +211,8 @@ def test_column_after_non_ascii_counts_characters() -> None:
     ("data", "code", "place", "words"),
     [
         pytest.param(b'x = 1\nprint "old"\n', "RF004", (2, 1), "Python 2", id="Python 2 print"),
+        pytest.param(b"x = 1\nx = x.cuda(async=True)\n", "RF004", (2, 12), "non_blocking=True", id="async"),
+        pytest.param(b"x = f(1,\n      async = True)\n", "RF004", (2, 7), "non_blocking=True", id="async below"),
         pytest.param(b"exec code in names\n", "RF004", (1, 1), "Python 2", id="Python 2 exec"),
         pytest.param(b"x.cuda(async=True)\n", "RF004", (1, 1), "not Python 3", id="async as a keyword"),
         pytest.param(b"def f(:\n", "RF004", (1, 1), "syntax", id="broken"),

@@ -158,6 +158,19 @@ def test_whole_model_is_no_part(operand: str, before: str) -> None:
     assert not only_wrapper(f"{DDP}{before}wrapped = DDP({operand})\n").part
 
 
+@pytest.mark.parametrize(
+    ("imports", "kinds"),
+    [
+        pytest.param("from network import *", ["dp"], id="from a star"),
+        pytest.param("import torch", [], id="from nowhere"),
+        pytest.param("from network import *\nfrom own import nn", [], id="from elsewhere"),
+        pytest.param("from network import *\nclass nn:\n    DataParallel = Net", [], id="its own"),
+    ],
+)
+def test_torch_may_come_by_a_star_import(imports: str, kinds: list[str]) -> None:
+    assert [found.kind for found in survey_of(f"{imports}\nmodel = nn.DataParallel(Net())\n").wrappers] == kinds
+
+
 def test_class_that_extends_a_wrapper_wraps() -> None:
     text = """
     from torch import nn
@@ -286,6 +299,100 @@ def test_frozen_teacher_is_no_second_model(freeze: str, targets: list[str]) -> N
 def test_model_choice_leaves_one_group() -> None:
     found = survey_of(DDP + "a = A()\nb = B()\na = DDP(a)\nb = DDP(b)\n", model="b")
     assert [wrapper.target for wrapper in found.wrappers] == ["b"]
+
+
+RUNS = """
+    import torch
+    from torch.nn import DataParallel
+
+    def build():
+        teacher = DataParallel(Teacher())
+        return teacher.eval()
+
+    def pretrain():
+        model = DataParallel(Net())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(10):
+            train_masked(model, optimizer)
+
+    def train_masked(model, optimizer):
+        for x in loader:
+            model(x).backward()
+            optimizer.step()
+
+    class Runner:
+        def train(self):
+            self.model = DataParallel(Net())
+            optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+            teacher = build()
+            for epoch in range(20):
+                for x, y in loader:
+                    criterion(self.model(x), teacher(x)).backward()
+                    optimizer.step()
+
+        def finetune(self):
+            model = DataParallel(Net())
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for epoch in range(30):
+                for x, y in loader:
+                    model(x).backward()
+                    optimizer.step()
+    if args.kind == "pretrain":
+        pretrain()
+    elif args.kind == "train":
+        Runner().train()
+    else:
+        Runner().finetune()
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "targets", "loops"),
+    [
+        pytest.param("pretrain.model", ["model"], [11], id="of a function"),
+        pytest.param("Runner.model", ["model"], [32], id="of a class"),
+        pytest.param("train.py:pretrain.model", ["model"], [11], id="of a function of a file"),
+        pytest.param("self.model", ["self.model"], [24], id="by its own name"),
+        pytest.param("model", ["model", "model"], [11, 32], id="of two"),
+    ],
+)
+def test_model_choice_leaves_out_the_functions_that_train_others(
+    model: str, targets: list[str], loops: list[int]
+) -> None:
+    found = survey_of(RUNS, model=model)
+    assert [wrapper.target for wrapper in found.wrappers] == targets
+    assert [loop.line for loop in found.loops] == loops
+    assert {backward.line for backward in found.backwards} == {line + 2 if line > 11 else 16 for line in loops}
+
+
+def test_models_of_one_name_are_told_apart() -> None:
+    assert survey_of(RUNS).answers == ["teacher", "pretrain.model", "self.model", "Runner.model"]
+
+
+def test_models_of_one_name_in_one_function_are_not_told_apart() -> None:
+    text = DDP + "a = DDP(A())\nb = a\na = DDP(B())\nfor e in range(3):\n    a(b(x)).backward()\n"
+    assert survey_of(text).answers == []
+
+
+def test_model_choice_keeps_the_class_that_trains_it() -> None:
+    text = """
+    from torch.nn import DataParallel
+
+    class Trainer:
+        def __init__(self, net):
+            self.net, self.critic = net, DataParallel(Critic())
+
+        def train(self):
+            for epoch in range(10):
+                for x in loader:
+                    self.critic(self.net(x)).backward()
+
+    net = DataParallel(Net())
+    Trainer(net).train()
+    """
+    found = survey_of(text, model="net")
+    assert [wrapper.target for wrapper in found.wrappers] == ["net"]
+    assert len(found.loops) == 1
 
 
 # Where values come from, and models
@@ -1027,6 +1134,60 @@ def test_reason_to_keep_the_scheduler(construction: str, epoch: str, reason: str
     assert not any(step.removed for step in found.steps)
 
 
+@pytest.mark.parametrize(
+    ("made", "made_at"),
+    [
+        pytest.param("opt = SGD(model.parameters(), 0.1) if given is None else given", 5, id="by choice"),
+        pytest.param("if given is None:\n        given = SGD(model.parameters(), 0.1)", 5, id="afterwards"),
+    ],
+)
+@pytest.mark.parametrize("given", ["None", "SGD(model.parameters(), 0.2)", "optim"])
+def test_optimizer_that_training_may_be_given_is_one(made: str, made_at: int, given: str) -> None:
+    name = made.split(" = ")[0].split()[-1]
+    resumed = "optim = None\nif resume:\n    optim = SGD(model.parameters(), 0.3)\n" if given == "optim" else ""
+    text = f"""from torch.nn import DataParallel
+from torch.optim import SGD
+
+def train(model, given=None):
+    {made}
+    for epoch in range(9):
+        for x in loader:
+            {name}.zero_grad()
+            model(x).backward()
+            {name}.step()
+
+model = DataParallel(Net())
+{resumed}train(model, {given})
+"""
+    (optimizer,) = survey_of(text).optimizers
+    assert optimizer.target == name
+    assert optimizer.keeps
+    assert optimizer.index.source.position(optimizer.anchors["made"])[0] == made_at
+
+
+@pytest.mark.parametrize(
+    ("epoch", "kept"),
+    [
+        pytest.param("for p in model.parameters():\n    p.requires_grad = False", True, id="assigned"),
+        pytest.param("rest(model, False)", True, id="in a function"),
+        pytest.param("model.requires_grad_(False)", True, id="whole"),
+        pytest.param("for p in model.parameters():\n    p.requires_grad = True", False, id="trained again"),
+        pytest.param("x.requires_grad_()", False, id="an input"),
+        pytest.param("rest", False, id="before training"),
+    ],
+)
+def test_optimizer_of_parameters_that_rest_in_each_epoch_is_kept(epoch: str, kept: bool) -> None:
+    rest = """
+        def rest(net, train):
+            for p in net.parameters():
+                p.requires_grad = train
+        rest(model.features, False)
+    """
+    text = script(epoch, before=rest).replace("parallel import DistributedDataParallel", "parallel import DataParallel")
+    (optimizer,) = survey_of(text).optimizers
+    assert ("frozen for a part of each epoch (line" in optimizer.keeps) == kept
+
+
 def test_own_class_named_like_a_scheduler_is_no_torch_class() -> None:
     found = survey_of(script("sched.step()", before="from mine import LinearLR\nsched = LinearLR(optimizer, 5, 100)"))
     assert not found.optimizers[0].plain
@@ -1666,6 +1827,22 @@ def test_no_epoch_loop(text: str) -> None:
             3,
             id="after another",
         ),
+        pytest.param(
+            "def run():\n    sgd = torch.optim.SGD(w, 0.1)\n    for epoch in range(9):\n        loss.backward()\n"
+            "for i in range(3):\n    run()\n",
+            3,
+            id="repeats of a training without a loop over batches",
+        ),
+        pytest.param(
+            "sgd = torch.optim.SGD(w, 0.1)\nfor i in range(9):\n    for epoch in range(3):\n        loss.backward()\n",
+            2,
+            id="passes over what a turn has collected",
+        ),
+        pytest.param(
+            "for i in range(9):\n    sgd = torch.optim.SGD(w, i)\n    for part in range(3):\n        loss.backward()\n",
+            1,
+            id="a new optimizer for each epoch",
+        ),
     ],
 )
 def test_epoch_loop_among_other_loops(text: str, line: int) -> None:
@@ -1702,6 +1879,14 @@ def test_loop_around_the_epoch_loop_is_none_though_another_backward_pass_is_in_i
         pytest.param("lr * max(0.0, 1 - it / n) ** 0.9", [], id="held"),
         pytest.param("lr * (1 - it / n)", ["(1 - it / n)"], id="linear"),
         pytest.param("lr * (1 - warm) * 2", [], id="no length"),
+        pytest.param("S.LambdaLR(optimizer, lambda step: (1.0 - step / n))", ["(1.0 - step / n)"], id="lambda"),
+        pytest.param("lr * (epochs - epoch) / epochs", ["(epochs - epoch)"], id="left over"),
+        pytest.param("(args.epochs - 5 - epoch) / (args.epochs - 5) * lr", ["(args.epochs - 5 - epoch)"], id="of less"),
+        pytest.param("lr * ((max_iter - it) / max_iter)", ["(max_iter - it)"], id="share"),
+        pytest.param("lr * max(0, epochs - epoch) / epochs", [], id="left over, held"),
+        pytest.param("lr * (epochs - warm) / epochs", [], id="no counter"),
+        pytest.param("lr * (width - step) / width", [], id="no training's length"),
+        pytest.param("left_time = speed * (epochs - epoch) / batches", [], id="time"),
         pytest.param("loss * (1 - hits / n)", [], id="no rate"),
         pytest.param("((1 - hits / n) ** gamma).mean()", [], id="a loss"),
     ],
@@ -1713,8 +1898,49 @@ def test_decay_by_a_power(rate: str, left: list[str]) -> None:
 def test_decay_in_a_function_for_it() -> None:
     found = survey_of(script(before="def get_lr(it):\n    factor = pow(1 - it / n, 0.9)\n    return factor"))
     assert [decay.code for decay in found.decays] == ["1 - it / n"]
+    alone = "def lr_lambda(it):\n    return 1.0 - max(0, it - warm) / float(n)"
+    assert [decay.code for decay in survey_of(script(before=alone)).decays] == ["1.0 - max(0, it - warm) / float(n)"]
     nested = "def make_scheduler():\n    def f(x):\n        return (1 - x / n) ** 0.9\n    return f"
     assert [decay.code for decay in survey_of(script(before=nested)).decays] == ["(1 - x / n)"]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "shares"),
+    [
+        pytest.param("model.drop = 0.5 * epoch / epochs", ["0.5 * epoch / epochs"], id="ramp"),
+        pytest.param("ramp(epoch)", ["epoch / epochs"], id="in a function"),
+        pytest.param(
+            "beta = math.cos(math.pi * (epoch + 1) / epochs)", ["math.pi * (epoch + 1) / epochs"], id="cosine"
+        ),
+        pytest.param("beta = min(1.0, epoch / epochs)", [], id="held"),
+        pytest.param("lr = 0.1 * (1 - epoch / epochs)", [], id="decay"),
+        pytest.param("lr = 0.1 * (epochs - epoch) / epochs", [], id="decay of what is left"),
+        pytest.param("model.p = 0.2 * (epochs - epoch) / epochs", ["0.2 * (epochs - epoch) / epochs"], id="falls"),
+        pytest.param("print(100 * epoch / epochs)", [], id="report"),
+        pytest.param("done = f'{100 * epoch / epochs} %'", [], id="text"),
+        pytest.param("done = '%d' % (100 * epoch / epochs)", [], id="old text"),
+        pytest.param("mean = total / epochs", [], id="mean"),
+        pytest.param("beta = epoch / warm_epochs", [], id="of another number"),
+    ],
+)
+def test_shares_of_the_planned_training_are_found(epoch: str, shares: list[str]) -> None:
+    before = "def ramp(epoch):\n    return epoch / epochs\n" if epoch == "ramp(epoch)" else ""
+    text = script(epoch, before=before).replace("range(10)", "range(epochs)")
+    assert [code for _, code in survey_of(text).loops[0].shares] == shares
+
+
+@pytest.mark.parametrize(
+    ("made", "called"),
+    [
+        ("get_linear_schedule_with_warmup(optimizer, 10, 100)", "get_linear_schedule_with_warmup"),
+        ("torch.optim.lr_scheduler.PolynomialLR(optimizer, 10)", "PolynomialLR"),
+        ("torch.optim.lr_scheduler.StepLR(optimizer, 10)", ""),
+    ],
+)
+def test_schedule_that_is_used_up_is_found(made: str, called: str) -> None:
+    text = "from transformers import get_linear_schedule_with_warmup\n" + script(before=f"scheduler = {made}")
+    ending = survey_of(text).loops[0].ending
+    assert (ending.called if ending else "") == called
 
 
 @pytest.mark.parametrize(
@@ -1734,6 +1960,7 @@ def test_decay_in_a_function_for_it() -> None:
         ),
         pytest.param("seen = np.zeros([args.n_epochs, 10])", "seen[epoch - 1, :] = [acc, 0]", "epoch - 1", id="record"),
         pytest.param("seen = torch.zeros(epochs + 1)", "seen[epoch] = acc", "epoch", id="tensor"),
+        pytest.param("seen = torch.Tensor(args.epochs)", "seen[epoch] = acc", "epoch", id="old tensor"),
         pytest.param("seen = np.zeros((epochs, 3))", "seen[epoch][1] = acc", "epoch", id="of rows"),
         pytest.param("seen = [0] * num_epochs", "seen[epoch] = acc", "epoch", id="list"),
         pytest.param("seen = np.zeros(n_classes)", "seen[epoch] = acc", "", id="of another length"),
@@ -1763,6 +1990,15 @@ def test_schedule_that_training_is_given_is_found() -> None:
     text = script("train(model, lr_schedule)", before="lr_schedule = cosine(0.1, args.epochs)")
     text = "def train(model, schedule):\n    for it, x in enumerate(loader):\n        lr = schedule[it]\n\n" + text
     assert [overrun.array for overrun in survey_of(text).overruns] == ["schedule"]
+
+
+def test_schedule_of_a_loss_is_found() -> None:
+    loss = (
+        "class Loss(nn.Module):\n    def __init__(self, epochs):\n        self.schedule = np.linspace(0, 1, epochs)\n\n"
+    )
+    loss += "    def forward(self, x, epoch):\n        return x * self.schedule[epoch]\n\n"
+    text = "import numpy as np\n" + loss + script()
+    assert [overrun.array for overrun in survey_of(text).overruns] == ["self.schedule"]
 
 
 @pytest.mark.parametrize(
@@ -1884,6 +2120,7 @@ LOSS = "val_loss = validate(model)\n"
             "min",
             id="equal to the least",
         ),
+        pytest.param("x, acc = validate(model)\nbest = min(past(h) + [x])", "x", "min", id="least with those before"),
         pytest.param("x, n = validate(model)\nif max(xs) == x:\n    save()", "x", "max", id="equal to the highest"),
         pytest.param(
             "x = f1_score(validate(model))\nes.save(x, metric=x)", "x", "max", id="by the function that makes it"
@@ -2011,6 +2248,10 @@ def test_plateau_tells_score_and_direction(mode: str, direction: str) -> None:
         pytest.param("if loss > 100:\n    break", id="compared with a number"),
         pytest.param("if epoch > args.best_after:\n    save()", id="compared with a setting"),
         pytest.param("if epoch == best_epoch:\n    save()", id="equal to the best epoch"),
+        pytest.param("perf = epoch\nif perf >= best_perf:\n    best_perf = perf", id="number of the turn"),
+        pytest.param("perf = -(epoch + 1)\nif perf < best:\n    best = perf", id="made of the turn's number"),
+        pytest.param("for x in val:\n    loss, scalars = test_one(x)\n    log(loss)", id="last batch of validation"),
+        pytest.param("for name, x in sets.items():\n    acc = validate(model, x)", id="last of several sets"),
         pytest.param("_ = validate(model)", id="thrown away"),
         pytest.param("logger.best = validate(model)", id="kept in an attribute"),
         pytest.param("pass\nsched = make_val()[0]", id="item of a call"),
@@ -2108,6 +2349,13 @@ def test_each_of_several_measures_is_no_score(several: str) -> None:
 )
 def test_best_of_each_of_several_sets_is_no_score(sets: str) -> None:
     assert scores_of(sets) == []
+
+
+@pytest.mark.parametrize("size", ["x.size(1)", "x.shape[0]", "len(x)"])
+def test_size_that_is_limited_is_no_score(size: str) -> None:
+    assert scores_of(f"x = crop(batch)\nmost = 9\nif {size} < most:\n    most = {size}") == []
+    assert scores_of(f"x = crop(batch)\nn = {size}\nmost = 9\nif n < most:\n    most = n") == []
+    assert scores_of(f"acc = validate(model) / {size}\nif acc > best:\n    best = acc") == [("acc", "max", "all")]
 
 
 def test_score_of_a_phase_with_its_loader_is_one() -> None:
@@ -2494,6 +2742,14 @@ def test_score_that_is_returned_and_dropped(call: str, last: str, score: list[st
         pytest.param("model.eval()\nwith torch.no_grad():\n    acc = right / n", ["acc"], id="without gradients"),
         pytest.param("model.eval()\nfor x in val:\n    loss = loss_of(x)", [], id="of single batches"),
         pytest.param("model.eval()\nacc = 0", [], id="only begun"),
+        pytest.param("model.eval()\nfor x in val:\n    acc += f(x)\nacc /= n", ["acc"], id="divided"),
+        pytest.param("model.eval()\nfor x in val:\n    acc += f(x)\n    acc /= n", [], id="divided for each batch"),
+        pytest.param("model.train(False)\nacc = meter.avg", ["acc"], id="a meter's average"),
+        pytest.param("model.eval()\nloss /= n\nacc = right / n", ["acc"], id="one of them computed"),
+        pytest.param("model.eval()\nloss /= n\nacc /= n", ["loss", "acc"], id="two of them divided"),
+        pytest.param("model.eval()\nloss_fn = self.loss_fn", [], id="attribute"),
+        pytest.param("model.eval()\nmodel.train()\ntrain_loss = total / n", [], id="training again"),
+        pytest.param("model.eval()\nval_loss = total / n\nmodel.train()", ["val_loss"], id="training afterwards"),
         pytest.param("model.eval()\ncmc, mAP = metric.compute()", ["mAP"], id="one of several"),
         pytest.param("model.eval()\nfor x in val:\n    acc, n = run(x)", [], id="one of several of single batches"),
     ],
@@ -2513,22 +2769,71 @@ def test_what_validation_knows_is_told() -> None:
     test = """
         def test(net):
             top1 = Meter()
+            loss_avg = Meter()
             for x in val:
                 loss = loss_of(net(x))
                 top1.update(x)
             mean_iou = iou()
             correct += mean_iou
             print(top1.avg, f"{100. * correct / n:.2f}%")
-            return found
     """
     found = survey_of(script("test(model)\nstats = evaluate(model)\nlog(**stats)", code(test)))
-    assert [name for name, _ in found.measures] == [
-        "top1.avg",
-        "mean_iou",
-        "100. * correct / n",
-        "found",
-        "stats[...]",
-    ]
+    assert [name for name, _ in found.measures] == ["top1.avg", "mean_iou", "100. * correct / n", "stats[...]"]
+
+
+def test_what_validation_knows_but_cannot_return_is_not_told() -> None:
+    test = """
+        def test(net):
+            top1 = Meter()
+            for x in val:
+                tmp_loss, n = run(net(x))
+                top1.update(tmp_loss.mean())
+            print(top1.avg)
+            found = {}
+            found["loss"] = other = mean_of(top1)
+            return RETURNED
+    """
+    for returned, told in (("found", ["found['loss']"]), ("other", ["other"]), ("top1.avg, n", [])):
+        found = survey_of(script("test(model)", code(test).replace("RETURNED", returned).replace('"', "'")))
+        assert [name for name, _ in found.measures] == told
+
+
+@pytest.mark.parametrize(
+    ("epoch", "told"),
+    [
+        pytest.param("for x in val_loader:\n    val_loss += run(x)\nlog(val_loss)", ["val_loss"], id="sum"),
+        pytest.param(
+            "for x in testloader:\n    a_loss += run(x)\nlog(a_loss / len(testloader))",
+            ["a_loss / len(testloader)"],
+            id="mean where it is logged",
+        ),
+        pytest.param(
+            "model.eval()\nfor x in data:\n    correct += run(x)\nlog(100. * correct / n)",
+            ["100. * correct / n"],
+            id="per cent",
+        ),
+        pytest.param("for x in val:\n    losses.append(run(x))\nlog(np.mean(losses))", ["np.mean(losses)"], id="list"),
+        pytest.param(
+            "for x in val:\n    xs.append(run(x))\nlog(sum(xs) / len(xs))", ["sum(xs) / len(xs)"], id="sum of it"
+        ),
+        pytest.param("for x in TestLoader:\n    m.update(run(x))\nlog(m.avg)", ["m.avg"], id="meter"),
+        pytest.param("for x in val:\n    m.update(run(x))\nlog(m.mean())", ["m.mean()"], id="meter's method"),
+        pytest.param("for x in val:\n    m.update(run(x))\nm = m.mean()\nlog(m)", ["m"], id="mean under the same name"),
+        pytest.param(
+            "m = DictMeter()\nfor x in val:\n    m.update(run(x))\nlog(m.mean())", ["m.mean()[...]"], id="of several"
+        ),
+        pytest.param("for x in val:\n    loss = run(x)\nlog(loss)", [], id="last batch"),
+        pytest.param("for x in intervals:\n    a_loss += run(x)\nlog(a_loss)", [], id="not validating"),
+        pytest.param("for x in devices:\n    a_loss += run(x)\nlog(a_loss)", [], id="devices"),
+        pytest.param(
+            "model.eval()\nmodel.train()\nfor x in data:\n    a_loss += run(x)\nlog(a_loss)", [], id="in training mode"
+        ),
+        pytest.param("for x in val:\n    n += len(x)\nlog(n / 2)", [], id="count"),
+    ],
+)
+def test_what_a_validation_in_the_loop_adds_up_is_told(epoch: str, told: list[str]) -> None:
+    found = survey_of(script(epoch))
+    assert ([s.expression for s in found.scores], [name for name, _ in found.measures]) == ([], told)
 
 
 @pytest.mark.parametrize(
@@ -2628,6 +2933,160 @@ def test_score_that_a_function_keeps_and_returns(end: str, call: str, returns: l
 )
 def test_score_that_a_function_keeps_for_good(function: str, call: str) -> None:
     assert keeping(function, call).scores == []
+
+
+@pytest.mark.parametrize("made", ["perf = weigh(epoch)", "perf = epoch + acc", "perf = epoch\nif x:\n    perf = run()"])
+def test_score_that_is_made_with_the_turns_number_is_one(made: str) -> None:
+    assert scores_of(f"{made}\nif perf > best:\n    best = perf")[0][:2] == ("perf", "max")
+
+
+def test_losses_that_are_reduced_after_each_batch_are_no_score() -> None:
+    reduce = "def reduce(losses):\n    with torch.no_grad():\n        return mean_of(losses)"
+    text = script(before=reduce).replace(
+        "        optimizer.step()\n", "        optimizer.step()\n        loss_all = reduce(loss)\n"
+    )
+    found = survey_of(text)
+    assert (found.scores, found.measures) == ([], [])
+    assert [
+        s.expression for s in survey_of(text.replace("loss_all =", "if n % 9 == 0:\n            loss_all =")).scores
+    ] == ["loss_all"]
+
+    single = text.replace("for epoch in range(3):", "for n, batch in enumerate(loader):").replace(
+        "    for x in y:\n", "    if True:\n"
+    )
+    assert survey_of(single).measures == []
+
+
+@pytest.mark.parametrize(
+    ("made", "compared", "condition"),
+    [
+        pytest.param(
+            "log = {'n': epoch, **res}",
+            "if epoch % 5 == 0:\n    if log[k] > best:\n        best = log[k]",
+            "epoch % 5 == 0",
+            id="collected",
+        ),
+        pytest.param(
+            "",
+            "if epoch % 5 == 0:\n    if res['acc'] > best:\n        best = res['acc']",
+            "epoch % 5 == 0",
+            id="itself",
+        ),
+        pytest.param(
+            "",
+            "if rank == 0:\n    if epoch % 5 == 0:\n        if res['acc'] > best:\n            best = res['acc']",
+            "epoch % 5 == 0",
+            id="on one rank",
+        ),
+        pytest.param(
+            "",
+            "if epoch % 5 == 0:\n    try:\n        if x:\n            better = res['acc'] < a\n    finally:\n        y",
+            "epoch % 5 == 0",
+            id="in a try",
+        ),
+        pytest.param("", "if res['acc'] > best:\n    best = res['acc']", "", id="in all turns"),
+    ],
+)
+def test_score_that_is_compared_in_the_turns_that_validate_is_taken_there(
+    made: str, compared: str, condition: str
+) -> None:
+    epoch = f"res = train(model)\nif epoch % 5 == 0:\n    res = validate(model)\n{made}\n{compared}"
+    (score,) = survey_of(script(epoch)).scores
+    assert (score.condition, score.guarded) == (condition, bool(condition))
+
+
+def test_score_that_is_compared_in_some_of_the_turns_is_there_in_all() -> None:
+    (score,) = survey_of(script(f"{ACC}if epoch > 5:\n    if acc > best:\n        best = acc")).scores
+    assert (score.condition, score.guarded) == ("", False)
+
+
+def test_names_of_measures_are_no_score() -> None:
+    assert [name for name, _, _ in scores_of("error, error_names = validate(model)")] == ["error"]
+
+
+def test_score_of_each_phase_and_of_some_batches_is_one() -> None:
+    assert [name for name, _, _ in scores_of("for phase in ['train', 'val']:\n    acc = evaluate(phase)")] == ["acc"]
+
+
+METRIC = """
+    class Metric:
+        def __init__(self, acc):
+            self.acc = acc
+
+        def better_than(self, other):
+            return COMPARED
+
+    def validate(net):
+        with torch.no_grad():
+            return Metric(run(net))
+    """
+
+
+@pytest.mark.parametrize(
+    ("compared", "epoch", "scores"),
+    [
+        pytest.param("self.acc > other.acc", "if m.better_than(best):\n    best = m", [("m.acc", "max")], id="higher"),
+        pytest.param("other.acc > self.acc", "if m.better_than(best):\n    best = m", [("m.acc", "min")], id="lower"),
+        pytest.param("self.acc > other.acc", "better = m.better_than(best)", [("m.acc", "max")], id="flag"),
+        pytest.param(
+            "other is None or self.acc > other.acc",
+            "if m.better_than(best):\n    best = m",
+            [("m.acc", "max")],
+            id="first",
+        ),
+        pytest.param("self.xs[0] > other.xs[0]", "if m.better_than(best):\n    best = m", [], id="item"),
+        pytest.param(
+            "self.acc > other.acc and self.b < other.b", "if m.better_than(best):\n    best = m", [], id="two"
+        ),
+        pytest.param("self.acc > other.acc", "log(m)", [], id="not compared"),
+    ],
+)
+def test_score_of_an_object_is_the_number_that_it_compares(
+    compared: str, epoch: str, scores: list[tuple[str, str]]
+) -> None:
+    found = survey_of(script(f"m = validate(model)\n{epoch}", code(METRIC).replace("COMPARED", compared)))
+    assert [(score.expression, score.direction) for score in found.scores] == scores
+    assert [name for name, _ in found.measures] == ([] if scores else ["m.acc"])
+
+
+def test_object_with_an_order_is_no_number() -> None:
+    epoch = "m = validate(model)\nif m > best:\n    best = m"
+    before = code(METRIC).replace("COMPARED", "self.acc > other.acc")
+    ordered = before.replace("better_than", "__gt__")
+    assert scores_of(epoch, ordered) == [("m.acc", "max", "all")]
+    assert scores_of(epoch, before) == []
+    assert scores_of(epoch, before.replace("better_than", "__float__")) == [("m", "max", "all")]
+    assert scores_of("acc = validate(model)", ordered) == []
+    begun = survey_of(script("m = validate(model)\nkeep(m)", before.replace("self.acc", "self.x") + "\nm = None"))
+    assert [name for name, _ in begun.measures] == ["m.ATTRIBUTE"]
+    unknown = survey_of(script("acc = validate(model)", before.replace("class Metric", "class Other")))
+    assert (unknown.scores, [name for name, _ in unknown.measures]) == ([], ["acc.ATTRIBUTE"])
+
+
+@pytest.mark.parametrize(
+    ("condition", "once"),
+    [
+        ("epoch == args.epochs - 1", True),
+        ("epoch==cfg['epochs']", True),
+        ("epoch % 5 == 0", False),
+        ("epoch % 5 == 0 or epoch == 9", False),
+        ("args.mode == 'full'", False),
+        ("epoch >= 5", False),
+    ],
+)
+def test_score_of_a_single_epoch_is_told(condition: str, once: bool) -> None:
+    (score,) = survey_of(script(f"if {condition}:\n    {ACC.strip()}")).scores
+    assert (score.condition, score.once) == (condition, once)
+
+
+def test_hint_of_a_best_that_is_taken_from_elsewhere() -> None:
+    keep = "def keep(acc):\n    best = read()\n    if acc > best:\n        save()"
+    assert [name for name, _ in survey_of(script("run(model)", keep)).hints] == ["acc"]
+
+
+def test_search_for_a_threshold_is_no_hint() -> None:
+    search = "def search(ts):\n    best = 0\n    for t in ts:\n        if (x := run(t)) > best:\n            best = x"
+    assert survey_of(script("test(model)", search)).hints == []
 
 
 def test_best_of_one_validation_is_no_best_of_the_training() -> None:
@@ -2814,11 +3273,29 @@ def test_mode_of_the_user_wins() -> None:
         ("epe", "min"), ("roc_auc_score", "max"), ("auroc", "max"), ("mean_squared_error", "min"), ("eer", "min"),
         ("srcc", "max"), ("fwIoU", "max"), ("ms_ssim", "max"), ("rank", ""), ("her", ""),
         ("x", ""), ("result", ""), ("power", ""), ("mapping", ""), ("acc_loss", ""), ("answer", ""), ("stats", ""),
-        ("confidence", ""), ("architecture", ""),
+        ("confidence", ""), ("prec1", "max"), ("precond", ""), ("architecture", ""),
     ],
 )  # fmt: skip
 def test_direction_that_a_name_tells(name: str, direction: str) -> None:
     assert direction_of(name) == direction
+
+
+@pytest.mark.parametrize(
+    ("staged", "call", "repeated"),
+    [
+        pytest.param(False, "main()", "", id="once"),
+        pytest.param(False, "for fold in folds:\n    main()", "line 7", id="a model a fold"),
+        pytest.param(False, "main()\nfor fold in folds:\n    main()", "", id="once without it"),
+        pytest.param(False, "while True:\n    main()", "", id="until it goes through"),
+        pytest.param(True, "main()", "", id="one model for several stages"),
+    ],
+)
+def test_loop_that_trains_a_model_in_each_turn_is_told(staged: bool, call: str, repeated: str) -> None:
+    train = "for epoch in range(9):\n    for x in y:\n        model(x).backward()\n"
+    train = "for stage in stages:\n" + indent(train, "    ") if staged else train
+    body = "def main():\n    model = DDP(Net())\n" + indent(train, "    ")
+    (loop,) = survey_of(DDP + body + call).loops
+    assert loop.repeated == repeated
 
 
 # Arguments

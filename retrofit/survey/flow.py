@@ -202,7 +202,7 @@ class Flow:
             found = [here.inner[one] for here, one in meant if one in here.inner]
             for source in self.sources(variable):
                 found += self.choices(source.value, source.scope, seen | {variable})
-        return list(dict.fromkeys(found))
+        return [scope for scope in dict.fromkeys(found) if self.index.holds(scope)]
 
     def _find_methods(self, call: cst.Call) -> list[Scope]:
         """Return the methods that a call on an object of local classes may run, or the objects' `__call__`."""

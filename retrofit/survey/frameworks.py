@@ -86,7 +86,7 @@ def find_frameworks(index: Index) -> list[Framework]:
                 site = Framework(node=statement.node, index=index, name=name, advice=advice, beside=apex)
                 found.setdefault(name, site)
     for name, engines in _ENGINES:
-        for statement, module in index.entry.imports:
+        for statement, module in (one for file in index.files for one in file.imports):
             if any(f"{module}.".startswith(f"{engine}.") for engine in engines):
                 site = Framework(node=statement.node, index=index, name=name, advice=_OWNS_LOOP, beside=True)
                 found.setdefault(name, site)

@@ -8,6 +8,7 @@ from functools import cache, cached_property
 
 import libcst as cst
 
+from retrofit import torch_api
 from retrofit.source import Source, Sources
 
 
@@ -249,10 +250,15 @@ class Index:
         self._statement_of: dict[cst.CSTNode, Statement] = {}
         self._resolved: dict[tuple[str, Scope], list[tuple[Scope, str]]] = {}
         self._scope_of: dict[cst.CSTNode, Scope] = {}
+        self._kept: set[Scope] | None = None
         self.files = [self._file(name, one) for name, one in {"": source, **modules}.items()]
         self.entry = self.files[0]
         self.scope = self.entry.scope
         self._modules = {file.name: file for file in self.files[1:]}
+        for file in self.files:
+            for name, full in torch_api.USUAL_NAMES.items() if file.stars else ():
+                if name not in file.scope.names:
+                    file.aliases.setdefault(name, full)
 
     def _file(self, name: str, source: Source) -> File:
         module = source.module
@@ -334,6 +340,7 @@ class Index:
 
     def keep(self, scopes: set[Scope]) -> None:
         """Leave out what is in other scopes than these."""
+        self._kept = scopes
         self.statements = [s for s in self.statements if s.scope in scopes]
         self.loops = [s for s in self.loops if s.scope in scopes]
         self.calls = [node for node in self.calls if self.scope_of(node) in scopes]
@@ -354,8 +361,12 @@ class Index:
 
     @property
     def scopes(self) -> list[Scope]:
-        """The module and every class and function in it."""
-        return list(self._scope_of.values())
+        """The modules and every class and function in them, but for what was left out."""
+        return [scope for scope in self._scope_of.values() if self.holds(scope)]
+
+    def holds(self, scope: Scope) -> bool:
+        """Whether a scope counts, or was left out."""
+        return self._kept is None or scope in self._kept
 
     def statement(self, node: cst.CSTNode) -> Statement:
         """Return the innermost statement that holds ``node``."""

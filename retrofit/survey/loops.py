@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
+from retrofit import torch_api
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
-from retrofit.survey.sites import Backward, Budget, Decay, EpochLoop
+from retrofit.survey.sites import Backward, Budget, CallSite, Decay, EpochLoop
 
 #: What goes over what it is given, and shows how far it is.
 _BARS = ("tqdm", "track", "progressbar", "alive_it")
 _RANGES = ("range", "numpy.arange", "np.arange", "six.moves.range", "six.moves.xrange", "builtins.range")
+
+#: What a loop over epochs calls its variable, where no loop over batches is in it.
+_EPOCH = re.compile(r"(\w+_)?(epochs?|ep)(_?(i|id|idx|index|n|no|num|number))?", re.IGNORECASE)
+#: Schedules whose rate is used up after the number of steps that they are given.
+_ENDING = (
+    "get_linear_schedule_with_warmup",
+    "get_polynomial_decay_schedule_with_warmup",
+    "WarmupLinearSchedule",
+    "PolynomialLR",
+)
+
+#: Calls by such names show what they are given, and change nothing of training.
+_REPORTS = re.compile(r"print|info|debug|log|write|scalar|postfix|description|append")
 
 #: A call by this name, or one that holds it as a word, validates.
 VALIDATES = re.compile(r"(^|_)(val|valid|validat\w*|eval|evaluat\w*|test|testing)(_|\d|$)", re.IGNORECASE)
@@ -29,8 +43,9 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
     found: dict[Statement, EpochLoop] = {}
     ways = [loops for backward in backwards for loops in flow.enclosing_loops(backward.statement)]
     sites = {s: _epoch_loop(index, flow, s) for loops in ways for s in loops}
+    within = [_before_repeats(index, flow, loops, sites) for loops in ways]
     for alone in (False, True):
-        for loops in ways if not found else []:
+        for loops in within if not found else []:
             loop = _choose([site for s in loops if (site := sites[s]) is not None], loops, alone)
             if loop is not None:
                 found.setdefault(loop.statement, loop)
@@ -40,21 +55,34 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
             found.setdefault(loop.statement, loop)
     around = {part for loops in ways for s in loops if s in found for part in loops[loops.index(s) + 1 :]}
     found = {statement: loop for statement, loop in found.items() if statement not in around}
+    called = {statement: loop for statement, loop in found.items() if flow.uncalled(statement) is None}
+    found = called or found  # a class that only lends its functions may have a loop of its own
     for loop in found.values():
         inner = [part for loops in ways if loop.statement in loops for part in loops[: loops.index(loop.statement)]]
         loop.by_iteration = all(_accumulates(index, part) for part in inner)
         loop.inner = [part for part in dict.fromkeys(inner) if part.scope is loop.scope]
+        outer = [part for loops in ways if loop.statement in loops for part in loops[loops.index(loop.statement) + 1 :]]
+        loop.repeats = [(head(index, part), index.place(part.node, loop.file)) for part in dict.fromkeys(outer)]
         loop.leftovers = _leftovers(loop.statement, flow)
         loop.budgets = list(_budgets(index, flow, loop))
         loop.breaks = _breaks(loop)
         loop.compared = _compared(loop)
+        loop.shares = _shares(loop)
+        ending = next((call for call in index.calls if _last_name(index, call.func) in _ENDING), None)
+        loop.ending = None if ending is None else CallSite(node=ending, index=index)
     return list(found.values())
 
 
-def find_decays(index: Index) -> list[Decay]:
-    """Return where a learning rate decays with what is left: `(1 - step / steps) ** 0.9`, `lr * (1 - epoch / epochs)`.
+def head(index: Index, loop: Statement) -> str:
+    """Return the first line of a loop, as messages quote it."""
+    return index.source.code(loop.node).splitlines()[0].split("#")[0].strip()
 
-    Past its end the one is a complex number, and the other negative.
+
+def find_decays(index: Index) -> list[Decay]:
+    """Return where a learning rate decays with what is left of the training, by one of these forms.
+
+    `(1 - step / steps) ** 0.9`, which is a complex number past its end; `lr * (1 - epoch / epochs)`, `lr * (epochs -
+    epoch) / epochs` and the factor `lambda epoch: 1 - epoch / epochs`, which are negative.
     """
     scopes = {statement.scope for statement in index.statements}
     rate = re.compile(r"(\b|_)lr|lr(\b|_)|LR\b|learning_rate|poly|sched", re.IGNORECASE)
@@ -64,13 +92,19 @@ def find_decays(index: Index) -> list[Decay]:
             scope = index.scope_of(node)
             names = [s.name for s in (scope, scope.parent) if s is not None and s.kind == "function"]
             told = any(rate.search(name) for name in [*names, index.source.code(index.statement(node).node)])
-            if scope in scopes and told and _is_rest(left):
+            if scope in scopes and told and (_is_rest(left) or _is_rest_of(index, left, node)):
                 found.append(Decay(node=left, index=index, anchors={"left": left}))
     return found
 
 
 def _decaying(index: Index, node: cst.CSTNode) -> list[cst.BaseExpression]:
-    """Return the factors of a product, or the base of a power that may be broken."""
+    """Return the factors of a product, a dividend, the base of a power that may be broken, or a factor by itself."""
+    if isinstance(node, (cst.Return, cst.Assign)):
+        return [] if node.value is None else [node.value]
+    if isinstance(node, cst.Lambda):
+        return [node.body]
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide):
+        return [node.left]
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
         return [node.left, node.right]
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power):
@@ -88,6 +122,33 @@ def _is_rest(node: cst.BaseExpression) -> bool:
     return one and isinstance(node.right, cst.BinaryOperation) and isinstance(node.right.operator, cst.Divide)
 
 
+#: The number of epochs or steps that was planned, and one that counts them.
+PLANNED = re.compile(r"(?<!per_)epochs?\b|(max|total|num|n)_?(iter|iteration|step)s?\b", re.IGNORECASE)
+COUNTER = re.compile(r"(?<![.\w])(\w+\.)*(it|\w*(epoch|iter|iteration|step))(?!\w)(?!\s*[.(\[])")
+
+
+def _is_rest_of(index: Index, node: cst.BaseExpression, around: cst.CSTNode) -> bool:
+    """Whether an expression is `epochs - epoch`, of which ``around`` is the share of the number of epochs."""
+    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Subtract):
+        return False
+    share = around
+    while isinstance(share, cst.BinaryOperation) and isinstance(share.operator, cst.Multiply):
+        share = index.parents[share]
+    if not isinstance(share, cst.BinaryOperation) or not isinstance(share.operator, cst.Divide):
+        return False
+    code = index.source.code
+    planned: cst.BaseExpression = node
+    taken = []
+    while isinstance(planned, cst.BinaryOperation) and isinstance(planned.operator, cst.Subtract):
+        taken.append(code(planned.right))
+        planned = planned.left
+    return (
+        any(COUNTER.search(part) for part in taken)
+        and PLANNED.search(code(planned)) is not None
+        and PLANNED.search(code(share.right)) is not None
+    )
+
+
 def _choose(candidates: list[EpochLoop], loops: list[Statement], alone: bool) -> EpochLoop | None:
     """Choose the epoch loop among the countable loops around a backward pass, innermost first.
 
@@ -99,6 +160,34 @@ def _choose(candidates: list[EpochLoop], loops: list[Statement], alone: bool) ->
     if named or outer:
         return (named or outer)[0]
     return None
+
+
+def _before_repeats(
+    index: Index, flow: Flow, loops: list[Statement], sites: Mapping[Statement, EpochLoop | None]
+) -> list[Statement]:
+    """Return the loops around a backward pass, only the innermost where that is over epochs and those around repeat it.
+
+    That is so where it has no loop over batches inside, and another fold or seed begins with an optimizer of its own.
+    """
+    targets = [site.target for part in loops if (site := sites[part]) is not None]
+    named = [bool(re.search("epoch", target, re.IGNORECASE)) for target in targets]
+    inner = sites[loops[0]] if len(targets) > 1 else None
+    if inner is None or not _EPOCH.fullmatch(inner.target) or any(named[1:]):
+        return loops
+    return loops[:1] if any(_builds_optimizer(index, flow, part) for part in loops[1:]) else loops
+
+
+def _builds_optimizer(index: Index, flow: Flow, loop: Statement) -> bool:
+    """Whether an optimizer is built in each turn of a loop, perhaps by a library that is given its class."""
+    running = called_in(index, flow, loop)
+    mentioned = [
+        index.qualified(node)
+        for call in index.calls
+        if loop in index.statement(call).path or index.scope_of(call) in running
+        for node in (call.func, *(arg.value for arg in call.args))
+    ]
+    optimizers = {f"torch.optim.{name}" for name in torch_api.OPTIMIZERS}
+    return not optimizers.isdisjoint(mentioned)
 
 
 def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | None:
@@ -538,6 +627,49 @@ def _compared(loop: EpochLoop) -> list[int]:
     source = loop.file.source
     nodes = [node for node in loop.index.comparisons if source.holds(node) and used.search(source.code(node))]
     return sorted({source.position(node)[0] for node in nodes if loop.index.statement(node) is not loop.statement})
+
+
+def _shares(loop: EpochLoop) -> list[tuple[str, str]]:
+    """Return (place, code) of what divides by the number of turns and is no report: `rate * epoch / epochs`."""
+    limit, index = _limit(loop), loop.index
+    name = loop.target.rpartition(".")[2]
+    shares = [
+        node
+        for node in index.parents
+        if limit and name and isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide)
+        if index.source.code(node.right).rpartition(".")[2] == limit.rpartition(".")[2]
+        if re.search(rf"(?<![.\w]){re.escape(name)}(?![.\w(])", index.source.code(node.left))
+        if not _reported(index, node) and not _held(index, node)
+    ]
+    held = {part for decay in (find_decays(index) if shares else []) for part in index.ancestors(decay.node)}
+    return [(index.place(node, loop.file), index.source.code(node)) for node in shares if node not in held]
+
+
+def _reported(index: Index, node: cst.CSTNode) -> bool:
+    """Whether an expression is only for the eyes: in a call that is a statement of its own, or in a text."""
+    while not isinstance(node, cst.BaseSmallStatement):
+        node = index.parents[node]
+        if isinstance(node, (cst.FormattedString, cst.BaseCompoundStatement)):
+            return isinstance(node, cst.FormattedString)
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
+            return True
+    return (
+        isinstance(node, cst.Expr)
+        and isinstance(node.value, cst.Call)
+        and _REPORTS.search(_last_name(index, node.value.func)) is not None
+    )
+
+
+def _held(index: Index, node: cst.CSTNode) -> bool:
+    """Whether an expression stands in `1 - epoch / epochs` or in a `min(...)` that keeps to its end."""
+    around = index.parents[node]
+    if isinstance(around, cst.BinaryOperation) and isinstance(around.operator, cst.Subtract):
+        return around.right is node
+    while isinstance(around, (cst.Arg, cst.BinaryOperation, cst.Call)):
+        if isinstance(around, cst.Call) and _last_name(index, around.func) in ("min", "clip", "clamp", "minimum"):
+            return True
+        around = index.parents[around]
+    return False
 
 
 def _limit(loop: EpochLoop) -> str:

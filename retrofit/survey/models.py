@@ -284,7 +284,7 @@ def disorder(
             )
     for model in models:
         root = model.target.partition(".")[0]
-        if root != "self" and root not in flow.variable(root, model.scope)[0].names:
+        if root and root != "self" and root not in flow.variable(root, model.scope)[0].names:
             return f"the model is built at {model.place()}, but `{model.target}` is no name there"
         for optimizer in optimizers:
             here, there = optimizer.statement, model.statement
@@ -293,6 +293,12 @@ def disorder(
             early = here.order <= there.order
             if here.scope is there.scope and early and model.side == "after":
                 return f"the optimizer at {optimizer.place()} is built before the model is finished at {model.place()}"
+    if any(_one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
+        return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
+    if len({id(model.scope) for model in models}) > 1:
+        return f"the model is built in several functions, at lines {', '.join(str(model.line) for model in models)}"
+    for model in models:
+        for optimizer in optimizers:
             sooner = _sooner(optimizer.statement, model, origins, flow)
             if sooner is not None:
                 return (
@@ -306,8 +312,6 @@ def disorder(
                     f"{index.place(sooner.node)} already wraps it (by {wrapper.place()}), so build it before, by a "
                     "statement of its own"
                 )
-    if len({id(model.scope) for model in models}) > 1:
-        return f"the model is built in several functions, at lines {', '.join(str(model.line) for model in models)}"
     return ""
 
 

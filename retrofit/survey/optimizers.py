@@ -10,6 +10,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin, first_argument
 from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
+from retrofit.survey.loops import called_in
 from retrofit.survey.sites import EpochLoop, Optimizer, Scheduler, Score, Step
 
 _SCHEDULER_MODULE = "torch.optim.lr_scheduler."
@@ -41,12 +42,14 @@ def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[l
     for call in index.calls:
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "step":
             continue
-        stepped = [by_origin[o] for o in flow.origins(call.func.value, index.scope_of(call)) if o in by_origin]
+        origins = [o for o in flow.origins(call.func.value, index.scope_of(call)) if dotted(o.node) != "None"]
+        stepped = [by_origin[o] for o in origins if o in by_origin]
         if not stepped:
             continue
         step = _step(index, flow, call, loops)
         step.kinds = [s.kind for s in stepped]
         step.limited = "OneCycleLR" in step.kinds
+        step.mixed = len(stepped) < len(origins) or len(set(step.kinds)) > 1
         steps.append(step)
         for scheduler in stepped:
             scheduler.steps.append(step)
@@ -105,7 +108,7 @@ def find_optimizers(
         by_target.setdefault(_target(index, origin.node, origin.item), []).append(origin.node)
         items[origin.node] = origin.item
     found = []
-    for target, calls in by_target.items():
+    for target, calls in _joined(index, flow, by_target).items():
         call = calls[0]
         name = index.source.code(call.func)
         kind = index.qualified(call.func).rpartition(".")[2]
@@ -131,6 +134,8 @@ def find_optimizers(
         optimizer.held = _held(flow, call)
         optimizer.handed_over = _handed_over(index, flow, optimizer, calls, handover)
         optimizer.keeps = _reason_to_keep(index, flow, optimizer, calls, schedulers, scores)
+        if not optimizer.keeps and _unless_given(index, optimizer) is not None:
+            optimizer.keeps = "it is built only where none is given"
         if not optimizer.keeps and others:
             optimizer.keeps = f"it may have another value ({index.place(others[0].node)})"
         if in_process and not optimizer.keeps:
@@ -141,7 +146,10 @@ def find_optimizers(
             mine[0].optimizer = optimizer
             for step in mine[0].steps:
                 step.removed = True
-        anchor = meeting([*(index.statement(call) for call in calls), *others]) or index.statement(call)
+        made = [index.statement(call) for call in calls]
+        if _held_by(flow, target, optimizer.scope).issuperset(calls):  # those of other functions come in by a parameter
+            made = [statement for statement in made if statement.scope is optimizer.scope]
+        anchor = _unless_given(index, optimizer) or meeting([*made, *others]) or index.statement(call)
         optimizer.anchors["made"] = anchor.node
         found.append(optimizer)
     return found
@@ -155,8 +163,27 @@ def _reason_not_to_build_again(index: Index, flow: Flow, optimizer: Optimizer, l
     holder = _holder(index, flow, optimizer, loops)
     if holder:
         return f"{holder} holds it as well"
+    rests = _rests(index, flow, loops)
+    if rests is not None:
+        return f"parameters are frozen for a part of each epoch ({index.place(rests)})"
     added = next((call for call in index.calls if (dotted(call.func) or "").endswith(".add_param_group")), None)
     return f"a group is added to it ({index.place(added)})" if added is not None else ""
+
+
+def _rests(index: Index, flow: Flow, loops: list[EpochLoop]) -> cst.CSTNode | None:
+    """Return where the epoch loop freezes parameters, which an optimizer that is built then would not be given."""
+    bodies = {loop.statement for loop in loops}
+    running = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
+    places: list[tuple[Statement, cst.CSTNode]] = [
+        (b.statement, b.statement.node)
+        for b in index.bindings
+        if b.target.endswith(".requires_grad") and dotted(b.value) != "True"
+    ]
+    for call in index.calls:
+        value = first_argument(call, "requires_grad")
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_" and value is not None:
+            places += [(index.statement(call), call)] if dotted(value) != "True" else []
+    return next((n for s, n in places if s.scope in running or not bodies.isdisjoint(s.path[:-1])), None)
 
 
 def _holder(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoop]) -> str:
@@ -178,6 +205,41 @@ def _holder(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoo
         if lasting and not scheduler and any(means_it(arg.value, place.scope) for arg in call.args):
             return name
     return ""
+
+
+def _joined(index: Index, flow: Flow, by_target: dict[str, list[cst.Call]]) -> dict[str, list[cst.Call]]:
+    """Put together what one variable may hold, as `Adam(...) if given is None else given` does, its own call first."""
+    for target, calls in by_target.items():
+        for call in calls:
+            held = _held_by(flow, target, index.scope_of(call))
+            parts = [name for name, others in by_target.items() if held.issuperset(others)]
+            if (
+                call in held
+                and target in parts
+                and any(index.scope_of(part) is not index.scope_of(call) for part in held)
+            ):
+                others = [other for name in parts for other in by_target[name] if other is not call]
+                rest = {name: others for name, others in by_target.items() if name not in parts}
+                return {target: [call, *others], **_joined(index, flow, rest)}
+    return by_target
+
+
+def _held_by(flow: Flow, target: str, scope: Scope) -> set[cst.BaseExpression]:
+    """Return what a plain variable may hold; nothing for an attribute."""
+    return {origin.node for origin in flow.origins(cst.Name(target), scope)} if target.isidentifier() else set()
+
+
+def _unless_given(index: Index, optimizer: Optimizer) -> Statement | None:
+    """Return the `if` under which a function builds the optimizer only where it was not given one, None for no such."""
+    for statement in optimizer.statement.ancestors:
+        if statement.scope is not optimizer.scope or optimizer.target not in optimizer.scope.parameters:
+            return None
+        if isinstance(statement.node, cst.If) and index.source.code(statement.node.test) in (
+            f"{optimizer.target} is None",
+            f"not {optimizer.target}",
+        ):
+            return statement
+    return None
 
 
 def _outermost(flow: Flow, made: list[Origin]) -> list[Origin]:

@@ -8,13 +8,11 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, dotted
-from retrofit.survey.loops import called_in
+from retrofit.survey.loops import COUNTER, PLANNED, called_in
 from retrofit.survey.sites import EpochLoop, Overrun
 
-_COUNTER = re.compile(r"(?<![.\w])(\w+\.)*(it|\w*(epoch|iter|iteration|step))(?!\w)(?!\s*[.(\[])")
 _SCHEDULE = re.compile(r"schedule(?!r)|(^|_)(lrs|lr_list)$")
-_PLANNED = re.compile(r"(?<!per_)epochs?\b|(max|total|num|n)_?(iter|iteration|step)s?\b")
-_FILLED = frozenset({"zeros", "ones", "empty", "full"})
+_FILLED = frozenset({"zeros", "ones", "empty", "full", "Tensor", "FloatTensor"})
 
 
 def find_overruns(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[Overrun]:
@@ -31,9 +29,10 @@ def find_overruns(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[Over
             continue
         array, counter = dotted(node.value), node.slice[0].slice.value
         statement = index.statement(node)
-        if array is None or not (statement.scope in running or bodies & set(statement.path[:-1])):
+        trains = statement.scope in running or statement.scope.name == "forward" or bodies & set(statement.path[:-1])
+        if array is None or not trains:
             continue
-        if not _COUNTER.search(index.source.code(counter)) or isinstance(counter, (cst.Call, cst.BaseString)):
+        if not COUNTER.search(index.source.code(counter)) or isinstance(counter, (cst.Call, cst.BaseString)):
             continue
         if isinstance(counter, cst.BinaryOperation) and isinstance(counter.operator, cst.Modulo):
             continue
@@ -60,7 +59,7 @@ def _is_planned(index: Index, flow: Flow, array: cst.BaseExpression) -> bool:
     if _SCHEDULE.search((dotted(array) or "").rpartition(".")[2]):
         return bool(made) and all(
             isinstance(node, cst.Call)
-            and (index.qualified(node.func).startswith("numpy.") or _PLANNED.search(index.source.code(node)))
+            and (index.qualified(node.func).startswith("numpy.") or PLANNED.search(index.source.code(node)))
             for node in made
         )
     for node in made:
@@ -70,7 +69,7 @@ def _is_planned(index: Index, flow: Flow, array: cst.BaseExpression) -> bool:
             size = size.elements[0].value if isinstance(size, (cst.Tuple, cst.List)) and size.elements else size
         elif isinstance(node, cst.BinaryOperation) and isinstance(node.left, cst.List):
             size = node.right
-        if size is not None and _PLANNED.search(index.source.code(size)):
+        if size is not None and PLANNED.search(index.source.code(size)):
             return True
     return False
 

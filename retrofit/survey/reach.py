@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 
 import libcst as cst
 
@@ -10,10 +11,16 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope
 
 
-def reachable(index: Index, flow: Flow) -> set[Scope]:
+def reachable(
+    index: Index, flow: Flow, begin: Collection[Scope] | None = None, without: Collection[Scope] = ()
+) -> set[Scope]:
     """Return the scopes whose code may run: all of the entry script, and what that mentions, and so on.
 
     A class is mentioned with all its methods. A function that is registered by a decorator counts as mentioned.
+
+    Args:
+        begin: what runs, None for all of the entry script and the modules' own statements.
+        without: functions and classes that are not run.
     """
     mentions: dict[Scope, list[cst.BaseExpression]] = defaultdict(list)
     for node in index.parents:
@@ -24,11 +31,13 @@ def reachable(index: Index, flow: Flow) -> set[Scope]:
         if scope.parent is not None:
             inner[scope.parent].append(scope)
     found: set[Scope] = set()
-    waiting = [scope for scope in index.scopes if index.file_of(scope) is index.entry]
-    waiting += [file.scope for file in index.files]
+    waiting = list(begin or ())
+    if begin is None:
+        waiting = [scope for scope in index.scopes if index.file_of(scope) is index.entry]
+        waiting += [file.scope for file in index.files]
     while waiting:
         scope = waiting.pop()
-        if scope in found:
+        if scope in found or scope in without:
             continue
         found.add(scope)
         waiting += [s for s in inner[scope] if scope.kind != "module" or _registered(s)]

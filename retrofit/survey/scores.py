@@ -17,7 +17,7 @@ from retrofit.survey.sites import EpochLoop, KeptScore, Scheduler, Score
 _BEST = re.compile(r"best|lowest|highest|(^|_)(min|max|top|record)_", re.IGNORECASE)
 _HIGHER = re.compile(
     r"(?<![a-z])([a-z]*acc(uracy|uracies|s)?|[a-z]*iou|f1|[a-z]*auc|auroc|auprc?|dice|dsc|jaccard|psnr|[a-z]*ssim|bleu"
-    r"|rouge|meteor|cider|recall|precision|correct|rewards?|r2|kappa|hits?|ndcg|mrr|m?ap|top|scores?|pck|pesq|stoi|snr"
+    r"|rouge|meteor|cider|recall|prec(ision)?|correct|rewards?|r2|kappa|hits?|ndcg|mrr|m?ap|top|scores?|pck|pesq|stoi|snr"
     r"|pearson|spearman|s?rocc|[spk]l?r?cc|mcc|corr)(?![a-z])",
     re.IGNORECASE,
 )
@@ -27,6 +27,7 @@ _LOWER = re.compile(
     re.IGNORECASE,
 )
 _NO_SCORE = re.compile(r"loader|dataset|sampler|transform|path|data|model|net|output|pred", re.IGNORECASE)
+_NAMES = re.compile(r"(^|_)(names?|labels?|keys?|titles?)$", re.IGNORECASE)
 _RANK_CHECK = re.compile(
     r"\b(local_|global_|world_)?rank\b|is_main|is_master|main_process|master_process|is_primary|get_rank|is_rank_?(zero|0)"
     r"|\bmaster\b|is_first|gpu == 0",
@@ -37,6 +38,8 @@ _SEVERAL = re.compile(r"(metrics|measures|stats|statistics|results?|report|summa
 _AVERAGED = re.compile(r"(^|_)(ema|swa)(_|\b)", re.IGNORECASE)
 _STOPS = re.compile(r"early_?stop|stopper", re.IGNORECASE)
 _COMPUTES = re.compile(r"(np|numpy|torch|math|statistics)\.\w+$")
+_AVERAGES = ("avg", "mean", "average", "global_avg", "compute")
+_VALIDATION_DATA = re.compile(r"(?<![A-Za-z])([Vv]al|[Tt]est|[Ee]val|[Dd]ev(?!ice))")
 _MARGIN = (cst.Add, cst.Subtract, cst.Multiply)
 _COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.LessThanEqual: -1}
 
@@ -108,7 +111,8 @@ def find_scores(
     """
     scores: dict[str, Score] = {}
     for loop in loops:
-        tracked = list(_tracked(index, _code_of(index, loop)))
+        tracked = [c for c in _tracked(index, _code_of(index, loop)) if not _counts(index, loop, c.node)]
+        tracked = [*_numbers(index, flow, tracked), *_better(index, flow, loop)]
         plateau = list(_plateau(index, loop, schedulers))
         trained = [one for one in plateau if _of_training(index, loop, one.node)]
         plateau = [one for one in plateau if one not in trained]
@@ -120,7 +124,7 @@ def find_scores(
         kept, keepers = _kept(index, flow, loop)
         watched = list(_watched(index, loop))
         candidates = tracked or plateau or kept or watched or list(_named(index, flow, loop, keepers))
-        candidates = candidates or list(_dropped(index, flow, loop, keepers)) or list(_inline(index, loop))
+        candidates = candidates or list(_dropped(index, flow, loop, keepers)) or _inline(index, loop)
         candidates = candidates or list(_kept_by_training(index, flow, loop)) or trained
         if metric:
             own = _Candidate(cst.parse_expression(metric), direction_of(metric), "--metric")
@@ -169,15 +173,25 @@ def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
         for best, score in ((left, right), (right, left)):
             name = dotted(score)
             known = isinstance(best, (cst.Name, cst.Attribute, cst.Subscript)) and "best" in index.source.code(best)
+            scope = index.scope_of(comparison)
+            known = known and (any(loop.scope is scope for loop in loops) or not _searched(index, scope, _root(best)))
             if name and known and type(comparison.comparisons[0].operator) in _COMPARE:
                 found.setdefault(name, index.place(comparison, loops[0].file if loops else None))
     return list(found.items())
+
+
+def _searched(index: Index, function: Scope, best: str) -> bool:
+    """Whether a function looks for the best of what it goes through itself, from a constant on: for a threshold."""
+    values = [b.value for b in index.bindings if b.target == best and b.statement.scope is function]
+    constants = (cst.Integer, cst.Float, cst.UnaryOperation)
+    return not _outlives(function, best) and any(isinstance(value, constants) for value in values)
 
 
 def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple[str, str]]:
     """Return (expression, place) of what validation makes and the epoch loop does not take as a score, but can."""
     found: dict[str, str] = {}
     for loop in loops:
+        known: dict[str, str] = {}
         functions = [
             function
             for function, calls in _validations(index, flow, loop).items()
@@ -187,18 +201,36 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
             scope, target = binding.statement.scope, re.escape(binding.target)
             if scope not in functions or not direction_of(target) or _NO_VALUE.search(target):
                 continue
-            average = re.search(rf"\b{target}\.(avg|mean|global_avg)\b", index.source.code(scope.node))
-            ratio = None if average else _ratio_of(index, binding)
+            meter = re.search(rf"\b{target}\.(avg|mean|global_avg)\b(?!\()", index.source.code(scope.node))
+            if (
+                binding.value is not None
+                and not meter
+                and (_is_object(binding.value) or _class_of(index, flow, binding.value))
+            ):
+                continue
+            ratio = None if meter else _ratio_of(index, binding)
             parent = binding.statement.parent
             if ratio is not None:
-                found.setdefault(index.source.code(ratio), index.place(ratio, loop.file))
-            elif average or (parent is not None and not isinstance(parent.node, (cst.For, cst.While))):
-                name = average[0] if average else binding.target
-                found.setdefault(name, index.place(binding.statement.node, loop.file))
-        for node, scope in index.returns:
-            name = dotted(node.value) or ""
-            if scope in functions and name not in ("", "None") and name not in found:
-                found[name] = index.place(node, loop.file)
+                known.setdefault(index.source.code(ratio), index.place(ratio, loop.file))
+            elif meter or (parent is not None and not isinstance(parent.node, (cst.For, cst.While))):
+                name = meter[0] if meter else binding.target
+                known.setdefault(name, index.place(binding.statement.node, loop.file))
+        for part in index.items:
+            if part.statement.scope in functions and direction_of(part.target):
+                known.setdefault(part.target, index.place(part.statement.node, loop.file))
+        for returned, scope in index.returns:
+            name = dotted(returned.value) or ""
+            if (
+                scope in functions
+                and name not in ("", "None", *known)
+                and not any(k.startswith(f"{name}[") for k in known)
+            ):
+                known[name] = index.place(returned, loop.file)
+        for name, place in known.items():
+            handed = next(_measured(index, flow, loop, name), None)
+            site = _site(index, flow, loop, handed) if handed is not None else None
+            if site is not None and site.known:
+                found.setdefault(name, place)
         for binding, call in _validated(index, flow, loop):
             if _items_of(index, flow, loop, binding, call) != []:
                 continue
@@ -210,8 +242,20 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
             ]
             for key, item in items:
                 found.setdefault(f"{binding.target}[{key}]", index.place(item, loop.file))
-            if not items:
+            values = _returned_values(index, flow, call, binding.item)
+            holder = _class_of(index, flow, _target_node(index, binding.statement, binding.target))
+            if holder is not None or any(map(_is_object, values)):
+                attributes: dict[str, cst.CSTNode] = {
+                    b.target.replace("self", binding.target, 1): b.statement.node
+                    for b in index.bindings
+                    if b.target.startswith("self.") and b.statement.scope.parent is holder and direction_of(b.target)
+                }
+                for name, node in (attributes or {f"{binding.target}.ATTRIBUTE": call}).items():
+                    found.setdefault(name, index.place(node, loop.file))
+            elif not items:
                 found.setdefault(f"{binding.target}[...]", index.place(call, loop.file))
+        for name, average in _collected(index, loop):
+            found.setdefault(name, index.place(average, loop.file))
     return list(found.items())
 
 
@@ -264,7 +308,7 @@ def _tracked(
         if not known or _BEST.search(index.source.code(node).rpartition(".")[2]):
             return False
         values = [b.value for b in bindings if b.target == index.source.code(_bare(node)) and b.value is not None]
-        return not any(_by_turn(index, inside, value) for value in [node, *values])
+        return not any(_by_turn(index, inside, value) or _is_size(index, value) for value in [node, *values])
 
     found = False
     for binding in bindings:
@@ -300,6 +344,59 @@ def _tracked(
                 known = re.search(r"best|lowest|highest", name) or _best_of_history(best)
                 if known and _root(score) in bound and is_score(score) and _saves(index, comparison):
                     yield _Candidate(score, "max" if better > 0 else "min", evidence, _root(best))
+
+
+def _numbers(index: Index, flow: Flow, found: list[_Candidate]) -> Iterator[_Candidate]:
+    """Yield candidates with the number by which they compare themselves, where they are objects of a local class."""
+    for candidate in found:
+        holder = _class_of(index, flow, candidate.node)
+        attribute = _compared(index, holder, "__gt__", "__lt__")[0] if holder is not None else ""
+        if attribute:
+            node = cst.Attribute(cst.parse_expression(index.source.code(candidate.node)), cst.Name(attribute))
+            yield replace(candidate, node=node)
+        elif holder is None or "__float__" in holder.inner:
+            yield candidate
+
+
+def _better(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[_Candidate]:
+    """Scores of objects that tell whether they are better than another: `if metrics.better_than(best_metrics)`."""
+    for call in index.calls:
+        if not isinstance(call.func, cst.Attribute) or not _in_loop(index, loop, call):
+            continue
+        name, method = dotted(call.func.value), call.func.attr.value
+        holder = _class_of(index, flow, call.func.value) if name and re.search(r"better|improve", method) else None
+        attribute, direction = _compared(index, holder, method) if holder is not None else ("", "")
+        if attribute:
+            evidence = f"{index.place(call)}: {index.source.code(call)}"
+            yield _Candidate(cst.parse_expression(f"{name}.{attribute}"), direction, evidence)
+
+
+def _class_of(index: Index, flow: Flow, node: cst.BaseExpression) -> Scope | None:
+    """Return the local class of the objects that an expression stands for, None where it is none or several."""
+    origins = flow.origins(node, index.scope_of(node))
+    made = [deep.node for origin in origins for deep in (flow.inside(origin) or [origin])]
+    made = [one for one in made if dotted(one) != "None"]
+    calls = [one for one in made if isinstance(one, cst.Call)]
+    classes = {flow.defined(one.func, index.scope_of(one)) for one in calls}
+    found = classes.pop() if len(classes) == 1 and len(calls) == len(made) else None
+    return found if found is not None and found.kind == "class" else None
+
+
+def _compared(index: Index, holder: Scope, *methods: str) -> tuple[str, str]:
+    """Return the attribute that a class's methods compare, `self.acc > other.acc`, and the direction; else ""."""
+    functions = [holder.inner[name] for name in methods if name in holder.inner]
+    found = set()
+    for comparison in index.comparisons:
+        if index.scope_of(comparison) not in functions or len(comparison.comparisons) != 1:
+            continue
+        left, right = dotted(comparison.left) or "", dotted(comparison.comparisons[0].comparator) or ""
+        sign = _COMPARE.get(type(comparison.comparisons[0].operator), 0)
+        if "self" not in (left.partition(".")[0], right.partition(".")[0]):
+            continue
+        same = left.partition(".")[2] == right.partition(".")[2] != ""
+        sign = sign if left.startswith("self.") else -sign
+        found.add((left.partition(".")[2], "max" if sign > 0 else "min") if same and sign else ("", ""))
+    return found.pop() if len(found) == 1 else ("", "")
 
 
 def _best_of_history(node: cst.BaseExpression) -> bool:
@@ -341,9 +438,14 @@ def _kept_best(index: Index, binding: Binding) -> Iterator[tuple[cst.BaseExpress
     value, best = binding.value, binding.target
     code = index.source.code
     if isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and value.func.value in ("max", "min"):
-        others = [arg.value for arg in value.args if code(arg.value) != best]
-        if len(value.args) == 2 and len(others) == 1 and _BEST.search(best):
-            yield others[0], value.func.value
+        values = [arg.value for arg in value.args]
+        if len(values) == 1 and isinstance(values[0], cst.BinaryOperation) and isinstance(values[0].right, cst.List):
+            values = [values[0].left, *(element.value for element in values[0].right.elements)]  # `min(old + [loss])`
+            best_of = values[1:]
+        else:
+            best_of = [one for one in values if code(one) != best]
+        if len(values) == 2 and len(best_of) == 1 and _BEST.search(best):
+            yield best_of[0], value.func.value
     elif isinstance(value, cst.IfExp) and isinstance(value.test, cst.Comparison) and len(value.test.comparisons) == 1:
         right = value.test.comparisons[0]
         sign = _COMPARE.get(type(right.operator))
@@ -720,32 +822,161 @@ def _validated(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Bind
             continue
         name = (dotted(call.func) or "").rpartition(".")[2]
         function = flow.called(call)
-        validates = VALIDATES.search(name) or (function is not None and _validates(index, function))
+        turns = [*loop.inner, *([loop.statement] if loop.by_iteration else [])]
+        batches = [part for part in binding.statement.ancestors if part in turns]
+        every = batches and not _under_condition(binding.statement, batches[0])
+        validates = VALIDATES.search(name) or (function is not None and not every and _validates(index, function))
         moded = isinstance(call.func, cst.Attribute) and name == "eval" and not call.args
-        plain = "." not in binding.target and binding.target != "_"
+        plain = "." not in binding.target and binding.target != "_" and not _NAMES.search(binding.target)
         named = direction_of(binding.target) or not _NO_SCORE.search(binding.target)
-        if validates and not moded and plain and named:
+        if validates and not moded and plain and named and not _of_batches(index, loop, binding.statement):
             yield binding, call
 
 
-def _inline(index: Index, loop: EpochLoop) -> Iterator[_Candidate]:
-    """What the loop itself makes of its validation, as far as its name tells that it is a score."""
-    modes = [
-        index.statement(call)
-        for call in index.calls
-        if _in_loop(index, loop, call) and index.source.code(call.func).endswith(".eval")
-    ]
+def _counts(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> bool:
+    """Whether an expression is the number of the turn, or is made of it alone: `score = epoch + 1`."""
+    name = dotted(node)
+    values = [b.value for b in index.bindings if b.target == name and _in_loop(index, loop, b.statement.node)]
+    return all(
+        value is not None
+        and re.search(r"\w\(", index.source.code(value)) is None
+        and set(names_in(value)) == {loop.target}
+        for value in values or [node]
+    )
+
+
+def _under_condition(statement: Statement, outer: Statement) -> bool:
+    return any(isinstance(part.node, cst.If) for part in statement.path[statement.path.index(outer) + 1 :])
+
+
+def _of_batches(index: Index, loop: EpochLoop, statement: Statement) -> bool:
+    """Whether a statement is run for one batch after the other, or for several sets of data, of one validation."""
+    inner = statement.path[statement.path.index(loop.statement) + 1 : -1]
+    return any(
+        isinstance(part.node, (cst.For, cst.While))
+        and part not in loop.inner
+        and not (isinstance(part.node, cst.For) and _of_phases(index, part.node.iter))
+        for part in inner
+    )
+
+
+def _inline(index: Index, loop: EpochLoop) -> list[_Candidate]:
+    """What the loop itself makes of its validation, as far as its name tells that it is a score.
+
+    What it computes comes before sums that it only divides, `loss /= n`, and before averages that a meter has.
+    """
+    computed: list[_Candidate] = []
+    others: list[_Candidate] = []
+    modes = _modes(index, loop)
     for binding in index.bindings:
         here, direction = binding.statement, direction_of(binding.target)
-        made = isinstance(binding.value, cst.Call if binding.item is not None else (cst.BinaryOperation, cst.Call))
-        if not made or not direction or "." in binding.target or not _in_loop(index, loop, here.node):
+        if not direction or "." in binding.target or not _in_loop(index, loop, here.node):
             continue
+        value = binding.value
+        made = isinstance(value, cst.Call if binding.item is not None else (cst.BinaryOperation, cst.Call))
+        average = isinstance(value, cst.Attribute) and value.attr.value in _AVERAGES
         inner = here.path[here.path.index(loop.statement) + 1 :]
         once = not any(isinstance(part.node, (cst.For, cst.While)) for part in inner)
-        if once and any(mode.order < here.order and mode.siblings is part.siblings for mode in modes for part in inner):
-            yield _Candidate(
-                _target_node(index, here, binding.target), direction, f"{index.place(here.node)}: its name"
-            )
+        if not once or _mode_at(modes, inner) != "eval" or not (made or average or _divided(here, binding.target)):
+            continue
+        node, evidence = _target_node(index, here, binding.target), f"{index.place(here.node)}: its name"
+        (computed if made else others).append(_Candidate(node, direction, evidence))
+    return computed or others
+
+
+def _modes(index: Index, loop: EpochLoop) -> list[tuple[Statement, str]]:
+    """Return the statements of the epoch loop that begin to train or to validate, with "train" or "eval"."""
+    found = [(index.statement(part.node), "train") for part in loop.inner]
+    for call in index.calls:
+        if isinstance(call.func, cst.Attribute) and _in_loop(index, loop, call):
+            name, given = call.func.attr.value, [index.source.code(arg.value) for arg in call.args]
+            if name == "eval" or (name == "train" and given in ([], ["True"], ["False"])):
+                found.append((index.statement(call), "eval" if name == "eval" or given == ["False"] else "train"))
+    return found
+
+
+def _mode_at(modes: list[tuple[Statement, str]], way: list[Statement]) -> str:
+    """Return what was begun last before a statement, to which a way leads from the epoch loop; "" for nothing."""
+    passed = [(m.order, mode) for m, mode in modes if any(m.siblings is p.siblings and m.order < p.order for p in way)]
+    return max(passed)[1] if passed else ""
+
+
+def _divided(statement: Statement, name: str) -> bool:
+    """Whether a statement is `name /= n`."""
+    node = statement.node
+    return isinstance(node, cst.SimpleStatementLine) and any(
+        isinstance(small, cst.AugAssign)
+        and isinstance(small.operator, cst.DivideAssign)
+        and dotted(small.target) == name
+        for small in node.body
+    )
+
+
+def _collected(index: Index, loop: EpochLoop) -> Iterator[tuple[str, cst.CSTNode]]:
+    """Yield (expression, node) of what a validation in the epoch loop itself adds up over its batches."""
+    modes = _modes(index, loop)
+    for batches in index.loops:
+        node, code = batches.node, index.source.code
+        inside = _in_loop(index, loop, node) and batches is not loop.statement and batches not in loop.inner
+        if not isinstance(node, cst.For) or not inside or _of_batches(index, loop, batches):
+            continue
+        way = batches.path[batches.path.index(loop.statement) + 1 :]
+        validates = _VALIDATION_DATA.search(code(node.iter)) or _mode_at(modes, way) == "eval"
+        if not validates or ".backward(" in code(node):
+            continue
+        within = [b for b in index.bindings if batches in b.statement.path and b.value is None]
+        added = {b.target: b.statement.node for b in within if direction_of(b.target) and "." not in b.target}
+        filled = {
+            dotted(call.func.value)
+            for call in index.calls
+            if isinstance(call.func, cst.Attribute) and isinstance(index.parents[call], cst.Expr)
+            if call.func.attr.value in ("update", "append", "add") and batches in index.statement(call).path
+        }
+        averages: dict[str, dict[str, cst.CSTNode]] = {}
+        for name in _named_after(index, loop, batches, {*added, *filled}):
+            average = _average_of(index, name)
+            bound = [b for b in index.bindings if b.target == name.value and _in_loop(index, loop, b.statement.node)]
+            if average is not None:
+                anew = any(b.statement is index.statement(name) for b in bound)
+                makers = [b.value.func for b in bound if isinstance(b.value, cst.Call)]
+                several = "[...]" if any("dict" in code(maker).lower() for maker in makers) else ""
+                written = (name.value if anew else code(average)) + several
+                averages.setdefault(name.value, {}).setdefault(written, average)
+        for total, statement in added.items():
+            averages.setdefault(total, {total: statement})
+        for made in averages.values():
+            yield from made.items()
+
+
+def _named_after(index: Index, loop: EpochLoop, place: Statement, names: set[str | None]) -> list[cst.Name]:
+    """Return where the rest of the epoch loop's body takes one of the names after a statement."""
+    found = [
+        node
+        for node, parent in index.parents.items()
+        if isinstance(node, cst.Name) and node.value in names and not isinstance(parent, cst.AssignTarget)
+        if _in_loop(index, loop, node)
+    ]
+    return [n for n in found if index.statement(n).order > place.order and place not in index.statement(n).path]
+
+
+def _average_of(index: Index, name: cst.Name) -> cst.BaseExpression | None:
+    """Return the `meter.avg`, `meter.mean()`, `np.mean(x)`, `sum(x) / n` or `100 * x / n` around a name."""
+    parent = index.parents[name]
+    if isinstance(parent, cst.Attribute) and parent.value is name and parent.attr.value in _AVERAGES:
+        outer = index.parents[parent]
+        return outer if isinstance(outer, cst.Call) and outer.func is parent else parent
+    mean = _mean_of(index, name)
+    if mean is not None:
+        return mean
+    summed = index.parents[parent] if isinstance(parent, cst.Arg) else None
+    here: cst.CSTNode = summed if isinstance(summed, cst.Call) and dotted(summed.func) == "sum" else name
+    found: cst.BaseExpression | None = None
+    while isinstance(outer := index.parents[here], cst.BinaryOperation):
+        if not isinstance(outer.operator, (cst.Divide, cst.Multiply)) or (outer.right is here and found is not None):
+            break
+        found = outer if found is not None or isinstance(outer.operator, cst.Divide) else None
+        here = outer
+    return found
 
 
 def _dropped(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> Iterator[_Candidate]:
@@ -773,7 +1004,7 @@ def _items_of(
     found: dict[str, cst.Subscript] = {}
     means: dict[str, cst.BaseExpression] = {}
     values = _returned_values(index, flow, call, binding.item)
-    several = any(_is_collection(index, value) for value in values)
+    several = any(_is_collection(index, value) or _is_object(value) for value in values)
     makers = [
         b.statement for b in index.bindings if b.target == binding.target and _in_loop(index, loop, b.statement.node)
     ]
@@ -826,6 +1057,12 @@ def _returned_values(index: Index, flow: Flow, call: cst.Call, item: int | None)
     return [value for value in found if value is not None]
 
 
+def _is_object(value: cst.BaseExpression) -> bool:
+    """Whether an expression makes an object of a class, as its name tells: `Metrics(...)`."""
+    name = (dotted(value.func) or "").rpartition(".")[2] if isinstance(value, cst.Call) else ""
+    return name[:1].isupper() and "Tensor" not in name
+
+
 def _is_collection(index: Index, value: cst.BaseExpression) -> bool:
     """Whether an expression is visibly no single number."""
     displays = (cst.Tuple, cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp)
@@ -863,6 +1100,11 @@ def _mean_of(index: Index, node: cst.BaseExpression) -> cst.BaseExpression | Non
     return None
 
 
+def _is_size(index: Index, node: cst.BaseExpression) -> bool:
+    """Whether an expression is how much there is of something, as in `if points.size(1) < limit: limit = ...`."""
+    return re.fullmatch(r"len\(.*\)|[\w.]+(\.(size|numel)\(.*\)|\.shape\[.*\])", index.source.code(node)) is not None
+
+
 def _by_turn(
     index: Index,
     inside: Callable[[cst.CSTNode], bool],
@@ -895,7 +1137,8 @@ def _looks_like_validation(index: Index, function: cst.CSTNode) -> bool:
 
 def _target_node(index: Index, statement: Statement, target: str) -> cst.BaseExpression:
     for node, parent in index.parents.items():
-        if isinstance(node, cst.Name) and node.value == target and isinstance(parent, (cst.AssignTarget, cst.Element)):
+        binds = isinstance(parent, (cst.AssignTarget, cst.AugAssign, cst.Element))
+        if isinstance(node, cst.Name) and node.value == target and binds:
             if index.statement(node) is not statement:
                 continue
             return node
@@ -942,7 +1185,7 @@ def _makers(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNod
     begun = [b for b in anew if b.target == _root(node) and not isinstance(_bare(node), cst.Name) and _begins(index, b)]
     if begun and len(begun) < len(anew):
         anew = [b for b in anew if b not in begun]
-    elif begun and _filled_here(index, node, begun, inside):
+    elif begun and node in index.parents and _filled_here(index, node, begun, inside):
         return [index.statement(node)]
     own = {b.target for b in made}
     named = [b for b in here if _unquoted(b.target) in parts and isinstance(b.value, cst.Name)]
@@ -1043,6 +1286,8 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
             again = max(m.order for m in makers) > max(m.order for m in measured)
             makers = measured
         here = meeting(makers) or index.statements_in(loop.body)[-1]
+        if own and makers:
+            here = _where_of_validation(index, flow, loop, candidate.node, makers) or here
         if not makers and own:
             here = index.statement(candidate.node)
     turns = [part for part in here.path[:-1] if part in loop.inner]
@@ -1076,11 +1321,35 @@ def _site(index: Index, flow: Flow, loop: EpochLoop, candidate: _Candidate) -> S
     )
     score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
     score.cut_off = _cut_off(index, flow, outer)
+    score.once = re.fullmatch(rf"{re.escape(loop.target or '-')} ?== ?[\w.\[\]'\" +-]+", score.condition) is not None
     if guard is not None:
         score.anchors |= {"guard": guard.node, "made": _last_before_leaving(way.block).node}
     elif again and not direct:
         score.anchors["made"] = way.block.node
     return score
+
+
+def _where_of_validation(
+    index: Index, flow: Flow, loop: EpochLoop, node: cst.BaseExpression, makers: list[Statement]
+) -> Statement | None:
+    """Return where a score is compared in those turns alone that validate, if in the others its value is training's."""
+    path = index.statement(node).path
+    inner = path[path.index(loop.statement) + 1 :]
+    place = 0
+    while place + 1 < len(inner) and isinstance(test := inner[place].node, cst.If):
+        place += 1
+        if not _by_rank(index, flow, test.test, inner[place - 1]):
+            break
+    if place == 0 or any(inner[place - 1] in maker.path for maker in makers):
+        return None
+    validating = {binding.statement for binding, _ in _validated(index, flow, loop)}
+    values = [b.value for b in index.bindings if b.statement in makers and b.value is not None]
+    for name in {_root(node), *(name for value in values for name in names_in(value, called=False))}:
+        bound = [b for b in index.bindings if b.target == name and _in_loop(index, loop, b.statement.node)]
+        called = {b.statement for b in bound if isinstance(b.value, cst.Call)}
+        if called & validating and called - validating:
+            return inner[place]
+    return None
 
 
 def _told_by_value(index: Index, node: cst.BaseExpression, makers: list[Statement]) -> str:
@@ -1152,7 +1421,10 @@ def _by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) 
 
     It names a rank, a flag that a rank check gives, or what only some ranks have: `if should_write:`, `if result:`.
     """
-    if _RANK_CHECK.search(index.source.code(test)):
+    code = index.source.code(test)
+    if re.search(r"rank == -1$", code):
+        return False  # of all ranks alike: there is no process group
+    if _RANK_CHECK.search(code):
         return True
     return any(
         source.value is not None

@@ -14,8 +14,8 @@ from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
-from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.loops import find_decays, find_loops
+from retrofit.survey.index import Index, Scope, Statement, dotted
+from retrofit.survey.loops import find_decays, find_loops, head
 from retrofit.survey.models import (
     beside_another,
     disorder,
@@ -35,8 +35,8 @@ from retrofit.survey.overruns import find_overruns
 from retrofit.survey.reach import reachable
 from retrofit.survey.resumes import find_resumes
 from retrofit.survey.scores import find_hints, find_measures, find_scores
-from retrofit.survey.sites import Backward, CallSite, EpochLoop, Script, Site, Step, Wrapper
-from retrofit.survey.wrappers import find_wrappers, mark_members, wrapper_kind
+from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Step, Wrapper
+from retrofit.survey.wrappers import find_wrappers, mark_members, names_wrapper, told_apart, wrapper_kind
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class Choices:
     Attributes:
         metric: the expression of the validation score, "" to find it.
         mode: "max" or "min", "" to find it.
-        model: the variable of the model to treat, where several are wrapped.
+        model: the model to treat, where several are wrapped: its variable, with `OWNER.` or `FILE:` before it where the
+            name alone does not tell.
         module_functions: qualified names of functions that return their first argument's module.
         provided: full names of functions that a recipe provides.
         handover: qualified names of functions by which a script gives its optimizer to the recipe's library.
@@ -72,6 +73,8 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     flow = Flow(index, choices.module_functions)
     if modules:
         flow = _without_unused(index, flow, choices)
+    if choices.model:
+        flow = _without_others(index, flow, choices)
     script = Script(node=source.module, index=index)
     script.parsers = find_parsers(index, flow)
     script.frameworks = find_frameworks(index)
@@ -80,18 +83,21 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     script.backwards = find_backwards(index, flow)
     groups = _fed(group_by_model([w for w in script.wrappers if not w.part], flow), script.backwards, flow)
     if choices.model:
-        named = [group for group in groups if choices.model in (group[1][0].module, group[1][0].target)]
-        script.other_models = [] if named else [w[0].target or w[0].operand for _, w in groups]
+        named = [group for group in groups if any(names_wrapper(choices.model, one) for one in group[1])]
+        script.other_models = [] if named else told_apart([wrappers for _, wrappers in groups])
         groups = named
         script.wrappers = [w for _, wrappers in groups for w in wrappers]
     groups = _trained(groups, script, flow)
     script.groups = [wrappers for _, wrappers in groups]
+    script.answers = [answer for answer in told_apart(script.groups) if answer]
     trained = [wrapper for group in script.groups for wrapper in group]
     script.wrappers = [wrapper for wrapper in script.wrappers if wrapper.part or wrapper in trained]
     script.loops = find_loops(index, flow, script.backwards)
     script.backwards = _of_training(script.backwards, script.loops, flow)
     if not script.loops:
         _tell_what_is_there(script, flow)
+    if script.loops or not script.wrappers:  # an engine that a file only helps itself from
+        script.frameworks = [one for one in script.frameworks if not one.beside or one.file is index.entry]
     script.schedulers, script.steps = find_schedulers(index, flow, script.loops)
     script.steps += _steps_of_helpers(script, flow)
     script.scores = find_scores(index, flow, script.loops, script.schedulers, choices.metric, choices.mode)
@@ -105,6 +111,8 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         groups[0][1][:] = [w for w in groups[0][1] if w not in apart]
         script.wrappers = [w for w in script.wrappers if w not in apart]
         mark_members(groups[0][1], flow, _before_leaving(script, flow))
+    for loop in script.loops:
+        loop.repeated = _repeated(loop, script.models, flow)
     origins = flow.closure(origins)
     script.optimizers = find_optimizers(
         index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover, script.kind == "dp"
@@ -123,8 +131,9 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     script.stale_loads = find_stale_loads(origins, script.loops, flow)
     script.decays = find_decays(index)
     script.overruns = find_overruns(index, flow, script.loops)
-    script.hints = find_hints(index, script.loops)
-    script.measures = find_measures(index, flow, script.loops)
+    if not script.scores:
+        script.hints = find_hints(index, script.loops)
+        script.measures = find_measures(index, flow, script.loops)
     _name_models(script, flow, origins)
     namespaces = Namespaces(index, flow)
     if script.parsers:
@@ -149,6 +158,32 @@ def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:
     return Flow(index, choices.module_functions)
 
 
+def _repeated(loop: EpochLoop, models: list[Model], flow: Flow) -> str:
+    """Return the place of a loop around the epoch loop that also builds the model: one of folds, seeds or settings."""
+    ways = list(flow.enclosing_loops(loop.statement))
+    built = [part for model in models for way in flow.enclosing_loops(model.statement) for part in way]
+    around = [part for part in ways[0][1:] if isinstance(part.node, cst.For) and part in built]
+    return next((loop.index.place(p.node, loop.file) for p in around if all(p in way for way in ways)), "")
+
+
+def _without_others(index: Index, flow: Flow, choices: Choices) -> Flow:
+    """Leave out the functions and classes that train other models than the named one, and what only they use."""
+    groups = group_by_model([w for w in find_wrappers(index, flow) if not w.part], flow)
+    named = [w for _, wrappers in groups if any(names_wrapper(choices.model, w) for w in wrappers) for w in wrappers]
+    needed = {scope for wrapper in named for scope in (wrapper.scope, *wrapper.scope.around)}
+    training = {backward.scope for backward in find_backwards(index, flow)}
+    others: set[Scope] = set()
+    for wrapper in (w for _, wrappers in groups for w in wrappers if named and w not in named):
+        around = [scope for scope in (wrapper.scope, *wrapper.scope.around) if scope.parent and scope not in needed]
+        others.update(one for one in around[-1:] if not training.isdisjoint(reachable(index, flow, [one])))
+    begin = [*needed, *(file.scope for file in index.files)]
+    used = reachable(index, flow, begin, others | {s for s in index.scopes if not others.isdisjoint(s.around)})
+    if not others or used.isdisjoint(training):
+        return flow
+    index.keep(used)
+    return Flow(index, choices.module_functions)
+
+
 def _steps_of_helpers(script: Script, flow: Flow) -> list[Step]:
     """Return the steps of schedulers that a function makes and returns; those stay with the script."""
     index = flow.index
@@ -166,6 +201,8 @@ def _steps_of_helpers(script: Script, flow: Flow) -> list[Step]:
                 node=call, index=index, receiver=receiver, argument="", per="batch", conditional=True, kinds=made
             )
             step.limited = "OneCycleLR" in made
+            ends = [origin for origin in origins if not flow.inside(origin) and dotted(origin.node) != "None"]
+            step.mixed = len({kinds.get(origin) for origin in ends}) > 1
             found.append(step)
     return found
 
@@ -215,7 +252,7 @@ def _tell_what_is_there(script: Script, flow: Flow) -> None:
     script.adrift = [] if script.backwards else find_backwards(script.index, flow, adrift=True)
     for backward in [*script.backwards, *script.adrift][:1]:
         way = max(flow.enclosing_loops(backward.statement), key=len)
-        heads = [script.index.source.code(s.node).splitlines()[0].split("#")[0].strip() for s in way]
+        heads = [head(script.index, s) for s in way]
         places = [script.index.place(s.node, backward.file) for s in way]
         script.passed_over = list(zip(heads, places, strict=True))[::-1]
         function = flow.uncalled(way[-1] if way else backward.statement)

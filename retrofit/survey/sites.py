@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import libcst as cst
 
@@ -252,6 +254,7 @@ class Step(Site):
         conditional: whether it runs only under some condition inside the loop.
         limited: whether the scheduler may be stepped only a fixed number of times (OneCycleLR).
         kinds: the classes of the schedulers that it may step.
+        mixed: whether what it steps may be of one class or another.
         removed: whether the step goes away because the scheduler is handed over.
     """
 
@@ -261,6 +264,7 @@ class Step(Site):
     conditional: bool
     limited: bool = False
     kinds: list[str] = field(default_factory=list)
+    mixed: bool = False
     removed: bool = False
 
     @property
@@ -453,12 +457,16 @@ class EpochLoop(Site):
         endless: the condition of a `while` loop without that limit; "" for a `for` loop.
         by_iteration: whether a turn is one step of the optimizer, so that no loop over batches is inside.
         inner: the loops inside it, in its function, that lead to a backward pass.
+        repeats: the heads and places of the loops around it, which train anew.
         leftovers: (line, code) of the statements after the loop that no longer run when training leaves inside it.
         batches: what it goes through once, where it is a training as long as its batches last; "" for any other.
         flags: the names in its condition that stop it where the loop sets them.
         budgets: the statements that leave it after a number of turns.
         breaks: lines at which the loop is left early for other reasons.
         compared: lines that compare something with the number of its turns.
+        shares: (place, code) of what divides the turn by their number.
+        ending: where a schedule is made whose rate is used up after a number of steps, None where none is.
+        repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
     """
 
     target: str
@@ -469,12 +477,16 @@ class EpochLoop(Site):
     endless: str = ""
     by_iteration: bool = False
     inner: list[Statement] = field(default_factory=list)
+    repeats: list[tuple[str, str]] = field(default_factory=list)
     leftovers: list[tuple[int, str]] = field(default_factory=list)
     batches: str = ""
     flags: list[str] = field(default_factory=list)
     budgets: list[Budget] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
     compared: list[int] = field(default_factory=list)
+    shares: list[tuple[str, str]] = field(default_factory=list)
+    ending: CallSite | None = None
+    repeated: str = ""
 
     @property
     def body(self) -> cst.BaseSuite:
@@ -542,6 +554,7 @@ class Score(Site):
         contradicted: whether the script shows both directions.
         saved: whether a checkpoint is saved by it.
         cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
+        once: whether it is made in a single epoch.
     """
 
     expression: str
@@ -555,6 +568,7 @@ class Score(Site):
     contradicted: bool = False
     saved: bool = False
     cut_off: int = 0
+    once: bool = False
 
     @property
     def guarded(self) -> bool:
@@ -689,6 +703,11 @@ class CallSite(Site):
         return self.index.qualified(self.node.func)
 
     @property
+    def called(self) -> str:
+        """The called function's own name."""
+        return self.qualified.rpartition(".")[2]
+
+    @property
     def target(self) -> str:
         """The name to which the call's value is assigned, "" where it is not assigned plainly."""
         return next((b.target for b in self.index.bindings if b.value is self.node and b.item is None), "")
@@ -744,7 +763,8 @@ class Script(Site):
         adrift: backward passes that no loop was found around.
         passed_over: the heads of the loops around the backward passes, outermost first, where none is over epochs.
         uncalled: the function that holds such a loop or backward pass, and that nothing was found to call; "" for none.
-        other_models: the wrapped models, where none of them is the one that the user named.
+        answers: what tells each of several wrapped models from the others, as far as something does.
+        other_models: the same for all that are wrapped, where none of them is the one that the user named.
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
         kind: "ddp" where any wrapper is DistributedDataParallel, else "dp", "" without a wrapper.
     """
@@ -772,6 +792,7 @@ class Script(Site):
     adrift: list[Backward] = field(default_factory=list)
     passed_over: list[tuple[str, str]] = field(default_factory=list)
     uncalled: str = ""
+    answers: list[str] = field(default_factory=list)
     other_models: list[str] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)
     groups: list[list[Wrapper]] = field(default_factory=list)
@@ -881,11 +902,19 @@ class Script(Site):
             wanted = {full for full in self.index.provided if full.rpartition(".")[2] == name}
             wanted |= {name} if self.index.inlined else set()
         found = []
-        for call in self.index.calls:
-            full = self.index.qualified(call.func)
+        for full, call in self._calls_by_last_name[name.rpartition(".")[2]]:
             if full in wanted or ("." in name and full.endswith("." + name)):
                 anchors: dict[str, cst.CSTNode] = {"call": call, "function": call.func}
                 found.append(CallSite(node=call, index=self.index, anchors=anchors))
+        return found
+
+    @cached_property
+    def _calls_by_last_name(self) -> defaultdict[str, list[tuple[str, cst.Call]]]:
+        """Every call with its full name: rules ask for a hundred names, in projects of tens of thousands of calls."""
+        found: defaultdict[str, list[tuple[str, cst.Call]]] = defaultdict(list)
+        for call in self.index.calls:
+            full = self.index.qualified(call.func)
+            found[full.rpartition(".")[2]].append((full, call))
         return found
 
     @property

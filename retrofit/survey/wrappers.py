@@ -56,6 +56,33 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
     return found
 
 
+def _answers(wrapper: Wrapper) -> list[str]:
+    """Return what may name a wrapped model, the shortest first: `model`, `Trainer.model`, `lib/train.py:model`.
+
+    The owner is the class or the function that wraps it.
+    """
+    name = wrapper.target or wrapper.module or wrapper.operand
+    owner = wrapper.scope.enclosing_class or wrapper.scope
+    file = f"{wrapper.file.source.shown}:"
+    owned = [f"{owner.name}.{name}"] if owner.name else []
+    return [name, *owned, f"{file}{name}", *(f"{file}{one}" for one in owned)]
+
+
+def names_wrapper(answer: str, wrapper: Wrapper) -> bool:
+    """Whether the user's choice of a model means a wrapper's."""
+    return answer in [wrapper.module, wrapper.target, *_answers(wrapper)]
+
+
+def told_apart(groups: list[list[Wrapper]]) -> list[str]:
+    """Return the shortest answer that means one group of wrappers and no other, for each; "" where there is none."""
+    found = []
+    for group in groups:
+        others = [wrapper for other in groups if other is not group for wrapper in other]
+        answers = [a for a in _answers(group[0]) if not any(names_wrapper(a, wrapper) for wrapper in others)]
+        found.append(next(iter(answers), ""))
+    return found
+
+
 def _takes_unused(function: Scope) -> bool:
     """Whether a wrapper class's `__init__` can be given find_unused_parameters."""
     assert isinstance(function.node, cst.FunctionDef)

@@ -501,7 +501,7 @@ def _pai_renew(optimizer: torch.optim.Optimizer, net: torch.nn.Module, names: di
     for group in optimizer.param_groups:  # what is not the model's, such as a loss's weights, stays
         group["params"][:] = [parameter for parameter in group["params"] if id(parameter) not in names]
     for name, parameter in net.named_parameters():
-        if name in groups and parameter.requires_grad:
+        if name in groups:  # at rest too: a script may freeze its model while it validates
             groups[name]["params"].append(parameter)
     optimizer.state.clear()
     if isinstance(optimizer, torch.optim.Adagrad):  # makes its state in advance
