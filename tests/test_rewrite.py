@@ -698,6 +698,16 @@ def test_own_checkpoint_is_loaded_in_the_first_round_alone(tmp_path: Path, test:
     assert f"    if {new}:\n{load}" in changed
 
 
+def test_own_checkpoint_is_not_loaded_over_the_folder_that_the_user_continues_from(tmp_path: Path) -> None:
+    def changed(*rest: str) -> str:
+        load = ["    if args.resume:\n        model.load_state_dict(torch.load(args.resume))\n", *rest]
+        text = BASE.replace(WRAPPED, f"    model = torch.nn.DataParallel(model)\n{''.join(load)}")
+        return rewritten(plan_of(tmp_path, text))
+
+    assert "    if args.resume and not args.pai_load_folder:\n" in changed()
+    assert "    if args.resume:\n" in changed("        start = 1\n", "    print(start)\n")  # which nothing else gives
+
+
 def test_own_checkpoint_is_loaded_into_the_perforated_model(tmp_path: Path) -> None:
     load = "    if args.resume:\n        model.load_state_dict(torch.load(args.resume))\n"
     changed = changed_by(tmp_path, (MODEL, MODEL + load))

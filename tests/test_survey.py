@@ -4109,6 +4109,14 @@ def test_model_built_in_the_call_that_trains_is_perforated_where_it_has_a_name(c
             id="its own checkpoint",
         ),
         pytest.param("for k, v in model.state_dict().items():\n    print(k)", False, id="printed"),
+        pytest.param(
+            "for k, v in model.state_dict().items():\n    sizes[k] = v.shape\nmodel.load_state_dict(p)",
+            False,
+            id="noted",
+        ),
+        pytest.param(
+            "own = model.state_dict()\nown.update(p)\nmodel.load_state_dict(own)\nbest = 0", True, id="above a best"
+        ),
         pytest.param("own = model.state_dict()\nmodel.load_state_dict(own)", False, id="as they are"),
         pytest.param("own = other.state_dict()\nown.update(p)\nother.load_state_dict(own)", False, id="another model"),
         pytest.param("model.load_state_dict(torch.load(p))", False, id="by the checkpoint's names"),

@@ -449,14 +449,25 @@ def late_matches(origins: set[Origin], models: list[Model], loops: list[EpochLoo
         names = [b.target for b in index.bindings if b.value is call and b.item is None]
         state = rf"(?<![.\w]){re.escape(names[0] if names else index.source.code(call))}(?!\w)"
         filtered = re.search(rf"\bif\b.*\bin\s+{state}|{state}\.update\(", text) and ".load_state_dict(" in text
-        walked = re.search(rf"\bfor\b.*\bin\s+{state}.*:\n(.*\n)*?.*(\]\s*=[^=]|\.copy_\()", text)
-        takes = filtered or (walked and re.search(r"\.load_state_dict\(|\.copy_\(", text))
+        bodies = [
+            index.source.code(loop.node.body)
+            for loop in index.loops
+            if isinstance(loop.node, cst.For) and loop.scope is here.scope and loop.order >= here.order
+            if re.search(state, index.source.code(loop.node.iter))
+        ]
+        stored = [name for body in bodies for name in re.findall(r"(\w+)\[[^\]\n]*\]\s*=[^=]", body)]
+        walked = any(".copy_(" in body for body in bodies) or any(
+            re.search(rf"\.load_state_dict\({name}\b", text) for name in stored
+        )
         ways = [way for calls in _ways(here, flow).values() for way in calls]
         early = any(leads_to(way, training) for way in ways) and all(
             loop.statement not in way.path for loop in loops for way in ways
         )
         around = [part for way in ways for part in way.path if part.scope is way.scope and not defines(part)]
-        if takes and early and not any(is_resume(index, part, text) for part in around):
+        around = [part for part in around if part not in training]
+        helper = here.scope.parent is not None and index.statement(here.scope.node) not in training
+        loads = index.source.code(here.scope.node) if helper else "load_state_dict"
+        if (filtered or walked) and early and not any(is_resume(index, part, loads) for part in around):
             return f"weights are taken over by its own names, which are others by then, at {index.place(call)}"
     return ""
 
