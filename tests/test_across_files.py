@@ -914,7 +914,8 @@ def test_modules_that_are_imported_by_a_made_name_are_not_looked_into(plan_proje
     assert "(line 4 of finder.py)" in question.message
 
 
-def test_a_loop_that_nothing_runs_is_no_second_one(plan_project: Planner) -> None:
+@pytest.mark.parametrize("engine", ["engine", "Engine(model)"])
+def test_a_loop_that_nothing_runs_is_no_second_one(plan_project: Planner, engine: str) -> None:
     lent = """
     class Engine:
         def __init__(self, model):
@@ -931,7 +932,7 @@ def test_a_loop_that_nothing_runs_is_no_second_one(plan_project: Planner) -> Non
                 optimizer.step()
     """
     main = MAIN.replace("from engine import", "from lent import Engine\nfrom engine import")
-    main = main.replace("        train_one_epoch(model, loader, optimizer)\n", "        engine.train()\n")
+    main = main.replace("        train_one_epoch(model, loader, optimizer)\n", f"        {engine}.train()\n")
     main = main.replace("    best_acc = 0\n", "    best_acc = 0\n    engine = Engine(model)\n")
     texts = changed(plan_project(main, engine=ENGINE, lent=lent))
     assert "itertools.count()" in texts["main.py"]

@@ -212,7 +212,9 @@ class Flow:
         if isinstance(call.func, cst.Attribute):
             ways.append((call.func.value, call.func.attr.value))
         for operand, name in ways:
-            if name not in self._method_names or dotted(operand) in (None, "self"):
+            if name not in self._method_names or dotted(operand) == "self":
+                continue
+            if dotted(operand) is None and not isinstance(operand, cst.Call):
                 continue
             origins = self.origins(operand, self.index.scope_of(call))
             origins += [deep for origin in origins for deep in self.inside(origin)]
