@@ -4123,16 +4123,22 @@ def test_model_built_in_the_call_that_trains_is_perforated_where_it_has_a_name(c
     ],
 )
 def test_weights_matched_by_names_after_the_perforation_are_told(before: str, told: bool) -> None:
-    assert ("by its own names" in survey_of(script(before=f"other = Net()\n{before}")).disorder) is told
+    matches = survey_of(script(before=f"other = Net()\n{before}")).matched_names
+    assert [match.code.endswith("model.state_dict()") or "model.module" in match.code for match in matches] == [
+        True
+    ] * told
 
 
 def test_weights_matched_by_names_in_the_building_or_in_a_function() -> None:
     take = "def take(net, p):\n    own = net.state_dict()\n    new = {}\n    for k, v in own.items():\n"
     take += "        if k in p:\n            new[k] = p[k]\n    net.load_state_dict(new)\n\n"
     late = script(before="take(model, p)").replace("\n\n", f"\n\n{take}", 1)
-    assert "by its own names" in survey_of(late).disorder
+    assert [match.whose for match in survey_of(late).matched_names] == ["net"]
     early = script().replace("\n\n", f"\n\n{take}", 1).replace("model = Net()\n", "model = Net()\ntake(model, p)\n")
     assert survey_of(early).disorder == ""
+    assert survey_of(early).matched_names == []
+    block = "if start:\n    own = model.state_dict()\n    own.update(p)\n    model.load_state_dict(own)\n"
+    assert survey_of(script().replace("model = Net()\n", f"model = Net()\n{block}")).matched_names == []
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
-from retrofit.survey.sites import EpochLoop, Model, Optimizer, StaleLoad, Wrapper
+from retrofit.survey.sites import EpochLoop, MatchedName, Model, Optimizer, StaleLoad, Wrapper
 from retrofit.survey.wrappers import split_moves, wrapper_kind
 
 
@@ -430,11 +430,19 @@ def late_weights(origins: set[Origin], wrappers: list[Wrapper], loops: list[Epoc
     return ""
 
 
-def late_matches(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
-    """Return what takes over weights by the perforated model's own names, "" for nothing.
+def find_matched_names(
+    origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow
+) -> list[MatchedName]:
+    """Return where weights are taken over by the perforated model's own names.
 
     No name of a plain checkpoint is among them, so it would keep the fresh weights and say nothing.
+
+    Args:
+        origins: where the model is built.
+        models: the places after which it is there.
+        loops: the epoch loops.
     """
+    found = []
     index, training = flow.index, leading_to(loops, flow)
     for call in index.calls:
         function = call.func
@@ -468,8 +476,9 @@ def late_matches(origins: set[Origin], models: list[Model], loops: list[EpochLoo
         helper = here.scope.parent is not None and index.statement(here.scope.node) not in training
         loads = index.source.code(here.scope.node) if helper else "load_state_dict"
         if (filtered or walked) and early and not any(is_resume(index, part, loads) for part in around):
-            return f"weights are taken over by its own names, which are others by then, at {index.place(call)}"
-    return ""
+            whose = index.source.code(function.value)
+            found.append(MatchedName(node=call, index=index, whose=whose, anchors={"state": call}))
+    return found
 
 
 def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> str:
@@ -617,10 +626,13 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
 def _after(place: Statement, model: Model, flow: Flow) -> bool:
     """Whether a statement runs after the model is perforated, as far as is seen."""
     if place.scope is model.scope:
-        return place.order > model.statement.order and place not in model.statement.path
+        return place.order > model.statement.order and model.statement not in place.path
     here, made = _ways(place, flow), _ways(model.statement, flow)
     return any(
-        one.order > other.order for scope in here.keys() & made.keys() for one in here[scope] for other in made[scope]
+        one.order > other.order and other not in one.path
+        for scope in here.keys() & made.keys()
+        for one in here[scope]
+        for other in made[scope]
     )
 
 

@@ -19,13 +19,13 @@ from retrofit.survey.loops import find_decays, find_loops, head
 from retrofit.survey.models import (
     beside_another,
     disorder,
+    find_matched_names,
     find_models,
     find_stale_loads,
     group_by_model,
     is_apart,
     is_frozen,
     late_layers,
-    late_matches,
     late_weights,
     plural,
     repeated,
@@ -125,9 +125,9 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         script.disorder = (
             late_weights(origins, groups[0][1], script.loops, flow)
             or late_layers(origins, script.models, script.loops, flow)
-            or late_matches(origins, script.models, script.loops, flow)
             or beside_another(origins, script.models, flow)
         )
+    script.matched_names = find_matched_names(origins, script.models, script.loops, flow)
     script.stale_loads = find_stale_loads(origins, script.loops, flow)
     script.decays = find_decays(index)
     script.overruns = find_overruns(index, flow, script.loops)

@@ -32,6 +32,7 @@ SITE_KINDS = (
     "framework",
     "resume",
     "stale-load",
+    "matched-name",
 )
 
 
@@ -445,6 +446,23 @@ class StaleLoad(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class MatchedName(Site):
+    """The state of the perforated model by whose names the script takes over weights: `model.state_dict()`.
+
+    The anchor "state" is the same as `node`.
+
+    Attributes:
+        whose: the code of the model.
+    """
+
+    whose: str
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"of": self.whose}
+
+
+@dataclass(eq=False, kw_only=True)
 class EpochLoop(Site):
     """The loop over epochs, or over iterations where there is none; `node` is the loop's statement.
 
@@ -792,6 +810,7 @@ class Script(Site):
     disorder: str = ""
     repeated: list[str] = field(default_factory=list)
     stale_loads: list[StaleLoad] = field(default_factory=list)
+    matched_names: list[MatchedName] = field(default_factory=list)
     plural: str = ""
     adrift: list[Backward] = field(default_factory=list)
     passed_over: list[tuple[str, str]] = field(default_factory=list)
