@@ -4173,6 +4173,14 @@ def test_new_head_in_the_function_that_wraps_is_told(ending: str) -> None:
     assert "gets another layer" not in survey_of(text.replace("HEAD", "None")).disorder
 
 
+def test_a_layer_that_a_function_replaces_before_the_perforation_is_not_late() -> None:
+    before = "def finetune(net):\n    net.fc = torch.nn.Linear(8, 2)\n    return net\n\n"
+    body = script().partition("DDP\n\n")[2].replace("Net()\n", "Net()\nif tune:\n    model = finetune(model)\n")
+    main = f"def work(rank):\n{indent(body, '    ')}\nif many:\n    mp.spawn(work, nprocs=2)\nelse:\n    work(0)\n"
+    head = f"import torch.multiprocessing as mp\n{script().partition('DDP')[0]}DDP\n\n"
+    assert survey_of(head + before + main).disorder == ""
+
+
 @pytest.mark.parametrize(
     ("early", "tests"),
     [

@@ -628,9 +628,10 @@ def _after(place: Statement, model: Model, flow: Flow) -> bool:
     if place.scope is model.scope:
         return place.order > model.statement.order and model.statement not in place.path
     here, made = _ways(place, flow), _ways(model.statement, flow)
+    inner = next((scope for scope in (model.scope, place.scope) if scope in here and scope in made), None)
     return any(
-        one.order > other.order and other not in one.path
-        for scope in here.keys() & made.keys()
+        one.order > other.order and other not in one.path and not exclude_each_other(one, other)
+        for scope in (here.keys() & made.keys() if inner is None else {inner})
         for one in here[scope]
         for other in made[scope]
     )
