@@ -135,10 +135,10 @@ def _place_import(file: File, edit: Edit, edited: int | None) -> Edit:
     head: list[Statement] = []
     for statement in file.body[:end]:
         definition = isinstance(statement.node, (cst.FunctionDef, cst.ClassDef)) or _is_main_guard(file, statement.node)
-        if statement.index in imports and not definition:
+        if definition:
+            break
+        if statement.index in imports:
             head.append(statement)
-        elif isinstance(statement.node, cst.BaseCompoundStatement):
-            break  # what is imported further down is imported late for a reason
     name = edit.text.strip().removeprefix("import ")
     if name in sys.stdlib_module_names and head:
         own = [s for s in head if _import_root(s.node) != "__future__"]

@@ -598,6 +598,17 @@ def test_gradients_are_filled_where_the_model_is_not_in_scope(
     assert [p.grad is not None for p in model.parameters() if p.requires_grad] == [True] * len(list(model.parameters()))
 
 
+def test_the_library_does_not_ask_the_driver_for_devices_when_it_is_imported(helper: ModuleType) -> None:
+    code = (
+        "import os, sys; sys.path.insert(0, sys.argv[1]); import torch; "
+        "torch.cuda.is_available = lambda: print(os.environ.get('PYTORCH_NVML_BASED_CUDA_CHECK')); "
+        "import pai_distributed"
+    )
+    folder = os.path.dirname(str(helper.__file__))
+    asked = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, check=True).stdout
+    assert set(asked.split("Building")[0].split()) == {"1"}
+
+
 def test_processes_that_train_each_for_itself_are_stopped(
     helper: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

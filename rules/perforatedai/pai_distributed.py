@@ -32,10 +32,14 @@ from typing import Any, NoReturn
 import safetensors
 import torch
 import torch.distributed as dist
-from perforatedai import globals_perforatedai as GPA  # type: ignore[import-untyped]
-from perforatedai import utils_perforatedai as UPA
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_post_hook
+
+# The library asks for CUDA when it is imported (measured). If the driver is asked, it reads CUDA_VISIBLE_DEVICES then,
+# and a script that sets it later chooses in vain.
+os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+from perforatedai import globals_perforatedai as GPA  # type: ignore[import-untyped]
+from perforatedai import utils_perforatedai as UPA
 
 # To the library 0.0 means "no best score yet": with constant zeros it never switches (measured).
 _pai_almost_zero = 1e-12
