@@ -1972,6 +1972,23 @@ def test_decay_by_a_power(rate: str, left: list[str]) -> None:
     assert [decay.code for decay in survey_of(script(f"now = {rate}")).decays] == left
 
 
+def test_loads_are_passed_over_alone_where_the_model_is_wrapped_beside_them() -> None:
+    block = "if args.resume:\n    start_epoch = 3\n    model.load_state_dict(torch.load('x'))\n    model = DDP(model)\n"
+    text = (
+        script()
+        .replace("model = DDP(model)\noptimizer", "optimizer")
+        .replace(".1)\n", f".1)\n{block}else:\n    model = DDP(model)\n")
+    )
+    assert [resume.code.strip() for resume in survey_of(text).resumes] == ["model.load_state_dict(torch.load('x'))"]
+
+
+@pytest.mark.parametrize("line", ["return 1 - abar[1:] / abar[:-1]", "return 1 - x / n", "return (1 - x / n) ** 0.5"])
+def test_noise_of_a_diffusion_model_is_no_learning_rate(line: str) -> None:
+    text = script(before=f"def cosine_beta_schedule(x, n, abar):\n    {line}\n\nb = cosine_beta_schedule(1, 2, c)")
+    assert survey_of(text).decays == []
+    assert survey_of(script(before="lr_ratio = 1 - abar[1:] / abar[:-1]")).decays == []
+
+
 def test_decay_in_a_function_for_it() -> None:
     found = survey_of(script(before="def get_lr(it):\n    factor = pow(1 - it / n, 0.9)\n    return factor"))
     assert [decay.code for decay in found.decays] == ["1 - it / n"]

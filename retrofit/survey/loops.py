@@ -86,12 +86,14 @@ def find_decays(index: Index) -> list[Decay]:
     """
     scopes = {statement.scope for statement in index.statements}
     rate = re.compile(r"(\b|_)lr|lr(\b|_)|LR\b|learning_rate|poly|sched", re.IGNORECASE)
+    noise = re.compile(r"beta|alpha|sigma|noise|diffusion", re.IGNORECASE)  # of a diffusion model
     found = []
     for node in index.parents:
         for left in _decaying(index, node):
             scope = index.scope_of(node)
             names = [s.name for s in (scope, scope.parent) if s is not None and s.kind == "function"]
             told = any(rate.search(name) for name in [*names, index.source.code(index.statement(node).node)])
+            told = told and not any(noise.search(name) for name in names) and ":]" not in index.source.code(left)
             if scope in scopes and told and (_is_rest(left) or _is_rest_of(index, left, node)):
                 found.append(Decay(node=left, index=index, anchors={"left": left}))
     return found

@@ -66,7 +66,7 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
         if not known and leads_to(place, training) and any(comes_after(place, m.statement, flow) for m in models):
             around = [part for part in place.path if part.scope is place.scope and part not in training]
             found[next((part for part in around if is_resume(index, part, "load_state_dict")), place)] = [place]
-    passing = _Passing(origins, loops, flow)
+    passing = _Passing(origins, loops, flow, making)
     sites = [site for block, places in found.items() for site in passing.over(block, places)]
     for place in late_beginnings(origins, models, loops, flow):
         if not any(part in found for part in place.path):
@@ -182,10 +182,12 @@ class _Passing:
     Args:
         origins: where the model is built.
         loops: the epoch loops.
+        making: the statements that build the model, wrap it or build its optimizer, which no round passes over.
     """
 
-    def __init__(self, origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> None:
+    def __init__(self, origins: set[Origin], loops: list[EpochLoop], flow: Flow, making: list[Statement]) -> None:
         self._origins = origins
+        self._making = making
         self._loops = loops
         self._flow = flow
         self._index = flow.index
@@ -198,6 +200,8 @@ class _Passing:
         """
         loads = self._loads(block, places)
         ways = [self._branches(block, loads) or [self._whole(block)], self._alone(block, loads)]
+        if ways[1] and any(block in made.path for made in self._making):
+            return ways[1]
         return next((sites for sites in ways if sites and not any(site.unbound for site in sites)), ways[0])
 
     def _loads(self, block: Statement, places: list[Statement]) -> list[Statement]:
