@@ -4225,3 +4225,22 @@ def test_optimizer_resumes_in_the_first_round_alone(before: str, guarded: list[s
     function = "def resume_optimizer(optimizer):\n    optimizer.load_state_dict(read(path))\n\n"
     text = script(before=before).replace("\n\n", f"\n\n{function}", 1)
     assert [site.test for site in survey_of(text).resumes] == guarded
+
+
+def test_optimizer_that_is_built_anew_beside_the_training_is_handed_over_before_it() -> None:
+    text = script().replace(
+        "for epoch", "if __name__ == '__main__':\n    optimizer = torch.optim.Adam(model.parameters())\n    for epoch"
+    )
+    head, _, loop = text.partition("    for epoch")
+    found = survey_of(head + "    for epoch" + loop.replace("\n", "\n    ").rstrip() + "\n")
+    made = found.index.statement(found.optimizers[0].anchors["made"])
+    assert found.index.source.code(made.node).strip() == "optimizer = torch.optim.Adam(model.parameters())"
+    assert found.late_optimizer is None
+
+
+def test_optimizer_of_branches_that_each_train_is_late() -> None:
+    training = "    for epoch in range(9):\n        for x in data:\n            model(x).backward()\n"
+    training += "            optimizer.step()\n"
+    branch = f"    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n{training}"
+    text = script().partition("optimizer =")[0] + f"if a:\n{branch}else:\n{branch}"
+    assert survey_of(text).late_optimizer is not None

@@ -11,6 +11,7 @@ from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin, first_argument
 from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
 from retrofit.survey.loops import called_in
+from retrofit.survey.models import leading_to
 from retrofit.survey.sites import EpochLoop, Optimizer, Scheduler, Score, Step
 
 _SCHEDULER_MODULE = "torch.optim.lr_scheduler."
@@ -101,6 +102,7 @@ def find_optimizers(
         in_process: whether the model is restructured without a restart, so that what is handed over must be built
             again beside the epoch loop.
     """
+    leading = leading_to(loops, flow)
     by_target: dict[str, list[cst.Call]] = {}
     items: dict[cst.CSTNode, int | None] = {}
     for origin in _outermost(flow, _constructions(index, flow, model, handover)):
@@ -150,6 +152,11 @@ def find_optimizers(
         if _held_by(flow, target, optimizer.scope).issuperset(calls):  # those of other functions come in by a parameter
             made = [statement for statement in made if statement.scope is optimizer.scope]
         anchor = _unless_given(index, optimizer) or meeting([*made, *others]) or index.statement(call)
+        while anchor in leading and (inner := meeting([s for s in made if anchor in s.path[:-1]])) is not None:
+            if inner is anchor:
+                break
+            anchor = inner  # built anew in the block that trains
+        optimizer.late = anchor in leading and len(made) > 1
         optimizer.anchors["made"] = anchor.node
         found.append(optimizer)
     return found

@@ -322,6 +322,7 @@ class Optimizer(Site):
         handed_over: whether the script gives it to the tracker already.
         parameter_model: the name of the model whose parameters it takes, "" where that is no plain name.
         factory_made: whether it, or its parameters, come out of the call that builds the model.
+        late: whether it is built in several branches of a statement that trains in them as well.
         held: where the script's variable holds an object around torch's optimizer, the attribute of it, with its dot.
     """
 
@@ -333,6 +334,7 @@ class Optimizer(Site):
     handed_over: bool = False
     parameter_model: str = ""
     factory_made: bool = False
+    late: bool = False
     held: str = ""
 
     def as_dict(self, prefix: str) -> str:
@@ -899,10 +901,10 @@ class Script(Site):
 
     @property
     def late_optimizer(self) -> Optimizer | None:
-        """An optimizer that is made, or made over, in an epoch loop; None where all are there before."""
+        """An optimizer that is made, or made over, in an epoch loop or what holds one; None for those before it."""
         loops = {loop.statement for loop in self.loops}
         made = ((one, self.index.statement(one.anchors["made"])) for one in self.optimizers)
-        return next((one for one, statement in made if not loops.isdisjoint(statement.path)), None)
+        return next((one for one, statement in made if one.late or not loops.isdisjoint(statement.path)), None)
 
     @property
     def loop(self) -> EpochLoop | None:
