@@ -1,0 +1,93 @@
+"""Find the validation score: which expression it is, whether higher is better, and where all ranks can hand it over."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
+from retrofit.survey.loops import VALIDATES
+from retrofit.survey.scores.best import as_numbers, found_better, tracked_scores
+from retrofit.survey.scores.given import given_to_plateau, made_by_training, watched_scores
+from retrofit.survey.scores.inline import inline_scores
+from retrofit.survey.scores.keepers import dropped_scores, kept_by_training, kept_scores, measured_scores, shown_for
+from retrofit.survey.scores.measures import find_hints, find_measures
+from retrofit.survey.scores.site import score_site
+from retrofit.survey.scores.validation import named_scores
+from retrofit.survey.scores.values import code_of, counts_turns, in_loop
+from retrofit.survey.scores.words import AVERAGED, Candidate, direction_of
+from retrofit.survey.sites import EpochLoop, Scheduler, Score
+
+__all__ = ["direction_of", "find_hints", "find_measures", "find_scores"]
+
+
+def find_scores(
+    index: Index,
+    flow: Flow,
+    loops: list[EpochLoop],
+    schedulers: list[Scheduler],
+    metric: str = "",
+    mode: str = "",
+) -> list[Score]:
+    """Return the candidates for the validation score, one where the script is clear about it.
+
+    Args:
+        loops: the epoch loops.
+        schedulers: the schedulers; ReduceLROnPlateau is stepped with the score.
+        metric: the user's own expression for it, "" to find it.
+        mode: the user's word on the direction, "" to find it.
+    """
+    scores: dict[str, Score] = {}
+    for loop in loops:
+        tracked = [c for c in tracked_scores(index, code_of(index, loop)) if not counts_turns(index, loop, c.node)]
+        tracked = [*as_numbers(index, flow, tracked), *found_better(index, flow, loop)]
+        plateau = list(given_to_plateau(index, loop, schedulers))
+        trained = [one for one in plateau if made_by_training(index, loop, one.node)]
+        plateau = [one for one in plateau if one not in trained]
+        if any(
+            VALIDATES.search(index.qualified(c.func).rpartition(".")[2]) and in_loop(index, loop, c)
+            for c in index.calls
+        ):
+            trained = []  # what validation gives is asked for, rather than the loss of training taken
+        kept, keepers = kept_scores(index, flow, loop)
+        watched = list(watched_scores(index, loop))
+        candidates = tracked or plateau or kept or watched or list(named_scores(index, flow, loop, keepers))
+        candidates = candidates or list(dropped_scores(index, flow, loop, keepers)) or inline_scores(index, loop)
+        candidates = candidates or list(kept_by_training(index, flow, loop)) or trained
+        if metric:
+            own = Candidate(cst.parse_expression(metric), direction_of(metric), "--metric")
+            given = shown_for(index, metric, [*tracked, *plateau, *kept, *watched])
+            candidates = given or [*measured_scores(index, flow, loop, metric), own][:1]
+        for candidate in candidates:
+            score = score_site(index, flow, loop, candidate)
+            if score is None:
+                continue
+            known = scores.setdefault(score.expression, score)
+            if score.direction and known.direction and known.direction != score.direction:
+                score.contradicted = known.contradicted = True
+            known.direction = known.direction or score.direction
+            known.saved = known.saved or score.saved
+    for score in scores.values():
+        score.direction = "" if score.contradicted else score.direction
+    found = list(scores.values())
+    found = [score for score in found if not AVERAGED.search(score.expression)] or found
+    for told in (_of_saved, _of_validation, _not_of_test):
+        found = [score for score in found if told(score)] if sum(map(told, found)) == 1 else found
+    for score in found:
+        if mode:
+            score.direction, score.evidence = mode, "--mode"
+    return found
+
+
+def _of_saved(score: Score) -> bool:
+    return score.saved
+
+
+def _of_validation(score: Score) -> bool:
+    return any(VALIDATES.search(word) for word in re.findall(r"\w+", score.expression))
+
+
+def _not_of_test(score: Score) -> bool:
+    return re.search(r"(?<![A-Za-z])([Vv]al(id|idation)?|[Dd]ev)(?![a-z])", score.expression) is not None

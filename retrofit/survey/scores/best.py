@@ -1,0 +1,240 @@
+"""Values of which the script keeps the best so far."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Binding, Index, Scope, dotted
+from retrofit.survey.scores.values import (
+    bare_of,
+    code_within,
+    in_loop,
+    is_size,
+    leaves_block,
+    part_of,
+    root_of,
+    taken_by_turn,
+    without_margin,
+)
+from retrofit.survey.scores.words import BEST, Candidate
+from retrofit.survey.sites import EpochLoop
+
+COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.LessThanEqual: -1}
+
+
+def tracked_scores(
+    index: Index, inside: Callable[[cst.CSTNode], bool], given: list[str] | None = None
+) -> Iterator[Candidate]:
+    """Values of which the code inside keeps the best so far: `if acc > best: best = acc`, `best = max(acc, best)`.
+
+    Args:
+        given: names that have a value there besides those that it binds.
+    """
+    bindings = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)]
+    bound = {b.target.partition(".")[0].partition("[")[0] for b in bindings}
+    bound.update(given or [], (name for scope in index.scopes for name in scope.outer))
+
+    def is_score(node: cst.BaseExpression) -> bool:
+        known = root_of(node) in bound or isinstance(bare_of(node), cst.Attribute)
+        if not known or BEST.search(index.source.code(node).rpartition(".")[2]):
+            return False
+        values = [b.value for b in bindings if b.target == index.source.code(bare_of(node)) and b.value is not None]
+        return not any(taken_by_turn(index, inside, value) or is_size(index, value) for value in [node, *values])
+
+    found = False
+    for binding in bindings:
+        for score, direction in _kept_best(index, binding):
+            if is_score(score) and not taken_by_turn(
+                index, inside, cst.parse_expression(binding.target), binding.statement
+            ):
+                found = True
+                code = index.source.code(binding.statement.node)
+                best = re.split(r"\W", binding.target)[0]
+                saved = _saved_by(index, inside, score, binding.target)
+                yield Candidate(score, direction, f"{index.place(score)}: {code}", best, saved)
+    for comparison in index.comparisons:
+        if len(comparison.comparisons) != 1 or not inside(comparison):
+            continue
+        right = comparison.comparisons[0]
+        sign = COMPARE.get(type(right.operator))
+        if isinstance(right.operator, cst.Equal):
+            sign = _equal_to_best(right.comparator, 1) or _equal_to_best(comparison.left, -1)
+        if not sign:
+            continue
+        evidence = f"{index.place(comparison)}: {index.source.code(comparison)}"
+        pairs = ((right.comparator, comparison.left, sign), (comparison.left, right.comparator, -sign))
+        for best, compared, better in pairs:
+            for score in dict.fromkeys((compared, without_margin(compared))):
+                sense = _sense(index, comparison, best, score, bindings)
+                if sense and is_score(score) and not taken_by_turn(index, inside, best):
+                    found = True
+                    saved = _saved_by(index, inside, score, index.source.code(best))
+                    direction = "max" if better * sense > 0 else "min"
+                    yield Candidate(score, direction, evidence, root_of(best), saved)
+        if not found:
+            for best, score, better in pairs:
+                name = (dotted(best) or "").rpartition(".")[2]
+                known = re.search(r"best|lowest|highest", name) or _best_of_history(best)
+                if known and root_of(score) in bound and is_score(score) and _saves(index, comparison):
+                    yield Candidate(score, "max" if better > 0 else "min", evidence, root_of(best))
+
+
+def as_numbers(index: Index, flow: Flow, found: list[Candidate]) -> Iterator[Candidate]:
+    """Yield candidates with the number by which they compare themselves, where they are objects of a local class."""
+    for candidate in found:
+        holder = class_of(index, flow, candidate.node)
+        attribute = _compared(index, holder, "__gt__", "__lt__")[0] if holder is not None else ""
+        if attribute:
+            node = cst.Attribute(cst.parse_expression(index.source.code(candidate.node)), cst.Name(attribute))
+            yield replace(candidate, node=node)
+        elif holder is None or "__float__" in holder.inner:
+            yield candidate
+
+
+def found_better(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:
+    """Scores of objects that tell whether they are better than another: `if metrics.better_than(best_metrics)`."""
+    for call in index.calls:
+        if not isinstance(call.func, cst.Attribute) or not re.search(r"better|improve", call.func.attr.value):
+            continue
+        name, method = dotted(call.func.value), call.func.attr.value
+        holder = class_of(index, flow, call.func.value) if name and in_loop(index, loop, call) else None
+        attribute, direction = _compared(index, holder, method) if holder is not None else ("", "")
+        if attribute:
+            evidence = f"{index.place(call)}: {index.source.code(call)}"
+            yield Candidate(cst.parse_expression(f"{name}.{attribute}"), direction, evidence)
+
+
+def class_of(index: Index, flow: Flow, node: cst.BaseExpression) -> Scope | None:
+    """Return the local class of the objects that an expression stands for, None where it is none or several."""
+    origins = flow.origins(node, index.scope_of(node))
+    made = [deep.node for origin in origins for deep in (flow.inside(origin) or [origin])]
+    made = [one for one in made if dotted(one) != "None"]
+    calls = [one for one in made if isinstance(one, cst.Call)]
+    classes = {flow.defined(one.func, index.scope_of(one)) for one in calls}
+    found = classes.pop() if len(classes) == 1 and len(calls) == len(made) else None
+    return found if found is not None and found.kind == "class" else None
+
+
+def _compared(index: Index, holder: Scope, *methods: str) -> tuple[str, str]:
+    """Return the attribute that a class's methods compare, `self.acc > other.acc`, and the direction; else ""."""
+    functions = [holder.inner[name] for name in methods if name in holder.inner]
+    found = set()
+    for comparison in index.comparisons:
+        if index.scope_of(comparison) not in functions or len(comparison.comparisons) != 1:
+            continue
+        left, right = dotted(comparison.left) or "", dotted(comparison.comparisons[0].comparator) or ""
+        sign = COMPARE.get(type(comparison.comparisons[0].operator), 0)
+        if "self" not in (left.partition(".")[0], right.partition(".")[0]):
+            continue
+        same = left.partition(".")[2] == right.partition(".")[2] != ""
+        sign = sign if left.startswith("self.") else -sign
+        found.add((left.partition(".")[2], "max" if sign > 0 else "min") if same and sign else ("", ""))
+    return found.pop() if len(found) == 1 else ("", "")
+
+
+def _best_of_history(node: cst.BaseExpression) -> bool:
+    """Whether an expression is `min(history)` or `max(history)`."""
+    return isinstance(node, cst.Call) and dotted(node.func) in ("min", "max") and len(node.args) == 1
+
+
+def _equal_to_best(node: cst.BaseExpression, side: int) -> int:
+    """Return ``side`` for `max(history)`, the other one for `min(history)`, 0 for anything else."""
+    return (
+        (side if dotted(node.func) == "max" else -side) if isinstance(node, cst.Call) and _best_of_history(node) else 0
+    )
+
+
+def _kept_best(index: Index, binding: Binding) -> Iterator[tuple[cst.BaseExpression, str]]:
+    """Yield (score, direction) for `best = max(best, score)` and `best = score if score > best else best`."""
+    value, best = binding.value, binding.target
+    code = index.source.code
+    if isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and value.func.value in ("max", "min"):
+        values = [arg.value for arg in value.args]
+        if len(values) == 1 and isinstance(values[0], cst.BinaryOperation) and isinstance(values[0].right, cst.List):
+            values = [values[0].left, *(element.value for element in values[0].right.elements)]  # `min(old + [loss])`
+            best_of = values[1:]
+        else:
+            best_of = [one for one in values if code(one) != best]
+        if len(values) == 2 and len(best_of) == 1 and BEST.search(best):
+            yield best_of[0], value.func.value
+    elif isinstance(value, cst.IfExp) and isinstance(value.test, cst.Comparison) and len(value.test.comparisons) == 1:
+        right = value.test.comparisons[0]
+        sign = COMPARE.get(type(right.operator))
+        kept = value.orelse if code(value.orelse) != best else value.body
+        if sign is None or best not in (code(value.body), code(value.orelse)):
+            return
+        sign = sign if code(value.test.left) == code(kept) else -sign
+        sign = sign if kept is value.body else -sign
+        yield kept, "max" if sign > 0 else "min"
+
+
+def _sense(
+    index: Index,
+    comparison: cst.Comparison,
+    best: cst.BaseExpression,
+    score: cst.BaseExpression,
+    bindings: list[Binding],
+) -> int:
+    """Tell whether a comparison that holds means a better score.
+
+    Returns:
+        1 where it does, -1 where one that does not hold means it, 0 where the best is not taken by it.
+    """
+    statement = index.statement(comparison)
+    code = index.source.code
+    if isinstance(statement.node, cst.SimpleStatementLine):
+        flag = next((b for b in bindings if b.value is comparison), None)
+        return int(flag is not None and re.search(r"best|better|improve", flag.target) is not None)
+    if not isinstance(statement.node, cst.If) or not code_within(index, comparison, statement.node.test):
+        return 0
+    bare = code(bare_of(score))
+    wanted = {code(score), bare, f"float({bare})", f"{bare}.item()"}
+    if isinstance(score, (cst.Subscript, cst.Attribute)) and root_of(best) != dotted(best):
+        wanted.add(root_of(score))  # the best is kept whole: `if stats["acc"] > best["acc"]: best = stats`
+    taken = [b for b in bindings if b.target in (code(best), root_of(best)) and b.value is not None]
+    if isinstance(best, cst.Subscript):  # `if acc > best[0]: best = (acc, epoch)`
+        parts = [(b, part_of(b.value, best)) for b in taken if b.value is not None]
+        takers = [b.statement for b, part in parts if part is not None and code(part) in wanted]
+    else:
+        takers = []
+    takers += [b.statement for b in taken if b.value is not None and code(b.value) in wanted]
+    nots = [
+        a for a in index.ancestors(comparison) if isinstance(a, cst.UnaryOperation) and isinstance(a.operator, cst.Not)
+    ]
+    sense = -1 if nots else 1
+    for taker in takers:
+        if statement in taker.path:
+            return sense if code_within(index, taker.node, statement.node.body) else -sense
+        if taker in statement.following and leaves_block(statement.node.body):
+            return -sense
+    return 0
+
+
+def _saved_by(index: Index, inside: Callable[[cst.CSTNode], bool], score: cst.BaseExpression, best: str) -> bool:
+    """Whether a checkpoint is saved where a score is better than the best."""
+    name = index.source.code(bare_of(score))
+    between = [c for c in index.comparisons if inside(c) and all(n in index.source.code(c) for n in (name, best))]
+    return any(_saves(index, comparison) for comparison in between)
+
+
+def _saves(index: Index, comparison: cst.Comparison) -> bool:
+    """Whether a checkpoint is saved where a comparison holds, or where a flag says so that it sets."""
+    here = index.statement(comparison)
+    node, code = here.node, index.source.code
+    if isinstance(node, cst.If) and re.search(r"save|copy", code(node.body)):
+        return True
+    flags = {
+        b.target
+        for b in index.bindings
+        if b.value is comparison or (b.value is not None and code(b.value) == "True" and here is b.statement.parent)
+    }
+    users = [s.node for s in index.statements if s.scope is here.scope and s is not here] if flags else []
+    small = [user for user in users if isinstance(user, (cst.If, cst.SimpleStatementLine))]
+    return any(
+        re.search(r"save", code(user)) and not flags.isdisjoint(re.findall(r"[\w.]+", code(user))) for user in small
+    )

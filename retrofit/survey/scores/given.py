@@ -1,0 +1,66 @@
+"""Values that the epoch loop gives to what decides by them: a scheduler, early stopping, a keeper of checkpoints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit.survey.index import Index, dotted, names_in
+from retrofit.survey.scores.values import bare_of, in_loop, root_of
+from retrofit.survey.scores.words import STOPS, Candidate, direction_of
+from retrofit.survey.sites import EpochLoop, Scheduler
+
+
+def given_to_plateau(index: Index, loop: EpochLoop, schedulers: list[Scheduler]) -> Iterator[Candidate]:
+    """What the script gives to ReduceLROnPlateau."""
+    for scheduler in schedulers:
+        if scheduler.kind != "ReduceLROnPlateau":
+            continue
+        for step in scheduler.steps:
+            call = step.node
+            if isinstance(call, cst.Call) and call.args and in_loop(index, loop, call):
+                mode = dict(scheduler.bound).get("mode", "'min'").strip("'\"")
+                yield Candidate(
+                    call.args[0].value,
+                    mode if mode in ("min", "max") else "",
+                    f"{step.place()}: {step.code}",
+                )
+
+
+def made_by_training(index: Index, loop: EpochLoop, value: cst.BaseExpression) -> bool:
+    """Whether an expression is made of what the loop over the training batches collects: `np.mean(epoch_losses)`."""
+    names = set(names_in(value, called=False))
+    return any(
+        isinstance(call.func, cst.Attribute)
+        and call.func.attr.value == "append"
+        and dotted(call.func.value) in names
+        and not set(loop.inner).isdisjoint(index.statement(call).path)
+        for call in index.calls
+    )
+
+
+def watched_scores(index: Index, loop: EpochLoop) -> Iterator[Candidate]:
+    """What the loop gives to something that decides by it: early stopping, a scheduler, a keeper of checkpoints."""
+    found: dict[str, list[Candidate]] = {"scheduler": [], "stop": [], "save": []}
+    bound = {b.target.partition(".")[0] for b in index.bindings if in_loop(index, loop, b.statement.node)}
+    for call in index.calls:
+        if not in_loop(index, loop, call):
+            continue
+        name = dotted(call.func) or ""
+        named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+        plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+        kind, value = "", named.get("metric", named.get("metrics"))
+        if re.search(r"sched\w*\.step(_update)?$", name):
+            second = plain[1] if len(plain) == 2 and not isinstance(plain[1], cst.Name) else None
+            kind, value = "scheduler", value or second
+        elif STOPS.search(name):
+            kind, value = "stop", value or next((v for v in plain if direction_of(index.source.code(v))), None)
+        elif re.search(r"save", name):
+            kind = "save"
+        plainly = value is not None and isinstance(bare_of(value), (cst.Name, cst.Attribute, cst.Subscript))
+        if kind and value is not None and plainly and root_of(value) in bound:
+            code = index.source.code(value)
+            found[kind].append(Candidate(value, direction_of(code), f"{index.place(call)}: {index.source.code(call)}"))
+    yield from next((candidates for candidates in found.values() if candidates), [])

@@ -1,0 +1,137 @@
+"""What the epoch loop itself makes of its validation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit.survey.index import Index, Statement, dotted
+from retrofit.survey.scores.validation import of_batches
+from retrofit.survey.scores.values import bindings_of, in_loop, mean_of, only_begins, target_node
+from retrofit.survey.scores.words import AVERAGES, VALIDATION_DATA, Candidate, direction_of
+from retrofit.survey.sites import EpochLoop
+
+
+def inline_scores(index: Index, loop: EpochLoop) -> list[Candidate]:
+    """What the loop itself makes of its validation, as far as its name tells that it is a score.
+
+    What it computes comes before sums that it only divides, `loss /= n`, and before averages that a meter has.
+    """
+    computed: list[Candidate] = []
+    others: list[Candidate] = []
+    modes = _modes(index, loop)
+    for binding in index.bindings:
+        here, direction = binding.statement, direction_of(binding.target)
+        if not direction or "." in binding.target or not in_loop(index, loop, here.node) or only_begins(index, binding):
+            continue
+        value = binding.value
+        made = isinstance(value, cst.Call if binding.item is not None else (cst.BinaryOperation, cst.Call))
+        average = isinstance(value, cst.Attribute) and value.attr.value in AVERAGES
+        inner = here.path[here.path.index(loop.statement) + 1 :]
+        once = not any(isinstance(part.node, (cst.For, cst.While)) for part in inner)
+        if not once or _mode_at(modes, inner) != "eval" or not (made or average or _divided(here, binding.target)):
+            continue
+        node, evidence = target_node(index, here, binding.target), f"{index.place(here.node)}: its name"
+        (computed if made else others).append(Candidate(node, direction, evidence))
+    return computed or others
+
+
+def _modes(index: Index, loop: EpochLoop) -> list[tuple[Statement, str]]:
+    """Return the statements of the epoch loop that begin to train or to validate, with "train" or "eval"."""
+    found = [(part, "train") for part in loop.inner]
+    for part in index.loops:
+        data = index.source.code(part.node.iter) if isinstance(part.node, cst.For) else ""
+        if VALIDATION_DATA.search(data) and part not in loop.inner and in_loop(index, loop, part.node):
+            found.append((part, "eval"))
+    for call in index.calls:
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        if name in ("eval", "train") and in_loop(index, loop, call):
+            given = [index.source.code(arg.value) for arg in call.args]
+            if name == "eval" or given in ([], ["True"], ["False"]):
+                found.append((index.statement(call), "eval" if name == "eval" or given == ["False"] else "train"))
+    return found
+
+
+def _mode_at(modes: list[tuple[Statement, str]], way: list[Statement]) -> str:
+    """Return what was begun last before a statement, to which a way leads from the epoch loop; "" for nothing."""
+    passed = [(m.order, mode) for m, mode in modes if any(m.siblings is p.siblings and m.order < p.order for p in way)]
+    return max(passed)[1] if passed else ""
+
+
+def _divided(statement: Statement, name: str) -> bool:
+    """Whether a statement is `name /= n`."""
+    node = statement.node
+    return isinstance(node, cst.SimpleStatementLine) and any(
+        isinstance(small, cst.AugAssign)
+        and isinstance(small.operator, cst.DivideAssign)
+        and dotted(small.target) == name
+        for small in node.body
+    )
+
+
+def collected_values(index: Index, loop: EpochLoop) -> Iterator[tuple[str, cst.CSTNode]]:
+    """Yield (expression, node) of what a validation in the epoch loop itself adds up over its batches."""
+    modes = _modes(index, loop)
+    for batches in index.loops:
+        node, code = batches.node, index.source.code
+        inside = in_loop(index, loop, node) and batches is not loop.statement and batches not in loop.inner
+        if not isinstance(node, cst.For) or not inside or of_batches(index, loop, batches):
+            continue
+        way = batches.path[batches.path.index(loop.statement) + 1 :]
+        validates = VALIDATION_DATA.search(code(node.iter)) or _mode_at(modes, way) == "eval"
+        if not validates or ".backward(" in code(node):
+            continue
+        within = [b for b in index.bindings if batches in b.statement.path and b.value is None]
+        added = {b.target: b.statement.node for b in within if direction_of(b.target) and "." not in b.target}
+        filled = {
+            dotted(call.func.value)
+            for call in index.calls
+            if isinstance(call.func, cst.Attribute) and isinstance(index.parents[call], cst.Expr)
+            if call.func.attr.value in ("update", "append", "add") and batches in index.statement(call).path
+        }
+        averages: dict[str, dict[str, cst.CSTNode]] = {}
+        for name in _named_after(index, loop, batches, {*added, *filled}):
+            average = _average_of(index, name)
+            bound = bindings_of(index, loop, name.value)
+            if average is not None:
+                anew = any(b.statement is index.statement(name) for b in bound)
+                makers = [b.value.func for b in bound if isinstance(b.value, cst.Call)]
+                several = "[...]" if any("dict" in code(maker).lower() for maker in makers) else ""
+                written = (name.value if anew else code(average)) + several
+                averages.setdefault(name.value, {}).setdefault(written, average)
+        for total, statement in added.items():
+            averages.setdefault(total, {total: statement})
+        for made in averages.values():
+            yield from made.items()
+
+
+def _named_after(index: Index, loop: EpochLoop, place: Statement, names: set[str | None]) -> list[cst.Name]:
+    """Return where the rest of the epoch loop's body takes one of the names after a statement."""
+    found = [
+        node
+        for node, parent in index.parents.items()
+        if isinstance(node, cst.Name) and node.value in names and not isinstance(parent, cst.AssignTarget)
+        if in_loop(index, loop, node)
+    ]
+    return [n for n in found if index.statement(n).order > place.order and place not in index.statement(n).path]
+
+
+def _average_of(index: Index, name: cst.Name) -> cst.BaseExpression | None:
+    """Return the `meter.avg`, `meter.mean()`, `np.mean(x)`, `sum(x) / n` or `100 * x / n` around a name."""
+    parent = index.parents[name]
+    if isinstance(parent, cst.Attribute) and parent.value is name and parent.attr.value in AVERAGES:
+        outer = index.parents[parent]
+        return outer if isinstance(outer, cst.Call) and outer.func is parent else parent
+    mean = mean_of(index, name)
+    if mean is not None:
+        return mean
+    summed = index.parents[parent] if isinstance(parent, cst.Arg) else None
+    here: cst.CSTNode = summed if isinstance(summed, cst.Call) and dotted(summed.func) == "sum" else name
+    found: cst.BaseExpression | None = None
+    while isinstance(outer := index.parents[here], cst.BinaryOperation):
+        if not isinstance(outer.operator, (cst.Divide, cst.Multiply)) or (outer.right is here and found is not None):
+            break
+        found = outer if found is not None or isinstance(outer.operator, cst.Divide) else None
+        here = outer
+    return found

@@ -1,0 +1,240 @@
+"""Scores that a function which the epoch loop calls has to itself, and how the loop can get them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index, Scope, dotted, meeting
+from retrofit.survey.scores.best import tracked_scores
+from retrofit.survey.scores.validation import called_by, is_validation, validation_functions
+from retrofit.survey.scores.values import (
+    bare_of,
+    code_of,
+    element_of,
+    in_loop,
+    makers_of,
+    reaching_makers,
+    returned_by,
+    root_of,
+    target_node,
+    written_items,
+)
+from retrofit.survey.scores.ways import by_rank, last_before_leaving, way_in
+from retrofit.survey.scores.words import Candidate, direction_of
+from retrofit.survey.sites import EpochLoop, KeptScore
+
+
+def kept_scores(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[Candidate], set[Scope]]:
+    """Scores of which a function that the loop calls keeps the best: `test(epoch)` with `if acc > best_acc` in it.
+
+    Returns:
+        the candidates that the loop can have, and every function that keeps a best.
+    """
+    candidates: list[Candidate] = []
+    keepers: set[Scope] = set()
+    for function, (call, *others) in validation_functions(index, flow, loop).items():
+        given = [name for name in function.parameters if name != "self"]
+        found = [c for c in tracked_scores(index, code_of(index, function), given) if outlives(function, c.best)]
+        keepers.update([function] if found else [])
+        for candidate in [] if others else found:
+            handed = _of_self(index, flow, loop, candidate) or _passed_in(index, loop, function, call, candidate)
+            handed = handed or _handed_back(index, flow, loop, function, call, candidate)
+            candidates += [handed] if handed is not None else []
+    return candidates, keepers
+
+
+def _of_self(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> Candidate | None:
+    """Return a score that one method leaves in an attribute, for another to compare, as the loop of a third has it."""
+    name, here = dotted(candidate.node) or "", index.scope_of(candidate.node)
+    makers = [b.statement for b in index.bindings if b.target == name and b.value is not None]
+    makers = [maker for maker in makers if maker.scope.name != "__init__"]
+    calls = called_by(index, flow, loop).get(makers[0].scope, []) if len(makers) == 1 else []
+    same = here.enclosing_class is not None and here.enclosing_class is loop.scope.enclosing_class
+    if not name.startswith("self.") or not same or len(calls) != 1 or makers[0].scope is here:
+        return None
+    if makers[0].scope.enclosing_class is not here.enclosing_class:
+        return None
+    node = makers[0].scope.node
+    assert isinstance(node, cst.FunctionDef)
+    leaving = [index.statement(one) for one, scope in index.returns if scope is makers[0].scope]
+    always = makers[0] in index.statements_in(node.body) and all(one.order > makers[0].order for one in leaving)
+    return replace(candidate, node=cst.parse_expression(name), made=index.statement(calls[0])) if always else None
+
+
+def _passed_in(
+    index: Index, loop: EpochLoop, function: Scope, call: cst.Call, candidate: Candidate
+) -> Candidate | None:
+    """Return a score that the loop gives to a function that keeps the best of it: `best.update(epoch, stats)`."""
+    name, code = root_of(candidate.node), index.source.code(bare_of(candidate.node))
+    own = any(b.target == name and b.statement.scope is function for b in index.bindings)
+    parameters = [one for one in function.parameters if one != "self"]
+    if name not in parameters or own or not code.startswith(name):
+        return None
+    number = parameters.index(name)
+    named = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == name]
+    plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+    given = next(iter(named or plain[number : number + 1]), None)
+    bound = {b.target for b in index.bindings if in_loop(index, loop, b.statement.node)}
+    path = index.statement(call).path
+    once = all(
+        part in loop.inner or not isinstance(part.node, (cst.For, cst.While))
+        for part in path[path.index(loop.statement) + 1 :]
+    )
+    if given is None or root_of(given) not in bound or not once:
+        return None
+    node = given if code == name else cst.parse_expression(index.source.code(given) + code[len(name) :])
+    return replace(candidate, node=node)
+
+
+def kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:
+    """Scores of which a function keeps the best that trains for an epoch and then validates."""
+    for function, (call, *others) in called_by(index, flow, loop).items():
+        code = index.source.code(function.node)
+        if others or ".backward(" not in code or ".eval()" not in code:
+            continue
+        for candidate in tracked_scores(index, code_of(index, function)):
+            around = index.statement(candidate.node).ancestors
+            of_batches = any(isinstance(part.node, (cst.For, cst.While)) and part.scope is function for part in around)
+            if not of_batches and outlives(function, candidate.best):
+                handed = _handed_back(index, flow, loop, function, call, candidate)
+                yield from [handed] if handed is not None else []
+
+
+def outlives(function: Scope, name: str) -> bool:
+    """Whether a variable is there after the function has returned: the best threshold of one validation is not."""
+    return name not in function.names or name in function.outer or name in function.parameters
+
+
+def _handed_back(
+    index: Index, flow: Flow, loop: EpochLoop, function: Scope, call: cst.Call, candidate: Candidate
+) -> Candidate | None:
+    """Return a function's score as the epoch loop gets it, or can get it by a `return`; None where it cannot."""
+    code = index.source.code
+    returned = returned_by(index, function)
+    if isinstance(index.parents[call], cst.Expr):
+        own = replace(candidate, call=call)
+        unclear = any(code(value) != code(candidate.node) for value in returned)
+        return None if unclear or kept_score(index, flow, loop, own) is None else own
+    made = [b.value for b in index.bindings if b.statement.scope is function and b.target == code(candidate.node)]
+    same = {code(bare_of(candidate.node)), *([code(made[0])] if len(made) == 1 and made[0] is not None else [])}
+    for binding in index.bindings:
+        if binding.value is call and returned and "." not in binding.target:
+            values = [element_of(value, binding.item) for value in returned]
+            if all(value is not None and code(bare_of(value)) in same for value in values):
+                return replace(candidate, node=target_node(index, binding.statement, binding.target))
+            written = [written_items(index, value) for value in values if value is not None]
+            keys = {tuple(key for key, item in items if code(bare_of(item)) in same) for items in written}
+            if len(written) == len(values) and len(keys) == 1 and len(key := keys.pop()) == 1:
+                return replace(candidate, node=cst.parse_expression(f"{binding.target}[{key[0]}]"))
+    return None
+
+
+def kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> KeptScore | None:
+    """Return how a function is to return the score that it keeps, None where that is not clear."""
+    assert candidate.call is not None
+    function = index.scope_of(candidate.node)
+    node, call = function.node, index.statement(candidate.call)
+    between = call.path[call.path.index(loop.statement) + 1 : -1]
+    assert isinstance(node, cst.FunctionDef)
+    plain = node.asynchronous is None and not re.search(r"\byield\b", index.source.code(node))
+    known = all(index.qualified(_called(d.decorator)).startswith("torch.") for d in node.decorators)
+    simple = all(isinstance(part.node, (cst.If, cst.With)) or part in loop.inner for part in between)
+    if not plain or not known or not simple:
+        return None
+    expression = index.source.code(candidate.node)
+    makers, again = reaching_makers(index, candidate.node, makers_of(index, candidate.node, code_of(index, function)))
+    made = meeting(makers)
+    if made is None or again:
+        return None
+    way = way_in(index, flow, index.statement(node), made)
+    if not isinstance(way.block.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.For, cst.With)):
+        return None
+    last = index.statements_in(node.body)[-1]
+    kept = KeptScore(
+        node=last.node,
+        index=index,
+        expression=expression,
+        call=_outdented(index, candidate.call) + candidate.rest,
+        anchors={"call": call.node},
+        condition=way.condition,
+        ranks=way.ranks,
+    )
+    if way.guard is not None:
+        kept.anchors |= {"guard": way.guard.node, "made": last_before_leaving(way.block).node}
+    for leaving, scope in index.returns:
+        place = index.statement(leaving)
+        if scope is not function:
+            continue
+        if leaving.value is not None:
+            kept.returns = True
+        elif place is last:
+            kept.ends = True
+        elif place.order > made.order:
+            return None
+        else:
+            tests = [(part, part.node.test) for part in place.ancestors if isinstance(part.node, cst.If)]
+            others = [test for part, test in tests if not by_rank(index, flow, test, part)]
+            kept.condition = kept.condition or (f"not ({index.source.code(others[0])})" if others else "")
+            kept.ranks = "first" if len(others) < len(tests) else kept.ranks
+    return None if kept.returns and (way.guard is not None or kept.ends) else kept
+
+
+def _outdented(index: Index, node: cst.BaseExpression) -> str:
+    """Return an expression's code, its further lines without the indentation of the block that it stands in."""
+    first, *rest = index.source.code(node).splitlines(keepends=True)
+    width = index.source.position(index.statement(node).node)[1] - 1
+    return first + "".join(line[width:] if line[:width].isspace() else line for line in rest)
+
+
+def _called(decorator: cst.BaseExpression) -> cst.BaseExpression:
+    return decorator.func if isinstance(decorator, cst.Call) else decorator
+
+
+def dropped_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> Iterator[Candidate]:
+    """What functions that validate return to an epoch loop that does not take it."""
+    for function, (call, *others) in validation_functions(index, flow, loop).items():
+        if others or function in keepers or not is_validation(index, function):
+            continue
+        for node, scope in index.returns:
+            code = index.source.code(node.value) if scope is function and node.value is not None else "-"
+            direction = "" if "-" in code else direction_of(code)  # `1 - acc` is as good as it is low
+            if direction and node.value is not None and isinstance(index.parents[call], cst.Expr):
+                candidate = Candidate(node.value, direction, f"{index.place(node)}: {index.source.code(node)}")
+                handed = _handed_back(index, flow, loop, function, call, candidate)
+                yield from [handed] if handed is not None else []
+
+
+def shown_for(index: Index, metric: str, known: list[Candidate]) -> list[Candidate]:
+    """The user's own expression, with the direction that the script shows for it."""
+    return [replace(c, best="") for c in known if index.source.code(c.node) == metric][:1]
+
+
+def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> Iterator[Candidate]:
+    """The user's expression where the loop does not know its names, but a function does that it calls."""
+    name = root_of(cst.parse_expression(metric))
+    if any(b.target.partition(".")[0] == name and in_loop(index, loop, b.statement.node) for b in index.bindings):
+        return
+    for function, (call, *others) in validation_functions(index, flow, loop).items():
+        if name not in function.names or others:
+            continue
+        places = [
+            node
+            for node in index.parents
+            if isinstance(node, cst.BaseExpression)
+            and index.scope_of(node) is function
+            and not isinstance(index.parents[node], cst.AssignTarget)
+            and index.source.code(node) == metric
+        ]
+        returned = returned_by(index, function)
+        places = places or [node for node in returned if dotted(node) == name and metric.startswith(name)]
+        if places:
+            last = max(places, key=index.source.position)
+            rest = metric[len(name) :] if dotted(last) == name else ""
+            candidate = Candidate(last, direction_of(metric), f"{index.place(last)}: --metric", rest=rest)
+            handed = _handed_back(index, flow, loop, function, call, candidate)
+            yield from [handed] if handed is not None else []

@@ -1,0 +1,142 @@
+"""What the question for a score can propose where none was found."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Binding, Index, Scope, dotted, names_in
+from retrofit.survey.scores.best import COMPARE, class_of
+from retrofit.survey.scores.inline import collected_values
+from retrofit.survey.scores.keepers import measured_scores, outlives
+from retrofit.survey.scores.site import score_site
+from retrofit.survey.scores.validation import (
+    is_validation,
+    items_of,
+    returned_values,
+    validated_variables,
+    validation_functions,
+)
+from retrofit.survey.scores.values import in_loop, is_object, root_of, target_node, written_items
+from retrofit.survey.scores.words import NO_VALUE, SEVERAL, direction_of
+from retrofit.survey.sites import EpochLoop
+
+
+def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
+    """Return (name, place) of what is compared with the best so far elsewhere than in the epoch loop itself."""
+    found: dict[str, str] = {}
+    for comparison in index.comparisons:
+        if len(comparison.comparisons) != 1 or any(in_loop(index, loop, comparison) for loop in loops):
+            continue
+        left, right = comparison.left, comparison.comparisons[0].comparator
+        for best, score in ((left, right), (right, left)):
+            name = dotted(score)
+            known = isinstance(best, (cst.Name, cst.Attribute, cst.Subscript)) and "best" in index.source.code(best)
+            scope = index.scope_of(comparison)
+            known = known and (any(loop.scope is scope for loop in loops) or not _searched(index, scope, root_of(best)))
+            if name and known and type(comparison.comparisons[0].operator) in COMPARE:
+                found.setdefault(name, index.place(comparison, loops[0].file if loops else None))
+    return list(found.items())
+
+
+def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple[str, str]]:
+    """Return (expression, place) of what validation makes and the epoch loop does not take as a score, but can."""
+    found: dict[str, str] = {}
+    for loop in loops:
+        known: dict[str, str] = {}
+        functions = [
+            function
+            for function, calls in validation_functions(index, flow, loop).items()
+            if is_validation(index, function) and len(calls) == 1 and isinstance(index.parents[calls[0]], cst.Expr)
+        ]
+        for binding in index.bindings:
+            scope, target = binding.statement.scope, re.escape(binding.target)
+            if scope not in functions or not direction_of(target) or NO_VALUE.search(target):
+                continue
+            meter = re.search(rf"\b{target}\.(avg|mean|global_avg)\b(?!\()", index.source.code(scope.node))
+            if (
+                binding.value is not None
+                and not meter
+                and (is_object(binding.value) or class_of(index, flow, binding.value))
+            ):
+                continue
+            ratio = None if meter else _ratio_of(index, binding)
+            parent = binding.statement.parent
+            if ratio is not None:
+                known.setdefault(index.source.code(ratio), index.place(ratio, loop.file))
+            elif meter or (parent is not None and not isinstance(parent.node, (cst.For, cst.While))):
+                name = meter[0] if meter else binding.target
+                known.setdefault(name, index.place(binding.statement.node, loop.file))
+        for part in index.items:
+            if part.statement.scope in functions and direction_of(part.target):
+                known.setdefault(part.target, index.place(part.statement.node, loop.file))
+        for returned, scope in index.returns:
+            name = dotted(returned.value) or ""
+            if (
+                scope in functions
+                and name not in ("", "None", *known)
+                and not any(k.startswith(f"{name}[") for k in known)
+            ):
+                known[name] = index.place(returned, loop.file)
+        for name, place in known.items():
+            handed = next(measured_scores(index, flow, loop, name), None)
+            site = score_site(index, flow, loop, handed) if handed is not None else None
+            if site is not None and site.known:
+                found.setdefault(name, place)
+        for binding, call in validated_variables(index, flow, loop):
+            if items_of(index, flow, loop, binding, call) != []:
+                continue
+            items = [
+                (key, item)
+                for value in returned_values(index, flow, call, binding.item)
+                for key, item in written_items(index, value)
+                if direction_of(index.source.code(item)) or direction_of(key)
+            ]
+            for key, item in items:
+                found.setdefault(f"{binding.target}[{key}]", index.place(item, loop.file))
+            values = returned_values(index, flow, call, binding.item)
+            holder = class_of(index, flow, target_node(index, binding.statement, binding.target))
+            if holder is not None or any(map(is_object, values)):
+                attributes: dict[str, cst.CSTNode] = {
+                    b.target.replace("self", binding.target, 1): b.statement.node
+                    for b in index.bindings
+                    if b.target.startswith("self.") and b.statement.scope.parent is holder and direction_of(b.target)
+                }
+                told = direction_of(binding.target) or SEVERAL.search(binding.target) or binding.item is None
+                others: dict[str, cst.CSTNode] = {f"{binding.target}.ATTRIBUTE": call} if told else {}
+                for name, node in (attributes or others).items():
+                    found.setdefault(name, index.place(node, loop.file))
+            elif not items:
+                found.setdefault(f"{binding.target}[...]", index.place(call, loop.file))
+        for name, average in collected_values(index, loop):
+            found.setdefault(name, index.place(average, loop.file))
+    return list(found.items())
+
+
+def _searched(index: Index, function: Scope, best: str) -> bool:
+    """Whether a function looks for the best of what it goes through itself, from a constant on: for a threshold."""
+    values = [b.value for b in index.bindings if b.target == best and b.statement.scope is function]
+    constants = (cst.Integer, cst.Float, cst.UnaryOperation)
+    return not outlives(function, best) and any(isinstance(value, constants) for value in values)
+
+
+def _ratio_of(index: Index, binding: Binding) -> cst.BinaryOperation | None:
+    """Return the `100 * correct / total` that a function makes of a count, None where it makes none."""
+    ratios = [
+        node
+        for node in index.parents
+        if isinstance(node, cst.BinaryOperation)
+        and isinstance(node.operator, cst.Divide)
+        and index.scope_of(node) is binding.statement.scope
+        and binding.target in names_in(node.left, called=False)
+    ]
+    if not ratios:
+        return None
+    found: cst.BinaryOperation = ratios[0]
+    while isinstance(outer := index.parents[found], cst.BinaryOperation):
+        if not isinstance(outer.operator, (cst.Divide, cst.Multiply)):
+            break
+        found = outer
+    return found

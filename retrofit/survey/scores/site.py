@@ -1,0 +1,164 @@
+"""The place where all ranks can hand a score over."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index, Statement, dotted, meeting, names_in
+from retrofit.survey.scores.keepers import kept_score
+from retrofit.survey.scores.validation import validated_variables
+from retrofit.survey.scores.values import bare_of, bindings_of, code_of, makers_of, reaching_makers, root_of
+from retrofit.survey.scores.ways import (
+    by_rank,
+    common_condition,
+    cut_off_at,
+    last_before_leaving,
+    lets_through_some,
+    tests_around,
+    way_in,
+)
+from retrofit.survey.scores.words import Candidate, direction_of
+from retrofit.survey.sites import EpochLoop, Score
+
+
+def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> Score | None:
+    own = candidate.node in index.parents
+    expression = index.source.code(candidate.node) if own else cst.Module(body=[]).code_for_node(candidate.node)
+    name = root_of(candidate.node)
+    makers: list[Statement] = []
+    kept = kept_score(index, flow, loop, candidate) if candidate.call is not None else None
+    if kept is not None and candidate.call is not None:
+        here, again = index.statement(candidate.call), False
+    elif candidate.made is not None:
+        here, again = candidate.made, False
+    else:
+        makers, again = makers_of(index, candidate.node, code_of(index, loop)), False
+        if makers and own:
+            reaching, again = reaching_makers(index, candidate.node, makers)
+            makers = reaching or makers
+        elif makers:
+            validating = {binding.statement for binding, _ in validated_variables(index, flow, loop)}
+            measured = [maker for maker in makers if maker in validating] or makers
+            again = max(m.order for m in makers) > max(m.order for m in measured)
+            makers = measured
+        here = meeting(makers) or index.statements_in(loop.body)[-1]
+        if own and makers:
+            here = _where_of_validation(index, flow, loop, candidate.node, makers) or here
+        if not makers and own:
+            here = index.statement(candidate.node)
+    turns = [part for part in here.path[:-1] if part in loop.inner]
+    way = way_in(index, flow, turns[-1] if turns else loop.statement, here)
+    direct = bool(way.condition) and (bool(turns) or loop.by_iteration)
+    if turns and not direct:
+        if kept is not None:
+            return None
+        turns, way = [], way_in(index, flow, loop.statement, here)
+    trains = re.search(rf"\b{name}\b.*\.backward\(", index.source.code(loop.body)) if name and kept is None else None
+    if len(turns) > 1 or (loop.by_iteration and candidate.best and trains and not way.condition):
+        return None  # the loss of single batches is no score to decide by
+    together = direct and way.ranks == "all" and not way.looped
+    guard = None if together else way.guard
+    outer = guard or way.block
+    if guard is None and kept is None and _of_some_ranks(index, flow, loop, candidate.node, name):
+        expression = f"{expression} if {name} is not None else None"
+    parted = (
+        bool(name)
+        and len(makers) > 1
+        and isinstance(here.node, cst.If)
+        and all(here in maker.path[:-1] for maker in makers)
+        and not _binds(here.node, makers)
+    )
+    if parted and not isinstance(bare_of(candidate.node), cst.Name):
+        expression = f"{expression} if {name} is not None else None"
+    score = Score(
+        node=here.node if not own else candidate.node if candidate.call is None else candidate.call,
+        index=index,
+        expression=expression,
+        direction=candidate.direction or _told_by_value(index, candidate.node, makers),
+        evidence=candidate.evidence,
+        saved=candidate.saved,
+        kept=kept,
+        known=kept is not None or not name or name in flow.variable(name, loop.scope)[0].names,
+        condition=way.condition or (kept.condition if kept is not None else ""),
+        ranks="first" if kept is not None and kept.ranks == "first" else way.ranks,
+        when=common_condition(index, flow, way) if direct and guard is not None else "",
+        anchors={"report": (guard if direct and guard is not None else last_before_leaving(outer)).node},
+    )
+    if parted:
+        score.parted = name
+        choice: cst.CSTNode = here.node
+        while isinstance(index.parents[choice], cst.If):  # an `elif` is none of its own
+            choice = index.parents[choice]
+        score.anchors["parting"] = choice
+    score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
+    score.cut_off = cut_off_at(index, flow, outer)
+    score.once = re.fullmatch(rf"{re.escape(loop.target or '-')} ?== ?[\w.\[\]'\" +-]+", score.condition) is not None
+    if guard is not None:
+        score.anchors |= {"guard": guard.node, "made": last_before_leaving(way.block).node}
+    elif again and not direct:
+        score.anchors["made"] = way.block.node
+    return score
+
+
+def _binds(node: cst.CSTNode | None, makers: list[Statement]) -> bool:
+    """Whether one of ``makers`` runs whichever way a statement goes, as far as it does not leave."""
+    if any(maker.node is node for maker in makers) or node is None:
+        return node is not None
+    if isinstance(node, cst.If):
+        return _binds(node.body, makers) and _binds(node.orelse, makers)
+    if isinstance(node, (cst.Raise, cst.Return, cst.Continue, cst.Break)):
+        return True
+    return any(_binds(child, makers) for child in node.children)
+
+
+def _where_of_validation(
+    index: Index, flow: Flow, loop: EpochLoop, node: cst.BaseExpression, makers: list[Statement]
+) -> Statement | None:
+    """Return where a score is compared in those turns alone that validate, if in the others its value is training's."""
+    path = index.statement(node).path
+    inner = path[path.index(loop.statement) + 1 :]
+    place = 0
+    while place + 1 < len(inner) and isinstance(test := inner[place].node, cst.If):
+        place += 1
+        if not by_rank(index, flow, test.test, inner[place - 1]):
+            break
+    if place == 0 or any(inner[place - 1] in maker.path for maker in makers):
+        return None
+    validating = {binding.statement for binding, _ in validated_variables(index, flow, loop)}
+    values = [b.value for b in index.bindings if b.statement in makers and b.value is not None]
+    for name in {root_of(node), *(name for value in values for name in names_in(value, called=False))}:
+        bound = bindings_of(index, loop, name)
+        called = {b.statement for b in bound if isinstance(b.value, cst.Call)}
+        if called & validating and called - validating:
+            return inner[place]
+    return None
+
+
+def _told_by_value(index: Index, node: cst.BaseExpression, makers: list[Statement]) -> str:
+    """Return the direction that the name of a function, item or attribute tells out of which a variable is made."""
+    values = [b.value for b in index.bindings if b.statement in makers and b.target == dotted(node) and b.item is None]
+    told = set()
+    for value in (bare_of(value) for value in values if value is not None):
+        last = value.func if isinstance(value, cst.Call) else value
+        last = last.attr if isinstance(last, cst.Attribute) else last
+        words = last.slice[-1] if isinstance(last, cst.Subscript) else last
+        told.add(direction_of(index.source.code(words)) if isinstance(words, (cst.Name, cst.SubscriptElement)) else "")
+    return told.pop() if len(told) == 1 else ""
+
+
+def _of_some_ranks(index: Index, flow: Flow, loop: EpochLoop, node: cst.BaseExpression, name: str) -> bool:
+    """Whether an expression takes something out of a variable that a function returns on some ranks only."""
+    made = bindings_of(index, loop, name)
+    functions = [flow.called(b.value) for b in made if isinstance(b.value, cst.Call) and b.item is None]
+    if isinstance(bare_of(node), cst.Name) or not functions or None in functions or len(functions) < len(made):
+        return False
+    valued = [
+        index.statement(one)
+        for one, scope in index.returns
+        if scope in functions and one.value is not None and dotted(one.value) != "None"
+    ]
+    tests = [tests_around(one) for one in valued]
+    return bool(tests) and all(any(lets_through_some(index, test) for test in around) for around in tests)

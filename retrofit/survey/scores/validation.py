@@ -1,0 +1,172 @@
+"""The functions that validate, and what the epoch loop gets of what they return."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
+from retrofit.survey.loops import VALIDATES
+from retrofit.survey.scores.values import (
+    bindings_of,
+    code_of,
+    element_of,
+    in_loop,
+    is_collection,
+    is_object,
+    mean_of,
+    of_phases,
+    part_of,
+    reaching_makers,
+    returned_by,
+    taken_by_turn,
+    target_node,
+)
+from retrofit.survey.scores.words import AVERAGED, NAMES, NO_SCORE, SEVERAL, Candidate, direction_of
+from retrofit.survey.sites import EpochLoop
+
+
+def validation_functions(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
+    """Return the functions that the epoch loop itself calls and that do not train, with their calls.
+
+    Those of them that are given an average of the model do not count where another one is.
+    """
+    found = called_by(index, flow, loop)
+    found = {f: calls for f, calls in found.items() if ".backward(" not in index.source.code(f.node)}
+    own = {f: [c for c in calls if not any(map(_averaged, c.args))] for f, calls in found.items()}
+    return {f: own[f] or calls for f, calls in found.items()}
+
+
+def _averaged(arg: cst.Arg) -> bool:
+    return any(AVERAGED.search(name) for name in names_in(arg.value, called=False))
+
+
+def called_by(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
+    found: dict[Scope, list[cst.Call]] = {}
+    for call in index.calls:
+        function = flow.called(call) if in_loop(index, loop, call) else None
+        if function is not None:
+            found.setdefault(function, []).append(call)
+    return found
+
+
+def is_validation(index: Index, function: Scope) -> bool:
+    return VALIDATES.search(function.name) is not None or _looks_like_validation(index, function.node)
+
+
+def _looks_like_validation(index: Index, function: cst.CSTNode) -> bool:
+    code = index.source.code(function)
+    return re.search(r"no_grad\(|inference_mode\(", code) is not None and ".backward(" not in code
+
+
+def validated_variables(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Binding, cst.Call]]:
+    """Yield the variables of the loop that hold what a validation function returns, with its call."""
+    for binding in index.bindings:
+        call = binding.value
+        if not isinstance(call, cst.Call) or not in_loop(index, loop, binding.statement.node):
+            continue
+        name = (dotted(call.func) or "").rpartition(".")[2]
+        function = flow.called(call)
+        turns = [*loop.inner, *([loop.statement] if loop.by_iteration else [])]
+        batches = [part for part in binding.statement.ancestors if part in turns]
+        every = batches and not _under_condition(binding.statement, batches[0])
+        validates = VALIDATES.search(name) or (function is not None and not every and is_validation(index, function))
+        moded = isinstance(call.func, cst.Attribute) and name == "eval" and not call.args
+        plain = "." not in binding.target and binding.target != "_" and not NAMES.search(binding.target)
+        named = direction_of(binding.target) or not NO_SCORE.search(binding.target)
+        if validates and not moded and plain and named and not of_batches(index, loop, binding.statement):
+            yield binding, call
+
+
+def _under_condition(statement: Statement, outer: Statement) -> bool:
+    return any(isinstance(part.node, cst.If) for part in statement.path[statement.path.index(outer) + 1 :])
+
+
+def of_batches(index: Index, loop: EpochLoop, statement: Statement) -> bool:
+    """Whether a statement is run for one batch after the other, or for several sets of data, of one validation."""
+    inner = statement.path[statement.path.index(loop.statement) + 1 : -1]
+    return any(
+        isinstance(part.node, (cst.For, cst.While))
+        and part not in loop.inner
+        and not (isinstance(part.node, cst.For) and of_phases(index, part.node.iter))
+        for part in inner
+    )
+
+
+def returned_values(index: Index, flow: Flow, call: cst.Call, item: int | None) -> list[cst.BaseExpression]:
+    """Return what a local function visibly returns, its names followed to what they are given."""
+    function = flow.called(call)
+    found = []
+    for value in returned_by(index, function):
+        element = element_of(value, item)
+        if isinstance(element, cst.Name):
+            found += [
+                b.value
+                for b in index.bindings
+                if b.statement.scope is function and b.target == element.value and b.item is None
+            ]
+        else:
+            found.append(element)
+    return [value for value in found if value is not None]
+
+
+def items_of(
+    index: Index, flow: Flow, loop: EpochLoop, binding: Binding, call: cst.Call
+) -> list[cst.BaseExpression] | None:
+    """Return the numbers that the loop takes out of what a call returns, each once; None where that is one itself."""
+    found: dict[str, cst.Subscript] = {}
+    means: dict[str, cst.BaseExpression] = {}
+    values = returned_values(index, flow, call, binding.item)
+    several = any(is_collection(index, value) or is_object(value) for value in values)
+    makers = [b.statement for b in bindings_of(index, loop, binding.target)]
+    for node, parent in index.parents.items():
+        if not isinstance(node, cst.Name) or node.value != binding.target or not in_loop(index, loop, node):
+            continue
+        if binding.statement not in reaching_makers(index, node, makers)[0]:
+            continue
+        if isinstance(parent, cst.Subscript) and parent.value is node:
+            set_here = isinstance(index.parents[parent], (cst.AssignTarget, cst.AugAssign))
+            single = all(isinstance(element.slice, cst.Index) for element in parent.slice)
+            if not set_here and single and not taken_by_turn(index, code_of(index, loop), parent):
+                found.setdefault(index.source.code(parent), parent)
+            several = True
+        unpacked = isinstance(parent, (cst.StarredDictElement, cst.StarredElement))
+        unpacked = unpacked or (isinstance(parent, cst.Arg) and bool(parent.star))
+        gone_through = isinstance(parent, cst.Attribute) and parent.attr.value in ("items", "keys", "values")
+        several = several or unpacked or gone_through
+        taken = parent if isinstance(parent, cst.Subscript) and parent.value is node else node
+        mean = mean_of(index, taken)
+        if mean is not None:
+            means.setdefault(index.source.code(taken), mean)
+    numbers_made = any(isinstance(value, (cst.BinaryOperation, cst.Integer, cst.Float)) for value in values)
+    several = several or (not numbers_made and SEVERAL.search(binding.target) is not None)
+    if binding.target in means:
+        return [means[binding.target]]
+    numbers: list[cst.BaseExpression] = []
+    for code, item in found.items():
+        parts = [part_of(value, item) for value in values]
+        if code in means or not any(part is not None and is_collection(index, part) for part in parts):
+            numbers.append(means.get(code, item))
+    return numbers if numbers or several else None
+
+
+def named_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope]) -> Iterator[Candidate]:
+    """What functions that validate return, as far as its name tells that it is a score.
+
+    A function among ``keepers`` has a best of its own, so another value that it returns may not be what counts.
+    """
+    for binding, call in validated_variables(index, flow, loop):
+        name = (dotted(call.func) or "").rpartition(".")[2]
+        if flow.called(call) in keepers or (not direction_of(binding.target) and binding.item is not None):
+            continue
+        evidence = f"{index.place(call)}: its name"
+        items = items_of(index, flow, loop, binding, call)
+        for item in items or []:
+            direction = direction_of(index.source.code(item)) or direction_of(name)
+            yield Candidate(item, direction, evidence)
+        if items is None:
+            direction = direction_of(binding.target) or direction_of(name)
+            yield Candidate(target_node(index, binding.statement, binding.target), direction, evidence)

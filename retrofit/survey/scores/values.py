@@ -1,0 +1,273 @@
+"""What an expression that may be a score is about: its root, its parts, and the statements that make its value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import libcst as cst
+
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
+from retrofit.survey.scores.words import COMPUTES
+from retrofit.survey.sites import EpochLoop
+
+_MARGIN = (cst.Add, cst.Subtract, cst.Multiply)
+
+
+def in_loop(index: Index, loop: EpochLoop, node: cst.CSTNode) -> bool:
+    statement = index.statement(node)
+    return statement.scope is loop.scope and loop.statement in statement.ancestors
+
+
+def code_of(index: Index, body: EpochLoop | Scope) -> Callable[[cst.CSTNode], bool]:
+    """Return a test whether a node stands in the epoch loop, or in a function."""
+    if isinstance(body, EpochLoop):
+        return lambda node: in_loop(index, body, node)
+    return lambda node: index.scope_of(node) is body
+
+
+def bindings_of(index: Index, loop: EpochLoop, name: str | None) -> list[Binding]:
+    """Return where the epoch loop itself gives a variable its value."""
+    return [b for b in index.bindings if b.target == name and in_loop(index, loop, b.statement.node)]
+
+
+def returned_by(index: Index, function: Scope | None) -> list[cst.BaseExpression]:
+    return [node.value for node, scope in index.returns if scope is function and node.value is not None]
+
+
+def code_within(index: Index, inner: cst.CSTNode, outer: cst.CSTNode) -> bool:
+    first, last = index.source.span(inner)
+    start, end = index.source.span(outer)
+    return start <= first and last <= end
+
+
+def leaves_block(body: cst.BaseSuite) -> bool:
+    last = body.body[-1]
+    small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
+    return isinstance(small, (cst.Continue, cst.Break, cst.Return, cst.Raise))
+
+
+def root_of(node: cst.BaseExpression) -> str:
+    """Return the name that an expression such as `stats["acc"]`, `top1.avg` or `np.mean(accs)` is about."""
+    *_, root = _way_to_root(node)
+    return root.value if isinstance(root, cst.Name) else ""
+
+
+def bare_of(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return `acc` for `float(acc)` and `acc.item()`."""
+    if not isinstance(node, cst.Call):
+        return node
+    if isinstance(node.func, cst.Name) and node.func.value in ("float", "int", "round") and node.args:
+        return bare_of(node.args[0].value)
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
+        return bare_of(node.func.value)
+    return node
+
+
+def without_margin(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the `loss` of `loss + min_delta < best`, where small steps do not count."""
+    return node.left if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _MARGIN) else node
+
+
+def _way_to_root(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield an expression and what it takes its value out of: `rs["val"]["acc"]`, `rs["val"]`, `rs`."""
+    yield (node := bare_of(node))
+    while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call, cst.BinaryOperation)):
+        if isinstance(node, cst.Call) and node.args and COMPUTES.match(dotted(node.func) or ""):
+            node = node.args[0].value
+        elif isinstance(node, cst.BinaryOperation):
+            node = node.left if root_of(node.left) else node.right
+        else:
+            node = node.func if isinstance(node, cst.Call) else node.value
+        yield node
+
+
+def _as_item(index: Index, node: cst.BaseExpression) -> str:
+    """Return an expression's code, `stats.get(key)` as the `stats[key]` that is assigned."""
+    code = _unquoted(index.source.code(node))
+    return re.sub(r"\.get\(([^(),]+)(,[^(),]+)?\)$", r"[\1]", code)
+
+
+def _unquoted(code: str) -> str:
+    return code.replace('"', "'")
+
+
+def element_of(value: cst.BaseExpression, item: int | None) -> cst.BaseExpression | None:
+    if item is None:
+        return value
+    return value.elements[item].value if isinstance(value, cst.Tuple) and item < len(value.elements) else None
+
+
+def part_of(value: cst.BaseExpression, item: cst.Subscript) -> cst.BaseExpression | None:
+    """Return what a subscript takes out of a dictionary, list or tuple that is written out."""
+    key = item.slice[0].slice
+    if not isinstance(key, cst.Index):
+        return None
+    if isinstance(value, cst.Dict):
+        pairs = [element for element in value.elements if isinstance(element, cst.DictElement)]
+        return next((pair.value for pair in pairs if pair.key.deep_equals(key.value)), None)
+    if isinstance(value, (cst.List, cst.Tuple)) and isinstance(key.value, cst.Integer):
+        return element_of(cst.Tuple(value.elements), int(key.value.value))
+    return None
+
+
+def written_items(index: Index, value: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]]:
+    """Return the code of the keys, and the items, of a tuple, list or dictionary that is written out."""
+    if isinstance(value, cst.Dict):
+        pairs = [element for element in value.elements if isinstance(element, cst.DictElement)]
+        return [(index.source.code(pair.key), pair.value) for pair in pairs]
+    if isinstance(value, (cst.Tuple, cst.List)):
+        return [(str(number), element.value) for number, element in enumerate(value.elements)]
+    return []
+
+
+def mean_of(index: Index, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return `np.mean(x)` or `x.mean()` where ``node`` is the `x` of it."""
+    parent = index.parents[node]
+    outer = index.parents[parent]
+    if isinstance(parent, cst.Attribute) and parent.attr.value == "mean" and isinstance(outer, cst.Call):
+        return None if outer.args else outer
+    if isinstance(parent, cst.Arg) and isinstance(outer, cst.Call) and len(outer.args) == 1:
+        return outer if re.search(r"\.(nan)?mean$", dotted(outer.func) or "") else None
+    return None
+
+
+def is_object(value: cst.BaseExpression) -> bool:
+    """Whether an expression makes an object of a class, as its name tells: `Metrics(...)`."""
+    name = (dotted(value.func) or "").rpartition(".")[2] if isinstance(value, cst.Call) else ""
+    return name[:1].isupper() and "Tensor" not in name
+
+
+def is_collection(index: Index, value: cst.BaseExpression) -> bool:
+    """Whether an expression is visibly no single number."""
+    displays = (cst.Tuple, cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp)
+    made = index.qualified(value.func) if isinstance(value, cst.Call) else ""
+    return isinstance(value, displays) or (
+        re.fullmatch(
+            r"(numpy|torch)\.(zeros|ones|array|stack|zeros_like|cat|concatenate)|dict|list|tuple|(collections\.)?defaultdict",
+            made,
+        )
+        is not None
+    )
+
+
+def is_size(index: Index, node: cst.BaseExpression) -> bool:
+    """Whether an expression is how much there is of something, as in `if points.size(1) < limit: limit = ...`."""
+    return re.fullmatch(r"len\(.*\)|[\w.]+(\.(size|numel)\(.*\)|\.shape\[.*\])", index.source.code(node)) is not None
+
+
+def taken_by_turn(
+    index: Index,
+    inside: Callable[[cst.CSTNode], bool],
+    node: cst.BaseExpression,
+    statement: Statement | None = None,
+) -> bool:
+    """Whether an expression is a loop's variable or is taken by one, as `measures[i]` is: one of several values.
+
+    Only loops ``inside`` the code count, and none over phases written out, such as `for phase in ["train", "val"]`.
+    """
+    statement = statement or index.statement(node)
+    around = [part.node for part in statement.ancestors if isinstance(part.node, cst.For)]
+    loops = [one for one in around if inside(one) and not of_phases(index, one.iter)]
+    variables = {name for one in loops for name in names_in(one.target, called=False)}
+    bare = bare_of(node)
+    if isinstance(bare, cst.Subscript):
+        return any(name in variables for element in bare.slice for name in names_in(element, called=False))
+    return isinstance(bare, cst.Name) and bare.value in variables
+
+
+def of_phases(index: Index, node: cst.BaseExpression) -> bool:
+    """Whether a list or tuple names phases of an epoch: `["train", "val"]`, `[("train", loader), ("val", other)]`."""
+    return isinstance(node, (cst.List, cst.Tuple)) and re.search(r"train", index.source.code(node)) is not None
+
+
+def target_node(index: Index, statement: Statement, target: str) -> cst.BaseExpression:
+    for node, parent in index.parents.items():
+        binds = isinstance(parent, (cst.AssignTarget, cst.AugAssign, cst.Element))
+        if isinstance(node, cst.Name) and node.value == target and binds:
+            if index.statement(node) is not statement:
+                continue
+            return node
+    raise LookupError(target)
+
+
+def counts_turns(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> bool:
+    """Whether an expression is the number of the turn, or is made of it alone: `score = epoch + 1`."""
+    name = dotted(node)
+    values = [b.value for b in bindings_of(index, loop, name)]
+    return all(
+        value is not None
+        and re.search(r"\w\(", index.source.code(value)) is None
+        and set(names_in(value)) == {loop.target}
+        for value in values or [node]
+    )
+
+
+def only_begins(index: Index, binding: Binding) -> bool:
+    """Whether what a variable is given still has to be filled: an empty collection, one of constants, a new meter."""
+    value = binding.value
+    if isinstance(value, cst.Call):
+        name = (dotted(value.func) or "").rpartition(".")[2]
+        return name[:1].isupper() or name in ("dict", "list", "set", "zeros", "ones", "defaultdict")
+    constants = (cst.Integer, cst.Float, cst.SimpleString, cst.Name, cst.UnaryOperation)
+    if isinstance(value, cst.Dict):
+        return all(isinstance(one, cst.DictElement) and isinstance(one.value, constants) for one in value.elements)
+    if isinstance(value, (cst.List, cst.Tuple)):
+        return all(isinstance(one, cst.Element) and isinstance(one.value, constants) for one in value.elements)
+    return False
+
+
+def makers_of(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNode], bool]) -> list[Statement]:
+    """Return the statements ``inside`` that make a value, other than those that only begin it with a constant."""
+    parts = {_as_item(index, part) for part in _way_to_root(node)} if node in index.parents else {root_of(node)}
+    here = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)]
+    made = [b for b in here if not isinstance(b.value, (cst.Integer, cst.Float, cst.Name))]
+    anew = [b for b in made if _unquoted(b.target) in parts]
+    begun = [
+        b
+        for b in anew
+        if b.target == root_of(node) and not isinstance(bare_of(node), cst.Name) and only_begins(index, b)
+    ]
+    if begun and len(begun) < len(anew):
+        anew = [b for b in anew if b not in begun]
+    elif begun and node in index.parents and _filled_here(index, node, begun, inside):
+        return [index.statement(node)]
+    own = {b.target for b in made}
+    named = [b for b in here if _unquoted(b.target) in parts and isinstance(b.value, cst.Name)]
+    renamed = [b for b in named if isinstance(b.value, cst.Name) and b.value.value in own]
+    other_branches = [b for b in named if any(_exclusive(b.statement, one.statement) for one in anew)]
+    return [b.statement for b in [*anew, *other_branches] or renamed]
+
+
+def _filled_here(
+    index: Index, node: cst.BaseExpression, begun: list[Binding], inside: Callable[[cst.CSTNode], bool]
+) -> bool:
+    """Whether what is begun before is filled under a condition that ``node`` is under too, or nowhere to be seen."""
+    name, here = root_of(node), index.statement(node)
+    fills = [b.statement for b in index.items if b.target.partition("[")[0] == name and inside(b.statement.node)]
+    fills += [
+        index.statement(call)
+        for call in index.calls
+        if isinstance(call.func, cst.Attribute) and dotted(call.func.value) == name and inside(call)
+        if isinstance(index.parents[call], cst.Expr)
+    ]
+    around = {part for b in begun for part in b.statement.path}
+    ifs = {part for part in here.ancestors if isinstance(part.node, cst.If) and part not in around}
+    return not fills or any(not ifs.isdisjoint(fill.path) for fill in fills)
+
+
+def reaching_makers(index: Index, node: cst.CSTNode, makers: list[Statement]) -> tuple[list[Statement], bool]:
+    """Leave those makers whose value can be the one at ``node``; tell as well whether one makes it anew after that."""
+    here = index.statement(node)
+    early = [maker for maker in makers if maker.order <= here.order or _exclusive(maker, here)]
+    sure = [maker.order for maker in early if any(maker in part.siblings for part in here.path)]
+    return [maker for maker in early if not sure or maker.order >= max(sure)], len(early) < len(makers)
+
+
+def _exclusive(one: Statement, other: Statement) -> bool:
+    """Whether two statements stand in different branches of an `if`."""
+    for mine, its in zip(one.path, other.path, strict=False):
+        if mine is not its:
+            parent = mine.parent
+            return parent is not None and isinstance(parent.node, cst.If) and mine.siblings is not its.siblings
+    return False

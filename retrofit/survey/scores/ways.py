@@ -1,0 +1,148 @@
+"""The way through conditions to the place where a score is made, and which ranks go it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index, Statement, names_in
+from retrofit.survey.loops import conjuncts
+from retrofit.survey.ranks import condition
+from retrofit.survey.scores.values import code_within, leaves_block
+from retrofit.survey.scores.words import RANK_CHECK
+
+
+@dataclass(frozen=True)
+class _Way:
+    """The way from a body through conditions to the place where the score is made.
+
+    Attributes:
+        guard: the outermost conditional statement around that place, None where there is none.
+        block: a statement of the block in which the score is known.
+        condition: the code of a condition on it, other than a rank check; "" for none.
+        ranks: "first" where a rank check is on it, else "all".
+        looped: whether it leads through a loop to a further condition.
+    """
+
+    guard: Statement | None
+    block: Statement
+    condition: str
+    ranks: str
+    looped: bool = False
+
+
+def way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> _Way:
+    """Go from the body of a loop or function towards the place where the score is made, through conditions only.
+
+    What is made under a condition inside a loop of its own may never be made, so that loop is the guard then.
+    """
+    inner = made.path[made.path.index(body) + 1 :]
+    conditions: list[str] = []
+    others: list[str] = []
+    guard, block, ranked, looped = None, inner[-1], False, False
+    for number, (statement, below) in enumerate(zip(inner, [*inner[1:], None], strict=True)):
+        node = statement.node
+        deeper = below is not None and any(isinstance(part.node, cst.If) for part in inner[number + 1 : -1])
+        if not isinstance(node, cst.If) and deeper:
+            looped = looped or not isinstance(node, cst.With)
+            guard = guard or statement
+            continue
+        if not isinstance(node, cst.If) or below is None:
+            block = statement
+            break
+        guard = guard or statement
+        yes = code_within(index, below.node, node.body)
+        parts = conjuncts(node.test) if yes else [node.test]
+        common = [part for part in parts if not by_rank(index, flow, part, statement)]
+        ranked = ranked or len(common) < len(parts)
+        if looped:
+            continue
+        code = [index.source.code(part) if yes else f"not ({index.source.code(part)})" for part in common]
+        others += code
+        if len(common) == len(parts):
+            conditions.append(index.source.code(node.test) if yes else code[0])
+    if len(conditions) > 1:
+        conditions = [f"({one})" if " or " in one else one for one in conditions]
+    return _Way(guard, block, " and ".join(conditions or others[:1]), "first" if ranked else "all", looped)
+
+
+def by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -> bool:
+    """Whether a condition may hold on some ranks only.
+
+    It names a rank, a flag that a rank check gives, or what only some ranks have: `if should_write:`, `if result:`.
+    """
+    code = index.source.code(test)
+    if re.search(r"rank == -1$", code):
+        return False  # of all ranks alike: there is no process group
+    if RANK_CHECK.search(code):
+        return True
+    return any(
+        source.value is not None
+        and at not in index.statement(source.value).path
+        and _given_by_rank(index, flow, source.value)
+        for name in names_in(test, called=False)
+        for source in flow.sources(flow.variable(name, at.scope))
+    )
+
+
+def _given_by_rank(index: Index, flow: Flow, value: cst.BaseExpression) -> bool:
+    """Whether a value differs between ranks, as a rank check tells."""
+    tests = [value.test if isinstance(value, cst.IfExp) else value]
+    function = flow.called(value) if isinstance(value, cst.Call) else None
+    returns = [index.statement(node) for node, scope in index.returns if scope is function]
+    for place in [index.statement(value), *returns]:
+        tests += tests_around(place)
+    return any(lets_through_some(index, test) for test in tests)
+
+
+def tests_around(place: Statement) -> list[cst.BaseExpression]:
+    """Return the conditions around a statement within its function."""
+    return [part.node.test for part in place.ancestors if isinstance(part.node, cst.If) and part.scope is place.scope]
+
+
+def lets_through_some(index: Index, test: cst.BaseExpression) -> bool:
+    if isinstance(test, cst.BooleanOperation):
+        return lets_through_some(index, test.left) or lets_through_some(index, test.right)
+    return condition(index, test) != "" or re.search(r"\bgpu == 0", index.source.code(test)) is not None
+
+
+def common_condition(index: Index, flow: Flow, way: _Way) -> str:
+    """Return what of the conditions on the way is the same on all ranks and holds afterwards too, "" where unclear."""
+    assert way.guard is not None
+    around = [part for part in way.block.path[:-1] if way.guard in part.path]
+    ifs = [(part, part.node) for part in around if isinstance(part.node, cst.If)]
+    parts = [p for part, node in ifs for p in conjuncts(node.test) if not by_rank(index, flow, p, part)]
+    changed = {b.target for b in index.bindings if way.guard in b.statement.path}
+    changed.update(name for scope in index.scopes for name in scope.outer)
+    found = []
+    for part in parts:
+        code = index.source.code(part)
+        calls = set(re.findall(r"([\w.]+)\(", code)) - {"len", "int", "min", "max"}
+        if calls or ":=" in code or not changed.isdisjoint(re.findall(r"[\w.]+", code)):
+            return ""
+        low = isinstance(part, (cst.BooleanOperation, cst.IfExp, cst.Lambda)) and not part.lpar
+        found.append(f"({code})" if low or "\n" in code else code)
+    return " and ".join(found) if all(code_within(index, way.block.node, node.body) for _, node in ifs) else ""
+
+
+def cut_off_at(index: Index, flow: Flow, place: Statement) -> int:
+    """Return the line at which some ranks leave the epoch before its score can be handed over, 0 where none do."""
+    for earlier in place.preceding:
+        node = earlier.node
+        if isinstance(node, cst.If) and leaves_block(node.body) and by_rank(index, flow, node.test, earlier):
+            return index.source.position(node)[0]
+    return 0
+
+
+def last_before_leaving(place: Statement) -> Statement:
+    """Return the last statement of the block that does not end it."""
+    last = place.siblings[-1]
+    node = last.node
+    if isinstance(node, cst.SimpleStatementLine) and isinstance(
+        node.body[0], (cst.Return, cst.Continue, cst.Break, cst.Raise)
+    ):
+        return last.siblings[last.index - 1] if last.index else last
+    return last

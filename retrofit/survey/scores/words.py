@@ -1,0 +1,67 @@
+"""What the names of metrics, variables and calls tell about a score, and what may be one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import libcst as cst
+
+from retrofit.survey.index import Statement
+
+BEST = re.compile(r"best|lowest|highest|(^|_)(min|max|top|record)_", re.IGNORECASE)
+_HIGHER = re.compile(
+    r"(?<![a-z])([a-z]*acc(uracy|uracies|s)?|[a-z]*iou|f1|[a-z]*auc|auroc|auprc?|dice|dsc|jaccard|psnr|[a-z]*ssim|bleu"
+    r"|rouge|meteor|cider|recall|prec(ision)?|correct|rewards?|r2|kappa|hits?|ndcg|mrr|m?ap|top|scores?|pck|pesq|stoi|snr"
+    r"|pearson|spearman|s?rocc|[spk]l?r?cc|mcc|corr)(?![a-z])",
+    re.IGNORECASE,
+)
+_LOWER = re.compile(
+    r"(?<![a-z])([a-z]*loss(es)?|err(or|ors|s)?|r?mse|s?mape|mae|mpjpe|ppl|perplexity|nll|bp[cd]|[wcedt]er|fid|epe|nme"
+    r"|lpips|hausdorff|chamfer|costs?|dist(ance)?)(?![a-z])",
+    re.IGNORECASE,
+)
+NO_SCORE = re.compile(r"loader|dataset|sampler|transform|path|data|model|net|output|pred", re.IGNORECASE)
+NAMES = re.compile(r"(^|_)(names?|labels?|keys?|titles?)$", re.IGNORECASE)
+RANK_CHECK = re.compile(
+    r"\b(local_|global_|world_)?rank\b|is_main|is_master|main_process|master_process|is_primary|get_rank|is_rank_?(zero|0)"
+    r"|\bmaster\b|is_first|gpu == 0",
+    re.IGNORECASE,
+)
+NO_VALUE = re.compile(r"func|fn\b|types?\b|crit|loader|counts?\b|lists?\b", re.IGNORECASE)
+SEVERAL = re.compile(r"(metrics|measures|stats|statistics|results?|report|summary|dict)$", re.IGNORECASE)
+AVERAGED = re.compile(r"(^|_)(ema|swa)(_|\b)", re.IGNORECASE)
+STOPS = re.compile(r"early_?stop|stopper", re.IGNORECASE)
+COMPUTES = re.compile(r"(np|numpy|torch|math|statistics)\.\w+$")
+AVERAGES = ("avg", "mean", "average", "global_avg", "compute")
+VALIDATION_DATA = re.compile(r"(?<![A-Za-z])([Vv]al|[Tt]est|[Ee]val|[Dd]ev(?!ice))")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A value that may be the score.
+
+    Attributes:
+        best: the root of what holds the best of it, "" where the script keeps none.
+        saved: whether a checkpoint is saved by it.
+        call: the loop's call of the function that keeps it, None where the loop itself has it.
+        rest: what is to be taken out of what the function returns.
+        made: the statement of the loop that makes it, where that is no assignment.
+    """
+
+    node: cst.BaseExpression
+    direction: str
+    evidence: str
+    best: str = ""
+    saved: bool = False
+    call: cst.Call | None = None
+    rest: str = ""
+    made: Statement | None = None
+
+
+def direction_of(name: str) -> str:
+    """Return "max" or "min" as a metric's name tells, "" where it does not."""
+    higher, lower = _HIGHER.search(name), _LOWER.search(name)
+    if bool(higher) == bool(lower):
+        return ""
+    return "max" if higher else "min"
