@@ -3225,6 +3225,31 @@ def test_hint_names_what_is_compared_with_the_best() -> None:
             "barrier()",
             id="outside the rank check",
         ),
+        pytest.param(
+            ACC + "best = max(best, acc)\nif not patience:\n    continue\nstop(acc)",
+            "best = max(best, acc)",
+            id="before a continue under a condition",
+        ),
+        pytest.param(
+            ACC + "best = max(best, acc)\nif rank != 0:\n    continue\nsave()",
+            "best = max(best, acc)",
+            id="before some ranks continue",
+        ),
+        pytest.param(
+            ACC + "best = max(best, acc)\nfor m in models:\n    if not m:\n        continue\n    save(m)\nlog()",
+            "log()",
+            id="continue of another loop",
+        ),
+        pytest.param(
+            "if x:\n    acc = validate(model)\n    best = max(best, acc)\n    if y:\n        continue\nlog()",
+            "best = max(best, acc)",
+            id="before a continue under the condition that validates",
+        ),
+        pytest.param(
+            "if x:\n    acc = validate(model)\n    best = max(best, acc)\nelse:\n    continue\nlog()",
+            "log()",
+            id="continue where nothing is validated",
+        ),
     ],
 )
 def test_place_where_the_score_is_handed_over(epoch: str, report: str) -> None:
@@ -3330,6 +3355,12 @@ def test_score_under_a_condition_has_a_guard(epoch: str, expected: tuple[str, st
 def test_ranks_that_leave_the_epoch_before_its_score_are_told(check: str, cut_off: bool) -> None:
     (score,) = survey_of(script(f"{check}\nacc = validate(model)\nif acc > best:\n    best = acc")).scores
     assert (score.cut_off > 0) is cut_off
+
+
+def test_rank_that_leaves_the_epoch_with_its_score_is_told() -> None:
+    text = "if rank == 0:\n    acc = validate(model)\n    best = max(best, acc)\n    if y:\n        continue\nlog()"
+    (score,) = survey_of(script(text)).scores
+    assert score.cut_off > 0
 
 
 @pytest.mark.parametrize(

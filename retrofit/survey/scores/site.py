@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Statement, dotted, meeting, names_in
+from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, meeting, names_in
 from retrofit.survey.scores.keepers import kept_score
 from retrofit.survey.scores.validation import validated_variables
 from retrofit.survey.scores.values import bare_of, bindings_of, code_of, makers_of, reaching_makers, root_of
@@ -59,7 +59,10 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     trains = re.search(rf"\b{name}\b.*\.backward\(", index.source.code(loop.body)) if name and kept is None else None
     if len(turns) > 1 or (loop.by_iteration and candidate.best and trains and not way.condition):
         return None  # the loss of single batches is no score to decide by
-    together = direct and way.ranks == "all" and not way.looped
+    passing = _turns_begun_by(index, turns[-1] if turns else loop.statement)
+    inside = [part for part in passing if way.guard in part.path and part.order > way.block.order]
+    inside = [part for part in inside if not exclude_each_other(part, way.block)]
+    together = (direct or bool(inside)) and way.ranks == "all" and not way.looped
     guard = None if together else way.guard
     outer = guard or way.block
     if guard is None and kept is None and _of_some_ranks(index, flow, loop, candidate.node, name):
@@ -85,7 +88,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         condition=way.condition or (kept.condition if kept is not None else ""),
         ranks="first" if kept is not None and kept.ranks == "first" else way.ranks,
         when=common_condition(index, flow, way) if direct and guard is not None else "",
-        anchors={"report": (guard if direct and guard is not None else last_before_leaving(outer)).node},
+        anchors={"report": (guard if direct and guard is not None else _last_of_turn(outer, passing)).node},
     )
     if parted:
         score.parted = name
@@ -95,12 +98,32 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         score.anchors["parting"] = choice
     score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
     score.cut_off = cut_off_at(index, flow, outer)
+    if guard is not None and inside:
+        score.cut_off = index.source.position(inside[0].node)[0]
     score.once = re.fullmatch(rf"{re.escape(loop.target or '-')} ?== ?[\w.\[\]'\" +-]+", score.condition) is not None
     if guard is not None:
         score.anchors |= {"guard": guard.node, "made": last_before_leaving(way.block).node}
     elif again and not direct:
         score.anchors["made"] = way.block.node
     return score
+
+
+def _turns_begun_by(index: Index, body: Statement) -> list[Statement]:
+    """Return every `continue` of a loop."""
+    return [
+        part
+        for part in index.statements
+        if isinstance(part.node, cst.SimpleStatementLine) and isinstance(part.node.body[-1], cst.Continue)
+        if next((around for around in part.ancestors if isinstance(around.node, (cst.For, cst.While))), None) is body
+    ]
+
+
+def _last_of_turn(place: Statement, passing: list[Statement]) -> Statement:
+    """Return the last statement of a block that no `continue` passes over."""
+    for later in place.following:
+        if any(later in part.path[:-1] for part in passing):
+            return later.siblings[later.index - 1]
+    return last_before_leaving(place)
 
 
 def _binds(node: cst.CSTNode | None, makers: list[Statement]) -> bool:

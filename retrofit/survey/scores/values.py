@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, exclude_each_other, names_in
 from retrofit.survey.scores.words import COMPUTES
 from retrofit.survey.sites import EpochLoop
 
@@ -235,7 +235,7 @@ def makers_of(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTN
     own = {b.target for b in made}
     named = [b for b in here if _unquoted(b.target) in parts and isinstance(b.value, cst.Name)]
     renamed = [b for b in named if isinstance(b.value, cst.Name) and b.value.value in own]
-    other_branches = [b for b in named if any(_exclusive(b.statement, one.statement) for one in anew)]
+    other_branches = [b for b in named if any(exclude_each_other(b.statement, one.statement) for one in anew)]
     return [b.statement for b in [*anew, *other_branches] or renamed]
 
 
@@ -259,15 +259,6 @@ def _filled_here(
 def reaching_makers(index: Index, node: cst.CSTNode, makers: list[Statement]) -> tuple[list[Statement], bool]:
     """Leave those makers whose value can be the one at ``node``; tell as well whether one makes it anew after that."""
     here = index.statement(node)
-    early = [maker for maker in makers if maker.order <= here.order or _exclusive(maker, here)]
+    early = [maker for maker in makers if maker.order <= here.order or exclude_each_other(maker, here)]
     sure = [maker.order for maker in early if any(maker in part.siblings for part in here.path)]
     return [maker for maker in early if not sure or maker.order >= max(sure)], len(early) < len(makers)
-
-
-def _exclusive(one: Statement, other: Statement) -> bool:
-    """Whether two statements stand in different branches of an `if`."""
-    for mine, its in zip(one.path, other.path, strict=False):
-        if mine is not its:
-            parent = mine.parent
-            return parent is not None and isinstance(parent.node, cst.If) and mine.siblings is not its.siblings
-    return False
