@@ -3297,6 +3297,22 @@ def guard_of(epoch: str) -> tuple[str, str, str, str]:
             id="in a meter",
         ),
         pytest.param(
+            "rs = {}\nfor n, d in sets:\n    r = validate(d)\n    if rank == 0:\n        rs[n] = r\n"
+            "if is_main_process():\n    best = max(best, rs[key]['acc'])\nlog()",
+            ("", "if is_main_process():", "best = max(best, rs[key]['acc'])", "log()"),
+            id="in an item that rank 0 alone fills",
+        ),
+        pytest.param(
+            "rs = {}\nif x:\n    for n in sets:\n        rs[n] = run(n)\nif x and y:\n    best = max(best, rs[key])",
+            ("x and y", "if x and y:", "best = max(best, rs[key])", "if x and y:"),
+            id="in an item that is filled under the same condition",
+        ),
+        pytest.param(
+            "rs = {}\nfor n, d in sets:\n    rs[n] = validate(d)\nif rank == 0:\n    best = max(best, rs[key])\nlog()",
+            ("", "", "", "log()"),
+            id="in an item that all ranks fill",
+        ),
+        pytest.param(
             "rs = {}\nrs['acc'] = validate(model)\nif x:\n    best = max(best, rs['acc'])",
             ("", "", "", "if x:"),
             id="in an item in every epoch",

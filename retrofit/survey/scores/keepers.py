@@ -11,14 +11,13 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope, dotted, meeting
 from retrofit.survey.scores.best import tracked_scores
+from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.validation import called_by, is_validation, validation_functions
 from retrofit.survey.scores.values import (
     bare_of,
     code_of,
     element_of,
     in_loop,
-    makers_of,
-    reaching_makers,
     returned_by,
     root_of,
     target_node,

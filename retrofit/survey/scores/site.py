@@ -9,8 +9,9 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, meeting, names_in
 from retrofit.survey.scores.keepers import kept_score
+from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.validation import validated_variables
-from retrofit.survey.scores.values import bare_of, bindings_of, code_of, makers_of, reaching_makers, root_of
+from retrofit.survey.scores.values import bare_of, bindings_of, code_of, root_of
 from retrofit.survey.scores.ways import (
     by_rank,
     common_condition,

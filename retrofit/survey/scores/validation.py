@@ -10,6 +10,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
 from retrofit.survey.loops import VALIDATES
+from retrofit.survey.scores.makers import reaching_makers
 from retrofit.survey.scores.values import (
     bindings_of,
     code_of,
@@ -20,7 +21,6 @@ from retrofit.survey.scores.values import (
     mean_of,
     of_phases,
     part_of,
-    reaching_makers,
     returned_by,
     taken_by_turn,
     target_node,

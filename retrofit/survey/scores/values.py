@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, exclude_each_other, names_in
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
 from retrofit.survey.scores.words import COMPUTES
 from retrofit.survey.sites import EpochLoop
 
@@ -49,7 +49,7 @@ def leaves_block(body: cst.BaseSuite) -> bool:
 
 def root_of(node: cst.BaseExpression) -> str:
     """Return the name that an expression such as `stats["acc"]`, `top1.avg` or `np.mean(accs)` is about."""
-    *_, root = _way_to_root(node)
+    *_, root = way_to_root(node)
     return root.value if isinstance(root, cst.Name) else ""
 
 
@@ -69,7 +69,7 @@ def without_margin(node: cst.BaseExpression) -> cst.BaseExpression:
     return node.left if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _MARGIN) else node
 
 
-def _way_to_root(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+def way_to_root(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """Yield an expression and what it takes its value out of: `rs["val"]["acc"]`, `rs["val"]`, `rs`."""
     yield (node := bare_of(node))
     while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call, cst.BinaryOperation)):
@@ -82,13 +82,13 @@ def _way_to_root(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         yield node
 
 
-def _as_item(index: Index, node: cst.BaseExpression) -> str:
+def as_item(index: Index, node: cst.BaseExpression) -> str:
     """Return an expression's code, `stats.get(key)` as the `stats[key]` that is assigned."""
-    code = _unquoted(index.source.code(node))
+    code = unquoted(index.source.code(node))
     return re.sub(r"\.get\(([^(),]+)(,[^(),]+)?\)$", r"[\1]", code)
 
 
-def _unquoted(code: str) -> str:
+def unquoted(code: str) -> str:
     return code.replace('"', "'")
 
 
@@ -215,50 +215,3 @@ def only_begins(index: Index, binding: Binding) -> bool:
     if isinstance(value, (cst.List, cst.Tuple)):
         return all(isinstance(one, cst.Element) and isinstance(one.value, constants) for one in value.elements)
     return False
-
-
-def makers_of(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNode], bool]) -> list[Statement]:
-    """Return the statements ``inside`` that make a value, other than those that only begin it with a constant."""
-    parts = {_as_item(index, part) for part in _way_to_root(node)} if node in index.parents else {root_of(node)}
-    here = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)]
-    made = [b for b in here if not isinstance(b.value, (cst.Integer, cst.Float, cst.Name))]
-    anew = [b for b in made if _unquoted(b.target) in parts]
-    begun = [
-        b
-        for b in anew
-        if b.target == root_of(node) and not isinstance(bare_of(node), cst.Name) and only_begins(index, b)
-    ]
-    if begun and len(begun) < len(anew):
-        anew = [b for b in anew if b not in begun]
-    elif begun and node in index.parents and _filled_here(index, node, begun, inside):
-        return [index.statement(node)]
-    own = {b.target for b in made}
-    named = [b for b in here if _unquoted(b.target) in parts and isinstance(b.value, cst.Name)]
-    renamed = [b for b in named if isinstance(b.value, cst.Name) and b.value.value in own]
-    other_branches = [b for b in named if any(exclude_each_other(b.statement, one.statement) for one in anew)]
-    return [b.statement for b in [*anew, *other_branches] or renamed]
-
-
-def _filled_here(
-    index: Index, node: cst.BaseExpression, begun: list[Binding], inside: Callable[[cst.CSTNode], bool]
-) -> bool:
-    """Whether what is begun before is filled under a condition that ``node`` is under too, or nowhere to be seen."""
-    name, here = root_of(node), index.statement(node)
-    fills = [b.statement for b in index.items if b.target.partition("[")[0] == name and inside(b.statement.node)]
-    fills += [
-        index.statement(call)
-        for call in index.calls
-        if isinstance(call.func, cst.Attribute) and dotted(call.func.value) == name and inside(call)
-        if isinstance(index.parents[call], cst.Expr)
-    ]
-    around = {part for b in begun for part in b.statement.path}
-    ifs = {part for part in here.ancestors if isinstance(part.node, cst.If) and part not in around}
-    return not fills or any(not ifs.isdisjoint(fill.path) for fill in fills)
-
-
-def reaching_makers(index: Index, node: cst.CSTNode, makers: list[Statement]) -> tuple[list[Statement], bool]:
-    """Leave those makers whose value can be the one at ``node``; tell as well whether one makes it anew after that."""
-    here = index.statement(node)
-    early = [maker for maker in makers if maker.order <= here.order or exclude_each_other(maker, here)]
-    sure = [maker.order for maker in early if any(maker in part.siblings for part in here.path)]
-    return [maker for maker in early if not sure or maker.order >= max(sure)], len(early) < len(makers)

@@ -1,0 +1,68 @@
+"""The statements that make the value of an expression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import libcst as cst
+
+from retrofit.survey.index import Binding, Index, Statement, dotted, exclude_each_other
+from retrofit.survey.loops import conjuncts
+from retrofit.survey.scores.values import as_item, bare_of, only_begins, root_of, unquoted, way_to_root
+from retrofit.survey.scores.ways import lets_through_some, tests_around
+
+
+def makers_of(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNode], bool]) -> list[Statement]:
+    """Return the statements ``inside`` that make a value, other than those that only begin it with a constant."""
+    parts = {as_item(index, part) for part in way_to_root(node)} if node in index.parents else {root_of(node)}
+    here = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)]
+    made = [b for b in here if not isinstance(b.value, (cst.Integer, cst.Float, cst.Name))]
+    anew = [b for b in made if unquoted(b.target) in parts]
+    begun = [
+        b
+        for b in anew
+        if b.target == root_of(node) and not isinstance(bare_of(node), cst.Name) and only_begins(index, b)
+    ]
+    if begun and len(begun) < len(anew):
+        anew = [b for b in anew if b not in begun]
+    elif begun and node in index.parents and _filled_here(index, node, begun, inside):
+        return [index.statement(node)]
+    own = {b.target for b in made}
+    named = [b for b in here if unquoted(b.target) in parts and isinstance(b.value, cst.Name)]
+    renamed = [b for b in named if isinstance(b.value, cst.Name) and b.value.value in own]
+    other_branches = [b for b in named if any(exclude_each_other(b.statement, one.statement) for one in anew)]
+    return [b.statement for b in [*anew, *other_branches] or renamed]
+
+
+def _filled_here(
+    index: Index, node: cst.BaseExpression, begun: list[Binding], inside: Callable[[cst.CSTNode], bool]
+) -> bool:
+    """Whether what is begun before is filled under a condition that ``node`` is under too, or nowhere to be seen."""
+    name, here = root_of(node), index.statement(node)
+    fills = [b.statement for b in index.items if b.target.partition("[")[0] == name and inside(b.statement.node)]
+    fills += [
+        index.statement(call)
+        for call in index.calls
+        if isinstance(call.func, cst.Attribute) and dotted(call.func.value) == name and inside(call)
+        if isinstance(index.parents[call], cst.Expr)
+    ]
+    around = {part for b in begun for part in b.statement.path}
+    ifs = {part for part in here.ancestors if isinstance(part.node, cst.If) and part not in around}
+    if not fills or any(not ifs.isdisjoint(fill.path) for fill in fills):
+        return True
+    known = _conditions(index, here)
+    return all(not known.isdisjoint(_conditions(index, fill)) for fill in fills)
+
+
+def _conditions(index: Index, place: Statement) -> set[str]:
+    """Return the code of the conditions around a statement, every rank check alike."""
+    parts = [part for test in tests_around(place) for part in conjuncts(test)]
+    return {"rank" if lets_through_some(index, part) else index.source.code(part) for part in parts}
+
+
+def reaching_makers(index: Index, node: cst.CSTNode, makers: list[Statement]) -> tuple[list[Statement], bool]:
+    """Leave those makers whose value can be the one at ``node``; tell as well whether one makes it anew after that."""
+    here = index.statement(node)
+    early = [maker for maker in makers if maker.order <= here.order or exclude_each_other(maker, here)]
+    sure = [maker.order for maker in early if any(maker in part.siblings for part in here.path)]
+    return [maker for maker in early if not sure or maker.order >= max(sure)], len(early) < len(makers)
