@@ -2817,7 +2817,11 @@ def test_best_kept_by_a_function_that_trains_and_validates(old: str, new: str, s
         pytest.param("validate(model)", "return top1.avg", ["top1.avg"], id="a score by its name"),
         pytest.param("validate(model)", "return results", [], id="who knows what"),
         pytest.param("validate(model)", "return 1 - acc", [], id="turned round"),
-        pytest.param("validate(model)", "return loss, acc", [], id="several values"),
+        pytest.param("validate(model)", "return preds, acc", ["acc"], id="one of several values"),
+        pytest.param("validate(model)", "return {'n': n, 'val': acc}", ["acc"], id="an item"),
+        pytest.param("validate(model)", "return loss, acc", ["loss", "acc"], id="several values"),
+        pytest.param("validate(model)", "if x:\n        return 0, acc\n    return acc, 0", [], id="at several places"),
+        pytest.param("validate(model)", "for acc in accs:\n        log(acc)\n    return acc, 1", [], id="last of all"),
         pytest.param("log(validate(model))", "return acc", [], id="not dropped"),
     ],
 )
@@ -2890,7 +2894,7 @@ def test_what_validation_knows_but_cannot_return_is_not_told() -> None:
             found["loss"] = other = mean_of(top1)
             return RETURNED
     """
-    for returned, told in (("found", ["found['loss']"]), ("other", ["other"]), ("top1.avg, n", [])):
+    for returned, told in (("found", ["found['loss']"]), ("other", ["other"]), ("n + 1", [])):
         found = survey_of(script("test(model)", code(test).replace("RETURNED", returned).replace('"', "'")))
         assert [name for name, _ in found.measures] == told
 
@@ -3001,6 +3005,7 @@ def test_metric_that_only_a_validation_function_knows_is_returned_by_it() -> Non
     ("end", "call", "returns"),
     [
         pytest.param("return acc", "test(epoch)", [True], id="returned and dropped"),
+        pytest.param("return loss, acc", "test(epoch)", [True], id="returned in a tuple and dropped"),
         pytest.param("return acc", "x = test(epoch)", [], id="returned"),
         pytest.param("return loss, acc", "loss, x = test(epoch)", [], id="returned in a tuple"),
     ],

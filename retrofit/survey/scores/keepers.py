@@ -116,9 +116,9 @@ def _handed_back(
     code = index.source.code
     returned = returned_by(index, function)
     if isinstance(index.parents[call], cst.Expr):
-        own = replace(candidate, call=call)
-        unclear = any(code(value) != code(candidate.node) for value in returned)
-        return None if unclear or kept_score(index, flow, loop, own) is None else own
+        taken = _taken_out(index, returned, candidate.node)
+        own = replace(candidate, call=call, rest=(taken or "") + candidate.rest)
+        return None if taken is None or kept_score(index, flow, loop, own) is None else own
     made = [b.value for b in index.bindings if b.statement.scope is function and b.target == code(candidate.node)]
     same = {code(bare_of(candidate.node)), *([code(made[0])] if len(made) == 1 and made[0] is not None else [])}
     for binding in index.bindings:
@@ -131,6 +131,18 @@ def _handed_back(
             if len(written) == len(values) and len(keys) == 1 and len(key := keys.pop()) == 1:
                 return replace(candidate, node=cst.parse_expression(f"{binding.target}[{key[0]}]"))
     return None
+
+
+def returned_parts(index: Index, value: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]]:
+    """Return what a caller can take out of a returned value, each with the code that does: `[0]`, `["acc"]`, ""."""
+    return [("", value), *((f"[{key}]", item) for key, item in written_items(index, value))]
+
+
+def _taken_out(index: Index, returned: list[cst.BaseExpression], node: cst.BaseExpression) -> str | None:
+    """Return the code that takes an expression out of all that a function returns, None where there is none."""
+    code = index.source.code(node)
+    ways = [{rest for rest, one in returned_parts(index, v) if index.source.code(one) == code} for v in returned]
+    return min(set.intersection(*ways), default=None) if ways else ""
 
 
 def kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> KeptScore | None:
@@ -148,7 +160,7 @@ def kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     expression = index.source.code(candidate.node)
     makers, again = reaching_makers(index, candidate.node, makers_of(index, candidate.node, code_of(index, function)))
     made = meeting(makers)
-    if made is None or again:
+    if made is None or again or any(isinstance(maker.node, cst.For) for maker in makers):
         return None
     way = way_in(index, flow, index.statement(node), made)
     if not isinstance(way.block.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.For, cst.With)):
@@ -199,13 +211,14 @@ def dropped_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope
     for function, (call, *others) in validation_functions(index, flow, loop).items():
         if others or function in keepers or not is_validation(index, function):
             continue
-        for node, scope in index.returns:
-            code = index.source.code(node.value) if scope is function and node.value is not None else "-"
-            direction = "" if "-" in code else direction_of(code)  # `1 - acc` is as good as it is low
-            if direction and node.value is not None and isinstance(index.parents[call], cst.Expr):
-                candidate = Candidate(node.value, direction, f"{index.place(node)}: {index.source.code(node)}")
-                handed = _handed_back(index, flow, loop, function, call, candidate)
-                yield from [handed] if handed is not None else []
+        for value in returned_by(index, function):
+            for _, part in returned_parts(index, value):
+                code = index.source.code(part)
+                direction = "" if "-" in code else direction_of(code)  # `1 - acc` is as good as it is low
+                if direction and not written_items(index, part) and isinstance(index.parents[call], cst.Expr):
+                    candidate = Candidate(part, direction, f"{index.place(part)}: {index.source.code(part)}")
+                    handed = _handed_back(index, flow, loop, function, call, candidate)
+                    yield from [handed] if handed is not None else []
 
 
 def shown_for(index: Index, metric: str, known: list[Candidate]) -> list[Candidate]:
@@ -230,7 +243,8 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
             and index.source.code(node) == metric
         ]
         returned = returned_by(index, function)
-        places = places or [node for node in returned if dotted(node) == name and metric.startswith(name)]
+        parts = [part for value in returned for _, part in returned_parts(index, value)]
+        places = places or [part for part in parts if dotted(part) == name and metric.startswith(name)]
         if places:
             last = max(places, key=index.source.position)
             rest = metric[len(name) :] if dotted(last) == name else ""

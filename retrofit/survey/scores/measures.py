@@ -10,7 +10,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, dotted, names_in
 from retrofit.survey.scores.best import COMPARE, class_of
 from retrofit.survey.scores.inline import collected_values
-from retrofit.survey.scores.keepers import measured_scores, outlives
+from retrofit.survey.scores.keepers import measured_scores, outlives, returned_parts
 from retrofit.survey.scores.site import score_site
 from retrofit.survey.scores.validation import (
     is_validation,
@@ -19,7 +19,15 @@ from retrofit.survey.scores.validation import (
     validated_variables,
     validation_functions,
 )
-from retrofit.survey.scores.values import in_loop, is_object, root_of, target_node, written_items
+from retrofit.survey.scores.values import (
+    in_loop,
+    is_collection,
+    is_object,
+    returned_by,
+    root_of,
+    target_node,
+    written_items,
+)
 from retrofit.survey.scores.words import NO_VALUE, SEVERAL, direction_of
 from retrofit.survey.sites import EpochLoop
 
@@ -72,16 +80,14 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
         for part in index.items:
             if part.statement.scope in functions and direction_of(part.target):
                 known.setdefault(part.target, index.place(part.statement.node, loop.file))
-        for returned, scope in index.returns:
-            name = dotted(returned.value) or ""
-            if (
-                scope in functions
-                and name not in ("", "None", *known)
-                and not any(k.startswith(f"{name}[") for k in known)
-            ):
-                known[name] = index.place(returned, loop.file)
+        for function in functions:
+            for _, returned in [one for value in returned_by(index, function) for one in returned_parts(index, value)]:
+                name = dotted(returned) or ""
+                if name not in ("", "None", *known) and not any(k.startswith(f"{name}[") for k in known):
+                    for shown in _numbers_in(index, function, name):
+                        known[shown] = index.place(returned, loop.file)
         for name, place in known.items():
-            handed = next(measured_scores(index, flow, loop, name), None)
+            handed = next(measured_scores(index, flow, loop, name.removesuffix("[...]")), None)
             site = score_site(index, flow, loop, handed) if handed is not None else None
             if site is not None and site.known:
                 found.setdefault(name, place)
@@ -120,6 +126,15 @@ def _searched(index: Index, function: Scope, best: str) -> bool:
     values = [b.value for b in index.bindings if b.target == best and b.statement.scope is function]
     constants = (cst.Integer, cst.Float, cst.UnaryOperation)
     return not outlives(function, best) and any(isinstance(value, constants) for value in values)
+
+
+def _numbers_in(index: Index, function: Scope, name: str) -> list[str]:
+    """Return how the numbers in a function's variable are written, `name[...]` for unknown ones of a collection."""
+    values = [b.value for b in index.bindings if b.target == name and b.statement.scope is function]
+    items = [item for value in values if value is not None for item in written_items(index, value)]
+    told = [f"{name}[{key}]" for key, item in items if direction_of(key) or direction_of(index.source.code(item))]
+    several = any(value is not None and is_collection(index, value) for value in values)
+    return told or [f"{name}[...]" if several else name]
 
 
 def _ratio_of(index: Index, binding: Binding) -> cst.BinaryOperation | None:
