@@ -3193,6 +3193,46 @@ def test_search_for_a_threshold_is_no_hint() -> None:
     assert survey_of(script("test(model)", search)).hints == []
 
 
+@pytest.mark.parametrize("test", ["best_iou > self.ignore_thre", "n_best > beam_size", "best_iou > iou_thresh"])
+def test_limit_that_is_compared_with_something_best_is_no_hint(test: str) -> None:
+    assert survey_of(script("run(model)", f"def check():\n    if {test}:\n        raise ValueError")).hints == []
+
+
+@pytest.mark.parametrize(
+    ("function", "scores"),
+    [
+        pytest.param("def is_eval_epoch(epoch):\n    return epoch % 2 == 0", [], id="comparison"),
+        pytest.param(
+            "def eval_now(epoch):\n    if epoch < 3:\n        return False\n    return epoch % 2 == 0", [], id="two"
+        ),
+        pytest.param("from lib import is_eval_epoch", [], id="name"),
+        pytest.param("def is_eval_epoch(epoch):\n    return run(epoch)", ["due"], id="value"),
+    ],
+)
+def test_flag_is_no_score(function: str, scores: list[str]) -> None:
+    name = "eval_now" if "eval_now" in function else "is_eval_epoch"
+    found = survey_of(script(f"due = {name}(epoch)\nif due:\n    test()", function)).scores
+    assert [score.expression for score in found] == scores
+
+
+@pytest.mark.parametrize(
+    ("other", "listed"),
+    [
+        pytest.param("[validate(m) for m in sets]", True, id="list"),
+        pytest.param("{n: validate(m) for n, m in sets}", True, id="dict"),
+        pytest.param("validate(other)", False, id="number"),
+        pytest.param("[]", False, id="only begun"),
+    ],
+)
+def test_score_that_is_a_list_in_one_branch_is_told(other: str, listed: bool) -> None:
+    epoch = f"if one:\n    acc = validate(model)\nelse:\n    acc = {other}\nlog(acc)"
+    (score,) = survey_of(script(epoch)).scores
+    assert (score.listed > 0) is listed
+    for metric in ("np.mean(acc)", "sum(acc) / 2"):
+        (own,) = survey_of(script(epoch), metric=metric).scores
+        assert (own.known, own.listed) == (True, 0)
+
+
 def test_best_of_one_validation_is_no_best_of_the_training() -> None:
     function = "def evaluate():\n    best = 0\n    for t in ts:\n        best = max(best, run(t))\n    return best\n"
     assert [s.expression for s in keeping(function, "val_f1 = evaluate()").scores] == ["val_f1"]

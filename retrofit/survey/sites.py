@@ -578,6 +578,7 @@ class Score(Site):
         cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
         once: whether it is made in a single epoch.
         parted: the name that some ways through the choice at the anchor "parting" leave without a value, "" for none.
+        listed: the line at which its name gets several values instead of one number, 0 where it does not.
     """
 
     expression: str
@@ -593,6 +594,7 @@ class Score(Site):
     cut_off: int = 0
     once: bool = False
     parted: str = ""
+    listed: int = 0
 
     @property
     def guarded(self) -> bool:

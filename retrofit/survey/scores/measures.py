@@ -44,7 +44,11 @@ def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
             known = isinstance(best, (cst.Name, cst.Attribute, cst.Subscript)) and "best" in index.source.code(best)
             scope = index.scope_of(comparison)
             known = known and (any(loop.scope is scope for loop in loops) or not _searched(index, scope, root_of(best)))
-            if name and known and type(comparison.comparisons[0].operator) in COMPARE:
+            if not name or not known or NO_VALUE.search(name.rpartition(".")[2]):
+                continue
+            values = [b.value for b in index.bindings if b.target == index.source.code(best)]
+            told = direction_of(name) or any(name in names_in(value) for value in values if value is not None)
+            if told and type(comparison.comparisons[0].operator) in COMPARE:
                 found.setdefault(name, index.place(comparison, loops[0].file if loops else None))
     return list(found.items())
 
@@ -109,6 +113,7 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
                     b.target.replace("self", binding.target, 1): b.statement.node
                     for b in index.bindings
                     if b.target.startswith("self.") and b.statement.scope.parent is holder and direction_of(b.target)
+                    if not NO_VALUE.search(b.target)
                 }
                 told = direction_of(binding.target) or SEVERAL.search(binding.target) or binding.item is None
                 others: dict[str, cst.CSTNode] = {f"{binding.target}.ATTRIBUTE": call} if told else {}

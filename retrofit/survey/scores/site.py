@@ -11,7 +11,7 @@ from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, 
 from retrofit.survey.scores.keepers import kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.validation import validated_variables
-from retrofit.survey.scores.values import bare_of, bindings_of, code_of, root_of
+from retrofit.survey.scores.values import bare_of, bindings_of, code_of, is_collection, only_begins, root_of
 from retrofit.survey.scores.ways import (
     by_rank,
     common_condition,
@@ -97,6 +97,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         while isinstance(index.parents[choice], cst.If):  # an `elif` is none of its own
             choice = index.parents[choice]
         score.anchors["parting"] = choice
+    score.listed = _listed_at(index, loop, candidate.node)
     score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
     score.cut_off = cut_off_at(index, flow, outer)
     if guard is not None and inside:
@@ -107,6 +108,15 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif again and not direct:
         score.anchors["made"] = way.block.node
     return score
+
+
+def _listed_at(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> int:
+    """Return the line at which a variable of the loop gets several values instead of one number, else 0."""
+    bare = bare_of(node)
+    for binding in bindings_of(index, loop, bare.value) if isinstance(bare, cst.Name) else []:
+        if binding.value is not None and is_collection(index, binding.value) and not only_begins(index, binding):
+            return index.source.position(binding.statement.node)[0]
+    return 0
 
 
 def _turns_begun_by(index: Index, body: Statement) -> list[Statement]:

@@ -77,8 +77,27 @@ def validated_variables(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[t
         moded = isinstance(call.func, cst.Attribute) and name == "eval" and not call.args
         plain = "." not in binding.target and binding.target != "_" and not NAMES.search(binding.target)
         named = direction_of(binding.target) or not NO_SCORE.search(binding.target)
+        if _only_tests(index, call, function):
+            continue
         if validates and not moded and plain and named and not of_batches(index, loop, binding.statement):
             yield binding, call
+
+
+def _only_tests(index: Index, call: cst.Call, function: Scope | None) -> bool:
+    """Whether a call tells whether something holds, as a function's name or all that it returns shows."""
+    returned = returned_by(index, function)
+    if returned:
+        return all(_is_condition(index, value) for value in returned)
+    return re.match(r"_?(is|has|should|needs?|can|must)_", (dotted(call.func) or "").rpartition(".")[2]) is not None
+
+
+def _is_condition(index: Index, value: cst.BaseExpression) -> bool:
+    if isinstance(value, cst.BooleanOperation):
+        return _is_condition(index, value.left) and _is_condition(index, value.right)
+    negated = isinstance(value, cst.UnaryOperation) and isinstance(value.operator, cst.Not)
+    called = dotted(value.func) if isinstance(value, cst.Call) else ""
+    named = dotted(value) in ("True", "False") or called in ("bool", "any", "all", "isinstance", "hasattr")
+    return negated or named or isinstance(value, cst.Comparison)
 
 
 def _under_condition(statement: Statement, outer: Statement) -> bool:
