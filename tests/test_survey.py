@@ -2991,6 +2991,31 @@ def test_items_of_what_validation_returns_are_told() -> None:
     assert [name for name, _ in found.measures] == ["scores[0]", "scores[2]"]
 
 
+def test_items_that_validation_fills_are_told() -> None:
+    function = """
+        def evaluate(net):
+            stats = {k: meter.global_avg for k, meter in meters.items()}
+            stats["n"] = len(val)
+            stats["iou_mean"] = run(net)
+            stats["coco_eval_bbox"] = coco.coco_eval["bbox"].stats.tolist()
+            return stats, coco
+    """
+    found = survey_of(script("train_stats, _ = evaluate(a)\nstats, _ = evaluate(model)\nlog(**stats)", code(function)))
+    assert [name for name, _ in found.measures] == ['stats["iou_mean"]', 'stats["coco_eval_bbox"][0]']
+
+
+def test_first_number_of_a_coco_evaluation_is_told() -> None:
+    epoch = "evaluator = evaluate(model)\nstats = evaluator.coco_eval['bbox'].stats\nlog(stats[0], stats[1])"
+    text = script(epoch, "def evaluate(net):\n    return CocoEvaluator(net)\n")
+    assert [name for name, _ in survey_of(text).measures] == ["stats[0]"]
+
+
+def test_metric_of_several_values_in_one_branch_is_there_in_both() -> None:
+    epoch = "if one:\n    acc = validate(model)\nelse:\n    acc = [validate(m) for m in sets]\nlog(acc)"
+    (score,) = survey_of(script(epoch), metric="np.mean(acc)").scores
+    assert (score.guarded, score.condition) == (False, "")
+
+
 def test_metric_that_only_a_validation_function_knows_is_returned_by_it() -> None:
     text = script(
         "test(model)",

@@ -13,6 +13,7 @@ from retrofit.survey.scores.inline import collected_values
 from retrofit.survey.scores.keepers import measured_scores, outlives, returned_parts
 from retrofit.survey.scores.site import score_site
 from retrofit.survey.scores.validation import (
+    filled_items,
     is_validation,
     items_of,
     returned_values,
@@ -30,6 +31,8 @@ from retrofit.survey.scores.values import (
 )
 from retrofit.survey.scores.words import NO_VALUE, SEVERAL, direction_of
 from retrofit.survey.sites import EpochLoop
+
+_OF_TRAINING = re.compile(r"(^|_)train", re.IGNORECASE)
 
 
 def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
@@ -98,12 +101,15 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
         for binding, call in validated_variables(index, flow, loop):
             if items_of(index, flow, loop, binding, call) != []:
                 continue
-            items = [
+            items: list[tuple[str, cst.CSTNode]] = [
                 (key, item)
                 for value in returned_values(index, flow, call, binding.item)
                 for key, item in written_items(index, value)
                 if direction_of(index.source.code(item)) or direction_of(key)
             ]
+            for key, filled in filled_items(index, flow, call, binding.item):
+                if _of_coco(index, filled) or direction_of(key):
+                    items.append((f"{key}][0" if _of_coco(index, filled) else key, filled.statement.node))
             for key, item in items:
                 found.setdefault(f"{binding.target}[{key}]", index.place(item, loop.file))
             values = returned_values(index, flow, call, binding.item)
@@ -117,13 +123,27 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
                 }
                 told = direction_of(binding.target) or SEVERAL.search(binding.target) or binding.item is None
                 others: dict[str, cst.CSTNode] = {f"{binding.target}.ATTRIBUTE": call} if told else {}
-                for name, node in (attributes or others).items():
+                coco: dict[str, cst.CSTNode] = {
+                    f"{b.target}[0]": b.statement.node
+                    for b in index.bindings
+                    if in_loop(index, loop, b.statement.node)
+                    if _of_coco(index, b) and b.value is not None and root_of(b.value) == binding.target
+                }
+                for name, node in (coco or attributes or others).items():
                     found.setdefault(name, index.place(node, loop.file))
             elif not items:
                 found.setdefault(f"{binding.target}[...]", index.place(call, loop.file))
         for name, average in collected_values(index, loop):
             found.setdefault(name, index.place(average, loop.file))
-    return list(found.items())
+    return [(name, place) for name, place in found.items() if not _OF_TRAINING.search(name)] or list(found.items())
+
+
+def _of_coco(index: Index, binding: Binding) -> bool:
+    """Whether a variable or item gets what pycocotools computes, of which the first number is the average precision."""
+    return (
+        binding.value is not None
+        and re.search(r"\.stats(\.tolist\(\))?$", index.source.code(binding.value)) is not None
+    )
 
 
 def _searched(index: Index, function: Scope, best: str) -> bool:

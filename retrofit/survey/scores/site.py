@@ -8,6 +8,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, meeting, names_in
+from retrofit.survey.loops import VALIDATES
 from retrofit.survey.scores.keepers import kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.validation import validated_variables
@@ -42,6 +43,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
             makers = reaching or makers
         elif makers:
             validating = {binding.statement for binding, _ in validated_variables(index, flow, loop)}
+            validating |= {b.statement for b in bindings_of(index, loop, name) if _calls_validation(b.value)}
             measured = [maker for maker in makers if maker in validating] or makers
             again = max(m.order for m in makers) > max(m.order for m in measured)
             makers = measured
@@ -108,6 +110,10 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif again and not direct:
         score.anchors["made"] = way.block.node
     return score
+
+
+def _calls_validation(value: cst.BaseExpression | None) -> bool:
+    return value is not None and any(VALIDATES.search(name) for name in names_in(value))
 
 
 def _listed_at(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> int:

@@ -132,6 +132,14 @@ def returned_values(index: Index, flow: Flow, call: cst.Call, item: int | None) 
     return [value for value in found if value is not None]
 
 
+def filled_items(index: Index, flow: Flow, call: cst.Call, item: int | None) -> list[tuple[str, Binding]]:
+    """Return the codes of the keys under which a local function fills what it returns, with where it does."""
+    function = flow.called(call)
+    names = {dotted(element_of(value, item)) for value in returned_by(index, function)} - {None}
+    found = [(b.target.partition("["), b) for b in index.items if b.statement.scope is function]
+    return [(key[:-1], b) for (name, _, key), b in found if name in names and re.fullmatch(r"(['\"])[^'\"]+\1\]", key)]
+
+
 def items_of(
     index: Index, flow: Flow, loop: EpochLoop, binding: Binding, call: cst.Call
 ) -> list[cst.BaseExpression] | None:
