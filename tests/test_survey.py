@@ -3241,6 +3241,40 @@ def test_flag_is_no_score(function: str, scores: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("epoch", "scores"),
+    [
+        pytest.param(
+            "lowest = validate(model)['low']\nif lowest < best:\n    best = lowest", [("lowest", "min")], id="item"
+        ),
+        pytest.param(
+            "min_loss = np.min(test())\nif min_loss < best:\n    best = min_loss", [("min_loss", "min")], id="call"
+        ),
+        pytest.param(
+            "acc = validate(model)\nif acc > top_acc:\n    top_acc = acc\nif top_acc > best:\n    best = top_acc",
+            [("acc", "max")],
+            id="best so far",
+        ),
+    ],
+)
+def test_score_with_the_name_of_a_best(epoch: str, scores: list[tuple[str, str]]) -> None:
+    assert [(s.expression, s.direction) for s in survey_of(script(epoch)).scores] == scores
+
+
+def test_score_of_every_epoch_is_preferred_to_that_of_some_steps() -> None:
+    text = script("acc = validate(model)\nif acc > best:\n    best = acc").replace(
+        "        optimizer.step()\n",
+        "        optimizer.step()\n        if args.often:\n" + indent(TRACKS, " " * 8)
+    )
+    (score,) = survey_of(text).scores
+    assert (score.in_turn, score.condition, score.direction) == (False, "", "max")
+
+
+def test_value_of_training_is_no_score_besides_one_of_validation() -> None:
+    epoch = "train_loss = test(a)\nvali_loss = test(b)\nstop = early_stopping(vali_loss) or early_stopping(train_loss)"
+    assert [score.expression for score in survey_of(script(epoch)).scores] == ["vali_loss"]
+
+
+@pytest.mark.parametrize(
     ("other", "listed"),
     [
         pytest.param("[validate(m) for m in sets]", True, id="list"),

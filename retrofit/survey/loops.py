@@ -30,7 +30,7 @@ _ENDING = (
 _REPORTS = re.compile(r"print|info|debug|log|write|scalar|postfix|description|append")
 
 #: A call by this name, or one that holds it as a word, validates.
-VALIDATES = re.compile(r"(^|_)(val|valid|validat\w*|eval|evaluat\w*|test|testing)(_|\d|$)", re.IGNORECASE)
+VALIDATES = re.compile(r"(^|_)(vali?|valid|validat\w*|eval|evaluat\w*|test|testing)(_|\d|$)", re.IGNORECASE)
 
 
 def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[EpochLoop]:

@@ -133,6 +133,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     script.overruns = find_overruns(index, flow, script.loops)
     if not script.scores:
         script.hints = find_hints(index, script.loops)
+    if len(script.scores) != 1:
         script.measures = find_measures(index, flow, script.loops)
     _name_models(script, flow, origins)
     namespaces = Namespaces(index, flow)

@@ -17,7 +17,7 @@ from retrofit.survey.scores.measures import find_hints, find_measures
 from retrofit.survey.scores.site import score_site
 from retrofit.survey.scores.validation import named_scores
 from retrofit.survey.scores.values import code_of, counts_turns, in_loop
-from retrofit.survey.scores.words import AVERAGED, Candidate, direction_of
+from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of
 from retrofit.survey.sites import EpochLoop, Scheduler, Score
 
 __all__ = ["direction_of", "find_hints", "find_measures", "find_scores"]
@@ -67,12 +67,15 @@ def find_scores(
             known = scores.setdefault(score.expression, score)
             if score.direction and known.direction and known.direction != score.direction:
                 score.contradicted = known.contradicted = True
-            known.direction = known.direction or score.direction
-            known.saved = known.saved or score.saved
+            known.direction = score.direction = known.direction or score.direction
+            known.saved = score.saved = known.saved or score.saved
+            if (known.condition or known.in_turn) and not score.condition and not score.in_turn:
+                scores[score.expression] = score  # of every epoch, rather than of some
     for score in scores.values():
         score.direction = "" if score.contradicted else score.direction
     found = list(scores.values())
     found = [score for score in found if not AVERAGED.search(score.expression)] or found
+    found = [score for score in found if not OF_TRAINING.search(score.expression)] or found
     for told in (_of_saved, _of_validation, _not_of_test):
         found = [score for score in found if told(score)] if sum(map(told, found)) == 1 else found
     for score in found:
@@ -90,4 +93,4 @@ def _of_validation(score: Score) -> bool:
 
 
 def _not_of_test(score: Score) -> bool:
-    return re.search(r"(?<![A-Za-z])([Vv]al(id|idation)?|[Dd]ev)(?![a-z])", score.expression) is not None
+    return re.search(r"(?<![A-Za-z])([Vv]al(i|id|idation)?|[Dd]ev)(?![a-z])", score.expression) is not None

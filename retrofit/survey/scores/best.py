@@ -9,7 +9,7 @@ from dataclasses import replace
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, dotted
+from retrofit.survey.index import Binding, Index, Scope, dotted, names_in
 from retrofit.survey.scores.values import (
     bare_of,
     code_within,
@@ -21,6 +21,7 @@ from retrofit.survey.scores.values import (
     taken_by_turn,
     without_margin,
 )
+from retrofit.survey.scores.ways import tests_around
 from retrofit.survey.scores.words import BEST, Candidate
 from retrofit.survey.sites import EpochLoop
 
@@ -39,9 +40,18 @@ def tracked_scores(
     bound = {b.target.partition(".")[0].partition("[")[0] for b in bindings}
     bound.update(given or [], (name for scope in index.scopes for name in scope.outer))
 
+    def made_anew(node: cst.BaseExpression) -> bool:
+        """Whether a value is no best so far in spite of its name: `lowest_loss = stats["lowest_loss"]` in each turn."""
+        code = index.source.code(node)
+        made = [b for b in bindings if b.target == code]
+        tests = [test for b in made for test in tests_around(b.statement)]
+        values = [b.value for b in made if isinstance(b.value, (cst.Call, cst.Subscript, cst.Attribute))]
+        names = [name for one in [*tests, *values] for name in names_in(one)]
+        return bool(made) and len(values) == len(made) and code not in names
+
     def is_score(node: cst.BaseExpression) -> bool:
         known = root_of(node) in bound or isinstance(bare_of(node), cst.Attribute)
-        if not known or BEST.search(index.source.code(node).rpartition(".")[2]):
+        if not known or (BEST.search(index.source.code(node).rpartition(".")[2]) and not made_anew(node)):
             return False
         values = [b.value for b in bindings if b.target == index.source.code(bare_of(node)) and b.value is not None]
         return not any(taken_by_turn(index, inside, value) or is_size(index, value) for value in [node, *values])

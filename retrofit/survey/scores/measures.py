@@ -29,10 +29,8 @@ from retrofit.survey.scores.values import (
     target_node,
     written_items,
 )
-from retrofit.survey.scores.words import NO_VALUE, SEVERAL, direction_of
+from retrofit.survey.scores.words import NO_VALUE, OF_TRAINING, SEVERAL, direction_of
 from retrofit.survey.sites import EpochLoop
-
-_OF_TRAINING = re.compile(r"(^|_)train", re.IGNORECASE)
 
 
 def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
@@ -135,7 +133,7 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
                 found.setdefault(f"{binding.target}[...]", index.place(call, loop.file))
         for name, average in collected_values(index, loop):
             found.setdefault(name, index.place(average, loop.file))
-    return [(name, place) for name, place in found.items() if not _OF_TRAINING.search(name)] or list(found.items())
+    return [(name, place) for name, place in found.items() if not OF_TRAINING.search(name)] or list(found.items())
 
 
 def _of_coco(index: Index, binding: Binding) -> bool:

@@ -32,6 +32,7 @@ NO_VALUE = re.compile(r"func|fn\b|types?\b|crit|loader|counts?\b|lists?\b|thr(e|
 SEVERAL = re.compile(r"(metrics|measures|stats|statistics|results?|report|summary|dict)$", re.IGNORECASE)
 AVERAGED = re.compile(r"(^|_)(ema|swa)(_|\b)", re.IGNORECASE)
 STOPS = re.compile(r"early_?stop|stopper", re.IGNORECASE)
+OF_TRAINING = re.compile(r"(?<![a-z])train(?!ed|er)", re.IGNORECASE)
 COMPUTES = re.compile(r"((np|numpy|torch|math|statistics)\.\w+|sum|max|min|abs)$")
 AVERAGES = ("avg", "mean", "average", "global_avg", "compute")
 VALIDATION_DATA = re.compile(r"(?<![A-Za-z])([Vv]al|[Tt]est|[Ee]val|[Dd]ev(?!ice))")
