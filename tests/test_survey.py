@@ -3262,11 +3262,40 @@ def test_score_with_the_name_of_a_best(epoch: str, scores: list[tuple[str, str]]
 
 def test_score_of_every_epoch_is_preferred_to_that_of_some_steps() -> None:
     text = script("acc = validate(model)\nif acc > best:\n    best = acc").replace(
-        "        optimizer.step()\n",
-        "        optimizer.step()\n        if args.often:\n" + indent(TRACKS, " " * 8)
+        "        optimizer.step()\n", "        optimizer.step()\n        if args.often:\n" + indent(TRACKS, " " * 8)
     )
     (score,) = survey_of(text).scores
     assert (score.in_turn, score.condition, score.direction) == (False, "", "max")
+
+
+@pytest.mark.parametrize(
+    ("epoch", "scores"),
+    [
+        pytest.param("if np.argmax(accs) < len(accs) - 5:\n    break", [("accs[-1]", "max", "")], id="stopped by it"),
+        pytest.param("save(best=int(np.argmin(accs)) == epoch)", [("accs[-1]", "min", "")], id="kept by it"),
+        pytest.param("print(preds.argmax(1), np.argmax(preds))", [], id="of something else"),
+        pytest.param("for x in val:\n    others.append(x)\nprint(np.argmax(others))", [], id="of one epoch"),
+    ],
+)
+def test_score_of_a_history_of_which_the_best_is_sought(epoch: str, scores: list[tuple[str, str, str]]) -> None:
+    found = survey_of(script(f"accs.append(run(model))\n{epoch}", "accs = []\n")).scores
+    assert [(s.expression, s.direction, s.condition) for s in found] == scores
+
+
+@pytest.mark.parametrize(
+    ("built", "call", "scores"),
+    [
+        pytest.param("EarlyStopping(5, mode='max')", "stop(value)", [], id="not told to stop"),
+        pytest.param("EarlyStopping(5, mode='max')", "early_stopping(value, model)", [("value", "max")], id="called"),
+        pytest.param("EarlyStopping(mode='min')", "early_stopping.step(value)", [("value", "min")], id="method"),
+        pytest.param("EarlyStopping(mode='max')", "early_stopping(val_loss)", [("val_loss", "max")], id="by its mode"),
+        pytest.param("EarlyStopping(mode=args.mode)", "early_stopping(value)", [], id="unknown mode"),
+    ],
+)
+def test_early_stopping_tells_the_direction_by_its_mode(built: str, call: str, scores: list[tuple[str, str]]) -> None:
+    epoch = f"value = run(model)\nval_loss = run(model)\n{call}"
+    found = survey_of(script(epoch, f"early_stopping = {built}\n")).scores
+    assert [(s.expression, s.direction) for s in found] == scores
 
 
 def test_value_of_training_is_no_score_besides_one_of_validation() -> None:

@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES
-from retrofit.survey.scores.best import as_numbers, found_better, tracked_scores
+from retrofit.survey.scores.best import as_numbers, best_of_history, found_better, tracked_scores
 from retrofit.survey.scores.given import given_to_plateau, made_by_training, watched_scores
 from retrofit.survey.scores.inline import inline_scores
 from retrofit.survey.scores.keepers import dropped_scores, kept_by_training, kept_scores, measured_scores, shown_for
@@ -52,7 +52,8 @@ def find_scores(
         ):
             trained = []  # what validation gives is asked for, rather than the loss of training taken
         kept, keepers = kept_scores(index, flow, loop)
-        watched = list(watched_scores(index, loop))
+        tracked = tracked or list(best_of_history(index, loop))
+        watched = list(watched_scores(index, flow, loop))
         candidates = tracked or plateau or kept or watched or list(named_scores(index, flow, loop, keepers))
         candidates = candidates or list(dropped_scores(index, flow, loop, keepers)) or inline_scores(index, loop)
         candidates = candidates or list(kept_by_training(index, flow, loop)) or trained

@@ -94,6 +94,21 @@ def tracked_scores(
                     yield Candidate(score, "max" if better > 0 else "min", evidence, root_of(best))
 
 
+def best_of_history(index: Index, loop: EpochLoop) -> Iterator[Candidate]:
+    """Values that the loop appends to a list of which the script looks for the best: `np.argmax(val_accs)`."""
+    for call in index.calls:
+        sought = re.fullmatch(r"((np|numpy)\.)?(nan)?arg(max|min)", dotted(call.func) or "")
+        history = dotted(call.args[0].value) if len(call.args) == 1 else None
+        if sought is None or history is None or index.scope_of(call) is not loop.scope:
+            continue
+        for one in index.appended:
+            around = one.statement.path[:-1]
+            inner = around[around.index(loop.statement) + 1 :] if loop.statement in around else around
+            if one.target == f"{history}[-1]" and not any(isinstance(p.node, (cst.For, cst.While)) for p in inner):
+                evidence = f"{index.place(call)}: {index.source.code(call)}"
+                yield Candidate(cst.parse_expression(one.target), sought[4], evidence, made=one.statement)
+
+
 def as_numbers(index: Index, flow: Flow, found: list[Candidate]) -> Iterator[Candidate]:
     """Yield candidates with the number by which they compare themselves, where they are objects of a local class."""
     for candidate in found:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, dotted, names_in
 from retrofit.survey.scores.values import bare_of, in_loop, root_of
 from retrofit.survey.scores.words import STOPS, Candidate, direction_of
@@ -41,7 +42,22 @@ def made_by_training(index: Index, loop: EpochLoop, value: cst.BaseExpression) -
     )
 
 
-def watched_scores(index: Index, loop: EpochLoop) -> Iterator[Candidate]:
+def _mode_of(index: Index, flow: Flow, call: cst.Call) -> str:
+    """Return the mode with which the object is built that a call is of, or whose method it calls; "" where unclear."""
+    held = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+    names = [call.func, held] if dotted(call.func) != dotted(held) else [held]
+    made = [one.node for name in names for one in flow.origins(name, index.scope_of(call))]
+    given = {
+        index.source.code(arg.value).strip("'\"")
+        for one in made
+        if isinstance(one, cst.Call)
+        for arg in one.args
+        if arg.keyword is not None and arg.keyword.value == "mode"
+    }
+    return given.pop() if len(given) == 1 and given <= {"max", "min"} else ""
+
+
+def watched_scores(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:
     """What the loop gives to something that decides by it: early stopping, a scheduler, a keeper of checkpoints."""
     found: dict[str, list[Candidate]] = {"scheduler": [], "stop": [], "save": []}
     bound = {b.target.partition(".")[0] for b in index.bindings if in_loop(index, loop, b.statement.node)}
@@ -51,16 +67,18 @@ def watched_scores(index: Index, loop: EpochLoop) -> Iterator[Candidate]:
         name = dotted(call.func) or ""
         named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
         plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
-        kind, value = "", named.get("metric", named.get("metrics"))
+        kind, mode, value = "", "", named.get("metric", named.get("metrics"))
         if re.search(r"sched\w*\.step(_update)?$", name):
             second = plain[1] if len(plain) == 2 and not isinstance(plain[1], cst.Name) else None
             kind, value = "scheduler", value or second
         elif STOPS.search(name):
-            kind, value = "stop", value or next((v for v in plain if direction_of(index.source.code(v))), None)
+            told = [v for v in plain if direction_of(index.source.code(v))]
+            mode = _mode_of(index, flow, call)
+            kind, value = "stop", value or next(iter(told or (plain if mode else [])), None)
         elif re.search(r"save", name):
             kind = "save"
         plainly = value is not None and isinstance(bare_of(value), (cst.Name, cst.Attribute, cst.Subscript))
         if kind and value is not None and plainly and root_of(value) in bound:
-            code = index.source.code(value)
-            found[kind].append(Candidate(value, direction_of(code), f"{index.place(call)}: {index.source.code(call)}"))
+            direction = mode or direction_of(index.source.code(value))
+            found[kind].append(Candidate(value, direction, f"{index.place(call)}: {index.source.code(call)}"))
     yield from next((candidates for candidates in found.values() if candidates), [])
