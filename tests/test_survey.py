@@ -3282,6 +3282,30 @@ def test_score_of_a_history_of_which_the_best_is_sought(epoch: str, scores: list
     assert [(s.expression, s.direction, s.condition) for s in found] == scores
 
 
+MONITORED = """
+log = {'epoch': epoch}
+log.update(run(model))
+if mode != 'off':
+    improved = (mode == 'min' and log[key] <= best) or (mode == 'max' and log[key] >= best)
+    if improved:
+        best = log[key]
+"""
+
+
+def test_score_of_a_monitor_is_asked_for_its_direction_alone() -> None:
+    (score,) = survey_of(script(MONITORED)).scores
+    assert (score.expression, score.direction, score.condition) == ("log[key]", "", "mode != 'off'")
+    (score,) = survey_of(script(MONITORED.replace("(mode == 'min' and log[key] <= best) or ", ""))).scores
+    assert score.direction == "max"
+    (score,) = survey_of(script(MONITORED.replace("log[key]", "log['acc']"))).scores
+    assert score.condition == ""
+
+
+@pytest.mark.parametrize("flag", ["not (acc > best)", "run(acc > best)"])
+def test_flag_that_does_not_hold_where_the_score_is_better_tells_nothing(flag: str) -> None:
+    assert survey_of(script(f"acc = run(model)\nimproved = {flag}\nlog(improved)")).scores == []
+
+
 @pytest.mark.parametrize(
     ("built", "call", "scores"),
     [

@@ -40,18 +40,19 @@ def tracked_scores(
     bound = {b.target.partition(".")[0].partition("[")[0] for b in bindings}
     bound.update(given or [], (name for scope in index.scopes for name in scope.outer))
 
-    def made_anew(node: cst.BaseExpression) -> bool:
+    def made_anew(node: cst.BaseExpression, best: cst.BaseExpression | None) -> bool:
         """Whether a value is no best so far in spite of its name: `lowest_loss = stats["lowest_loss"]` in each turn."""
         code = index.source.code(node)
         made = [b for b in bindings if b.target == code]
         tests = [test for b in made for test in tests_around(b.statement)]
         values = [b.value for b in made if isinstance(b.value, (cst.Call, cst.Subscript, cst.Attribute))]
         names = [name for one in [*tests, *values] for name in names_in(one)]
-        return bool(made) and len(values) == len(made) and code not in names
+        kept = best is not None and any(index.source.code(value) == index.source.code(best) for value in values)
+        return bool(made) and len(values) == len(made) and code not in names and not kept
 
-    def is_score(node: cst.BaseExpression) -> bool:
+    def is_score(node: cst.BaseExpression, best: cst.BaseExpression | None = None) -> bool:
         known = root_of(node) in bound or isinstance(bare_of(node), cst.Attribute)
-        if not known or (BEST.search(index.source.code(node).rpartition(".")[2]) and not made_anew(node)):
+        if not known or (BEST.search(index.source.code(node).rpartition(".")[2]) and not made_anew(node, best)):
             return False
         values = [b.value for b in bindings if b.target == index.source.code(bare_of(node)) and b.value is not None]
         return not any(taken_by_turn(index, inside, value) or is_size(index, value) for value in [node, *values])
@@ -81,7 +82,7 @@ def tracked_scores(
         for best, compared, better in pairs:
             for score in dict.fromkeys((compared, without_margin(compared))):
                 sense = _sense(index, comparison, best, score, bindings)
-                if sense and is_score(score) and not taken_by_turn(index, inside, best):
+                if sense and is_score(score, best) and not taken_by_turn(index, inside, best):
                     found = True
                     saved = _saved_by(index, inside, score, index.source.code(best))
                     direction = "max" if better * sense > 0 else "min"
@@ -213,7 +214,10 @@ def _sense(
     statement = index.statement(comparison)
     code = index.source.code
     if isinstance(statement.node, cst.SimpleStatementLine):
-        flag = next((b for b in bindings if b.value is comparison), None)
+        whole: cst.CSTNode = comparison
+        while isinstance(index.parents[whole], cst.BooleanOperation):
+            whole = index.parents[whole]  # `(mode == "max" and acc > best) or (mode == "min" and acc < best)`
+        flag = next((b for b in bindings if b.value is whole), None)
         return int(flag is not None and re.search(r"best|better|improve", flag.target) is not None)
     if not isinstance(statement.node, cst.If) or not code_within(index, comparison, statement.node.test):
         return 0

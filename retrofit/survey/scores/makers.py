@@ -51,7 +51,16 @@ def _filled_here(
     if not fills or any(not ifs.isdisjoint(fill.path) for fill in fills):
         return True
     known = _conditions(index, here)
+    if _by_variable(node) and known - {"rank"}:
+        return True  # the key may have a value only there
     return all(not known.isdisjoint(_conditions(index, fill)) for fill in fills)
+
+
+def _by_variable(node: cst.BaseExpression) -> bool:
+    """Whether an item is taken by a name: `log[self.monitor]`."""
+    bare = bare_of(node)
+    keys = [one.slice for one in bare.slice] if isinstance(bare, cst.Subscript) else []
+    return any(isinstance(key, cst.Index) and isinstance(key.value, (cst.Name, cst.Attribute)) for key in keys)
 
 
 def _conditions(index: Index, place: Statement) -> set[str]:

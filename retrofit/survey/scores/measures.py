@@ -132,6 +132,8 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
             elif not items:
                 found.setdefault(f"{binding.target}[...]", index.place(call, loop.file))
         for name, average in collected_values(index, loop):
+            if any(b.value is average and direction_of(b.target) for b in index.bindings):
+                continue  # it has a better name
             found.setdefault(name, index.place(average, loop.file))
     return [(name, place) for name, place in found.items() if not OF_TRAINING.search(name)] or list(found.items())
 
