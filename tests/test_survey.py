@@ -3292,6 +3292,26 @@ if mode != 'off':
 """
 
 
+@pytest.mark.parametrize(
+    ("epoch", "alone"),
+    [
+        pytest.param("if rank == 0:\n    acc = validate(model)\n    best = max(best, acc)", True, id="validates"),
+        pytest.param(
+            "if rank == 0:\n    model.eval()\n    acc = run()\n    best = max(best, acc)",
+            True,
+            id="validates inline",
+        ),
+        pytest.param(
+            "n = validate(model)\nif rank == 0:\n    acc = n.item() / 2\n    best = max(best, acc)", False, id="divides"
+        ),
+        pytest.param("acc = validate(model)\nbest = max(best, acc)", False, id="all ranks"),
+    ],
+)
+def test_first_rank_that_validates_alone(epoch: str, alone: bool) -> None:
+    (score,) = survey_of(script(epoch)).scores
+    assert score.alone is alone
+
+
 def test_score_of_a_monitor_is_asked_for_its_direction_alone() -> None:
     (score,) = survey_of(script(MONITORED)).scores
     assert (score.expression, score.direction, score.condition) == ("log[key]", "", "mode != 'off'")

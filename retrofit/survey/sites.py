@@ -579,6 +579,7 @@ class Score(Site):
         once: whether it is made in a single epoch.
         parted: the name that some ways through the choice at the anchor "parting" leave without a value, "" for none.
         listed: the line at which its name gets several values instead of one number, 0 where it does not.
+        alone: whether only rank 0 validates, rather than only rank 0 making the score of what all have found.
     """
 
     expression: str
@@ -595,6 +596,7 @@ class Score(Site):
     once: bool = False
     parted: str = ""
     listed: int = 0
+    alone: bool = False
 
     @property
     def guarded(self) -> bool:

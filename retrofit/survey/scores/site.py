@@ -11,7 +11,7 @@ from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, 
 from retrofit.survey.loops import VALIDATES
 from retrofit.survey.scores.keepers import kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
-from retrofit.survey.scores.validation import validated_variables
+from retrofit.survey.scores.validation import is_validation, validated_variables
 from retrofit.survey.scores.values import bare_of, bindings_of, code_of, is_collection, only_begins, root_of
 from retrofit.survey.scores.ways import (
     by_rank,
@@ -22,7 +22,7 @@ from retrofit.survey.scores.ways import (
     tests_around,
     way_in,
 )
-from retrofit.survey.scores.words import Candidate, direction_of
+from retrofit.survey.scores.words import VALIDATION_DATA, Candidate, direction_of
 from retrofit.survey.sites import EpochLoop, Score
 
 
@@ -109,7 +109,21 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         score.anchors |= {"guard": guard.node, "made": last_before_leaving(way.block).node}
     elif again and not direct:
         score.anchors["made"] = way.block.node
+    guards = [site.anchors["guard"] for site in (score, kept) if site is not None and "guard" in site.anchors]
+    within = any(_validates_within(index, flow, index.statement(one)) for one in guards)
+    score.alone = score.ranks == "first" and (within or not guards)
     return score
+
+
+def _validates_within(index: Index, flow: Flow, guard: Statement) -> bool:
+    """Whether a statement holds a validation, rather than only what is made of its outcome."""
+    for call in index.calls:
+        if guard in index.statement(call).path:
+            function = flow.called(call)
+            moded = isinstance(call.func, cst.Attribute) and call.func.attr.value == "eval"
+            if moded or _calls_validation(call) or (function is not None and is_validation(index, function)):
+                return True
+    return any(VALIDATION_DATA.search(index.source.code(part.node)) for part in index.loops if guard in part.path)
 
 
 def _calls_validation(value: cst.BaseExpression | None) -> bool:
