@@ -70,7 +70,8 @@ def find_scores(
                 score.contradicted = known.contradicted = True
             known.direction = score.direction = known.direction or score.direction
             known.saved = score.saved = known.saved or score.saved
-            if (known.condition or known.in_turn) and not score.condition and not score.in_turn:
+            here = known.anchors["loop"] is score.anchors["loop"]
+            if here and (known.condition or known.in_turn) and not score.condition and not score.in_turn:
                 scores[score.expression] = score  # of every epoch, rather than of some
     for score in scores.values():
         score.direction = "" if score.contradicted else score.direction

@@ -76,10 +76,10 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
             ):
                 continue
             ratio = None if meter else _ratio_of(index, binding)
-            parent = binding.statement.parent
+            around = [part.node for part in binding.statement.ancestors if part.scope is scope]
             if ratio is not None:
                 known.setdefault(index.source.code(ratio), index.place(ratio, loop.file))
-            elif meter or (parent is not None and not isinstance(parent.node, (cst.For, cst.While))):
+            elif meter or not any(isinstance(node, (cst.For, cst.While)) for node in around):
                 name = meter[0] if meter else binding.target
                 known.setdefault(name, index.place(binding.statement.node, loop.file))
         for part in index.items:

@@ -43,7 +43,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
             makers = reaching or makers
         elif makers:
             validating = {binding.statement for binding, _ in validated_variables(index, flow, loop)}
-            validating |= {b.statement for b in bindings_of(index, loop, name) if _calls_validation(b.value)}
+            validating |= {b.statement for b in bindings_of(index, loop, name) if _calls_validation(index, b.value)}
             measured = [maker for maker in makers if maker in validating] or makers
             again = max(m.order for m in makers) > max(m.order for m in measured)
             makers = measured
@@ -121,13 +121,14 @@ def _validates_within(index: Index, flow: Flow, guard: Statement) -> bool:
         if guard in index.statement(call).path:
             function = flow.called(call)
             moded = isinstance(call.func, cst.Attribute) and call.func.attr.value == "eval"
-            if moded or _calls_validation(call) or (function is not None and is_validation(index, function)):
+            if moded or _calls_validation(index, call) or (function is not None and is_validation(index, function)):
                 return True
     return any(VALIDATION_DATA.search(index.source.code(part.node)) for part in index.loops if guard in part.path)
 
 
-def _calls_validation(value: cst.BaseExpression | None) -> bool:
-    return value is not None and any(VALIDATES.search(name) for name in names_in(value))
+def _calls_validation(index: Index, value: cst.BaseExpression | None) -> bool:
+    names = re.findall(r"(\w+)\(", index.source.code(value)) if value is not None else []
+    return any(VALIDATES.search(name) for name in names)
 
 
 def _listed_at(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> int:
