@@ -3552,8 +3552,9 @@ def test_ranks_that_leave_the_epoch_before_its_score_are_told(check: str, cut_of
     assert (score.cut_off > 0) is cut_off
 
 
-def test_rank_that_leaves_the_epoch_with_its_score_is_told() -> None:
-    text = "if rank == 0:\n    acc = validate(model)\n    best = max(best, acc)\n    if y:\n        continue\nlog()"
+@pytest.mark.parametrize("leaves", ["    if y:\n        continue\n", "else:\n    continue\n"])
+def test_rank_that_leaves_the_epoch_with_its_score_is_told(leaves: str) -> None:
+    text = f"if rank == 0:\n    acc = validate(model)\n    best = max(best, acc)\n{leaves}log()"
     (score,) = survey_of(script(text)).scores
     assert score.cut_off > 0
 

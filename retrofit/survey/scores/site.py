@@ -64,7 +64,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         return None  # the loss of single batches is no score to decide by
     passing = _turns_begun_by(index, turns[-1] if turns else loop.statement)
     inside = [part for part in passing if way.guard in part.path and part.order > way.block.order]
-    inside = [part for part in inside if not exclude_each_other(part, way.block)]
+    if way.ranks == "all":
+        inside = [part for part in inside if not exclude_each_other(part, way.block)]
     together = (direct or bool(inside)) and way.ranks == "all" and not way.looped
     guard = None if together else way.guard
     outer = guard or way.block
