@@ -580,7 +580,7 @@ def late_beginnings(origins: set[Origin], models: list[Model], loops: list[Epoch
             given = [root for value in given for root in _roots(value)]
         else:
             sets = _SETS_WEIGHTS.fullmatch(name)
-        if sets and any(is_model(value) for value in given):
+        if sets and name != "__init__" and any(is_model(value) for value in given):
             found.append(place)
     inside = {loop.statement for loop in loops}
 

@@ -424,7 +424,7 @@ def _is_own_class(flow: Flow, call: cst.Call) -> bool:
     if defined is None or defined.kind != "class":
         return False
     root = flow.root(defined)
-    return root.startswith("torch.optim.") and not root.startswith(_SCHEDULER_MODULE)
+    return root.startswith("torch.optim.") and not root.startswith((_SCHEDULER_MODULE, "torch.optim.swa_utils."))
 
 
 def _handed_back(index: Index, call: cst.Call) -> bool:

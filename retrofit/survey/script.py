@@ -77,7 +77,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         flow = _without_others(index, flow, choices)
     script = Script(node=source.module, index=index)
     script.parsers = find_parsers(index, flow)
-    script.frameworks = find_frameworks(index)
+    script.frameworks = find_frameworks(index, flow)
     script.spawns = [CallSite(node=call, index=index) for call in index.calls if _spawns(index, call)]
     script.wrappers = find_wrappers(index, flow)
     script.backwards = find_backwards(index, flow)
@@ -97,7 +97,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     if not script.loops:
         _tell_what_is_there(script, flow)
     if script.loops or not script.wrappers:  # an engine that a file only helps itself from
-        script.frameworks = [one for one in script.frameworks if not one.beside or one.file is index.entry]
+        script.frameworks = [f for f in script.frameworks if not f.beside or f.option or f.file is index.entry]
     script.schedulers, script.steps = find_schedulers(index, flow, script.loops)
     script.steps += _steps_of_helpers(script, flow)
     script.scores = find_scores(index, flow, script.loops, script.schedulers, choices.metric, choices.mode)

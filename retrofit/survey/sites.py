@@ -668,11 +668,13 @@ class Framework(Site):
         name: the library.
         advice: what its user can do.
         beside: whether code that goes through it may stand beside a training of the script's own.
+        option: the condition under which alone it is used, "" where there is none.
     """
 
     name: str
     advice: str
     beside: bool = False
+    option: str = ""
 
     @property
     def always(self) -> bool:
