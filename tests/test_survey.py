@@ -3567,6 +3567,32 @@ def test_parser_without_a_name_cannot_take_more_options() -> None:
             "add_param_to_skip_allreduce",
             id="parameters of one rank",
         ),
+        pytest.param(
+            "m._ddp_params_and_buffers_to_ignore = [n for n, _ in m.named_parameters() if 'expert' in n]\n",
+            "_ddp_params_and_buffers_to_ignore",
+            id="parameters of experts",
+        ),
+        pytest.param(
+            "m._ddp_params_and_buffers_to_ignore = {'scale', 'fc.weight'}\n",
+            "_ddp_params_and_buffers_to_ignore",
+            id="a weight among what is left out",
+        ),
+        pytest.param(
+            "class M(Module):\n    def __init__(self):\n        self.scale = nn.Parameter(x)\n"
+            "m._ddp_params_and_buffers_to_ignore = {'scale'}\n",
+            "_ddp_params_and_buffers_to_ignore",
+            id="a parameter of an own class left out",
+        ),
+        pytest.param(
+            "m._ddp_params_and_buffers_to_ignore = left_out\n",
+            "_ddp_params_and_buffers_to_ignore",
+            id="what is left out is not known",
+        ),
+        pytest.param(
+            "m._ddp_params_and_buffers_to_ignore = []\nm._ddp_params_and_buffers_to_ignore.append(name)\n",
+            "_ddp_params_and_buffers_to_ignore",
+            id="names added one by one",
+        ),
         pytest.param("from transformers import Trainer\nt = Trainer(model)\n", "Hugging Face Trainer", id="Trainer"),
         pytest.param(
             "import transformers\nt = transformers.Seq2SeqTrainer(m)\n", "Hugging Face Trainer", id="Seq2SeqTrainer"
@@ -3609,6 +3635,12 @@ def test_framework_is_recognised(text: str, name: str) -> None:
         pytest.param("from apex.normalization import FusedLayerNorm\nm = FusedLayerNorm(3)\n", id="a layer of apex"),
         pytest.param("from torch.distributed.fsdp import MixedPrecision\n", id="FSDP not called"),
         pytest.param("accelerate = 1\nlightning = 2\n", id="variables"),
+        pytest.param("m._ddp_params_and_buffers_to_ignore = {'freqs_cis'}\n", id="a buffer left out"),
+        pytest.param("m._ddp_params_and_buffers_to_ignore = [p + 'freqs_cis', f'{p}mask']\n", id="with a prefix"),
+        pytest.param(
+            "m._ddp_params_and_buffers_to_ignore = [n for n, b in m.named_buffers() if b.dtype == torch.bool]\n",
+            id="buffers left out by their type",
+        ),
         pytest.param("text = 'import deepspeed'\n", id="string"),
     ],
 )

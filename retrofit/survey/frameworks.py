@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index, Scope, Statement, dotted
 from retrofit.survey.ranks import condition
 from retrofit.survey.sites import Framework
 
@@ -111,10 +111,30 @@ def find_frameworks(index: Index, flow: Flow) -> list[Framework]:
                 site = Framework(node=statement.node, index=index, name=name, advice=_OWNS_LOOP, beside=True)
                 found.setdefault(name, site)
     for node in index.attributes:
-        if node.attr.value in _UNEVEN:
+        if node.attr.value in _UNEVEN and not _only_buffers(index, node):
             advice = "Parameters that it leaves out differ between ranks, and a restart has rank 0's alone."
             found.setdefault(node.attr.value, Framework(node=node, index=index, name=node.attr.value, advice=advice))
     return list(found.values())
+
+
+def _only_buffers(index: Index, attribute: cst.Attribute) -> bool:
+    """Whether an assignment names what DistributedDataParallel leaves out, and no parameters, which are trained."""
+    assign = index.parents[index.parents[attribute]]
+    if not isinstance(assign, cst.Assign):
+        return False
+    value = assign.value
+    if isinstance(value, (cst.ListComp, cst.SetComp)):
+        source = value.for_in.iter
+        return isinstance(source, cst.Call) and (dotted(source.func) or "").endswith(".named_buffers")
+    if not isinstance(value, (cst.List, cst.Set, cst.Tuple)):
+        return False
+    ends = [re.search(r"(\w+)[\"']$", index.source.code(element.value)) for element in value.elements]
+    parameters = {
+        binding.target.rpartition(".")[2]
+        for binding in index.bindings
+        if isinstance(binding.value, cst.Call) and index.qualified(binding.value.func).endswith("Parameter")
+    }
+    return all(end is not None and end[1] not in {"weight", "bias", *parameters} for end in ends)
 
 
 def _uses(index: Index, prefixes: tuple[str, ...]) -> Iterator[cst.Call | cst.ClassDef]:
