@@ -328,8 +328,8 @@ def chosen_launcher(script: Script, options: Options) -> tuple[str, str]:
     spawn = next((site for site in script.spawns if not site.conditional), None)
     if spawn is not None:
         return "python", f"{spawn.place()} spawns the workers"
-    if script.parser is not None and {"--local_rank", "--local-rank"} & script.parser.options:
-        return "launch", f"the parser at {script.parser.place()} has --local_rank"
+    for option in script.local_ranks[:1]:
+        return "launch", f"an option at {option.place()} is --local_rank"
     return "torchrun", "default"
 
 

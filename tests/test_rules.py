@@ -22,7 +22,7 @@ from tests.helpers import RECIPE_FOLDER, code, plan_of, recipe, refusal_of, sour
 RULES = recipe().rules
 SITES = {
     "script", "wrapper", "model", "optimizer", "scheduler", "step", "backward", "score", "parser", "framework",
-    "resume", "kept-score", "budget", "decay", "overrun", "assertion", "stale-load", "matched-name",
+    "local-rank", "resume", "kept-score", "budget", "decay", "overrun", "assertion", "stale-load", "matched-name",
     "epoch-loop", "edited-file",
 }  # fmt: skip
 

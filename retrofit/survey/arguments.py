@@ -6,7 +6,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement, dotted
-from retrofit.survey.sites import Parser
+from retrofit.survey.sites import LocalRank, Parser
 
 _PARSE_METHODS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
 
@@ -35,23 +35,35 @@ def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
     for call in index.calls:
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "add_argument":
             continue
-        named = [
-            value
-            for arg in call.args
-            if isinstance(arg.value, cst.SimpleString)
-            and arg.keyword is None
-            and isinstance(value := arg.value.evaluated_value, str)
-        ]
+        named = _spellings(call)
         if Origin(construction) not in flow.deep_origins(call.func.value, index.scope_of(call)):
             continue
         if _taken_over(index, call, construction):
             continue
-        options.update(named)
+        options.update(str(name) for name in named)
         here = next((part for part in index.statement(call).path[::-1] if part.siblings is made.siblings), None)
         if here is not None and here.index > last.index:
             last = here
     target = next((b.target for b in index.bindings if b.value is construction), "parser")
     return Parser(node=last.node, index=index, target=target, options=frozenset(options))
+
+
+def _spellings(call: cst.Call) -> dict[object, cst.SimpleString]:
+    """Return the option strings that are given to `add_argument`."""
+    given = [arg.value for arg in call.args if arg.keyword is None]
+    return {value.evaluated_value: value for value in given if isinstance(value, cst.SimpleString)}
+
+
+def find_local_ranks(index: Index) -> list[LocalRank]:
+    """Return the options by which a launcher tells a process its number, whatever parser or group of one has them."""
+    spelled = [
+        _spellings(call)
+        for call in index.calls
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument"
+    ]
+    hyphened = any("--local-rank" in one for one in spelled)
+    found = [one.get("--local_rank") or one.get("--local-rank") for one in spelled]
+    return [LocalRank(node=node, index=index, hyphened=hyphened, anchors={"spelling": node}) for node in found if node]
 
 
 def _taken_over(index: Index, call: cst.Call, construction: cst.Call) -> bool:

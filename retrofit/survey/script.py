@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from retrofit.source import Source
-from retrofit.survey.arguments import Namespaces, find_parsers
+from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import SPAWNS, Flow, Origin
@@ -77,6 +77,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         flow = _without_others(index, flow, choices)
     script = Script(node=source.module, index=index)
     script.parsers = find_parsers(index, flow)
+    script.local_ranks = find_local_ranks(index)
     script.frameworks = find_frameworks(index, flow)
     script.spawns = [CallSite(node=call, index=index) for call in index.calls if _spawns(index, call)]
     script.wrappers = find_wrappers(index, flow)

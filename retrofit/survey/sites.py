@@ -29,6 +29,7 @@ SITE_KINDS = (
     "overrun",
     "assertion",
     "parser",
+    "local-rank",
     "framework",
     "resume",
     "stale-load",
@@ -661,6 +662,21 @@ class Parser(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class LocalRank(Site):
+    """The spelling of an option by which a launcher tells each process its number on its machine.
+
+    Attributes:
+        hyphened: whether the project has it as `--local-rank`.
+    """
+
+    hyphened: bool
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"option": self.code}
+
+
+@dataclass(eq=False, kw_only=True)
 class Framework(Site):
     """A use of a library that owns the training loop or shards the model.
 
@@ -804,6 +820,7 @@ class Script(Site):
     loops: list[EpochLoop] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
     parsers: list[Parser] = field(default_factory=list)
+    local_ranks: list[LocalRank] = field(default_factory=list)
     frameworks: list[Framework] = field(default_factory=list)
     resumes: list[Resume] = field(default_factory=list)
     decays: list[Decay] = field(default_factory=list)
