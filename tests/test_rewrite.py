@@ -851,6 +851,22 @@ def test_validation_on_the_first_rank_keeps_no_scheduler(tmp_path: Path) -> None
     assert own + end in changed
 
 
+def test_an_optimizer_of_an_own_tensor_stays_as_it_is(tmp_path: Path) -> None:
+    tuning = """
+        def tune(x):
+            point = torch.nn.Parameter(x.detach())
+            tuned = torch.optim.SGD([point], lr=0.1)
+            for _ in range(3):
+                tuned.zero_grad()
+                criterion(point).backward()
+                tuned.step()
+
+
+    """
+    changed = changed_by(tmp_path, ("def main", f"{code(tuning).lstrip()}\n\ndef main"))
+    assert code(tuning).strip() in changed
+
+
 def test_local_rank_gets_its_other_spelling(tmp_path: Path) -> None:
     rank = 'parser.add_argument("--local_rank", type=int)\n    parser.add_argument("--lr"'
     changed = changed_by(tmp_path, ('parser.add_argument("--lr"', rank))

@@ -1357,6 +1357,44 @@ def test_no_backward(text: str) -> None:
     assert backwards_of(text) == []
 
 
+TUNED = """
+    import torch
+    from torch import nn
+
+
+    def adapt(first, x):
+        p = MADE
+        tuned = torch.optim.SGD(HELD, lr=0.1)
+        for k in range(5):
+            tuned.zero_grad()
+            nn.functional.mse_loss(p @ x, x).backward()
+            tuned.step()
+        return p
+
+
+    for epoch in range(9):
+        for x in y:
+            loss.backward()
+            optimizer.step()
+            adapt(model, x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "held", "passes"),
+    [
+        ("nn.Parameter(first.detach(), requires_grad=True)", "[p]", 1),
+        ("torch.zeros_like(x).requires_grad_()", "(p,)", 1),
+        ("torch.zeros(3, requires_grad=True)", "[p]", 1),
+        ("nn.Parameter(first)", "[p, first]", 2),
+        ("nn.Linear(2, 2)", "p.parameters()", 2),
+        ("first.weight", "[p]", 2),
+    ],
+)
+def test_backward_pass_that_tunes_a_tensor_of_its_own(made: str, held: str, passes: int) -> None:
+    assert len(backwards_of(code(TUNED).replace("MADE", made).replace("HELD", held))) == passes
+
+
 # Epoch loops
 
 
@@ -1404,6 +1442,41 @@ def test_epoch_loop_counts_the_same_numbers(head: str, count: str) -> None:
 def test_progress_bar_keeps_counting(before: str, head: str, replaced: str) -> None:
     (loop,) = survey_of(looped(head, f"from tqdm import tqdm, trange\n{before}")).loops
     assert loop.index.source.code(loop.anchors["range"]) == replaced
+
+
+CHOSEN = "from tqdm import tqdm, trange\nfrom mine import numbers\n"
+SHOWN = "def shown(items):\n    if quiet:\n        bar = items\n    else:\n        bar = tqdm(items)\n    return bar\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "head"),
+    [
+        pytest.param("turns = range if quiet else trange\n", "turns(3, n)", id="a name for one of two"),
+        pytest.param("", "(trange if loud else range)(3, n)", id="chosen at once"),
+        pytest.param("if quiet:\n    turns = range\nelse:\n    turns = trange\n", "turns(3, n)", id="in branches"),
+        pytest.param(f"{SHOWN}epochs = shown(list(range(3, n)))\n", "epochs", id="shown by an own function"),
+        pytest.param(SHOWN, "shown(range(3, n))", id="shown by an own function at once"),
+        pytest.param("def shown(r):\n    return tqdm(r, total=len(r))\n", "shown(range(3, n))", id="returned at once"),
+        pytest.param("def same(r):\n    r = tqdm(r)\n    return r\n", "same(range(3, n))", id="by the same name"),
+    ],
+)
+def test_epoch_loop_over_a_range_by_another_name(before: str, head: str) -> None:
+    (loop,) = survey_of(looped(head, f"{CHOSEN}{before}")).loops
+    assert (loop.count, loop.bar, loop.index.source.code(loop.anchors["range"])) == ("3", "", head)
+
+
+@pytest.mark.parametrize(
+    ("before", "head"),
+    [
+        pytest.param("turns = range if quiet else numbers\n", "turns(3, n)", id="one of them unknown"),
+        pytest.param("turns = numbers\n", "turns(3, n)", id="a name for something else"),
+        pytest.param("def every(r):\n    return [i * 2 for i in r]\n", "every(range(3, n))", id="other numbers"),
+        pytest.param("def firsts(r):\n    r = r[:5]\n    return r\n", "firsts(range(3, n))", id="some of them"),
+        pytest.param("def none(r):\n    print(r)\n", "none(range(3, n))", id="nothing returned"),
+    ],
+)
+def test_no_range_by_another_name(before: str, head: str) -> None:
+    assert survey_of(looped(head, f"{CHOSEN}{before}")).loops == []
 
 
 def test_epoch_loop_over_an_opened_bar() -> None:

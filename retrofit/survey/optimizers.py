@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit import torch_api
+from retrofit.survey.backwards import has_own_tensors
 from retrofit.survey.flow import Flow, Origin, first_argument
 from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
 from retrofit.survey.loops import called_in
@@ -377,6 +378,8 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         kinds = [Origin(call)] if _is_torchs(index, call) or _is_own_class(flow, call) else []
         kinds += [o for o in both if o.node is call and (o.item is None or _makes_item(flow, o))]
         if not kinds or (_handed_back(index, call) and not _is_torchs(index, call)):
+            continue
+        if has_own_tensors(index, call):
             continue
         if _target(index, call, kinds[0].item) and not _by_tracker(index, flow, call, handover):
             found.append(kinds[0])
