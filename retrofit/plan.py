@@ -154,7 +154,7 @@ def _plan(project: Project, recipe: Recipe, options: Options, force: bool, surve
     choices = Choices(
         options.metric, options.mode, options.model, recipe.module_functions, recipe.provided, recipe.handover
     )
-    script = survey(source, choices, project.modules)
+    script = survey(source, choices, project.modules, project.neighbours)
     if script.other_models:
         wrapped = ", ".join(f"`{name}`" for name in script.other_models if name)
         message = f"--model {options.model} names none of the wrapped models: {wrapped}."
@@ -228,7 +228,7 @@ def _prove(
     if not texts:
         return
     changed = project.with_texts({file.source: text for file, text in texts.items()})
-    again = evaluator.outcome(survey(changed.entry, choices, changed.modules))
+    again = evaluator.outcome(survey(changed.entry, choices, changed.modules, changed.neighbours))
     if again.questions:
         raise EngineError(f"{again.questions[0]} (after the rewriting)")
     if again.edits:

@@ -1086,3 +1086,48 @@ def test_a_wrapper_without_a_name_is_asked_for_one_only(plan_project: Planner) -
     messages = [question.message for question in plan_project(main).questions if question.code == "PAI102"]
     assert len(messages) == 1
     assert "on a line of its own" in messages[0]
+
+
+PARSED = (
+    "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr')\nargs = parser.parse_args()\n"
+)
+SHARED_MAIN = PARSED + code(MAIN).replace("def main():", "def main(args):").replace("main()\n", "main(args)\n").replace(
+    "loader, optimizer)", "loader, optimizer, args)"
+)
+SHARED_ENGINE = code(ENGINE).replace("loader, optimizer)", "loader, optimizer, args)")
+TESTING = f"{PARSED}from engine import validate\nvalidate(load())\n"
+
+
+def test_a_module_of_the_script_alone_asks_its_arguments(plan_project: Planner) -> None:
+    plan = plan_project(SHARED_MAIN, engine=SHARED_ENGINE, other=TESTING.replace("engine", "validation"))
+    assert "if args.perforate_model_parallel:" in changed(plan)["engine.py"]
+    assert plan.notes == []
+
+
+def test_a_module_that_another_script_imports_asks_the_helper(plan_project: Planner) -> None:
+    plan = plan_project(SHARED_MAIN, engine=SHARED_ENGINE, test=TESTING)
+    assert "if pai_distributed.initializing():" in changed(plan)["engine.py"]
+    assert "args.perforate_model_parallel" in changed(plan)["main.py"]
+    assert plan.notes == []  # the helper lies beside it, and its validation is as it was
+
+
+def test_a_script_of_another_folder_must_find_the_helper(plan_project: Planner) -> None:
+    (note,) = plan_project(SHARED_MAIN, engine=SHARED_ENGINE, **{"tools/test": TESTING}).notes
+    assert str(note).startswith("engine.py:1:1: PAI113 tools/test.py imports this file too, which needs")
+    assert "PYTHONPATH=." in note.message
+
+
+def test_a_script_that_shares_the_loop_is_named(plan_project: Planner) -> None:
+    head, loop = code(MAIN).split("    best_acc = 0\n")
+    loop = "def fit(model, optimizer):\n    best_acc = 0\n" + loop.replace("main()\n", "")
+    engine = code(ENGINE) + loop
+    main = head.replace("train_one_epoch, validate", "fit") + "    fit(model, optimizer)\n\nmain()\n"
+    other = f"from engine import fit\n{PARSED}fit(build(), None)\n"
+    (note,) = plan_project(main, engine=engine, other=other).notes
+    assert (note.file, note.code) == ("engine.py", "PAI113")
+    assert note.message.startswith("other.py imports this file too: what trains")
+
+
+def test_a_script_that_is_rewritten_already_is_no_neighbour(plan_project: Planner) -> None:
+    plan = plan_project(SHARED_MAIN, engine=SHARED_ENGINE, test=f"import pai_distributed\n{TESTING}")
+    assert "if args.perforate_model_parallel:" in changed(plan)["engine.py"]

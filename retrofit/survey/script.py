@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -61,13 +61,19 @@ class Choices:
     handover: frozenset[str] = frozenset()
 
 
-def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, Source] | None = None) -> Script:
+def survey(
+    source: Source,
+    choices: Choices = Choices(),
+    modules: Mapping[str, Source] | None = None,
+    neighbours: Mapping[str, Sequence[str]] | None = None,
+) -> Script:
     """Return every site of a script.
 
     Args:
         source: the entry script.
         choices: what the user says about it.
         modules: the project's other files that count, by the full names of their modules.
+        neighbours: the other scripts that import one of the modules, whose command lines know no further options.
     """
     index = Index(source, choices.provided, modules)
     flow = Flow(index, choices.module_functions)
@@ -137,8 +143,9 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         script.measures = find_measures(index, flow, script.loops)
     _name_models(script, flow, origins)
     namespaces = Namespaces(index, flow)
+    script.neighbours = neighbours or {}
     if script.parsers:
-        script.namespace = lambda site: namespaces.name(site.scope)
+        script.namespace = lambda site: None if site.file.name in script.neighbours else namespaces.name(site.scope)
     for _, site in script.sites():
         if site is not script:
             site.arguments = script.namespace(site)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -709,10 +710,12 @@ class EditedFile(Site):
     Attributes:
         entry: whether it is the entry script.
         written: all new code for it.
+        neighbours: other scripts that import it.
     """
 
     entry: bool
     written: str
+    neighbours: Sequence[str] = ()
 
     @property
     def position(self) -> tuple[int, int]:
@@ -724,6 +727,12 @@ class EditedFile(Site):
 
     def anchor(self, name: str | None) -> cst.CSTNode:
         return self.node
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """Those of the scripts that lie in other folders than the entry script."""
+        here = os.path.dirname(self.index.source.shown)
+        return [name for name in self.neighbours if os.path.dirname(name) != here]
 
     def uses(self, name: str) -> bool:
         """Whether the new code uses ``name``."""
@@ -807,6 +816,7 @@ class Script(Site):
         uncalled: the function that holds such a loop or backward pass, and that nothing was found to call; "" for none.
         answers: what tells each of several wrapped models from the others, as far as something does.
         other_models: the same for all that are wrapped, where none of them is the one that the user named.
+        neighbours: the other scripts that import one of the modules, by the module's full name.
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
         kind: "ddp" where any wrapper is DistributedDataParallel, else "dp", "" without a wrapper.
     """
@@ -840,6 +850,7 @@ class Script(Site):
     other_models: list[str] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)
     groups: list[list[Wrapper]] = field(default_factory=list)
+    neighbours: Mapping[str, Sequence[str]] = field(default_factory=dict)
     namespace: Callable[[Site], str | None] = lambda site: None
 
     @property
@@ -872,6 +883,11 @@ class Script(Site):
     def file_name(self) -> str:
         """The entry script's file name."""
         return self.index.source.path.name
+
+    @property
+    def folder(self) -> str:
+        """The entry script's folder, from where the user is, as a shell takes it."""
+        return shlex.quote(os.path.dirname(self.index.source.shown) or ".")
 
     def beside(self, name: str) -> str:
         """Return the path of a file beside the script, from where the user is, as a shell takes it."""
