@@ -320,14 +320,13 @@ def _launch(script: Script, options: Options, save_name: str, name: str) -> Laun
 def chosen_launcher(script: Script, options: Options) -> tuple[str, str]:
     """Return the launcher, and where the choice comes from.
 
-    A script that always spawns its own workers is run by plain python; one that takes `--local_rank` is started by
-    torch.distributed.launch, which passes it; any other by torchrun.
+    A script that spawns its own workers, always or as the only way, is run by plain python; one that takes
+    `--local_rank` is started by torch.distributed.launch, which passes it; any other by torchrun.
     """
     if options.launcher:
         return options.launcher, options.origin("launcher")
-    spawn = next((site for site in script.spawns if not site.conditional), None)
-    if spawn is not None:
-        return "python", f"{spawn.place()} spawns the workers"
+    if script.spawning is not None:
+        return "python", f"{script.spawning.place()} spawns the workers"
     for option in script.local_ranks[:1]:
         return "launch", f"an option at {option.place()} is --local_rank"
     return "torchrun", "default"

@@ -836,6 +836,26 @@ def test_what_a_spawn_by_option_needs_of_torchrun_is_said(plan_project: Planner,
     assert all(told in note.message and "`env://` for `args.url`" in note.message for note in notes)
 
 
+NUMBERED = ('dist.init_process_group("nccl", ', 'dist.init_process_group("nccl", rank=rank, ')
+
+
+@pytest.mark.parametrize(
+    ("swap", "launcher"),
+    [
+        pytest.param(NUMBERED, "python", id="the only way to number the processes"),
+        pytest.param(("", ""), "torchrun", id="numbered by the environment"),
+        pytest.param(
+            (NUMBERED[0], "args.rank = int(os.environ['RANK'])\n    " + NUMBERED[1]), "torchrun", id="either way"
+        ),
+    ],
+)
+def test_a_spawn_by_option_may_be_the_only_way(plan_project: Planner, swap: tuple[str, str], launcher: str) -> None:
+    plan = plan_project(SPAWN.replace(*swap), engine=ENGINE)
+    assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
+    (note,) = [note for note in plan.notes if note.code == "PAI014"]
+    assert ("plain python" in note.message) is (launcher == "python")
+
+
 @pytest.mark.parametrize(
     ("test", "told"), [("len(sys.argv) == 2", 1), ("sys.argv.__len__() == 2", 1), ("sys.argv[1] == 'x'", 0)]
 )

@@ -871,6 +871,19 @@ class Script(Site):
         ]
 
     @property
+    def spawning(self) -> CallSite | None:
+        """The call that alone can start the processes.
+
+        One under a condition can where nothing reads a process's number from the environment, but the process group is
+        given one.
+        """
+        texts = [file.source.text for file in self.index.files]
+        told = any(re.search(r"(environ|getenv)[^\n]*(RANK|WORLD_SIZE)|env://", text) for text in texts)
+        numbered = self.argument("torch.distributed.init_process_group", "rank") != ""
+        alone = [site for site in self.spawns if not site.conditional or (numbered and not told)]
+        return alone[0] if alone else None
+
+    @property
     def argument_counts(self) -> list[Site]:
         """Where the script decides by the number of words on its command line."""
         return [
