@@ -3622,6 +3622,31 @@ def test_parser_without_a_name_cannot_take_more_options() -> None:
     assert survey_of("import argparse\nargs = argparse.ArgumentParser().parse_args()\n").parsers == []
 
 
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("", True),
+        ("sys.argv[1:]", True),
+        ("args=argv", True),
+        ("None", True),
+        ("[]", False),
+        ("args=[]", False),
+        ("['--lr', '1']", False),
+        ("'--lr 1'.split()", False),
+        ("namespace=[]", True),
+    ],
+)
+def test_a_list_that_stands_in_the_script_is_no_command_line(given: str, read: bool) -> None:
+    made = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr')\n"
+    for text in (
+        f"args = parser.parse_args({given})\n",
+        f"def get():\n    return parser.parse_args({given})\nargs = get()\n",
+    ):
+        found = survey_of(f"{made}{text}for epoch in range(3):\n    for x in y:\n        loss.backward()\n")
+        assert bool(found.parsers) is read
+        assert found.loops[0].arguments == ("args" if read else None)
+
+
 # Frameworks
 
 

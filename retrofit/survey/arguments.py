@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.flow import Flow, Origin, first_argument
 from retrofit.survey.index import Index, Scope, Statement, dotted
 from retrofit.survey.sites import LocalRank, Parser
 
 _PARSE_METHODS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
+
+
+def _reads(call: cst.Call) -> bool:
+    """Whether a call parses the command line, not a list that stands there: `parse_args([])`, `'-a 1'.split()`."""
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _PARSE_METHODS:
+        return False
+    given = first_argument(call, "args")
+    if isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute):
+        given = given.func.value
+    return not isinstance(given, (cst.List, cst.Tuple, cst.SimpleString))
 
 
 def find_parsers(index: Index, flow: Flow) -> list[Parser]:
@@ -16,7 +26,7 @@ def find_parsers(index: Index, flow: Flow) -> list[Parser]:
     parsed = {
         origin
         for call in index.calls
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _PARSE_METHODS
+        if isinstance(call.func, cst.Attribute) and _reads(call)
         for origin in flow.deep_origins(call.func.value, index.scope_of(call))
     }
     found = []
@@ -90,7 +100,7 @@ class Namespaces:
         self._origins = {
             Origin(call, item)
             for call in index.calls
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _PARSE_METHODS
+            if isinstance(call.func, cst.Attribute) and _reads(call)
             for item in ((0,) if call.func.attr.value == "parse_known_args" else (None,))
         } | self._returned()
         self._known: dict[Scope, str | None] = {}
@@ -102,12 +112,10 @@ class Namespaces:
         for node, scope in self._index.returns:
             value = node.value
             if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-                parses = value.func.attr.value == "parse_args"
+                parses = value.func.attr.value == "parse_args" and _reads(value)
             else:
                 parses = value is not None and any(
-                    isinstance(origin.node, cst.Call)
-                    and isinstance(origin.node.func, cst.Attribute)
-                    and origin.node.func.attr.value in _PARSE_METHODS
+                    isinstance(origin.node, cst.Call) and _reads(origin.node)
                     for origin in self._flow.origins(value, scope)
                 )
             if parses:
