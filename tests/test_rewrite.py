@@ -867,6 +867,43 @@ def test_an_optimizer_of_an_own_tensor_stays_as_it_is(tmp_path: Path) -> None:
     assert code(tuning).strip() in changed
 
 
+LOADED_TWICE = """
+    import os
+    import torch
+
+
+    def load(model, optimizer, path):
+        state = None
+        epoch = 0
+        if os.path.isfile(path):
+            state = torch.load(path)
+            model.load_state_dict(state["model"])
+            optimizer.load_state_dict(state["optimizer"])
+            epoch = state["epoch"]
+        return model, optimizer, epoch
+
+
+    model = torch.nn.DataParallel(torch.nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer, begin = load(model, optimizer, "last.pt")
+    best = 0
+    for epoch in range(begin, 10):
+        for x in loader:
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+        acc = validate(model)
+        best = max(best, acc)
+    model, _, epoch = load(model, optimizer, "best.pt")
+    print(validate(model))
+"""
+
+
+def test_a_model_that_a_function_loads_again_after_training_is_the_same_after_rewriting(tmp_path: Path) -> None:
+    changed = rewritten(plan_of(tmp_path, code(LOADED_TWICE)))
+    assert "model, restructured, training_complete = pai_distributed.add_validation_score(acc, model)" in changed
+
+
 def test_local_rank_gets_its_other_spelling(tmp_path: Path) -> None:
     rank = 'parser.add_argument("--local_rank", type=int)\n    parser.add_argument("--lr"'
     changed = changed_by(tmp_path, ('parser.add_argument("--lr"', rank))

@@ -48,7 +48,7 @@ class Choices:
         mode: "max" or "min", "" to find it.
         model: the model to treat, where several are wrapped: its variable, with `OWNER.` or `FILE:` before it where the
             name alone does not tell.
-        module_functions: qualified names of functions that return their first argument's module.
+        module_functions: qualified names of functions that return their first argument's module, of `name#1` another's.
         provided: full names of functions that a recipe provides.
         handover: qualified names of functions by which a script gives its optimizer to the recipe's library.
     """
