@@ -768,6 +768,14 @@ def test_a_script_that_runs_only_as_a_module_is_told_so(plan_project: Planner) -
     assert set(changed(plan_project(main, engine=ENGINE))) == {"main.py", "engine.py"}
 
 
+def test_a_relative_import_that_an_option_leads_to_is_only_told(plan_project: Planner) -> None:
+    main = MAIN.replace("    best_acc = 0\n", "    best_acc = 0\n    if zipped:\n        from .data import Zip\n", 1)
+    (note,) = plan_project(main, engine=ENGINE).notes
+    assert (note.code, "`from .data import Zip` works only" in note.message) == ("PAI107", True)
+    main = MAIN.replace("main()\n", "if __name__ == '__main__':\n    from .data import Zip\n    main()\n")
+    assert [question.code for question in plan_project(main, engine=ENGINE).questions] == ["PAI107"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

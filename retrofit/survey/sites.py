@@ -865,10 +865,24 @@ class Script(Site):
     def relative_imports(self) -> list[Site]:
         """The entry script's imports relative to its package, by which it only runs as a module, `python -m`."""
         return [
+            site for site in self._relative_imports if not any(self._is_choice(s.node) for s in site.statement.path)
+        ]
+
+    @property
+    def chosen_relative_imports(self) -> list[Site]:
+        """Those of such imports that a condition leads to."""
+        return [site for site in self._relative_imports if any(self._is_choice(s.node) for s in site.statement.path)]
+
+    @property
+    def _relative_imports(self) -> list[Site]:
+        return [
             Site(node=statement.node, index=self.index)
             for statement, module in self.index.entry.imports
             if module.startswith(".") and not any(isinstance(part.node, cst.Try) for part in statement.path)
         ]
+
+    def _is_choice(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.If) and "__name__" not in self.index.source.code(node.test)
 
     @property
     def spawning(self) -> CallSite | None:
