@@ -103,11 +103,13 @@ def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = 
         except UserError as error:
             if _NEEDED.search(files[name].data):
                 unread += error.problems
-    return Project(entry, modules, unread, _neighbours(entry, folder, modules, roots))
+    return Project(entry, modules, unread, _neighbours(entry, folder, modules, roots, known))
 
 
-def _neighbours(entry: Source, folder: Path, modules: Mapping[str, Source], roots: list[Path]) -> dict[str, list[str]]:
-    """Return the scripts and tests, other than the entry and what it imports, that import one of its modules.
+def _neighbours(
+    entry: Source, folder: Path, modules: Mapping[str, Source], roots: list[Path], reached: set[Path]
+) -> dict[str, list[str]]:
+    """Return the scripts and tests, other than those ``reached`` from the entry, that import one of its modules.
 
     Those that know of the rewriting already are left out.
     """
@@ -119,7 +121,7 @@ def _neighbours(entry: Source, folder: Path, modules: Mapping[str, Source], root
     mentioned = re.compile(b"|".join(rb"\b" + re.escape(name.encode()) + rb"\b" for name in set(named)))
     found: dict[str, list[str]] = {}
     for path in _python_files(root):
-        data = path.read_bytes() if path not in known and path != entry.path else b""
+        data = path.read_bytes() if path not in reached else b""
         if b"pai_distributed" in data or not (_STARTED.search(data) and mentioned.search(data)):
             continue
         shown = os.path.normpath(folder / os.path.relpath(path, entry.path.parent))

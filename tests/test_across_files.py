@@ -1156,6 +1156,13 @@ def test_a_script_that_shares_the_loop_is_named(plan_project: Planner) -> None:
     assert note.message.startswith("other.py imports this file too: what trains")
 
 
+def test_a_module_that_can_be_started_too_is_no_neighbour(plan_project: Planner) -> None:
+    main = SHARED_MAIN.replace("import torch\n", "import torch\nfrom parts import shapes\n", 1)
+    shapes = "from engine import validate\nif __name__ == '__main__':\n    print(validate(1))\n"
+    plan = plan_project(main, engine=SHARED_ENGINE, **{"parts/__init__": "", "parts/shapes": shapes})
+    assert plan.notes == []
+
+
 def test_a_script_that_is_rewritten_already_is_no_neighbour(plan_project: Planner) -> None:
     plan = plan_project(SHARED_MAIN, engine=SHARED_ENGINE, test=f"import pai_distributed\n{TESTING}")
     assert "if args.perforate_model_parallel:" in changed(plan)["engine.py"]
