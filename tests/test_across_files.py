@@ -1166,3 +1166,10 @@ def test_a_module_that_can_be_started_too_is_no_neighbour(plan_project: Planner)
 def test_a_script_that_is_rewritten_already_is_no_neighbour(plan_project: Planner) -> None:
     plan = plan_project(SHARED_MAIN, engine=SHARED_ENGINE, test=f"import pai_distributed\n{TESTING}")
     assert "if args.perforate_model_parallel:" in changed(plan)["engine.py"]
+
+
+def test_a_model_that_its_builder_may_wrap_already_is_one_model(plan_project: Planner) -> None:
+    build = "def build():\n    net = Net()\n    if loaded:\n        net = DDP(net)\n    return net\n\ndef main():"
+    main = MAIN.replace("def main():", build).replace("model = Net()", "model = build()")
+    written = changed(plan_project(main, engine=ENGINE))["main.py"]
+    assert written.count("initialize_tracker_settings()") == 2
