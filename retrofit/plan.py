@@ -154,7 +154,7 @@ def _plan(project: Project, recipe: Recipe, options: Options, force: bool, surve
     choices = Choices(
         options.metric, options.mode, options.model, recipe.module_functions, recipe.provided, recipe.handover
     )
-    script = survey(source, choices, project.modules)
+    script = survey(source, choices, project.modules, project.neighbours)
     if script.other_models:
         wrapped = ", ".join(f"`{name}`" for name in script.other_models if name)
         message = f"--model {options.model} names none of the wrapped models: {wrapped}."
@@ -228,7 +228,7 @@ def _prove(
     if not texts:
         return
     changed = project.with_texts({file.source: text for file, text in texts.items()})
-    again = evaluator.outcome(survey(changed.entry, choices, changed.modules))
+    again = evaluator.outcome(survey(changed.entry, choices, changed.modules, changed.neighbours))
     if again.questions:
         raise EngineError(f"{again.questions[0]} (after the rewriting)")
     if again.edits:
@@ -320,16 +320,15 @@ def _launch(script: Script, options: Options, save_name: str, name: str) -> Laun
 def chosen_launcher(script: Script, options: Options) -> tuple[str, str]:
     """Return the launcher, and where the choice comes from.
 
-    A script that always spawns its own workers is run by plain python; one that takes `--local_rank` is started by
-    torch.distributed.launch, which passes it; any other by torchrun.
+    A script that spawns its own workers, always or as the only way, is run by plain python; one that takes
+    `--local_rank` is started by torch.distributed.launch, which passes it; any other by torchrun.
     """
     if options.launcher:
         return options.launcher, options.origin("launcher")
-    spawn = next((site for site in script.spawns if not site.conditional), None)
-    if spawn is not None:
-        return "python", f"{spawn.place()} spawns the workers"
-    if script.parser is not None and {"--local_rank", "--local-rank"} & script.parser.options:
-        return "launch", f"the parser at {script.parser.place()} has --local_rank"
+    if script.spawning is not None:
+        return "python", f"{script.spawning.place()} spawns the workers"
+    for option in script.local_ranks[:1]:
+        return "launch", f"an option at {option.place()} is --local_rank"
     return "torchrun", "default"
 
 

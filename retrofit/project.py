@@ -22,6 +22,10 @@ _TRAINING = re.compile(
 _RELEVANT = re.compile(rb"\bepoch|import_module\(|\.eval\(\)|\bpower\b|return.*\.parameters\(")
 #: What a file holds without which the others say nothing true of the training.
 _NEEDED = re.compile(rb"DataParallel|\.backward\(")
+#: What a file holds that is started by itself.
+_STARTED = re.compile(rb"__main__|parse_args\(|sys\.argv|\bdef test_")
+#: More files than these are not searched for other scripts.
+_LOOKED_THROUGH = 2000
 _COMMENT = re.compile(rb"#[^\n]*")
 _PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
@@ -35,11 +39,13 @@ class Project:
         entry: the script.
         modules: the imported files that matter, by the full names of their modules.
         unread: why files that wrap or train a model could not be read.
+        neighbours: other scripts that import one of the modules, by the module's full name, as messages show them.
     """
 
     entry: Source
     modules: Mapping[str, Source] = field(default_factory=dict)
     unread: Sequence[Problem] = ()
+    neighbours: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def with_texts(self, texts: Mapping[Source, str]) -> Project:
         """Return the project with other texts for some of its files."""
@@ -49,7 +55,7 @@ class Project:
             return source if text is None else Source(source.path, source.encode(text), source.shown)
 
         modules = {name: changed(source) for name, source in self.modules.items()}
-        return Project(changed(self.entry), modules, self.unread)
+        return Project(changed(self.entry), modules, self.unread, self.neighbours)
 
 
 def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = None) -> Project:
@@ -97,7 +103,44 @@ def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = 
         except UserError as error:
             if _NEEDED.search(files[name].data):
                 unread += error.problems
-    return Project(entry, modules, unread)
+    return Project(entry, modules, unread, _neighbours(entry, folder, modules, roots, known))
+
+
+def _neighbours(
+    entry: Source, folder: Path, modules: Mapping[str, Source], roots: list[Path], reached: set[Path]
+) -> dict[str, list[str]]:
+    """Return the scripts and tests, other than those ``reached`` from the entry, that import one of its modules.
+
+    Those that know of the rewriting already are left out.
+    """
+    root = project_root(entry.path) or entry.path.parent
+    known = {source.path: name for name, source in modules.items()}
+    if not known or holds_more(root):
+        return {}
+    named = [path.parent.name if path.name == "__init__.py" else path.stem for path in known]
+    mentioned = re.compile(b"|".join(rb"\b" + re.escape(name.encode()) + rb"\b" for name in set(named)))
+    found: dict[str, list[str]] = {}
+    for path in _python_files(root):
+        data = path.read_bytes() if path not in reached else b""
+        if b"pai_distributed" in data or not (_STARTED.search(data) and mentioned.search(data)):
+            continue
+        shown = os.path.normpath(folder / os.path.relpath(path, entry.path.parent))
+        meant = {_find(name, [path.parent, *roots]) for name in _imports(path, "", data)}
+        for module in sorted(known[file] for file in meant if file in known):
+            found.setdefault(module, []).append(shown)
+    return found
+
+
+def _python_files(root: Path) -> Iterator[Path]:
+    """Yield a project's Python files, in order, as many as can be looked through in no time."""
+    left = _LOOKED_THROUGH
+    for here, folders, files in os.walk(root):
+        inside = (name for name in folders if not name.startswith(".") and name not in _INSTALLED)
+        folders[:] = sorted(name for name in inside if not os.path.exists(os.path.join(here, name, "pyvenv.cfg")))
+        for name in sorted(files):
+            if name.endswith(".py") and left:
+                left -= 1
+                yield Path(os.path.realpath(os.path.join(here, name)))
 
 
 @dataclass(frozen=True)

@@ -297,7 +297,13 @@ def _edited_files(script: Script, edits: list[Edit], names: Iterable[str]) -> li
         unknown = set(names) - file.scope.names - index.bound_names
         texts += [f"{name}." for name in sorted(unknown) if re.search(rf"\b{name}\.", file.source.text)]
     return [
-        EditedFile(node=file.source.module, index=index, entry=file is index.entry, written="\n".join(texts))
+        EditedFile(
+            node=file.source.module,
+            index=index,
+            entry=file is index.entry,
+            written="\n".join(texts),
+            neighbours=script.neighbours.get(file.name, ()),
+        )
         for file, texts in written.items()
         if texts
     ]
@@ -397,12 +403,14 @@ class Evaluator:
                 named["edited-file"] = _edited_files(script, made, self._recipe.imports)
             for rule in self._recipe.rules:
                 with _naming(rule):
-                    for site, names in [] if last else own[rule.code]:
+                    if last and rule.site == "edited-file":
+                        own[rule.code] = [(s, names) for s, names in at(rule.site) if self.evaluate(rule.when, names)]
+                    for site, names in own[rule.code] if last == (rule.site == "edited-file") else []:
                         notes += self._remarks(rule, rule.notes, site, names)
                     for change in rule.changes:
                         if last != ("edited-file" in (rule.site, change.site)):
                             continue
-                        for site, names in at(change.site or rule.site) if last or change.site else own[rule.code]:
+                        for site, names in at(change.site) if change.site else own[rule.code]:
                             if self.evaluate(change.when, names):
                                 edits[rule].append(self._edit(rule, change, site, names))
         return Outcome([edit for ordered in edits.values() for edit in ordered], questions, notes)

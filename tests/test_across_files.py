@@ -768,6 +768,14 @@ def test_a_script_that_runs_only_as_a_module_is_told_so(plan_project: Planner) -
     assert set(changed(plan_project(main, engine=ENGINE))) == {"main.py", "engine.py"}
 
 
+def test_a_relative_import_that_an_option_leads_to_is_only_told(plan_project: Planner) -> None:
+    main = MAIN.replace("    best_acc = 0\n", "    best_acc = 0\n    if zipped:\n        from .data import Zip\n", 1)
+    (note,) = plan_project(main, engine=ENGINE).notes
+    assert (note.code, "`from .data import Zip` works only" in note.message) == ("PAI107", True)
+    main = MAIN.replace("main()\n", "if __name__ == '__main__':\n    from .data import Zip\n    main()\n")
+    assert [question.code for question in plan_project(main, engine=ENGINE).questions] == ["PAI107"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -834,6 +842,26 @@ def test_what_a_spawn_by_option_needs_of_torchrun_is_said(plan_project: Planner,
     notes = [note for note in plan_project(main, engine=ENGINE).notes if note.code == "PAI014"]
     assert bool(notes) is bool(told)
     assert all(told in note.message and "`env://` for `args.url`" in note.message for note in notes)
+
+
+NUMBERED = ('dist.init_process_group("nccl", ', 'dist.init_process_group("nccl", rank=rank, ')
+
+
+@pytest.mark.parametrize(
+    ("swap", "launcher"),
+    [
+        pytest.param(NUMBERED, "python", id="the only way to number the processes"),
+        pytest.param(("", ""), "torchrun", id="numbered by the environment"),
+        pytest.param(
+            (NUMBERED[0], "args.rank = int(os.environ['RANK'])\n    " + NUMBERED[1]), "torchrun", id="either way"
+        ),
+    ],
+)
+def test_a_spawn_by_option_may_be_the_only_way(plan_project: Planner, swap: tuple[str, str], launcher: str) -> None:
+    plan = plan_project(SPAWN.replace(*swap), engine=ENGINE)
+    assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
+    (note,) = [note for note in plan.notes if note.code == "PAI014"]
+    assert ("plain python" in note.message) is (launcher == "python")
 
 
 @pytest.mark.parametrize(
@@ -1086,3 +1114,62 @@ def test_a_wrapper_without_a_name_is_asked_for_one_only(plan_project: Planner) -
     messages = [question.message for question in plan_project(main).questions if question.code == "PAI102"]
     assert len(messages) == 1
     assert "on a line of its own" in messages[0]
+
+
+PARSED = (
+    "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr')\nargs = parser.parse_args()\n"
+)
+SHARED_MAIN = PARSED + code(MAIN).replace("def main():", "def main(args):").replace("main()\n", "main(args)\n").replace(
+    "loader, optimizer)", "loader, optimizer, args)"
+)
+SHARED_ENGINE = code(ENGINE).replace("loader, optimizer)", "loader, optimizer, args)")
+TESTING = f"{PARSED}from engine import validate\nvalidate(load())\n"
+
+
+def test_a_module_of_the_script_alone_asks_its_arguments(plan_project: Planner) -> None:
+    plan = plan_project(SHARED_MAIN, engine=SHARED_ENGINE, other=TESTING.replace("engine", "validation"))
+    assert "if args.perforate_model_parallel:" in changed(plan)["engine.py"]
+    assert plan.notes == []
+
+
+def test_a_module_that_another_script_imports_asks_the_helper(plan_project: Planner) -> None:
+    plan = plan_project(SHARED_MAIN, engine=SHARED_ENGINE, test=TESTING)
+    assert "if pai_distributed.initializing():" in changed(plan)["engine.py"]
+    assert "args.perforate_model_parallel" in changed(plan)["main.py"]
+    assert plan.notes == []  # the helper lies beside it, and its validation is as it was
+
+
+def test_a_script_of_another_folder_must_find_the_helper(plan_project: Planner) -> None:
+    (note,) = plan_project(SHARED_MAIN, engine=SHARED_ENGINE, **{"tools/test": TESTING}).notes
+    assert str(note).startswith("engine.py:1:1: PAI113 tools/test.py imports this file too, which needs")
+    assert "PYTHONPATH=." in note.message
+
+
+def test_a_script_that_shares_the_loop_is_named(plan_project: Planner) -> None:
+    head, loop = code(MAIN).split("    best_acc = 0\n")
+    loop = "def fit(model, optimizer):\n    best_acc = 0\n" + loop.replace("main()\n", "")
+    engine = code(ENGINE) + loop
+    main = head.replace("train_one_epoch, validate", "fit") + "    fit(model, optimizer)\n\nmain()\n"
+    other = f"from engine import fit\n{PARSED}fit(build(), None)\n"
+    (note,) = plan_project(main, engine=engine, other=other).notes
+    assert (note.file, note.code) == ("engine.py", "PAI113")
+    assert note.message.startswith("other.py imports this file too: what trains")
+
+
+def test_a_module_that_can_be_started_too_is_no_neighbour(plan_project: Planner) -> None:
+    main = SHARED_MAIN.replace("import torch\n", "import torch\nfrom parts import shapes\n", 1)
+    shapes = "from engine import validate\nif __name__ == '__main__':\n    print(validate(1))\n"
+    plan = plan_project(main, engine=SHARED_ENGINE, **{"parts/__init__": "", "parts/shapes": shapes})
+    assert plan.notes == []
+
+
+def test_a_script_that_is_rewritten_already_is_no_neighbour(plan_project: Planner) -> None:
+    plan = plan_project(SHARED_MAIN, engine=SHARED_ENGINE, test=f"import pai_distributed\n{TESTING}")
+    assert "if args.perforate_model_parallel:" in changed(plan)["engine.py"]
+
+
+def test_a_model_that_its_builder_may_wrap_already_is_one_model(plan_project: Planner) -> None:
+    build = "def build():\n    net = Net()\n    if loaded:\n        net = DDP(net)\n    return net\n\ndef main():"
+    main = MAIN.replace("def main():", build).replace("model = Net()", "model = build()")
+    written = changed(plan_project(main, engine=ENGINE))["main.py"]
+    assert written.count("initialize_tracker_settings()") == 2

@@ -260,7 +260,7 @@ def test_apply_to_data_parallel_writes_no_launcher_and_names_both_commands(folde
     assert answer.code == 0
     assert folder.names() == {"my train.py", "pai_distributed.py"}
     assert answer.out.splitlines()[-2:] == [
-        "Initialise once with: python 'my train.py' --perforate_model_parallel [your arguments]",
+        "Initialise once with: CUDA_VISIBLE_DEVICES=0 python 'my train.py' --perforate_model_parallel [your arguments]",
         "Then train with:      python 'my train.py' [your arguments]",
     ]
 

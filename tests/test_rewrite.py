@@ -851,16 +851,87 @@ def test_validation_on_the_first_rank_keeps_no_scheduler(tmp_path: Path) -> None
     assert own + end in changed
 
 
+def test_an_optimizer_of_an_own_tensor_stays_as_it_is(tmp_path: Path) -> None:
+    tuning = """
+        def tune(x):
+            point = torch.nn.Parameter(x.detach())
+            tuned = torch.optim.SGD([point], lr=0.1)
+            for _ in range(3):
+                tuned.zero_grad()
+                criterion(point).backward()
+                tuned.step()
+
+
+    """
+    changed = changed_by(tmp_path, ("def main", f"{code(tuning).lstrip()}\n\ndef main"))
+    assert code(tuning).strip() in changed
+
+
+LOADED_TWICE = """
+    import os
+    import torch
+
+
+    def load(model, optimizer, path):
+        state = None
+        epoch = 0
+        if os.path.isfile(path):
+            state = torch.load(path)
+            model.load_state_dict(state["model"])
+            optimizer.load_state_dict(state["optimizer"])
+            epoch = state["epoch"]
+        return model, optimizer, epoch
+
+
+    model = torch.nn.DataParallel(torch.nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer, begin = load(model, optimizer, "last.pt")
+    best = 0
+    for epoch in range(begin, 10):
+        for x in loader:
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+        acc = validate(model)
+        best = max(best, acc)
+    model, _, epoch = load(model, optimizer, "best.pt")
+    print(validate(model))
+"""
+
+
+def test_a_model_that_a_function_loads_again_after_training_is_the_same_after_rewriting(tmp_path: Path) -> None:
+    changed = rewritten(plan_of(tmp_path, code(LOADED_TWICE)))
+    assert "model, restructured, training_complete = pai_distributed.add_validation_score(acc, model)" in changed
+
+
 def test_local_rank_gets_its_other_spelling(tmp_path: Path) -> None:
     rank = 'parser.add_argument("--local_rank", type=int)\n    parser.add_argument("--lr"'
     changed = changed_by(tmp_path, ('parser.add_argument("--lr"', rank))
-    assert 'parser.add_argument("--local-rank", dest="local_rank", type=int, default="==SUPPRESS==",' in changed
+    assert 'parser.add_argument("--local_rank", "--local-rank", type=int)' in changed
+
+
+def test_a_required_local_rank_keeps_its_other_arguments(tmp_path: Path) -> None:
+    rank = 'parser.add_argument("-r", "--local_rank", dest="rank", required=True)\n    parser.add_argument("--lr"'
+    changed = changed_by(tmp_path, ('parser.add_argument("--lr"', rank))
+    assert 'parser.add_argument("-r", "--local_rank", "--local-rank", dest="rank", required=True)' in changed
+
+
+def test_local_rank_of_a_group_that_an_own_function_makes_chooses_the_launcher(tmp_path: Path) -> None:
+    group = (
+        "groups = []\n\ndef group(name):\n    groups.append(parser.add_argument_group(name))\n    return groups[-1]\n"
+    )
+    rank = 'group("all").add_argument("--local_rank", default=-1)'
+    own = f"{group}\nparser = argparse.ArgumentParser()\n{rank}\n\n\ndef main"
+    plan = plan_of(tmp_path, swapped(BASE, ("def main", own), ("    parser = argparse.ArgumentParser()\n", "")))
+    assert 'group("all").add_argument("--local_rank", "--local-rank", default=-1)' in rewritten(plan)
+    assert "torch.distributed.launch" in next(f.after.decode() for f in plan.files if f.path.suffix == ".sh")
 
 
 @pytest.mark.parametrize("options", ['"--lr"', '"--local-rank"', '"--local_rank", "--local-rank"'])
 def test_no_other_spelling_is_added(tmp_path: Path, options: str) -> None:
     changed = changed_by(tmp_path, ('parser.add_argument("--lr"', f"parser.add_argument({options}"))
-    assert "SUPPRESS" not in changed
+    assert f"parser.add_argument({options}" in changed
+    assert "--local-rank" not in changed.replace(options, "")
 
 
 def test_keyword_that_comes_through_a_mapping_is_not_given_twice(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ from retrofit.plan import make_plan
 from retrofit.rules import Evaluator, Outcome, Recipe, Rule, load_recipe
 from retrofit.survey.script import Choices, survey
 from tests.conftest import SCRIPT
-from tests.helpers import RECIPE_FOLDER, code, recipe, refusal_of, source_of, survey_of
+from tests.helpers import RECIPE_FOLDER, code, plan_of, recipe, refusal_of, source_of, survey_of
 
 RULES = recipe().rules
 SITES = {
     "script", "wrapper", "model", "optimizer", "scheduler", "step", "backward", "score", "parser", "framework",
-    "resume", "kept-score", "budget", "decay", "overrun", "assertion", "stale-load", "matched-name",
+    "local-rank", "resume", "kept-score", "budget", "decay", "overrun", "assertion", "stale-load", "matched-name",
     "epoch-loop", "edited-file",
 }  # fmt: skip
 
@@ -363,6 +363,84 @@ def test_framework_beside_a_wrapper(line: str, questions: list[str], notes: list
     outcome = outcome_of(f"{line}\n{SCRIPT}", recipe())
     assert [problem.code for problem in outcome.questions] == questions
     assert [problem.code for problem in outcome.notes] == notes
+
+
+TRIED = "try:\n    import deepspeed\nexcept ImportError:\n    deepspeed = None"
+AVERAGED = """
+class Average(torch.optim.swa_utils.AveragedModel):
+    def __init__(self, model, decay):
+        super().__init__(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "questions", "notes"),
+    [
+        pytest.param(TRIED, "", [], [], id="tried and never used"),
+        pytest.param(TRIED, "if args.deepspeed:\n    model = deepspeed.initialize(model)", [], ["PAI100"], id="option"),
+        pytest.param(
+            "import deepspeed", "if args.deepspeed:\n    m = deepspeed.initialize(m)", [], ["PAI100"], id="plain import"
+        ),
+        pytest.param(TRIED, "m = deepspeed.initialize(m) if args.deep else m", [], ["PAI100"], id="expression"),
+        pytest.param(
+            TRIED,
+            "def shard(m):\n    return deepspeed.initialize(m)\nif args.stage > 0:\n    shard(model)",
+            [],
+            ["PAI100"],
+            id="function that an option calls",
+        ),
+        pytest.param(AVERAGED, "if args.ema:\n    average = Average(model, 0.9)", [], ["PAI100"], id="own class of it"),
+        pytest.param(
+            "",
+            "if args.plain:\n    pass\nelse:\n    torch.optim.swa_utils.AveragedModel(model)",
+            [],
+            ["PAI100"],
+            id="else",
+        ),
+        pytest.param("import deepspeed", "", ["PAI100"], [], id="imported for its own sake"),
+        pytest.param(TRIED, "model = deepspeed.initialize(model)", ["PAI100"], [], id="tried, then used all the same"),
+        pytest.param(AVERAGED, "average = Average(model, 0.9)", ["PAI100"], [], id="own class, always"),
+        pytest.param(
+            "",
+            "for e in range(9):\n    if e_epoch == 5:\n        a = torch.optim.swa_utils.AveragedModel(model)",
+            ["PAI100"],
+            [],
+            id="from some epoch on",
+        ),
+        pytest.param(TRIED, "if rank == 0:\n    deepspeed.initialize(model)", ["PAI100"], [], id="of one rank"),
+        pytest.param(
+            TRIED,
+            "if args.distributed:\n    deepspeed.initialize(model)",
+            ["PAI100"],
+            [],
+            id="wherever it is distributed",
+        ),
+        pytest.param(
+            TRIED, "if __name__ == '__main__':\n    deepspeed.initialize(model)", ["PAI100"], [], id="main program"
+        ),
+        pytest.param(
+            TRIED,
+            "if args.deep:\n    deepspeed.initialize(model)\ndeepspeed.init_distributed()",
+            ["PAI100"],
+            [],
+            id="used elsewhere too",
+        ),
+    ],
+)
+def test_framework_that_an_option_leads_to(before: str, after: str, questions: list[str], notes: list[str]) -> None:
+    outcome = outcome_of(f"import torch\n{before}\n{SCRIPT}\n{after}\n", recipe())
+    assert [problem.code for problem in outcome.questions] == questions
+    assert [problem.code for problem in outcome.notes] == notes
+
+
+def test_an_average_of_an_own_class_is_no_optimizer_and_gives_no_first_weights(tmp_path: Path) -> None:
+    script = SCRIPT.replace(
+        "    for epoch in", "    average = Average(model, 0.9) if args.ema else None\n    for epoch in"
+    )
+    text = f"import torch\n{AVERAGED}\n{script}"
+    (written,) = [f.after.decode() for f in plan_of(tmp_path, text).files if f.path.name == "train.py"]
+    assert "set_optimizer_instance(average)" not in written
+    assert "\n        super().__init__(model)\n" in written
 
 
 def test_framework_without_a_wrapper_is_the_only_question() -> None:

@@ -1357,6 +1357,44 @@ def test_no_backward(text: str) -> None:
     assert backwards_of(text) == []
 
 
+TUNED = """
+    import torch
+    from torch import nn
+
+
+    def adapt(first, x):
+        p = MADE
+        tuned = torch.optim.SGD(HELD, lr=0.1)
+        for k in range(5):
+            tuned.zero_grad()
+            nn.functional.mse_loss(p @ x, x).backward()
+            tuned.step()
+        return p
+
+
+    for epoch in range(9):
+        for x in y:
+            loss.backward()
+            optimizer.step()
+            adapt(model, x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "held", "passes"),
+    [
+        ("nn.Parameter(first.detach(), requires_grad=True)", "[p]", 1),
+        ("torch.zeros_like(x).requires_grad_()", "(p,)", 1),
+        ("torch.zeros(3, requires_grad=True)", "[p]", 1),
+        ("nn.Parameter(first)", "[p, first]", 2),
+        ("nn.Linear(2, 2)", "p.parameters()", 2),
+        ("first.weight", "[p]", 2),
+    ],
+)
+def test_backward_pass_that_tunes_a_tensor_of_its_own(made: str, held: str, passes: int) -> None:
+    assert len(backwards_of(code(TUNED).replace("MADE", made).replace("HELD", held))) == passes
+
+
 # Epoch loops
 
 
@@ -1404,6 +1442,41 @@ def test_epoch_loop_counts_the_same_numbers(head: str, count: str) -> None:
 def test_progress_bar_keeps_counting(before: str, head: str, replaced: str) -> None:
     (loop,) = survey_of(looped(head, f"from tqdm import tqdm, trange\n{before}")).loops
     assert loop.index.source.code(loop.anchors["range"]) == replaced
+
+
+CHOSEN = "from tqdm import tqdm, trange\nfrom mine import numbers\n"
+SHOWN = "def shown(items):\n    if quiet:\n        bar = items\n    else:\n        bar = tqdm(items)\n    return bar\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "head"),
+    [
+        pytest.param("turns = range if quiet else trange\n", "turns(3, n)", id="a name for one of two"),
+        pytest.param("", "(trange if loud else range)(3, n)", id="chosen at once"),
+        pytest.param("if quiet:\n    turns = range\nelse:\n    turns = trange\n", "turns(3, n)", id="in branches"),
+        pytest.param(f"{SHOWN}epochs = shown(list(range(3, n)))\n", "epochs", id="shown by an own function"),
+        pytest.param(SHOWN, "shown(range(3, n))", id="shown by an own function at once"),
+        pytest.param("def shown(r):\n    return tqdm(r, total=len(r))\n", "shown(range(3, n))", id="returned at once"),
+        pytest.param("def same(r):\n    r = tqdm(r)\n    return r\n", "same(range(3, n))", id="by the same name"),
+    ],
+)
+def test_epoch_loop_over_a_range_by_another_name(before: str, head: str) -> None:
+    (loop,) = survey_of(looped(head, f"{CHOSEN}{before}")).loops
+    assert (loop.count, loop.bar, loop.index.source.code(loop.anchors["range"])) == ("3", "", head)
+
+
+@pytest.mark.parametrize(
+    ("before", "head"),
+    [
+        pytest.param("turns = range if quiet else numbers\n", "turns(3, n)", id="one of them unknown"),
+        pytest.param("turns = numbers\n", "turns(3, n)", id="a name for something else"),
+        pytest.param("def every(r):\n    return [i * 2 for i in r]\n", "every(range(3, n))", id="other numbers"),
+        pytest.param("def firsts(r):\n    r = r[:5]\n    return r\n", "firsts(range(3, n))", id="some of them"),
+        pytest.param("def none(r):\n    print(r)\n", "none(range(3, n))", id="nothing returned"),
+    ],
+)
+def test_no_range_by_another_name(before: str, head: str) -> None:
+    assert survey_of(looped(head, f"{CHOSEN}{before}")).loops == []
 
 
 def test_epoch_loop_over_an_opened_bar() -> None:
@@ -3776,6 +3849,31 @@ def test_parser_without_a_name_cannot_take_more_options() -> None:
     assert survey_of("import argparse\nargs = argparse.ArgumentParser().parse_args()\n").parsers == []
 
 
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("", True),
+        ("sys.argv[1:]", True),
+        ("args=argv", True),
+        ("None", True),
+        ("[]", False),
+        ("args=[]", False),
+        ("['--lr', '1']", False),
+        ("'--lr 1'.split()", False),
+        ("namespace=[]", True),
+    ],
+)
+def test_a_list_that_stands_in_the_script_is_no_command_line(given: str, read: bool) -> None:
+    made = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr')\n"
+    for text in (
+        f"args = parser.parse_args({given})\n",
+        f"def get():\n    return parser.parse_args({given})\nargs = get()\n",
+    ):
+        found = survey_of(f"{made}{text}for epoch in range(3):\n    for x in y:\n        loss.backward()\n")
+        assert bool(found.parsers) is read
+        assert found.loops[0].arguments == ("args" if read else None)
+
+
 # Frameworks
 
 
@@ -3793,6 +3891,32 @@ def test_parser_without_a_name_cannot_take_more_options() -> None:
             "for name in model.experts:\n    model.add_param_to_skip_allreduce(name)\n",
             "add_param_to_skip_allreduce",
             id="parameters of one rank",
+        ),
+        pytest.param(
+            "m._ddp_params_and_buffers_to_ignore = [n for n, _ in m.named_parameters() if 'expert' in n]\n",
+            "_ddp_params_and_buffers_to_ignore",
+            id="parameters of experts",
+        ),
+        pytest.param(
+            "m._ddp_params_and_buffers_to_ignore = {'scale', 'fc.weight'}\n",
+            "_ddp_params_and_buffers_to_ignore",
+            id="a weight among what is left out",
+        ),
+        pytest.param(
+            "class M(Module):\n    def __init__(self):\n        self.scale = nn.Parameter(x)\n"
+            "m._ddp_params_and_buffers_to_ignore = {'scale'}\n",
+            "_ddp_params_and_buffers_to_ignore",
+            id="a parameter of an own class left out",
+        ),
+        pytest.param(
+            "m._ddp_params_and_buffers_to_ignore = left_out\n",
+            "_ddp_params_and_buffers_to_ignore",
+            id="what is left out is not known",
+        ),
+        pytest.param(
+            "m._ddp_params_and_buffers_to_ignore = []\nm._ddp_params_and_buffers_to_ignore.append(name)\n",
+            "_ddp_params_and_buffers_to_ignore",
+            id="names added one by one",
         ),
         pytest.param("from transformers import Trainer\nt = Trainer(model)\n", "Hugging Face Trainer", id="Trainer"),
         pytest.param(
@@ -3836,6 +3960,12 @@ def test_framework_is_recognised(text: str, name: str) -> None:
         pytest.param("from apex.normalization import FusedLayerNorm\nm = FusedLayerNorm(3)\n", id="a layer of apex"),
         pytest.param("from torch.distributed.fsdp import MixedPrecision\n", id="FSDP not called"),
         pytest.param("accelerate = 1\nlightning = 2\n", id="variables"),
+        pytest.param("m._ddp_params_and_buffers_to_ignore = {'freqs_cis'}\n", id="a buffer left out"),
+        pytest.param("m._ddp_params_and_buffers_to_ignore = [p + 'freqs_cis', f'{p}mask']\n", id="with a prefix"),
+        pytest.param(
+            "m._ddp_params_and_buffers_to_ignore = [n for n, b in m.named_buffers() if b.dtype == torch.bool]\n",
+            id="buffers left out by their type",
+        ),
         pytest.param("text = 'import deepspeed'\n", id="string"),
     ],
 )

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.flow import Flow, Origin, first_argument
 from retrofit.survey.index import Index, Scope, Statement, dotted
-from retrofit.survey.sites import Parser
+from retrofit.survey.sites import LocalRank, Parser
 
 _PARSE_METHODS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
+
+
+def _reads(call: cst.Call) -> bool:
+    """Whether a call parses the command line, not a list that stands there: `parse_args([])`, `'-a 1'.split()`."""
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _PARSE_METHODS:
+        return False
+    given = first_argument(call, "args")
+    if isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute):
+        given = given.func.value
+    return not isinstance(given, (cst.List, cst.Tuple, cst.SimpleString))
 
 
 def find_parsers(index: Index, flow: Flow) -> list[Parser]:
@@ -16,7 +26,7 @@ def find_parsers(index: Index, flow: Flow) -> list[Parser]:
     parsed = {
         origin
         for call in index.calls
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _PARSE_METHODS
+        if isinstance(call.func, cst.Attribute) and _reads(call)
         for origin in flow.deep_origins(call.func.value, index.scope_of(call))
     }
     found = []
@@ -35,23 +45,35 @@ def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
     for call in index.calls:
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "add_argument":
             continue
-        named = [
-            value
-            for arg in call.args
-            if isinstance(arg.value, cst.SimpleString)
-            and arg.keyword is None
-            and isinstance(value := arg.value.evaluated_value, str)
-        ]
+        named = _spellings(call)
         if Origin(construction) not in flow.deep_origins(call.func.value, index.scope_of(call)):
             continue
         if _taken_over(index, call, construction):
             continue
-        options.update(named)
+        options.update(str(name) for name in named)
         here = next((part for part in index.statement(call).path[::-1] if part.siblings is made.siblings), None)
         if here is not None and here.index > last.index:
             last = here
     target = next((b.target for b in index.bindings if b.value is construction), "parser")
     return Parser(node=last.node, index=index, target=target, options=frozenset(options))
+
+
+def _spellings(call: cst.Call) -> dict[object, cst.SimpleString]:
+    """Return the option strings that are given to `add_argument`."""
+    given = [arg.value for arg in call.args if arg.keyword is None]
+    return {value.evaluated_value: value for value in given if isinstance(value, cst.SimpleString)}
+
+
+def find_local_ranks(index: Index) -> list[LocalRank]:
+    """Return the options by which a launcher tells a process its number, whatever parser or group of one has them."""
+    spelled = [
+        _spellings(call)
+        for call in index.calls
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument"
+    ]
+    hyphened = any("--local-rank" in one for one in spelled)
+    found = [one.get("--local_rank") or one.get("--local-rank") for one in spelled]
+    return [LocalRank(node=node, index=index, hyphened=hyphened, anchors={"spelling": node}) for node in found if node]
 
 
 def _taken_over(index: Index, call: cst.Call, construction: cst.Call) -> bool:
@@ -78,7 +100,7 @@ class Namespaces:
         self._origins = {
             Origin(call, item)
             for call in index.calls
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _PARSE_METHODS
+            if isinstance(call.func, cst.Attribute) and _reads(call)
             for item in ((0,) if call.func.attr.value == "parse_known_args" else (None,))
         } | self._returned()
         self._known: dict[Scope, str | None] = {}
@@ -90,12 +112,10 @@ class Namespaces:
         for node, scope in self._index.returns:
             value = node.value
             if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-                parses = value.func.attr.value == "parse_args"
+                parses = value.func.attr.value == "parse_args" and _reads(value)
             else:
                 parses = value is not None and any(
-                    isinstance(origin.node, cst.Call)
-                    and isinstance(origin.node.func, cst.Attribute)
-                    and origin.node.func.attr.value in _PARSE_METHODS
+                    isinstance(origin.node, cst.Call) and _reads(origin.node)
                     for origin in self._flow.origins(value, scope)
                 )
             if parses:

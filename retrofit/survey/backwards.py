@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow
+from retrofit.survey.flow import Flow, first_argument
 from retrofit.survey.index import Index, Statement, dotted
 from retrofit.survey.sites import Backward
 
@@ -20,6 +20,8 @@ def find_backwards(index: Index, flow: Flow, adrift: bool = False) -> list[Backw
     A `backward` inside a class that defines its own differentiation (`torch.autograd.Function`) is none, nor is
     `torch.autograd.backward` of something else than losses. A call of something that is not of this project, by a name
     that says it scales, with a loss and an optimizer (`loss_scaler(loss, optimizer)`), holds the backward pass.
+
+    One that tunes a tensor of its own function, with an optimizer of just that, is no part of the training.
     """
     found: list[Backward] = []
     for call in index.calls:
@@ -37,9 +39,41 @@ def find_backwards(index: Index, flow: Flow, adrift: bool = False) -> list[Backw
         if not isinstance(statement.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
             continue
         loops = next(iter(flow.enclosing_loops(statement)))
+        if loops and _tunes_a_tensor(index, flow, loops[0], statement):
+            continue
         if bool(loops) is not adrift:
             found.append(Backward(node=call, index=index, loop=_batch_loop(loops)))
     return found
+
+
+def _tunes_a_tensor(index: Index, flow: Flow, loop: Statement, backward: Statement) -> bool:
+    """Whether the optimizers that a loop steps have nothing but tensors that the function around it makes."""
+    stepped = [
+        origin.node
+        for call in index.calls
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step"
+        if loop in index.statement(call).path and index.scope_of(call) is backward.scope
+        for origin in flow.origins(call.func.value, backward.scope)
+    ]
+    here = [index.scope_of(node) is backward.scope and has_own_tensors(index, node) for node in stepped]
+    return bool(here) and all(here)
+
+
+def has_own_tensors(index: Index, made: cst.BaseExpression) -> bool:
+    """Whether an optimizer is built of nothing but tensors that the function around it makes."""
+    scope = index.scope_of(made)
+    if not isinstance(made, cst.Call) or scope.kind != "function":
+        return False
+    params = first_argument(made, "params")
+    if not isinstance(params, (cst.List, cst.Tuple)):
+        return False
+    own = re.compile(r"\bParameter\(|requires_grad(_\(\)|=True)")
+    tensors = {
+        b.target
+        for b in index.bindings
+        if b.statement.scope is scope and b.value is not None and own.search(index.source.code(b.value))
+    }
+    return tensors.issuperset(dotted(element.value) or "" for element in params.elements)
 
 
 def _scales(index: Index, flow: Flow, call: cst.Call) -> bool:

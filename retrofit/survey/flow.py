@@ -45,12 +45,14 @@ class Flow:
 
     Args:
         index: its files.
-        module_functions: qualified names of further functions that return their first argument's module.
+        module_functions: qualified names of further functions that return their first argument's module, or that of
+            another one, by its number: `name#1`.
     """
 
     def __init__(self, index: Index, module_functions: frozenset[str] = frozenset()) -> None:
         self.index = index
-        self._functions = torch_api.MODULE_FUNCTIONS | module_functions
+        self._numbers = {name: int(number or 0) for name, _, number in (one.partition("#") for one in module_functions)}
+        self._functions = torch_api.MODULE_FUNCTIONS | self._numbers.keys()
         self._sources: dict[Variable, list[Source]] = defaultdict(list)
         self._callers: dict[Scope, list[cst.Call]] = defaultdict(list)
         self._lineages: dict[Scope, list[Scope]] = {}
@@ -263,8 +265,10 @@ class Flow:
             return None
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in torch_api.MODULE_METHODS:
             return node.func.value
-        if self.class_called(node) in self._functions:
-            return first_argument(node, "module", "model")
+        name = self.class_called(node)
+        number = self._numbers.get(name, 0)
+        if name in self._functions and not any(arg.star or arg.keyword for arg in node.args[: number + 1][:-1]):
+            return first_argument(node.with_changes(args=node.args[number:]), "module", "model")
         return None
 
     def class_called(self, call: cst.Call) -> str:

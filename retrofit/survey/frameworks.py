@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 import libcst as cst
 
-from retrofit.survey.index import Index
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index, Scope, Statement, dotted
+from retrofit.survey.ranks import condition
 from retrofit.survey.sites import Framework
 
 _OWNS_LOOP = (
@@ -68,30 +73,119 @@ _CALLS = (
 )
 
 
-def find_frameworks(index: Index) -> list[Framework]:
-    """Return the first use of each such library in a project."""
+#: What a condition is about that is no option of training: how it is started, and how far it is.
+_NO_OPTION = re.compile(
+    r"__name__|distributed|is_initialized|is_available|world_size|multi|\bddp\b|parallel|n_?gpus?|num_gpus|device_count"
+    r"|(?<![.\w])\w*(epoch|iter|step)(?!\w)|^\W*(True|1)\W*$",
+    re.IGNORECASE,
+)
+
+
+def find_frameworks(index: Index, flow: Flow) -> list[Framework]:
+    """Return the first use of each such library in a project, of one that only an option leads to with that option."""
     found: dict[str, Framework] = {}
     for name, modules, advice in _IMPORTS:
-        for statement, module in (one for file in index.files for one in file.imports):
-            if module.partition(".")[0] in modules:
-                found.setdefault(name, Framework(node=statement.node, index=index, name=name, advice=advice))
+        imports = [
+            statement
+            for statement, module in (one for file in index.files for one in file.imports)
+            if module.partition(".")[0] in modules
+        ]
+        uses = list(_uses(index, tuple(f"{module}." for module in modules))) if imports else []
+        option = _option(index, flow, uses)
+        if imports and (uses or not all(_is_tried(statement) for statement in imports)):
+            node = _first(index, uses) if option else imports[0].node
+            found[name] = Framework(
+                node=node, index=index, name=name, advice=advice, beside=bool(option), option=option
+            )
     for name, prefixes, advice in _CALLS:
         apex = name == "NVIDIA Apex"
-        for call in index.calls:
-            if index.qualified(call.func).startswith(prefixes):
-                found.setdefault(name, Framework(node=call, index=index, name=name, advice=advice, beside=apex))
-        for statement in index.statements:
-            bases = statement.node.bases if isinstance(statement.node, cst.ClassDef) else ()
-            if any(index.qualified(base.value).startswith(prefixes) for base in bases):
-                site = Framework(node=statement.node, index=index, name=name, advice=advice, beside=apex)
-                found.setdefault(name, site)
+        uses = list(_uses(index, prefixes))
+        if uses:
+            option = "" if apex else _option(index, flow, uses)
+            site = Framework(node=_first(index, uses), index=index, name=name, advice=advice, option=option)
+            site.beside = apex or bool(option)
+            found[name] = site
     for name, engines in _ENGINES:
         for statement, module in (one for file in index.files for one in file.imports):
             if any(f"{module}.".startswith(f"{engine}.") for engine in engines):
                 site = Framework(node=statement.node, index=index, name=name, advice=_OWNS_LOOP, beside=True)
                 found.setdefault(name, site)
     for node in index.attributes:
-        if node.attr.value in _UNEVEN:
+        if node.attr.value in _UNEVEN and not _only_buffers(index, node):
             advice = "Parameters that it leaves out differ between ranks, and a restart has rank 0's alone."
             found.setdefault(node.attr.value, Framework(node=node, index=index, name=node.attr.value, advice=advice))
     return list(found.values())
+
+
+def _only_buffers(index: Index, attribute: cst.Attribute) -> bool:
+    """Whether an assignment names what DistributedDataParallel leaves out, and no parameters, which are trained."""
+    assign = index.parents[index.parents[attribute]]
+    if not isinstance(assign, cst.Assign):
+        return False
+    value = assign.value
+    if isinstance(value, (cst.ListComp, cst.SetComp)):
+        source = value.for_in.iter
+        return isinstance(source, cst.Call) and (dotted(source.func) or "").endswith(".named_buffers")
+    if not isinstance(value, (cst.List, cst.Set, cst.Tuple)):
+        return False
+    ends = [re.search(r"(\w+)[\"']$", index.source.code(element.value)) for element in value.elements]
+    parameters = {
+        binding.target.rpartition(".")[2]
+        for binding in index.bindings
+        if isinstance(binding.value, cst.Call) and index.qualified(binding.value.func).endswith("Parameter")
+    }
+    return all(end is not None and end[1] not in {"weight", "bias", *parameters} for end in ends)
+
+
+def _uses(index: Index, prefixes: tuple[str, ...]) -> Iterator[cst.Call | cst.ClassDef]:
+    """Yield the calls of what a library has, and the classes that extend it."""
+    yield from (call for call in index.calls if index.qualified(call.func).startswith(prefixes))
+    for statement in index.statements:
+        node = statement.node
+        if isinstance(node, cst.ClassDef) and any(index.qualified(b.value).startswith(prefixes) for b in node.bases):
+            yield node
+
+
+def _first(index: Index, uses: list[cst.Call | cst.ClassDef]) -> cst.CSTNode:
+    return next((use for use in uses if isinstance(use, cst.Call)), uses[0])
+
+
+def _is_tried(statement: Statement) -> bool:
+    """Whether the script also goes on where an import fails."""
+    return any(isinstance(part.node, cst.Try) for part in statement.path)
+
+
+def _option(index: Index, flow: Flow, uses: list[cst.Call | cst.ClassDef]) -> str:
+    """Return the condition under which a library is used, the first of several; "" where it is used under none."""
+    found = []
+    for use in uses:
+        if isinstance(use, cst.ClassDef):
+            made = [
+                call
+                for call in index.calls
+                if flow.defined(call.func, index.scope_of(call)) is index.function_scope(use)
+            ]
+            found += [_asked(index, flow, call, set()) for call in made] or [""]
+        else:
+            found.append(_asked(index, flow, use, set()))
+    return found[0] if all(found) and found else ""
+
+
+def _asked(index: Index, flow: Flow, node: cst.CSTNode, seen: set[Scope]) -> str:
+    """Return an option's condition that alone leads to some code, the outermost in its function or around its calls."""
+    inner, found = node, ""
+    for around in index.ancestors(node):
+        if isinstance(around, (cst.If, cst.IfExp)) and inner is not around.test:
+            code = index.source.code(around.test)
+            if not condition(index, around.test) and not _NO_OPTION.search(code):
+                found = code if inner is around.body else f"not ({code})"
+        if isinstance(around, (cst.FunctionDef, cst.ClassDef)):
+            break
+        inner = around
+    if found:
+        return found
+    scope = index.scope_of(node)
+    if scope.kind != "function" or scope in seen:
+        return ""
+    callers = [_asked(index, flow, call, seen | {scope}) for call in flow.callers(scope)]
+    return callers[0] if callers and all(callers) else ""

@@ -272,7 +272,8 @@ def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | N
     if numbered is not None:
         iterable, target = numbered
     anchor, iterable = _listed(index, flow, iterable, statement.scope)
-    name = index.qualified(iterable.func) if isinstance(iterable, cst.Call) else ""
+    names = _meant(index, flow, iterable.func, statement.scope) if isinstance(iterable, cst.Call) else [""]
+    name = names[0]
     site = EpochLoop(node=node, index=index, target=code(target), count="", limited=True, anchors={"range": anchor})
     if numbered is not None and not name.endswith(("range", "count")):
         site.batches = code(anchor)
@@ -282,7 +283,10 @@ def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | N
     if name == "itertools.count":
         site.limited = False
         return site
-    if name.startswith("tqdm") and name.endswith(".trange"):
+    if name != index.qualified(iterable.func):  # a name for one of them: without an end, no bar shows how far it is
+        if not all(one in _RANGES or _last(one) == "trange" for one in names):
+            return None
+    elif name.startswith("tqdm") and name.endswith(".trange"):
         bar = code(iterable.func)[: -len("trange")] + "tqdm"
         rest = "".join(f", {arg.keyword.value}={code(arg.value)}" for arg in iterable.args if arg.keyword is not None)
     elif name not in _RANGES or (name == "range" and "range" in index.bound_names | index.file(node).scope.names):
@@ -297,6 +301,23 @@ def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | N
         site.count = "" if start == "0" else start
     site.bar, site.bar_arguments = bar, rest
     return site
+
+
+def _meant(index: Index, flow: Flow, function: cst.BaseExpression, scope: Scope) -> list[str]:
+    """Return the full names of what a call may call: `(range if quiet else trange)(n)`, at once or by a name for it."""
+    if isinstance(function, cst.IfExp):
+        ways = [_meant(index, flow, one, scope) for one in (function.body, function.orelse)]
+        return list(dict.fromkeys(name for way in ways for name in way))
+    sources = flow.sources(flow.variable(function.value, scope)) if isinstance(function, cst.Name) else []
+    values = [source.value for source in sources if isinstance(source.value, (cst.IfExp, cst.Name, cst.Attribute))]
+    if not values or len(values) < len(sources):
+        return [index.qualified(function)]
+    ways = [_meant(index, flow, source.value, source.scope) for source in sources if source.value is not None]
+    return list(dict.fromkeys(name for way in ways for name in way))
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def _numbered(
@@ -332,12 +353,33 @@ def _listed(
         elif len(values) == 1 and values[0].item is None and isinstance(values[0].value, cst.Call):
             iterable, scope, named = values[0].value, values[0].scope, True
             anchor = iterable if _last_name(index, iterable.func) == "trange" else anchor
+        elif (given := _shown_by_own(index, flow, iterable)) is not None:
+            return anchor, _listed(index, flow, given, scope)[1]
         elif isinstance(iterable, cst.Call) and iterable.args and _last_name(index, iterable.func) in ("list", *_BARS):
             bare = _last_name(index, iterable.func) == "list"
             iterable = iterable.args[0].value
             anchor = iterable if named and not bare else anchor
         else:
             return anchor, iterable
+
+
+def _shown_by_own(index: Index, flow: Flow, call: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return what a function of the project is given that hands it back as it is, or in a progress bar."""
+    function = flow.called(call) if isinstance(call, cst.Call) and call.args else None
+    if function is None or not function.parameters or not isinstance(call, cst.Call):
+        return None
+    given = function.parameters[0]
+    returned = [node.value for node, scope in index.returns if scope is function]
+    values = []
+    for value in returned:
+        bound = [b.value for b in index.bindings if b.statement.scope is function and b.target == dotted(value)]
+        values += [*bound, value] if dotted(value) == given else bound or [value]
+    for value in values:
+        if isinstance(value, cst.Call) and value.args and _last_name(index, value.func) in _BARS:
+            value = value.args[0].value
+        if value is None or dotted(value) != given:
+            return None
+    return call.args[0].value if values else None
 
 
 def _opened(index: Index, name: cst.BaseExpression, scope: Scope) -> cst.Call | None:

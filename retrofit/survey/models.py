@@ -22,8 +22,9 @@ def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin
         operand = wrapper.anchors["operand"]
         assert isinstance(operand, cst.BaseExpression)
         origins = set(flow.origins(operand, wrapper.scope))
+        makers = {flow.called(o.node) for o in origins if isinstance(o.node, cst.Call)}
         for known, members in groups:
-            if not known.isdisjoint(origins):
+            if not known.isdisjoint(origins) or any(member.scope in makers for member in members):
                 known |= origins
                 members.append(wrapper)
                 break
@@ -580,7 +581,7 @@ def late_beginnings(origins: set[Origin], models: list[Model], loops: list[Epoch
             given = [root for value in given for root in _roots(value)]
         else:
             sets = _SETS_WEIGHTS.fullmatch(name)
-        if sets and any(is_model(value) for value in given):
+        if sets and name != "__init__" and any(is_model(value) for value in given):
             found.append(place)
     inside = {loop.statement for loop in loops}
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit import torch_api
+from retrofit.survey.backwards import has_own_tensors
 from retrofit.survey.flow import Flow, Origin, first_argument
 from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
 from retrofit.survey.loops import called_in
@@ -378,6 +379,8 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         kinds += [o for o in both if o.node is call and (o.item is None or _makes_item(flow, o))]
         if not kinds or (_handed_back(index, call) and not _is_torchs(index, call)):
             continue
+        if has_own_tensors(index, call):
+            continue
         if _target(index, call, kinds[0].item) and not _by_tracker(index, flow, call, handover):
             found.append(kinds[0])
     calls = [o.node for o in found if isinstance(o.node, cst.Call)]
@@ -424,7 +427,7 @@ def _is_own_class(flow: Flow, call: cst.Call) -> bool:
     if defined is None or defined.kind != "class":
         return False
     root = flow.root(defined)
-    return root.startswith("torch.optim.") and not root.startswith(_SCHEDULER_MODULE)
+    return root.startswith("torch.optim.") and not root.startswith((_SCHEDULER_MODULE, "torch.optim.swa_utils."))
 
 
 def _handed_back(index: Index, call: cst.Call) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
 from retrofit.source import Source
-from retrofit.survey.arguments import Namespaces, find_parsers
+from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import SPAWNS, Flow, Origin
@@ -48,7 +48,7 @@ class Choices:
         mode: "max" or "min", "" to find it.
         model: the model to treat, where several are wrapped: its variable, with `OWNER.` or `FILE:` before it where the
             name alone does not tell.
-        module_functions: qualified names of functions that return their first argument's module.
+        module_functions: qualified names of functions that return their first argument's module, of `name#1` another's.
         provided: full names of functions that a recipe provides.
         handover: qualified names of functions by which a script gives its optimizer to the recipe's library.
     """
@@ -61,13 +61,19 @@ class Choices:
     handover: frozenset[str] = frozenset()
 
 
-def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, Source] | None = None) -> Script:
+def survey(
+    source: Source,
+    choices: Choices = Choices(),
+    modules: Mapping[str, Source] | None = None,
+    neighbours: Mapping[str, Sequence[str]] | None = None,
+) -> Script:
     """Return every site of a script.
 
     Args:
         source: the entry script.
         choices: what the user says about it.
         modules: the project's other files that count, by the full names of their modules.
+        neighbours: the other scripts that import one of the modules, whose command lines know no further options.
     """
     index = Index(source, choices.provided, modules)
     flow = Flow(index, choices.module_functions)
@@ -77,7 +83,8 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         flow = _without_others(index, flow, choices)
     script = Script(node=source.module, index=index)
     script.parsers = find_parsers(index, flow)
-    script.frameworks = find_frameworks(index)
+    script.local_ranks = find_local_ranks(index)
+    script.frameworks = find_frameworks(index, flow)
     script.spawns = [CallSite(node=call, index=index) for call in index.calls if _spawns(index, call)]
     script.wrappers = find_wrappers(index, flow)
     script.backwards = find_backwards(index, flow)
@@ -97,7 +104,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     if not script.loops:
         _tell_what_is_there(script, flow)
     if script.loops or not script.wrappers:  # an engine that a file only helps itself from
-        script.frameworks = [one for one in script.frameworks if not one.beside or one.file is index.entry]
+        script.frameworks = [f for f in script.frameworks if not f.beside or f.option or f.file is index.entry]
     script.schedulers, script.steps = find_schedulers(index, flow, script.loops)
     script.steps += _steps_of_helpers(script, flow)
     script.scores = find_scores(index, flow, script.loops, script.schedulers, choices.metric, choices.mode)
@@ -137,8 +144,9 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         script.measures = find_measures(index, flow, script.loops)
     _name_models(script, flow, origins)
     namespaces = Namespaces(index, flow)
+    script.neighbours = neighbours or {}
     if script.parsers:
-        script.namespace = lambda site: namespaces.name(site.scope)
+        script.namespace = lambda site: None if site.file.name in script.neighbours else namespaces.name(site.scope)
     for _, site in script.sites():
         if site is not script:
             site.arguments = script.namespace(site)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -29,6 +30,7 @@ SITE_KINDS = (
     "overrun",
     "assertion",
     "parser",
+    "local-rank",
     "framework",
     "resume",
     "stale-load",
@@ -665,6 +667,21 @@ class Parser(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class LocalRank(Site):
+    """The spelling of an option by which a launcher tells each process its number on its machine.
+
+    Attributes:
+        hyphened: whether the project has it as `--local-rank`.
+    """
+
+    hyphened: bool
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"option": self.code}
+
+
+@dataclass(eq=False, kw_only=True)
 class Framework(Site):
     """A use of a library that owns the training loop or shards the model.
 
@@ -672,11 +689,13 @@ class Framework(Site):
         name: the library.
         advice: what its user can do.
         beside: whether code that goes through it may stand beside a training of the script's own.
+        option: the condition under which alone it is used, "" where there is none.
     """
 
     name: str
     advice: str
     beside: bool = False
+    option: str = ""
 
     @property
     def always(self) -> bool:
@@ -695,10 +714,12 @@ class EditedFile(Site):
     Attributes:
         entry: whether it is the entry script.
         written: all new code for it.
+        neighbours: other scripts that import it.
     """
 
     entry: bool
     written: str
+    neighbours: Sequence[str] = ()
 
     @property
     def position(self) -> tuple[int, int]:
@@ -710,6 +731,12 @@ class EditedFile(Site):
 
     def anchor(self, name: str | None) -> cst.CSTNode:
         return self.node
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """Those of the scripts that lie in other folders than the entry script."""
+        here = os.path.dirname(self.index.source.shown)
+        return [name for name in self.neighbours if os.path.dirname(name) != here]
 
     def uses(self, name: str) -> bool:
         """Whether the new code uses ``name``."""
@@ -793,6 +820,7 @@ class Script(Site):
         uncalled: the function that holds such a loop or backward pass, and that nothing was found to call; "" for none.
         answers: what tells each of several wrapped models from the others, as far as something does.
         other_models: the same for all that are wrapped, where none of them is the one that the user named.
+        neighbours: the other scripts that import one of the modules, by the module's full name.
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
         kind: "ddp" where any wrapper is DistributedDataParallel, else "dp", "" without a wrapper.
     """
@@ -806,6 +834,7 @@ class Script(Site):
     loops: list[EpochLoop] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
     parsers: list[Parser] = field(default_factory=list)
+    local_ranks: list[LocalRank] = field(default_factory=list)
     frameworks: list[Framework] = field(default_factory=list)
     resumes: list[Resume] = field(default_factory=list)
     decays: list[Decay] = field(default_factory=list)
@@ -825,6 +854,7 @@ class Script(Site):
     other_models: list[str] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)
     groups: list[list[Wrapper]] = field(default_factory=list)
+    neighbours: Mapping[str, Sequence[str]] = field(default_factory=dict)
     namespace: Callable[[Site], str | None] = lambda site: None
 
     @property
@@ -839,10 +869,37 @@ class Script(Site):
     def relative_imports(self) -> list[Site]:
         """The entry script's imports relative to its package, by which it only runs as a module, `python -m`."""
         return [
+            site for site in self._relative_imports if not any(self._is_choice(s.node) for s in site.statement.path)
+        ]
+
+    @property
+    def chosen_relative_imports(self) -> list[Site]:
+        """Those of such imports that a condition leads to."""
+        return [site for site in self._relative_imports if any(self._is_choice(s.node) for s in site.statement.path)]
+
+    @property
+    def _relative_imports(self) -> list[Site]:
+        return [
             Site(node=statement.node, index=self.index)
             for statement, module in self.index.entry.imports
             if module.startswith(".") and not any(isinstance(part.node, cst.Try) for part in statement.path)
         ]
+
+    def _is_choice(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.If) and "__name__" not in self.index.source.code(node.test)
+
+    @property
+    def spawning(self) -> CallSite | None:
+        """The call that alone can start the processes.
+
+        One under a condition can where nothing reads a process's number from the environment, but the process group is
+        given one.
+        """
+        texts = [file.source.text for file in self.index.files]
+        told = any(re.search(r"(environ|getenv)[^\n]*(RANK|WORLD_SIZE)|env://", text) for text in texts)
+        numbered = self.argument("torch.distributed.init_process_group", "rank") != ""
+        alone = [site for site in self.spawns if not site.conditional or (numbered and not told)]
+        return alone[0] if alone else None
 
     @property
     def argument_counts(self) -> list[Site]:
@@ -857,6 +914,11 @@ class Script(Site):
     def file_name(self) -> str:
         """The entry script's file name."""
         return self.index.source.path.name
+
+    @property
+    def folder(self) -> str:
+        """The entry script's folder, from where the user is, as a shell takes it."""
+        return shlex.quote(os.path.dirname(self.index.source.shown) or ".")
 
     def beside(self, name: str) -> str:
         """Return the path of a file beside the script, from where the user is, as a shell takes it."""
