@@ -422,7 +422,7 @@ def _differences(net: Any, path: str) -> list[str]:
     return [
         name
         for name, tensor in saved.items()
-        if name.rpartition(".")[2] != "tracker_string"
+        if name.rpartition(".")[2] not in ("tracker_string", "this_node_index")  # which are for the library alone
         and (name not in own or own[name].shape != tensor.shape or _digest([own[name]]) != _digest([tensor]))
     ][:20]
 
