@@ -579,7 +579,7 @@ def test_unwrap(helper: ModuleType) -> None:
     assert helper._pai_unwrap(torch.nn.DataParallel(compiled)) is model
 
 
-@pytest.mark.parametrize("value", [0.5, "tensor", "tensor of one", "array", "array of one", 1, True])
+@pytest.mark.parametrize("value", [0.5, "tensor", "tensor of one", "array", "array of one", 1, "0.5"])
 def test_scores_of_all_kinds(helper: ModuleType, value: Any) -> None:
     import numpy
     import torch
@@ -594,8 +594,24 @@ def test_scores_of_all_kinds(helper: ModuleType, value: Any) -> None:
     net(torch.ones(1)).backward()
     score = helper._pai_common_score(kinds.get(value, value), net)
     assert type(score) is float
-    assert score == (0.5 if value in (0.5, *kinds) else 1.0)
+    assert score == (1.0 if value == 1 else 0.5)
     assert helper._pai_common_score(None, net) is None
+
+
+@pytest.mark.parametrize("value", [True, [0.5, 0.6], (0.5,), {"acc": 0.5}, "high", "tensor of two", "flag"])
+def test_what_is_no_score_is_told(helper: ModuleType, value: Any) -> None:
+    import torch
+
+    score = {"tensor of two": torch.ones(2), "flag": torch.tensor(True)}.get(str(value), value)
+    with pytest.raises(TypeError, match=r"The validation score must be one number, but it is of <class '\w+"):
+        helper._pai_common_score(score, torch.nn.Linear(1, 1))
+
+
+def test_missing_scores_are_told_once(helper: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    import torch
+
+    assert [helper._pai_common_score(None, torch.nn.Linear(1, 1)) for _ in range(3)] == [None] * 3
+    assert capsys.readouterr().out.count("There is no validation score (None)") == 1
 
 
 @pytest.mark.parametrize(
@@ -894,6 +910,33 @@ def test_own_optimizer_gets_the_restructured_models_parameters(
     assert not optimizer.state
 
 
+def test_optimizer_that_another_object_holds(
+    helper: ModuleType,
+    perforate: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    import torch
+
+    class Optimizer:
+        def __init__(self, *kinds: Any) -> None:
+            vars(self).update({f"optimizer{n}": kind(model.parameters()) for n, kind in enumerate(kinds)})
+
+    model = perforate(torch.nn.Linear(2, 3), torch.nn.Linear(3, 2), initialize=False)
+    held: Any = Optimizer(torch.optim.Adam)
+    helper.set_optimizer_instance(held)
+    assert helper._pai_optimizer is held.optimizer0
+    helper.GPA.pai_tracker.member_vars["optimizer_instance"] = held  # as a script with DistributedDataParallel does
+    monkeypatch.setattr(helper.GPA.pai_tracker, "add_validation_score", lambda score, net: (net, False, False))
+    assert helper._pai_hand_over(0.5, model) == (False, False)
+    for none in (None, Optimizer(), Optimizer(torch.optim.Adam, torch.optim.SGD)):
+        with pytest.raises(SystemExit, match="1"):
+            helper.set_optimizer_instance(none)
+    said = capsys.readouterr().err
+    assert "it is NoneType, which has no param_groups, and 0 attributes that have" in said
+    assert "it is Optimizer, which has no param_groups, and 2 attributes that have" in said
+
+
 def test_own_optimizer_that_makes_its_state_in_advance(
     helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -939,3 +982,20 @@ def test_weights_from_before_dendrites_are_loaded(
     assert not model[0].main_module.weight.any()
     with pytest.raises(RuntimeError, match="Missing"):
         model.load_state_dict({name: plain[name] for name in list(plain)[1:]})
+
+
+def test_weights_from_before_dendrites_are_loaded_into_a_part(
+    helper: ModuleType, perforate: Callable[..., Any]
+) -> None:
+    import torch
+
+    part = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    plain = {name: torch.full_like(value, 5) for name, value in part.state_dict().items()}
+    head = {name: torch.full_like(value, 7) for name, value in torch.nn.Linear(3, 2).state_dict().items()}
+    model = helper.load_latest_switch(perforate(part, torch.nn.Linear(3, 2)), None)
+    model[0].load_state_dict(plain)
+    model[1].load_state_dict(head)  # a layer that has dendrites itself
+    assert all((value == 5).all() for layer in (model[0][0].main_module, model[0][1]) for value in layer.parameters())
+    assert all((value == 7).all() for value in model[1].main_module.parameters())
+    with pytest.raises(RuntimeError, match="Unexpected"):
+        model[0].load_state_dict(plain | {"2.weight": torch.ones(1)})

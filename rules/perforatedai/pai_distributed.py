@@ -46,6 +46,7 @@ from perforatedai import utils_perforatedai as UPA
 # To the library 0.0 means "no best score yet": with constant zeros it never switches (measured).
 _pai_almost_zero = 1e-12
 
+_pai_missing_scores = 0
 _pai_unusable_scores = 0
 _pai_scores = 0
 _pai_steps = 0
@@ -206,18 +207,21 @@ def load_latest_switch(
     return model
 
 
-def set_optimizer_instance(optimizer: torch.optim.Optimizer) -> None:
+def set_optimizer_instance(optimizer: Any) -> None:
     """Tell the library of an optimizer that the script builds itself, for training in one process (DataParallel).
 
     As `GPA.pai_tracker.set_optimizer_instance`; besides, `add_validation_score` gives it the parameters of the
     restructured model. It stays the same object, so schedulers and whatever else holds it go on with it.
 
     Args:
-        optimizer: the optimizer, with parameters of the perforated model in its groups.
+        optimizer: the optimizer, with parameters of the perforated model in its groups, or an object that holds it.
+
+    Raises:
+        SystemExit: status 1, with a message, where it is none and does not hold one.
     """
     global _pai_optimizer
-    _pai_optimizer = optimizer
-    GPA.pai_tracker.set_optimizer_instance(optimizer)
+    _pai_optimizer = _pai_torch_optimizer(optimizer)
+    GPA.pai_tracker.set_optimizer_instance(_pai_optimizer)
 
 
 def keep_tracker_state_local(model: torch.nn.Module) -> None:
@@ -488,6 +492,19 @@ def _pai_unwrap(model: torch.nn.Module) -> torch.nn.Module:
         model = inner
 
 
+def _pai_torch_optimizer(optimizer: Any) -> Any:
+    """The optimizer, or the only one that an object of the script's own class holds."""
+    if hasattr(optimizer, "param_groups"):
+        return optimizer
+    held = [value for value in getattr(optimizer, "__dict__", {}).values() if hasattr(value, "param_groups")]
+    if len(held) != 1:
+        _pai_fail(
+            "The optimizer must be set before the first score, with set_optimizer_instance(optimizer): it is "
+            f"{type(optimizer).__name__}, which has no param_groups, and {len(held)} attributes that have"
+        )
+    return held[0]
+
+
 def _pai_renew(optimizer: torch.optim.Optimizer, net: torch.nn.Module, names: dict[int, str]) -> None:
     """Give the script's own optimizer the restructured model's parameters, and no state, as if built anew.
 
@@ -677,19 +694,30 @@ def _pai_count_step(*_: Any) -> None:
     _pai_steps += 1
 
 
+def _pai_number(score: Any) -> float | None:
+    """The score as a plain number; None where there is none."""
+    if score is None:
+        return None
+    with contextlib.suppress(TypeError, ValueError, RuntimeError):
+        number = score.item() if hasattr(score, "item") else score
+        if not isinstance(number, bool):
+            return float(number)
+    raise TypeError(f"The validation score must be one number, but it is of {type(score)}: {score!r:.200}")
+
+
 def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
     """One score for all ranks, fit for the library; None where there is nothing to hand over.
 
     A script that validates before it trains, as at iteration 0, begins with a score that says nothing of its
     dendrites, and that the library takes to its debugger (measured). It is passed over, but only the first.
     """
-    global _pai_scores, _pai_unusable_scores
+    global _pai_missing_scores, _pai_scores, _pai_unusable_scores
     if initializing():
         _pai_scores += 1
         if _pai_scores > 1:
             _pai_fail("The initialisation run ended an epoch without a backward pass: is there a batch?")
         return None
-    number = None if score is None else float(score.item() if hasattr(score, "item") else score)
+    number = _pai_number(score)
     if _pai_grouped():
         mine = [0.0, 0.0] if number is None else [number, 1.0]
         sums = torch.tensor(mine, dtype=torch.float64, device=_pai_device(net))
@@ -697,6 +725,9 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
         total, count = sums.tolist()
         number = total / count if count else None
     if number is None:
+        if not _pai_missing_scores:
+            _pai_say("There is no validation score (None), so nothing is counted, here and whenever it is so")
+        _pai_missing_scores += 1
         return None
     _pai_scores += 1
     if _pai_scores == 1 and not _pai_steps and all(p.grad is None for p in net.parameters()):
@@ -717,6 +748,8 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
 def _pai_hand_over(number: float, net: torch.nn.Module) -> tuple[bool, bool]:
     """Was the model restructured (in place), and is training complete?"""
     _pai_publish_rank()
+    known = GPA.pai_tracker.member_vars
+    known["optimizer_instance"] = _pai_torch_optimizer(known["optimizer_instance"])
     _, restructured, complete = GPA.pai_tracker.add_validation_score(number, net)
     return bool(restructured), bool(complete)
 
