@@ -357,12 +357,24 @@ def test_where_there_is_a_question_nothing_is_worked_out(tmp_path: Path) -> None
             "from apex import amp; amp.initialize(model)", [], ["PAI100"], id="Apex beside a wrapper of torch"
         ),
         pytest.param("from apex.parallel import DistributedDataParallel", [], [], id="Apex imported alone"),
+        pytest.param(
+            "import torch; average = torch.optim.swa_utils.AveragedModel(model)",
+            [],
+            ["PAI100"],
+            id="average of weights",
+        ),
     ],
 )
 def test_framework_beside_a_wrapper(line: str, questions: list[str], notes: list[str]) -> None:
     outcome = outcome_of(f"{line}\n{SCRIPT}", recipe())
     assert [problem.code for problem in outcome.questions] == questions
     assert [problem.code for problem in outcome.notes] == notes
+
+
+def test_average_of_weights_beside_dataparallel() -> None:
+    text = "import torch\nmodel = torch.nn.DataParallel(Net())\naverage = torch.optim.swa_utils.AveragedModel(model)\n"
+    codes = [(problem.code, problem.message) for problem in outcome_of(text, recipe()).questions]
+    assert ("PAI100", True) in [(code, "gets no dendrites" in message) for code, message in codes]
 
 
 def test_framework_without_a_wrapper_is_the_only_question() -> None:
