@@ -357,6 +357,12 @@ def test_where_there_is_a_question_nothing_is_worked_out(tmp_path: Path) -> None
             "from apex import amp; amp.initialize(model)", [], ["PAI100"], id="Apex beside a wrapper of torch"
         ),
         pytest.param("from apex.parallel import DistributedDataParallel", [], [], id="Apex imported alone"),
+        pytest.param(
+            "import torch; average = torch.optim.swa_utils.AveragedModel(model)",
+            [],
+            ["PAI100"],
+            id="average of weights",
+        ),
     ],
 )
 def test_framework_beside_a_wrapper(line: str, questions: list[str], notes: list[str]) -> None:
@@ -399,12 +405,12 @@ class Average(torch.optim.swa_utils.AveragedModel):
         ),
         pytest.param("import deepspeed", "", ["PAI100"], [], id="imported for its own sake"),
         pytest.param(TRIED, "model = deepspeed.initialize(model)", ["PAI100"], [], id="tried, then used all the same"),
-        pytest.param(AVERAGED, "average = Average(model, 0.9)", ["PAI100"], [], id="own class, always"),
+        pytest.param(AVERAGED, "average = Average(model, 0.9)", [], ["PAI100"], id="own class, always"),
         pytest.param(
             "",
             "for e in range(9):\n    if e_epoch == 5:\n        a = torch.optim.swa_utils.AveragedModel(model)",
-            ["PAI100"],
             [],
+            ["PAI100"],
             id="from some epoch on",
         ),
         pytest.param(TRIED, "if rank == 0:\n    deepspeed.initialize(model)", ["PAI100"], [], id="of one rank"),
@@ -441,6 +447,12 @@ def test_an_average_of_an_own_class_is_no_optimizer_and_gives_no_first_weights(t
     (written,) = [f.after.decode() for f in plan_of(tmp_path, text).files if f.path.name == "train.py"]
     assert "set_optimizer_instance(average)" not in written
     assert "\n        super().__init__(model)\n" in written
+
+
+def test_average_of_weights_beside_dataparallel() -> None:
+    text = "import torch\nmodel = torch.nn.DataParallel(Net())\naverage = torch.optim.swa_utils.AveragedModel(model)\n"
+    codes = [(problem.code, problem.message) for problem in outcome_of(text, recipe()).questions]
+    assert ("PAI100", True) in [(code, "gets no dendrites" in message) for code, message in codes]
 
 
 def test_framework_without_a_wrapper_is_the_only_question() -> None:

@@ -170,7 +170,6 @@ def test_closing_words_load_the_final_model(capacity_rounds: list[Run], tmp_path
     assert use.status == 0
     assert "Error loading" not in use.output
     state = json.loads((folder / "loaded.json").read_text())
-    del state["tracker_string"]
     assert state == run.rank(0)["state"]
 
 
@@ -232,7 +231,7 @@ def test_race_for_the_best_model(capacity_rounds: list[Run], tmp_path: Path) -> 
 def test_tracker_string_stays_out_of_the_broadcast(initialized: Path, one_switch: Run, tmp_path: Path) -> None:
     assert (one_switch.status, one_switch.switches()) == (0, ["switch_2.pt"])
 
-    arguments = ("--extra-score-on-rank-0", "--without", "tracker state local")
+    arguments = ("--extra-score-on-rank-0", "--without", "records hidden")
     without = launch(copied(initialized, tmp_path), *SLOW_RISE, *arguments, ranks=2)
     assert without.status != 0
     assert "Received data size doesn't match expected size" in without.output
@@ -331,6 +330,62 @@ def test_settings_file_of_another_machine_does_not_choose_the_device(initialized
     without = launch(folder, "--epochs", "1", "--without", "own device")
     assert without.status not in (0, 9)
     assert "xpu" in without.output
+
+
+@pytest.fixture(scope="module")
+def trainer_rounds(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Run], list[dict[str, Any]]]:
+    """A training with moving averages that loads weights in its constructor; and what rank 1 says of each round."""
+    import torch
+
+    folder = tmp_path_factory.mktemp("trainer")
+    plain = {"scale": (6,), "norm.weight": (2,), "norm.running_mean": (2,), "mlp.weight": (4, 6), "mlp.bias": (4,)}
+    torch.save({name: torch.full(shape, 3.0) for name, shape in plain.items()}, folder / "pretrained.pth")
+    rounds, reports = [launch_trainer(folder, "--perforate_model_parallel", ranks=1)], []
+    load: tuple[str, ...] = ()
+    while not (folder / "PAI" / ".training_complete").exists() and len(rounds) < 6:
+        rounds.append(launch_trainer(folder, *load))
+        reports.append(rounds[-1].rank(1))
+        load = ("--pai_load_folder", "PAI")
+    return rounds, reports
+
+
+def launch_trainer(folder: Path, *arguments: str, ranks: int = 2) -> Run:
+    return launch(folder, *arguments, script="train_trainer.py", ranks=ranks)
+
+
+def changed(report: dict[str, Any]) -> list[str]:
+    """What is not as it was restored when training begins, but for the statistics of the first batch."""
+    trained = report["trained"]
+    return [name for name, value in report["restored"].items() if trained[name] != value and "running" not in name]
+
+
+def test_moving_averages_of_weights(trainer_rounds: tuple[list[Run], list[dict[str, Any]]], tmp_path: Path) -> None:
+    rounds, reports = trainer_rounds
+    assert [run.status for run in rounds] == [0] * len(rounds)
+    assert "Training is complete" in rounds[-1].output
+    assert len(reports) > 1
+    assert all(report["finite"] and report["epochs"] > 0 for report in reports)
+
+    folder = copied(rounds[0].folder, tmp_path)
+    shutil.rmtree(folder / "PAI")
+    launch_trainer(folder, "--perforate_model_parallel", ranks=1)
+    without = launch_trainer(folder, "--without", "records hidden")
+    assert without.status != 0
+    assert "RuntimeError: The size of tensor a" in without.output
+
+
+def test_restored_weights_win(trainer_rounds: tuple[list[Run], list[dict[str, Any]]], tmp_path: Path) -> None:
+    rounds, reports = trainer_rounds
+    assert {"scale", "mlp.main_module.weight", "head.main_module.bias"} <= set(changed(reports[0]))
+    assert [changed(report) for report in reports[1:]] == [["norm.num_batches_tracked"]] * len(reports[1:])
+    said = [re.findall(r"had changed (\d+) of the restored weights", run.output) for run in rounds]
+    assert [len(words) for words in said] == [0, 0] + [1] * len(reports[1:])
+
+    load = ("--pai_load_folder", "PAI")
+    compiled = launch_trainer(copied(rounds[0].folder, tmp_path / "compiled"), *load, "--compile")
+    assert changed(compiled.rank(1)) == ["norm.num_batches_tracked"]
+    without = launch_trainer(copied(rounds[0].folder, tmp_path / "without"), *load, "--without", "restored weights win")
+    assert len(changed(without.rank(1))) > 5
 
 
 # ---- Scores that are none, and files that are not there ----------------------------------------------------
@@ -524,17 +579,7 @@ def test_unwrap(helper: ModuleType) -> None:
     assert helper._pai_unwrap(torch.nn.DataParallel(compiled)) is model
 
 
-def test_tracker_state_joins_what_the_model_ignores(helper: ModuleType) -> None:
-    import torch
-
-    model: Any = torch.nn.Sequential(torch.nn.BatchNorm1d(2))
-    model.register_buffer("tracker_string", torch.zeros(0))
-    model._ddp_params_and_buffers_to_ignore = ["0.running_mean"]
-    helper.keep_tracker_state_local(model)
-    assert model._ddp_params_and_buffers_to_ignore == ["0.running_mean", "tracker_string"]
-
-
-@pytest.mark.parametrize("value", [0.5, "tensor", "tensor of one", "array", "array of one", 1, True])
+@pytest.mark.parametrize("value", [0.5, "tensor", "tensor of one", "array", "array of one", 1, "0.5"])
 def test_scores_of_all_kinds(helper: ModuleType, value: Any) -> None:
     import numpy
     import torch
@@ -549,8 +594,24 @@ def test_scores_of_all_kinds(helper: ModuleType, value: Any) -> None:
     net(torch.ones(1)).backward()
     score = helper._pai_common_score(kinds.get(value, value), net)
     assert type(score) is float
-    assert score == (0.5 if value in (0.5, *kinds) else 1.0)
+    assert score == (1.0 if value == 1 else 0.5)
     assert helper._pai_common_score(None, net) is None
+
+
+@pytest.mark.parametrize("value", [True, [0.5, 0.6], (0.5,), {"acc": 0.5}, "high", "tensor of two", "flag"])
+def test_what_is_no_score_is_told(helper: ModuleType, value: Any) -> None:
+    import torch
+
+    score = {"tensor of two": torch.ones(2), "flag": torch.tensor(True)}.get(str(value), value)
+    with pytest.raises(TypeError, match=r"The validation score must be one number, but it is of <class '\w+"):
+        helper._pai_common_score(score, torch.nn.Linear(1, 1))
+
+
+def test_missing_scores_are_told_once(helper: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    import torch
+
+    assert [helper._pai_common_score(None, torch.nn.Linear(1, 1)) for _ in range(3)] == [None] * 3
+    assert capsys.readouterr().out.count("There is no validation score (None)") == 1
 
 
 @pytest.mark.parametrize(
@@ -763,18 +824,20 @@ def test_score_after_a_step_counts(helper: ModuleType) -> None:
     assert helper._pai_common_score(0.5, net) == 0.5
 
 
-def test_library_state_stays_out_of_the_broadcast_of_a_model_without_buffers(
-    helper: ModuleType, perforate: Callable[..., Any]
+def test_library_state_stays_out_of_the_broadcast(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
 
-    def kept(*layers: Any) -> set[str]:
-        model = perforate(*layers)
-        helper.keep_tracker_state_local(model)
-        return {name for name, _ in model.named_buffers()} - set(model._ddp_params_and_buffers_to_ignore)
-
-    assert kept(torch.nn.Linear(2, 2)) == set()
-    assert {"1.running_mean", "0.this_node_index"} <= kept(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)), None)
+    model._ddp_params_and_buffers_to_ignore = ["1.running_mean"]
+    helper.keep_tracker_state_local(model)
+    kept = {name for name, _ in model.named_buffers()} - set(model._ddp_params_and_buffers_to_ignore)
+    assert kept == {"1.running_var", "1.num_batches_tracked"}
+    monkeypatch.setattr(helper.GPA.pc, "get_perforated_backpropagation", lambda: True)
+    model._ddp_params_and_buffers_to_ignore = []
+    helper.keep_tracker_state_local(model)
+    assert model._ddp_params_and_buffers_to_ignore == []
 
 
 def tied() -> list[Any]:
@@ -847,6 +910,33 @@ def test_own_optimizer_gets_the_restructured_models_parameters(
     assert not optimizer.state
 
 
+def test_optimizer_that_another_object_holds(
+    helper: ModuleType,
+    perforate: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    import torch
+
+    class Optimizer:
+        def __init__(self, *kinds: Any) -> None:
+            vars(self).update({f"optimizer{n}": kind(model.parameters()) for n, kind in enumerate(kinds)})
+
+    model = perforate(torch.nn.Linear(2, 3), torch.nn.Linear(3, 2), initialize=False)
+    held: Any = Optimizer(torch.optim.Adam)
+    helper.set_optimizer_instance(held)
+    assert helper._pai_optimizer is held.optimizer0
+    helper.GPA.pai_tracker.member_vars["optimizer_instance"] = held  # as a script with DistributedDataParallel does
+    monkeypatch.setattr(helper.GPA.pai_tracker, "add_validation_score", lambda score, net: (net, False, False))
+    assert helper._pai_hand_over(0.5, model) == (False, False)
+    for none in (None, Optimizer(), Optimizer(torch.optim.Adam, torch.optim.SGD)):
+        with pytest.raises(SystemExit, match="1"):
+            helper.set_optimizer_instance(none)
+    said = capsys.readouterr().err
+    assert "it is NoneType, which has no param_groups, and 0 attributes that have" in said
+    assert "it is Optimizer, which has no param_groups, and 2 attributes that have" in said
+
+
 def test_own_optimizer_that_makes_its_state_in_advance(
     helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -892,3 +982,20 @@ def test_weights_from_before_dendrites_are_loaded(
     assert not model[0].main_module.weight.any()
     with pytest.raises(RuntimeError, match="Missing"):
         model.load_state_dict({name: plain[name] for name in list(plain)[1:]})
+
+
+def test_weights_from_before_dendrites_are_loaded_into_a_part(
+    helper: ModuleType, perforate: Callable[..., Any]
+) -> None:
+    import torch
+
+    part = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    plain = {name: torch.full_like(value, 5) for name, value in part.state_dict().items()}
+    head = {name: torch.full_like(value, 7) for name, value in torch.nn.Linear(3, 2).state_dict().items()}
+    model = helper.load_latest_switch(perforate(part, torch.nn.Linear(3, 2)), None)
+    model[0].load_state_dict(plain)
+    model[1].load_state_dict(head)  # a layer that has dendrites itself
+    assert all((value == 5).all() for layer in (model[0][0].main_module, model[0][1]) for value in layer.parameters())
+    assert all((value == 7).all() for value in model[1].main_module.parameters())
+    with pytest.raises(RuntimeError, match="Unexpected"):
+        model[0].load_state_dict(plain | {"2.weight": torch.ones(1)})

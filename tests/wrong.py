@@ -56,7 +56,7 @@ WRONGS = (
     ),
     Wrong(
         "tracker-string-in-broadcast",
-        (("        pai_distributed.keep_tracker_state_local(model)\n", ""),),
+        (("pai_distributed.keep_tracker_state_local(model)", "pai_distributed._pai_hide_records(model, False)"),),
         "wrapper",
         "tracker_string",
     ),

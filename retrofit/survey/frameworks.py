@@ -67,8 +67,8 @@ _CALLS = (
     (
         "torch.optim.swa_utils.AveragedModel",
         ("torch.optim.swa_utils.AveragedModel",),
-        "It copies the model's buffers, and those of the tracker's records change their length. "
-        "Average the parameters alone.",
+        "It is a copy of the model, which gets no dendrites when the model is restructured in its process. "
+        "With DistributedDataParallel training restarts instead, so there it can stay.",
     ),
 )
 

@@ -94,7 +94,7 @@ def _wrapper(training: Training) -> Iterator[Check]:
         if event["broadcasts_records"]:
             message = (
                 "the buffer tracker_string is in the wrapper's broadcast, and its length differs between ranks: "
-                "keep_tracker_state_local(model) before the wrapper"
+                "load_latest_switch(model, ...) before the wrapper"
             )
             yield Check("wrapper", "failed", message, event["place"])
             return

@@ -19,6 +19,8 @@ own; PAI_PREFILL_GRADIENTS=1 makes `fill_missing_gradients` work without Perfora
 
 import atexit
 import contextlib
+import functools
+import itertools
 import json
 import logging
 import math
@@ -26,7 +28,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 import safetensors
@@ -44,6 +46,7 @@ from perforatedai import utils_perforatedai as UPA
 # To the library 0.0 means "no best score yet": with constant zeros it never switches (measured).
 _pai_almost_zero = 1e-12
 
+_pai_missing_scores = 0
 _pai_unusable_scores = 0
 _pai_scores = 0
 _pai_steps = 0
@@ -166,7 +169,10 @@ def load_latest_switch(
     # The library cannot save tied tensors, such as a language model's embedding and head: "Some tensors share
     # memory"; what it saves with weight_tying_experimental, a new process cannot load (both measured).
     model.register_state_dict_post_hook(_pai_copy_tied_tensors)
-    model.register_load_state_dict_pre_hook(_pai_take_plain_names)
+    for part in model.modules():
+        if _pai_layer_prefixes(part):
+            part.register_load_state_dict_pre_hook(_pai_take_plain_names)
+    _pai_hide_records(model)
     if initializing():
         _pai_set_output_dimensions(model, output_dimensions or {})
         for layer in _pai_layers(model):
@@ -178,6 +184,7 @@ def load_latest_switch(
         with open(found) as file:
             _pai_set_output_dimensions(model, json.load(file))
     _pai_set_output_dimensions(model, output_dimensions or {})
+    GPA.pai_tracker.initialize_tracker_settings()  # now, so that a copy made from here on has all buffers
     if not folder:
         return model
     names = os.listdir(folder) if os.path.isdir(folder) else []
@@ -192,45 +199,47 @@ def load_latest_switch(
             _pai_say(f"{path} cannot be read ({error}); falling back to the one before it")
             continue
         device = _pai_device(model)  # the library moves the model to its own
-        _pai_model = model = UPA.load_system(model, folder, f"switch_{number}", True)
+        _pai_model = model = UPA.load_system(model, folder, f"switch_{number}", True).to(device)
         _pai_say(f"Loaded {path}")
-        return model.to(device)
+        _pai_let_restored_weights_win(model)
+        return model
     _pai_say(f"Starting from the beginning: {folder} has no switch_N.pt that can be read")
     return model
 
 
-def set_optimizer_instance(optimizer: torch.optim.Optimizer) -> None:
+def set_optimizer_instance(optimizer: Any) -> None:
     """Tell the library of an optimizer that the script builds itself, for training in one process (DataParallel).
 
     As `GPA.pai_tracker.set_optimizer_instance`; besides, `add_validation_score` gives it the parameters of the
     restructured model. It stays the same object, so schedulers and whatever else holds it go on with it.
 
     Args:
-        optimizer: the optimizer, with parameters of the perforated model in its groups.
+        optimizer: the optimizer, with parameters of the perforated model in its groups, or an object that holds it.
+
+    Raises:
+        SystemExit: status 1, with a message, where it is none and does not hold one.
     """
     global _pai_optimizer
-    _pai_optimizer = optimizer
-    GPA.pai_tracker.set_optimizer_instance(optimizer)
+    _pai_optimizer = _pai_torch_optimizer(optimizer)
+    GPA.pai_tracker.set_optimizer_instance(_pai_optimizer)
 
 
 def keep_tracker_state_local(model: torch.nn.Module) -> None:
-    """Keep the buffer `tracker_string` out of DistributedDataParallel's broadcast, before the wrapper.
+    """Keep the library's own buffers out of DistributedDataParallel's broadcast, before the wrapper.
 
-    It is the library's records as text, and its length differs between ranks: "Received data size doesn't
-    match expected size" (measured). The model's own buffers stay in the broadcast, and others of the library
-    with them. A model without any keeps all out: its forward pass waits for no other rank then, as it was
-    written, and rank 0 may validate alone through the wrapper, where it would hang else (measured).
+    They are the same on all ranks, but with Perforated Backpropagation. A model without buffers of its own waits in
+    its forward pass for no other rank then, as it was written, and rank 0 may validate alone through the wrapper,
+    where it would hang else (measured).
     """
     _pai_settle(model, _pai_device(model))
-    buffers = {
-        f"{path}.{name}" if path else name: type(module).__module__.partition(".")[0] == "perforatedai"
-        for path, module in model.named_modules()
-        for name, _ in module.named_buffers(recurse=False)
-    }
-    records = [name for name in buffers if name.rpartition(".")[2] == "tracker_string"]
-    own = [name for name, of_library in buffers.items() if not of_library and name not in records]
     ignored = list(getattr(model, "_ddp_params_and_buffers_to_ignore", []))
-    ignored += records if own or GPA.pc.get_perforated_backpropagation() else buffers
+    if not GPA.pc.get_perforated_backpropagation():
+        ignored += [
+            f"{path}.{name}"
+            for path, module in model.named_modules()
+            if type(module).__module__.partition(".")[0] == "perforatedai"
+            for name, _ in module.named_buffers(recurse=False)
+        ]
     # Torch has no public way yet (pytorch issue 43690). What the model ignored before stays ignored.
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, ignored)  # type: ignore[no-untyped-call]
 
@@ -310,7 +319,7 @@ def own_state_dict(model: torch.nn.Module) -> dict[str, Any]:
         layer = next((layer for layer in layers if name.startswith(layer)), "")
         if layer and name.startswith(f"{layer}main_module."):
             own[name.replace(f"{layer}main_module.", layer, 1)] = value
-        elif not layer and not name.endswith("tracker_string"):
+        elif not layer:
             own[name] = value
     return own
 
@@ -483,6 +492,19 @@ def _pai_unwrap(model: torch.nn.Module) -> torch.nn.Module:
         model = inner
 
 
+def _pai_torch_optimizer(optimizer: Any) -> Any:
+    """The optimizer, or the only one that an object of the script's own class holds."""
+    if hasattr(optimizer, "param_groups"):
+        return optimizer
+    held = [value for value in getattr(optimizer, "__dict__", {}).values() if hasattr(value, "param_groups")]
+    if len(held) != 1:
+        _pai_fail(
+            "The optimizer must be set before the first score, with set_optimizer_instance(optimizer): it is "
+            f"{type(optimizer).__name__}, which has no param_groups, and {len(held)} attributes that have"
+        )
+    return held[0]
+
+
 def _pai_renew(optimizer: torch.optim.Optimizer, net: torch.nn.Module, names: dict[int, str]) -> None:
     """Give the script's own optimizer the restructured model's parameters, and no state, as if built anew.
 
@@ -525,7 +547,7 @@ def _pai_layers(model: torch.nn.Module) -> list[Any]:
 def _pai_layer_prefixes(model: torch.nn.Module) -> list[str]:
     """The beginnings of the names in a state dict of all layers that the library has wrapped, or only tracks."""
     return [
-        f"{path}."
+        path and f"{path}."
         for path, layer in model.named_modules()
         if type(layer).__module__.partition(".")[0] == "perforatedai" and hasattr(layer, "main_module")
     ]
@@ -589,16 +611,80 @@ def _pai_take_plain_names(model: torch.nn.Module, state: dict[str, Any], prefix:
     layers = _pai_layer_prefixes(model)
     plain, of_library = False, {}
     for name, value in model.state_dict().items():
-        layer = next((layer for layer in layers if name.startswith(layer)), "")
-        if layer and name.startswith(f"{layer}main_module."):
-            old = prefix + name.replace(f"{layer}main_module.", layer, 1)
+        layer = next((layer for layer in layers if name.startswith(layer)), None)
+        if layer is None:
+            continue
+        if name.startswith(f"{layer}main_module."):
+            old = prefix + layer + name.removeprefix(f"{layer}main_module.")
             if old in state:
                 state[prefix + name] = state.pop(old)
                 plain = True
-        elif layer or name.endswith("tracker_string"):
+        else:
             of_library[prefix + name] = value
     if plain:  # what is the library's own stays as it is
         state.update({name: value for name, value in of_library.items() if name not in state})
+
+
+def _pai_hide_records(model: torch.nn.Module, hide: bool = True) -> None:
+    """Keep out of the model's state, but for the library, what an average of the weights cannot take in.
+
+    `tracker_string`, the library's records as text, is longer after each score and not the same on all ranks: a copy
+    of the model, a checkpoint and DistributedDataParallel's broadcast stumble over it (measured). So it is no buffer,
+    but an attribute, which serves the library as well. Of a `this_node_index` of 3 an average makes 2 (measured).
+    """
+    for module in model.modules():
+        if "this_node_index" in module._buffers:
+            (module._non_persistent_buffers_set.add if hide else module._non_persistent_buffers_set.discard)(
+                "this_node_index"
+            )
+    if hide and "tracker_string" in model._buffers:
+        model.__dict__["tracker_string"] = model._buffers.pop("tracker_string")
+    elif not hide and "tracker_string" in model.__dict__:
+        model.register_buffer("tracker_string", model.__dict__.pop("tracker_string"))
+
+
+def _pai_with_records(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What the library saves and loads holds its records."""
+
+    @functools.wraps(function)
+    def save_or_load(net: torch.nn.Module, *arguments: Any) -> Any:
+        _pai_hide_records(net, False)
+        try:
+            return function(net, *arguments)
+        finally:
+            _pai_hide_records(net)
+
+    return save_or_load
+
+
+UPA.save_net, UPA.load_net = _pai_with_records(UPA.save_net), _pai_with_records(UPA.load_net)
+
+
+def _pai_let_restored_weights_win(model: torch.nn.Module) -> None:
+    """Undo, before the first batch, what a script does to the model's weights each time that it starts.
+
+    It loads pretrained weights, or initialises a part: in a restarted round that would be over what was learned.
+    """
+    state = model.state_dict().items()
+    restored = {name: value.to("cpu", copy=True) for name, value in state if isinstance(value, torch.Tensor)}
+
+    def put_back(module: torch.nn.Module, _inputs: Any) -> None:
+        # Not as a hook of the model: torch.compile would bake it in. Its own call is seen here, as DDP's is.
+        if torch.compiler.is_compiling() or not (model.training and torch.is_grad_enabled()):
+            return
+        if all(part is not model for part in module.modules()):
+            return
+        hook.remove()
+        changed = []
+        for name, value in itertools.chain(model.named_parameters(), model.named_buffers()):
+            old = restored.get(name, value)
+            if old.shape == value.shape and not torch.equal(old.to(value), value):
+                value.data.copy_(old)
+                changed.append(name)
+        if changed:
+            _pai_say(f"The script had changed {len(changed)} of the restored weights ({changed[0]}, ...): put back")
+
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(put_back)
 
 
 @register_optimizer_step_post_hook
@@ -608,19 +694,30 @@ def _pai_count_step(*_: Any) -> None:
     _pai_steps += 1
 
 
+def _pai_number(score: Any) -> float | None:
+    """The score as a plain number; None where there is none."""
+    if score is None:
+        return None
+    with contextlib.suppress(TypeError, ValueError, RuntimeError):
+        number = score.item() if hasattr(score, "item") else score
+        if not isinstance(number, bool):
+            return float(number)
+    raise TypeError(f"The validation score must be one number, but it is of {type(score)}: {score!r:.200}")
+
+
 def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
     """One score for all ranks, fit for the library; None where there is nothing to hand over.
 
     A script that validates before it trains, as at iteration 0, begins with a score that says nothing of its
     dendrites, and that the library takes to its debugger (measured). It is passed over, but only the first.
     """
-    global _pai_scores, _pai_unusable_scores
+    global _pai_missing_scores, _pai_scores, _pai_unusable_scores
     if initializing():
         _pai_scores += 1
         if _pai_scores > 1:
             _pai_fail("The initialisation run ended an epoch without a backward pass: is there a batch?")
         return None
-    number = None if score is None else float(score.item() if hasattr(score, "item") else score)
+    number = _pai_number(score)
     if _pai_grouped():
         mine = [0.0, 0.0] if number is None else [number, 1.0]
         sums = torch.tensor(mine, dtype=torch.float64, device=_pai_device(net))
@@ -628,6 +725,9 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
         total, count = sums.tolist()
         number = total / count if count else None
     if number is None:
+        if not _pai_missing_scores:
+            _pai_say("There is no validation score (None), so nothing is counted, here and whenever it is so")
+        _pai_missing_scores += 1
         return None
     _pai_scores += 1
     if _pai_scores == 1 and not _pai_steps and all(p.grad is None for p in net.parameters()):
@@ -648,6 +748,8 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
 def _pai_hand_over(number: float, net: torch.nn.Module) -> tuple[bool, bool]:
     """Was the model restructured (in place), and is training complete?"""
     _pai_publish_rank()
+    known = GPA.pai_tracker.member_vars
+    known["optimizer_instance"] = _pai_torch_optimizer(known["optimizer_instance"])
     _, restructured, complete = GPA.pai_tracker.add_validation_score(number, net)
     return bool(restructured), bool(complete)
 

@@ -173,7 +173,7 @@ def _watch_wrapper(wrapper: Any, events: Events) -> None:
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", []))
         place = events.place(sys._getframe(1))
         make(self, module, *args, **kwargs)
-        if names:
+        if any(type(part).__name__ == "PAINeuronModule" for part in module.modules()):
             events.write(
                 "wrapper",
                 place=place,
@@ -422,7 +422,7 @@ def _differences(net: Any, path: str) -> list[str]:
     return [
         name
         for name, tensor in saved.items()
-        if name.rpartition(".")[2] != "tracker_string"
+        if name.rpartition(".")[2] not in ("tracker_string", "this_node_index")  # hidden by pai_distributed
         and (name not in own or own[name].shape != tensor.shape or _digest([own[name]]) != _digest([tensor]))
     ][:20]
 
