@@ -4244,3 +4244,75 @@ def test_optimizer_of_branches_that_each_train_is_late() -> None:
     branch = f"    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n{training}"
     text = script().partition("optimizer =")[0] + f"if a:\n{branch}else:\n{branch}"
     assert survey_of(text).late_optimizer is not None
+
+
+MADE = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+
+
+@pytest.mark.parametrize(("built", "scopes"), [("build()", ["resumed", ""]), ("Net()", [""])])
+def test_optimizer_of_branches_is_handed_over_in_each_that_builds_the_chosen_model(
+    built: str, scopes: list[str]
+) -> None:
+    text = f"""
+    def build():
+        model = Net()
+        model = DDP(model)
+        return model
+
+    def resumed():
+        model = {built}
+        optimizer = torch.optim.Adam(model.parameters())
+        optimizer.load_state_dict(torch.load("last.pt"))
+        return model, optimizer
+
+    if a:
+        model, optimizer = resumed()
+    else:
+        model = build()
+        {MADE}
+    """
+    found = survey_of(DDP + code(text) + LOOP)
+    assert [one.scope.name for one in (*found.optimizers, *found.rebuildings)] == scopes
+
+
+@pytest.mark.parametrize(("wrapper", "late"), [("DDP", False), ("torch.nn.DataParallel", True)])
+def test_optimizer_that_another_method_builds_anew_in_the_loop(wrapper: str, late: bool) -> None:
+    text = f"""
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    class Trainer:
+        def __init__(self, model):
+            self.model = {wrapper}(model)
+            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+        def unfreeze(self):
+            self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+
+        def train(self):
+            for epoch in range(10):
+                if epoch == 5:
+                    self.unfreeze()
+                for x in loader:
+                    self.optimizer.zero_grad()
+                    self.model(x).backward()
+                    self.optimizer.step()
+
+    Trainer(Net()).train()
+    """
+    found = survey_of(text)
+    assert [one.scope.name for one in found.rebuildings] == ["unfreeze"]
+    assert (found.late_optimizer is not None) == late
+
+
+def test_optimizer_that_is_built_again_after_the_training_is_handed_over_before_it() -> None:
+    text = script(after="optimizer = torch.optim.Adam(model.parameters())\nrefit(model, optimizer)")
+    found = survey_of(text)
+    made = found.index.statement(found.optimizers[0].anchors["made"])
+    assert "SGD" in found.index.source.code(made.node)
+
+
+def test_optimizer_that_a_function_returns_beside_the_model_without_naming_it() -> None:
+    function = "def build():\n    model = Net()\n    return model, torch.optim.SGD(model.parameters(), lr=0.1)\n\n"
+    text = script().replace(MADE, "").replace("model = Net()", f"{function}model, optimizer = build()")
+    assert [one.target for one in survey_of(text).optimizers] == ["optimizer"]

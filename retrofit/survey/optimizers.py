@@ -12,7 +12,7 @@ from retrofit.survey.flow import Flow, Origin, first_argument
 from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
 from retrofit.survey.loops import called_in
 from retrofit.survey.models import leading_to
-from retrofit.survey.sites import EpochLoop, Optimizer, Scheduler, Score, Step
+from retrofit.survey.sites import EpochLoop, Optimizer, Rebuilding, Scheduler, Score, Step
 
 _SCHEDULER_MODULE = "torch.optim.lr_scheduler."
 
@@ -103,6 +103,8 @@ def find_optimizers(
             again beside the epoch loop.
     """
     leading = leading_to(loops, flow)
+    bodies = {loop.statement for loop in loops}
+    running = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
     by_target: dict[str, list[cst.Call]] = {}
     items: dict[cst.CSTNode, int | None] = {}
     for origin in _outermost(flow, _constructions(index, flow, model, handover)):
@@ -149,17 +151,45 @@ def find_optimizers(
             for step in mine[0].steps:
                 step.removed = True
         made = [index.statement(call) for call in calls]
-        if _held_by(flow, target, optimizer.scope).issuperset(calls):  # those of other functions come in by a parameter
+        if target in optimizer.scope.parameters and _held_by(flow, target, optimizer.scope).issuperset(calls):
             made = [statement for statement in made if statement.scope is optimizer.scope]
-        anchor = _unless_given(index, optimizer) or meeting([*made, *others]) or index.statement(call)
-        while anchor in leading and (inner := meeting([s for s in made if anchor in s.path[:-1]])) is not None:
+        made = [s for s in made if not _follows(s, leading)] or made
+        here = [s for s in made if s.scope is optimizer.scope] or [index.statement(call)]
+        anchor = _unless_given(index, optimizer) or meeting([*here, *others]) or index.statement(call)
+        while anchor in leading and (inner := meeting([s for s in here if anchor in s.path[:-1]])) is not None:
             if inner is anchor:
                 break
             anchor = inner  # built anew in the block that trains
-        optimizer.late = anchor in leading and len(made) > 1
         optimizer.anchors["made"] = anchor.node
+        elsewhere = [one for one in calls if index.statement(one) in made and index.statement(one) not in here]
+        optimizer.rebuilt = [_rebuilding(index, flow, one, handover) for one in elsewhere]
+        late = [one.statement for one in optimizer.rebuilt if in_process and one.scope in running]
+        if not bodies.isdisjoint(anchor.path) or (anchor in leading and len(here) > 1):
+            late.append(next((s for s in here if not bodies.isdisjoint(s.path)), here[-1]))
+        optimizer.late = index.place(late[0].node, optimizer.file) if late else ""
         found.append(optimizer)
     return found
+
+
+def _follows(statement: Statement, leading: set[Statement]) -> bool:
+    """Whether a statement only runs after the training: after one of those that hold it."""
+    return any(
+        earlier in leading and not isinstance(earlier.node, (cst.FunctionDef, cst.ClassDef))
+        for part in statement.path
+        if part not in leading
+        for earlier in part.preceding
+    )
+
+
+def _rebuilding(index: Index, flow: Flow, call: cst.Call, handover: frozenset[str]) -> Rebuilding:
+    target = _target(index, call) + _held(flow, call)
+    given = [
+        first_argument(c)
+        for c in index.calls
+        if index.qualified(c.func) in handover
+        if index.scope_of(c) is index.scope_of(call)
+    ]
+    return Rebuilding(node=call, index=index, target=target, handed_over=target in map(dotted, given))
 
 
 def _reason_not_to_build_again(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoop]) -> str:
@@ -401,13 +431,13 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
     def trains(origin: Origin) -> bool:
         return isinstance(origin.node, cst.Call) and _trains(index, flow, origin.node, model)
 
+    own = [o for o in found if not _trains_another(index, flow, o.node, model)]
     training = {_target(index, o.node, o.item) for o in found if trains(o)}
     # where parameters are collected before, nothing names the model; but another's are named
-    training = training or {
-        _target(index, o.node, o.item) for o in found if not _trains_another(index, flow, o.node, model)
-    }
+    training = training or {_target(index, o.node, o.item) for o in own}
     handed_over = any(index.qualified(call.func) in handover for call in index.calls)
-    return [o for o in found if _target(index, o.node, o.item) in training or (not training and not handed_over)]
+    chosen = [o for o in found if _target(index, o.node, o.item) in training or (not training and not handed_over)]
+    return [o for o in chosen if o in own] or chosen
 
 
 def _makes_item(flow: Flow, origin: Origin) -> bool:
@@ -415,7 +445,8 @@ def _makes_item(flow: Flow, origin: Origin) -> bool:
     assert isinstance(origin.node, cst.Call)
     given = {dotted(arg.value) for arg in origin.node.args}
     target = _target(flow.index, origin.node, origin.item)
-    return target not in given and not any(_is_torchs(flow.index, o.node) for o in flow.closure({origin}))
+    inside = [o.node for o in flow.closure({origin}) if _is_torchs(flow.index, o.node)]
+    return target not in given and not any(_target(flow.index, node) for node in inside)
 
 
 def _is_own_class(flow: Flow, call: cst.Call) -> bool:

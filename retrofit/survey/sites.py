@@ -19,6 +19,7 @@ SITE_KINDS = (
     "wrapper",
     "model",
     "optimizer",
+    "rebuilding",
     "scheduler",
     "step",
     "backward",
@@ -322,7 +323,8 @@ class Optimizer(Site):
         handed_over: whether the script gives it to the tracker already.
         parameter_model: the name of the model whose parameters it takes, "" where that is no plain name.
         factory_made: whether it, or its parameters, come out of the call that builds the model.
-        late: whether it is built in several branches of a statement that trains in them as well.
+        late: the place that builds it again while the model trains, where the tracker could not know it; "" for none.
+        rebuilt: the places in other functions that build it as well.
         held: where the script's variable holds an object around torch's optimizer, the attribute of it, with its dot.
     """
 
@@ -334,7 +336,8 @@ class Optimizer(Site):
     handed_over: bool = False
     parameter_model: str = ""
     factory_made: bool = False
-    late: bool = False
+    late: str = ""
+    rebuilt: list[Rebuilding] = field(default_factory=list)
     held: str = ""
 
     def as_dict(self, prefix: str) -> str:
@@ -355,6 +358,23 @@ class Optimizer(Site):
             "scheduler": self.scheduler.name if self.scheduler else None,
             "kept as it is because": self.keeps or None,
         }
+
+
+@dataclass(eq=False, kw_only=True)
+class Rebuilding(Site):
+    """A construction of the optimizer in another function than the first one; `node` is its call.
+
+    Attributes:
+        target: the variable there, with the attribute that holds torch's optimizer.
+        handed_over: whether the script gives it to the tracker already.
+    """
+
+    target: str
+    handed_over: bool
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"target": self.target}
 
 
 @dataclass(eq=False, kw_only=True)
@@ -901,10 +921,13 @@ class Script(Site):
 
     @property
     def late_optimizer(self) -> Optimizer | None:
-        """An optimizer that is made, or made over, in an epoch loop or what holds one; None for those before it."""
-        loops = {loop.statement for loop in self.loops}
-        made = ((one, self.index.statement(one.anchors["made"])) for one in self.optimizers)
-        return next((one for one, statement in made if one.late or not loops.isdisjoint(statement.path)), None)
+        """An optimizer that is built, or built again, in an epoch loop or what holds one; None for those before it."""
+        return next((one for one in self.optimizers if one.late), None)
+
+    @property
+    def rebuildings(self) -> list[Rebuilding]:
+        """The further constructions of the optimizer in other functions."""
+        return [one for optimizer in self.optimizers for one in optimizer.rebuilt]
 
     @property
     def loop(self) -> EpochLoop | None:
