@@ -22,8 +22,8 @@ from tests.helpers import RECIPE_FOLDER, code, recipe, refusal_of, source_of, su
 RULES = recipe().rules
 SITES = {
     "script", "wrapper", "model", "optimizer", "rebuilding", "scheduler", "step", "backward", "score", "parser",
-    "framework", "resume", "kept-score", "budget", "decay", "overrun", "assertion", "stale-load", "matched-name",
-    "epoch-loop", "edited-file",
+    "framework", "resume", "kept-score", "budget", "decay", "overrun", "rate-end", "assertion", "stale-load",
+    "matched-name", "epoch-loop", "edited-file",
 }  # fmt: skip
 
 #: Rules about what stands beside the script; they only explain it.

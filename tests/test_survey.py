@@ -1965,11 +1965,18 @@ def test_loop_around_the_epoch_loop_is_none_though_another_backward_pass_is_in_i
         pytest.param("lr * (width - step) / width", [], id="no training's length"),
         pytest.param("left_time = speed * (epochs - epoch) / batches", [], id="time"),
         pytest.param("loss * (1 - hits / n)", [], id="no rate"),
+        pytest.param("lr0 - (lr0 - lr1) * epoch / epochs", ["lr0 - (lr0 - lr1) * epoch / epochs"], id="in a line"),
+        pytest.param("(lr1 - lr0) * (it / n_iter - 1) ** 0.9 + lr0", ["(lr1 - lr0) * (it / n_iter - 1) ** 0.9 + lr0"]),
+        pytest.param("lr0 + lr1 * epoch / epochs", [], id="rises in a line"),
+        pytest.param("lr0 - 0.1 * loss / epochs", [], id="no share"),
+        pytest.param("lr0 + (lr1 - lr0) * math.cos(epoch / epochs)", [], id="no line"),
+        pytest.param("lr * (0.1 if it < 9 else 1 - it / n)", ["1 - it / n"], id="by choice"),
         pytest.param("((1 - hits / n) ** gamma).mean()", [], id="a loss"),
     ],
 )
 def test_decay_by_a_power(rate: str, left: list[str]) -> None:
-    assert [decay.code for decay in survey_of(script(f"now = {rate}")).decays] == left
+    name = "lr" if "lr0" in rate else "now"
+    assert [decay.code for decay in survey_of(script(f"{name} = {rate}")).decays] == left
 
 
 def test_loads_are_passed_over_alone_where_the_model_is_wrapped_beside_them() -> None:
@@ -2033,8 +2040,7 @@ def test_shares_of_the_planned_training_are_found(epoch: str, shares: list[str])
 )
 def test_schedule_that_is_used_up_is_found(made: str, called: str) -> None:
     text = "from transformers import get_linear_schedule_with_warmup\n" + script(before=f"scheduler = {made}")
-    ending = survey_of(text).loops[0].ending
-    assert (ending.called if ending else "") == called
+    assert [end.name for end in survey_of(text).rate_ends] == ([called] if called else [])
 
 
 @pytest.mark.parametrize(
@@ -4316,3 +4322,72 @@ def test_optimizer_that_a_function_returns_beside_the_model_without_naming_it() 
     function = "def build():\n    model = Net()\n    return model, torch.optim.SGD(model.parameters(), lr=0.1)\n\n"
     text = script().replace(MADE, "").replace("model = Net()", f"{function}model, optimizer = build()")
     assert [one.target for one in survey_of(text).optimizers] == ["optimizer"]
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        pytest.param("return x / warmup if x < warmup else 1.0 - x", ["1.0 - x"], id="what is left of all"),
+        pytest.param("return (1.0 - x) / (1.0 - warmup)", ["(1.0 - x)"], id="of the rest"),
+        pytest.param("return max(0, 1.0 - x)", [], id="held"),
+    ],
+)
+def test_decay_of_an_optimizer_that_knows_its_number_of_steps(body: str, left: list[str]) -> None:
+    text = script(before=f"def warmup_linear(x, warmup=0.1):\n    {body}\n\nrate = warmup_linear(0.5)")
+    assert [decay.code for decay in survey_of(text).decays] == left
+
+
+def test_warm_up_and_list_of_all_rates_are_no_decay() -> None:
+    warm = "if epoch < 5:\n    lr = low + (high - low) * epoch / epochs"
+    assert survey_of(script(warm)).decays == []
+    assert survey_of(script(before="iters = np.arange(n)\nlrs = lr * (1 - iters / n)")).decays == []
+
+
+COSINE = "0.5 * lr * (1 + math.cos(math.pi * step / steps))"
+
+
+@pytest.mark.parametrize(
+    ("before", "rises"),
+    [
+        pytest.param(f"def rate(step, steps, lr):\n    return {COSINE}", True, id="function"),
+        pytest.param("lf = lambda x: (1 + math.cos(x * math.pi / epochs)) / 2", True, id="lambda"),
+        pytest.param(
+            "def lr_of(t):\n    x = np.pi * (t % n_epochs) / n_epochs\n    return np.cos(x) + 1", True, id="again"
+        ),
+        pytest.param("def lr_of(t):\n    x = np.pi * (t % cycle) / cycle\n    return np.cos(x) + 1", False, id="cycle"),
+        pytest.param(
+            f"def rate(step, steps, lr):\n    if step > steps:\n        return 0\n    return {COSINE}", False, id="ends"
+        ),
+        pytest.param(f"def rate(step, steps, lr):\n    step = min(step, steps)\n    return {COSINE}", False, id="held"),
+        pytest.param(f"lrs = [{COSINE} for step in range(9)]", False, id="list"),
+        pytest.param("lr_warm = 1 + math.cos(math.pi * args.warm_epochs / args.epochs)", False, id="fixed"),
+        pytest.param("def momentum_of(step):\n    return 1 + math.cos(math.pi * step / steps)", False, id="momentum"),
+        pytest.param("def turned(angle):\n    return 1 + math.cos(math.pi * angle)", False, id="angle"),
+    ],
+)
+def test_cosine_that_rises_again(before: str, rises: bool) -> None:
+    call = f"\n\nnow = {before[4:].partition('(')[0]}(1)" if before.startswith("def ") else ""
+    assert [end.rises for end in survey_of(script(before=before + call)).rate_ends] == [True] * rises
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ("get_cosine_schedule_with_warmup(optimizer, 10, 100)", (True, "")),
+        ("get_scheduler('cosine', optimizer, num_training_steps=9)", (True, "")),
+        ("get_scheduler(args.kind, optimizer, num_training_steps=9)", (False, "num_training_steps")),
+        ("get_scheduler('constant', optimizer, num_training_steps=9)", None),
+        ("BertAdam(model.parameters(), warmup=0.1, t_total=100)", (False, "t_total")),
+        ("torch.optim.Adam(model.parameters(), lr=0.1)", None),
+    ],
+)
+def test_schedules_and_optimizers_that_know_the_number_of_steps(made: str, told: tuple[bool, str] | None) -> None:
+    ends = survey_of(script(before=f"scheduler = {made}")).rate_ends
+    assert [(end.rises, end.steps) for end in ends] == ([told] if told else [])
+
+
+def test_rate_that_a_function_holds_at_nothing_is_told() -> None:
+    before = "def lr_lambda(step):\n    return max(0.0, float(total_steps - step) / float(total_steps))\n\nlr_lambda(1)"
+    assert [end.rises for end in survey_of(script(before=before)).rate_ends] == [False]
+    before = before.replace("lr_lambda", "share").replace("total_steps", "width")
+    assert survey_of(script(before=before)).rate_ends == []

@@ -32,6 +32,7 @@ from retrofit.survey.models import (
 )
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.overruns import find_overruns
+from retrofit.survey.rates import find_rate_ends
 from retrofit.survey.reach import reachable
 from retrofit.survey.resumes import find_resumes
 from retrofit.survey.scores import find_hints, find_measures, find_scores
@@ -131,6 +132,10 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     script.stale_loads = find_stale_loads(origins, script.loops, flow)
     script.decays = find_decays(index)
     script.overruns = find_overruns(index, flow, script.loops)
+    script.rate_ends = find_rate_ends(index, flow)
+    for loop in script.loops:
+        told = [(index.place(end.node, loop.file), end.code) for end in script.rate_ends]
+        loop.shares = [(at, share) for at, share in loop.shares if not any(at == o and share in c for o, c in told)]
     if not script.scores:
         script.hints = find_hints(index, script.loops)
         script.measures = find_measures(index, flow, script.loops)

@@ -28,6 +28,7 @@ SITE_KINDS = (
     "budget",
     "decay",
     "overrun",
+    "rate-end",
     "assertion",
     "parser",
     "framework",
@@ -410,6 +411,25 @@ class Decay(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class RateEnd(Site):
+    """A learning rate that is worked out for a number of steps or epochs, and has no sense past it.
+
+    Attributes:
+        name: the schedule or optimizer that is told that number, "" where the script works the rate out by hand.
+        steps: the argument by which it is, where it is not known what comes then; else "".
+        rises: whether the rate rises again then; else it stays where it is, mostly at 0.
+    """
+
+    name: str
+    steps: str = ""
+    rises: bool = False
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"ends": self.name or self.code}
+
+
+@dataclass(eq=False, kw_only=True)
 class Overrun(Site):
     """An index that grows with the epochs, into a sequence as long as was planned; `node` is the subscript.
 
@@ -507,7 +527,6 @@ class EpochLoop(Site):
         breaks: lines at which the loop is left early for other reasons.
         compared: lines that compare something with the number of its turns.
         shares: (place, code) of what divides the turn by their number.
-        ending: where a schedule is made whose rate is used up after a number of steps, None where none is.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
     """
 
@@ -527,7 +546,6 @@ class EpochLoop(Site):
     breaks: list[int] = field(default_factory=list)
     compared: list[int] = field(default_factory=list)
     shares: list[tuple[str, str]] = field(default_factory=list)
-    ending: CallSite | None = None
     repeated: str = ""
 
     @property
@@ -826,6 +844,7 @@ class Script(Site):
     resumes: list[Resume] = field(default_factory=list)
     decays: list[Decay] = field(default_factory=list)
     overruns: list[Overrun] = field(default_factory=list)
+    rate_ends: list[RateEnd] = field(default_factory=list)
     assertions: list[Assertion] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
     measures: list[tuple[str, str]] = field(default_factory=list)
