@@ -4391,3 +4391,40 @@ def test_rate_that_a_function_holds_at_nothing_is_told() -> None:
     assert [end.rises for end in survey_of(script(before=before)).rate_ends] == [False]
     before = before.replace("lr_lambda", "share").replace("total_steps", "width")
     assert survey_of(script(before=before)).rate_ends == []
+
+
+@pytest.mark.parametrize(
+    ("before", "step", "limited"),
+    [
+        pytest.param("args.sched = CYCLE", "args.sched.step()", True, id="attribute"),
+        pytest.param("one = CYCLE\nargs.sched = one", "args.sched.step()", True, id="attribute of a name"),
+        pytest.param("state['sched'] = CYCLE", "state['sched'].step()", True, id="item"),
+        pytest.param("state = {'sched': CYCLE}", "state['sched'].step()", True, id="written out"),
+        pytest.param("state = dict(sched=CYCLE)", "state.sched.step()", True, id="keyword"),
+        pytest.param("args.sched = CYCLE", "args.other.step()", None, id="another"),
+        pytest.param(
+            "args.sched = torch.optim.lr_scheduler.StepLR(optimizer, 3)", "args.sched.step()", False, id="free"
+        ),
+    ],
+)
+def test_scheduler_that_an_attribute_or_item_holds(before: str, step: str, limited: bool | None) -> None:
+    made = before.replace("CYCLE", "torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1, total_steps=9)")
+    function = f"def train(args, state):\n    {step}\n"
+    steps = survey_of(script("train(args, state)", before=f"{function}{made}")).steps
+    assert [one.limited for one in steps] == ([] if limited is None else [limited])
+
+
+@pytest.mark.parametrize(
+    ("end", "test", "lines"),
+    [
+        pytest.param("main + extra", "epoch >= main", 1, id="written at the loop"),
+        pytest.param("end", "epoch >= cfg.MAIN", 1, id="with a name"),
+        pytest.param("end", "size >= cfg.MAIN", 0, id="not the turn"),
+        pytest.param("end", "epoch >= warm", 0, id="no part"),
+        pytest.param("main + 1", "epoch == 1", 0, id="a number"),
+    ],
+)
+def test_part_of_the_planned_epochs_that_is_compared(end: str, test: str, lines: int) -> None:
+    text = script(f"use = extra if {test} else loader", before="end = cfg.MAIN + cfg.EXTRA")
+    (loop,) = survey_of(text.replace("range(10)", f"range({end})")).loops
+    assert len(loop.compared) == lines

@@ -702,14 +702,40 @@ def _breaks(loop: EpochLoop) -> list[int]:
 
 
 def _compared(loop: EpochLoop) -> list[int]:
-    """Return the lines of the loop's file that compare with the number of its turns, which ends it no more."""
-    limit = _limit(loop)
-    if not limit:
-        return []
-    used = re.compile(rf"(?<![.\w]){re.escape(limit)}(?![.\w])")
-    source = loop.file.source
-    nodes = [node for node in loop.index.comparisons if source.holds(node) and used.search(source.code(node))]
-    return sorted({source.position(node)[0] for node in nodes if loop.index.statement(node) is not loop.statement})
+    """Return the lines of the loop's file that compare with the number of its turns, which ends it no more.
+
+    Where that is a sum, as of a main part and a fine-tuning, also those that compare the turn with one of its parts.
+    """
+    limit, source = _limit(loop), loop.file.source
+    used = re.compile(rf"(?<![.\w]){re.escape(limit)}(?![.\w])") if limit else None
+    parts = _summands(loop)
+    turn = re.compile(rf"(?<![.\w]){re.escape(loop.target)}(?![.\w(])") if loop.target and parts else None
+    lines = set()
+    for node in loop.index.comparisons:
+        if not source.holds(node) or loop.index.statement(node) is loop.statement:
+            continue
+        code = source.code(node)
+        operands = {source.code(one).strip("()") for one in (node.left, *(c.comparator for c in node.comparisons))}
+        if (used and used.search(code)) or (turn and turn.search(code) and not parts.isdisjoint(operands)):
+            lines.add(source.position(node)[0])
+    return sorted(lines)
+
+
+def _summands(loop: EpochLoop) -> set[str]:
+    """Return the names in the sum that is the number of turns, written at the loop or given a name before."""
+    index, head = loop.index, loop.anchors["range"]
+    end = head.args[-1].value if isinstance(head, cst.Call) and head.args else None
+    if isinstance(end, cst.Name):
+        values = [b.value for b in index.bindings if b.target == end.value and b.statement.scope is loop.scope]
+        end = values[0] if len(values) == 1 else None
+    found, waiting = set(), [end]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Add):
+            waiting += [part.left, part.right]
+        elif part is not end and isinstance(part, (cst.Name, cst.Attribute, cst.Subscript)):
+            found.add(index.source.code(part))
+    return found
 
 
 def _shares(loop: EpochLoop) -> list[tuple[str, str]]:

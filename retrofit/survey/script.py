@@ -30,7 +30,7 @@ from retrofit.survey.models import (
     plural,
     repeated,
 )
-from retrofit.survey.optimizers import find_optimizers, find_schedulers
+from retrofit.survey.optimizers import find_optimizers, find_schedulers, find_steps_by_name
 from retrofit.survey.overruns import find_overruns
 from retrofit.survey.rates import find_rate_ends
 from retrofit.survey.reach import reachable
@@ -101,6 +101,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
         script.frameworks = [one for one in script.frameworks if not one.beside or one.file is index.entry]
     script.schedulers, script.steps = find_schedulers(index, flow, script.loops)
     script.steps += _steps_of_helpers(script, flow)
+    script.steps += find_steps_by_name(index, flow, script.schedulers, script.steps)
     script.scores = find_scores(index, flow, script.loops, script.schedulers, choices.metric, choices.mode)
     origins: set[Origin] = set()
     _relate_wrappers(script)
