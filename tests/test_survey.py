@@ -4428,3 +4428,75 @@ def test_part_of_the_planned_epochs_that_is_compared(end: str, test: str, lines:
     text = script(f"use = extra if {test} else loader", before="end = cfg.MAIN + cfg.EXTRA")
     (loop,) = survey_of(text.replace("range(10)", f"range({end})")).loops
     assert len(loop.compared) == lines
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "getattr(torch.optim, args.opt)(model.parameters())",
+        "getattr(torch.optim if args.plain else radam, args.opt)(model.parameters())",
+        "torch.optim.__dict__[args.opt](model.parameters())",
+        "{'sgd': torch.optim.SGD, 'adam': torch.optim.Adam}[args.opt](model.parameters())",
+        "(torch.optim.SGD if args.plain else torch.optim.Adam)(model.parameters())",
+        "eval(f'torch.optim.{args.opt}')(model.parameters())",
+        "CLASS(model.parameters())",
+        "build(model)",
+    ],
+)
+def test_optimizer_of_a_class_that_is_chosen_when_it_runs(made: str) -> None:
+    before = "CLASS = {'sgd': torch.optim.SGD}[args.opt]\n\n"
+    before += "def build(model):\n    return torch.optim.Adam(model.parameters())\n\n"
+    text = (
+        script()
+        .replace("torch.optim.SGD(model.parameters(), lr=0.1)", made)
+        .replace("model = Net", f"{before}model = Net")
+    )
+    text = text.replace("optimizer.step()", "settings['o'].step()").replace("optimizer.zero_grad()", "pass")
+    assert [one.target for one in survey_of(text).optimizers] == ["optimizer"]
+
+
+def test_what_is_chosen_of_another_module_or_dict_is_no_optimizer() -> None:
+    text = script().replace("torch.optim.SGD(model.parameters(), lr=0.1)", "getattr(lib, name)(model.parameters())")
+    text = text.replace("optimizer.step()", "pass").replace("optimizer.zero_grad()", "pass")
+    assert survey_of(text).optimizers == []
+    assert survey_of(text.replace("getattr(lib, name)", "{'a': Head}[name]")).optimizers == []
+
+
+@pytest.mark.parametrize(
+    ("made", "target"),
+    [
+        ("opts['model'] = OPT", "opts['model']"),
+        ("opts = {'model': OPT, 'epoch': 0}", "opts['model']"),
+        ("opts[name] = OPT", ""),
+    ],
+)
+def test_optimizer_in_an_item(made: str, target: str) -> None:
+    text = (
+        script()
+        .replace("optimizer = torch", "OPT = torch")
+        .replace("OPT = torch.optim.SGD(model.parameters(), lr=0.1)", made)
+    )
+    text = text.replace("OPT", "torch.optim.SGD(model.parameters(), lr=0.1)").replace("optimizer.", "opts['model'].")
+    found = survey_of(text).optimizers
+    assert [one.target for one in found] == ([target] if target else [])
+    assert all(one.keeps for one in found)
+
+
+def test_wrapper_of_an_own_class_that_takes_something_before_the_model() -> None:
+    text = f"""
+    import torch
+
+    class Balanced(torch.nn.DataParallel):
+        def __init__(self, size, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+
+    net = Net()
+    if a:
+        model = Balanced(2, net, dim=1)
+    else:
+        model = torch.nn.DataParallel(net)
+    {MADE}
+    """
+    found = survey_of(code(text) + LOOP)
+    assert [wrapper.operand for wrapper in found.wrappers] == ["net", "net"]
+    assert len(found.groups) == 1

@@ -264,8 +264,21 @@ class Flow:
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in torch_api.MODULE_METHODS:
             return node.func.value
         if self.class_called(node) in self._functions:
-            return first_argument(node, "module", "model")
+            return self.wrapped(node)
         return None
+
+    def wrapped(self, call: cst.Call) -> cst.BaseExpression | None:
+        """Return what the call of a wrapper wraps, also behind what an own class takes: `Balanced(size, model)`."""
+        defined = self.defined(call.func, self.index.scope_of(call))
+        init = self._method(defined, "__init__") if defined is not None and defined.kind == "class" else None
+        behind = 0
+        if init is not None and isinstance(init.node, cst.FunctionDef):
+            names = [param.name.value for param in init.node.params.params[1:]]
+            passes_on = isinstance(init.node.params.star_arg, cst.Param)
+            behind = next((n for n, name in enumerate(names) if name in ("module", "model")), len(names) * passes_on)
+        named = [arg.value for arg in call.args if arg.keyword and arg.keyword.value in ("module", "model")]
+        plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+        return next(iter([*named, *plain[behind : behind + 1]]), None)
 
     def class_called(self, call: cst.Call) -> str:
         """Return the full name of what is called, for a class of the project that extends a wrapper the wrapper's."""

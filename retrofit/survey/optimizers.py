@@ -297,7 +297,10 @@ def _joined(index: Index, flow: Flow, by_target: dict[str, list[cst.Call]]) -> d
             if (
                 call in held
                 and target in parts
-                and any(index.scope_of(part) is not index.scope_of(call) for part in held)
+                and any(
+                    index.scope_of(part) is not index.scope_of(call) or isinstance(index.parents[call], cst.IfExp)
+                    for part in held
+                )
             ):
                 others = [other for name in parts for other in by_target[name] if other is not call]
                 rest = {name: others for name, others in by_target.items() if name not in parts}
@@ -355,7 +358,7 @@ def _held(flow: Flow, call: cst.Call) -> str:
     for binding in flow.index.bindings:
         if binding.statement.scope is init and binding.target.startswith("self.") and binding.value is not None:
             made = flow.origins(binding.value, init)
-            if any(_is_torchs(flow.index, o.node) for o in made) and dotted(binding.value) in init.parameters:
+            if any(_is_torchs(flow.index, flow, o.node) for o in made) and dotted(binding.value) in init.parameters:
                 return binding.target.removeprefix("self")
     return ""
 
@@ -403,12 +406,43 @@ def _by_tracker(index: Index, flow: Flow, call: cst.Call, handover: frozenset[st
     )
 
 
-def _is_torchs(index: Index, node: cst.CSTNode) -> bool:
-    """Whether an expression builds an optimizer of torch."""
-    name = index.qualified(node.func) if isinstance(node, cst.Call) else ""
+def _is_torchs(index: Index, flow: Flow, node: cst.CSTNode) -> bool:
+    """Whether an expression builds an optimizer of torch, perhaps one that is chosen when it runs."""
+    if not isinstance(node, cst.Call):
+        return False
+    return _is_torchs_class(index, node.func) or _chosen_of_torchs(index, flow, node.func, index.scope_of(node))
+
+
+def _is_torchs_class(index: Index, node: cst.CSTNode) -> bool:
+    name = index.qualified(node)
     kind = name.rpartition(".")[2]
     own = name.startswith("torch.optim.") and not name.startswith(_SCHEDULER_MODULE) and kind[:1].isupper()
     return (own and kind != "AveragedModel") or kind in torch_api.OPTIMIZERS
+
+
+def _chosen_of_torchs(index: Index, flow: Flow, chosen: cst.BaseExpression, scope: Scope) -> bool:
+    """Whether an expression chooses a class: `getattr(optim, name)`, `optim.__dict__[name]`, `{"sgd": SGD}[name]`."""
+    if isinstance(chosen, cst.IfExp):
+        return any(
+            _is_torchs_class(index, n) or _chosen_of_torchs(index, flow, n, scope) for n in (chosen.body, chosen.orelse)
+        )
+    if isinstance(chosen, cst.Call) and chosen.args:
+        given, name = chosen.args[0].value, dotted(chosen.func)
+        modules = [given.body, given.orelse] if isinstance(given, cst.IfExp) else [given]
+        if name == "getattr":
+            return any(index.qualified(module) == "torch.optim" for module in modules)
+        text = index.source.code(given).lstrip("f").strip("\"'")
+        return name == "eval" and text.startswith(("optim.", "torch.optim."))
+    if isinstance(chosen, cst.Subscript):
+        if index.qualified(chosen.value) == "torch.optim.__dict__":
+            return True
+        made = [origin.node for origin in flow.origins(chosen.value, scope)]
+        elements = [element.value for node in made if isinstance(node, cst.Dict) for element in node.elements]
+        return bool(elements) and all(_is_torchs_class(index, element) for element in elements)
+    if isinstance(chosen, cst.Name):
+        made = [origin.node for origin in flow.origins(chosen, scope) if not isinstance(origin.node, cst.Name)]
+        return any(_is_torchs_class(index, n) or _chosen_of_torchs(index, flow, n, index.scope_of(n)) for n in made)
+    return False
 
 
 def _constructions(index: Index, flow: Flow, model: set[Origin], handover: frozenset[str]) -> list[Origin]:
@@ -447,10 +481,13 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
     if not used["zero_grad"].isdisjoint(model):
         both |= {o for o in used["step"] if named_so(o)}
     found: list[Origin] = []
+    assigned = {binding.value for binding in [*index.bindings, *index.items]}
     for call in index.calls:
-        kinds = [Origin(call)] if _is_torchs(index, call) or _is_own_class(flow, call) else []
+        torchs = _held_as(index, call) in assigned and _is_torchs(index, flow, call)
+        kinds = [Origin(call)] if torchs or _is_own_class(flow, call) else []
+        kinds += [Origin(call)] if call in assigned and _returns_torchs(index, flow, call) else []
         kinds += [o for o in both if o.node is call and (o.item is None or _makes_item(flow, o))]
-        if not kinds or (_handed_back(index, call) and not _is_torchs(index, call)):
+        if not kinds or (_handed_back(index, call) and not torchs):
             continue
         if _target(index, call, kinds[0].item) and not _by_tracker(index, flow, call, handover):
             found.append(kinds[0])
@@ -484,12 +521,18 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
     return [o for o in chosen if o in own] or chosen
 
 
+def _returns_torchs(index: Index, flow: Flow, call: cst.Call) -> bool:
+    """Whether a local function returns an optimizer of torch right where it builds it: `return SGD(...)`."""
+    inside = [origin.node for origin in flow.inside(Origin(call)) if _is_torchs(index, flow, origin.node)]
+    return bool(inside) and not any(_target(index, node) for node in inside)
+
+
 def _makes_item(flow: Flow, origin: Origin) -> bool:
     """Whether a call makes one of the values that it returns, as far as is seen: neither got it nor builds it here."""
     assert isinstance(origin.node, cst.Call)
     given = {dotted(arg.value) for arg in origin.node.args}
     target = _target(flow.index, origin.node, origin.item)
-    inside = [o.node for o in flow.closure({origin}) if _is_torchs(flow.index, o.node)]
+    inside = [o.node for o in flow.closure({origin}) if _is_torchs(flow.index, flow, o.node)]
     return target not in given and not any(_target(flow.index, node) for node in inside)
 
 
@@ -703,15 +746,25 @@ def _target(index: Index, call: cst.CSTNode, item: int | None = None) -> str:
     Args:
         item: which of the values that it returns together is meant, None for what it returns.
     """
-    value: cst.CSTNode = call
-    holder = index.parents.get(value)
+    value = _held_as(index, call)
+    part = ""
+    if isinstance(value, cst.Dict):  # of several things, not one of them: an item of it
+        around = index.parents[call]
+        if around not in value.elements or not isinstance(around, cst.DictElement):
+            return ""
+        if not isinstance(around.key, cst.SimpleString):
+            return ""
+        part = f"[{around.key.value}]"
+    bindings = [*index.bindings, *(b for b in index.items if re.fullmatch(r"[\w.]+\[[\"']\w+[\"']\]", b.target))]
+    return next((f"{b.target}{part}" for b in bindings if b.value is value and item in (None, b.item)), "")
+
+
+def _held_as(index: Index, call: cst.CSTNode) -> cst.CSTNode:
+    """Return the whole value of which a call's may be one by choice."""
+    holder = index.parents.get(call)
     while isinstance(holder, (cst.IfExp, cst.DictElement, cst.Dict, cst.Subscript)):
-        value, holder = holder, index.parents.get(holder)
-    whole = isinstance(value, cst.Dict)  # a dict of several things, not one of them
-    return next(
-        (b.target for b in index.bindings if b.value is value and not whole and item in (None, b.item)),
-        "",
-    )
+        call, holder = holder, index.parents.get(holder)
+    return call
 
 
 def bind(index: Index, call: cst.Call, parameters: tuple[str, ...], skip: int = 0) -> list[tuple[str, str]] | None:
