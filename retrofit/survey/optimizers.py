@@ -12,7 +12,7 @@ from retrofit.survey.flow import Flow, Origin, first_argument
 from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
 from retrofit.survey.loops import called_in
 from retrofit.survey.models import leading_to
-from retrofit.survey.sites import EpochLoop, Optimizer, Rebuilding, Scheduler, Score, Step
+from retrofit.survey.sites import CallSite, EpochLoop, Optimizer, Rebuilding, Scheduler, Score, Step
 
 _SCHEDULER_MODULE = "torch.optim.lr_scheduler."
 
@@ -227,13 +227,11 @@ def _follows(statement: Statement, leading: set[Statement]) -> bool:
 
 def _rebuilding(index: Index, flow: Flow, call: cst.Call, handover: frozenset[str]) -> Rebuilding:
     target = _target(index, call) + _held(flow, call)
-    given = [
-        first_argument(c)
-        for c in index.calls
-        if index.qualified(c.func) in handover
-        if index.scope_of(c) is index.scope_of(call)
-    ]
-    return Rebuilding(node=call, index=index, target=target, handed_over=target in map(dotted, given))
+    scope = index.scope_of(call)
+    handing = [c for c in index.calls if index.qualified(c.func) in handover and index.scope_of(c) is scope]
+    given = [operand for c in handing if (operand := first_argument(c)) is not None]
+    told = target in map(index.source.code, given)
+    return Rebuilding(node=call, index=index, target=target, handed_over=told)
 
 
 def _reason_not_to_build_again(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoop]) -> str:
@@ -521,6 +519,12 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
     return [o for o in chosen if o in own] or chosen
 
 
+def nameless_optimizers(index: Index, flow: Flow) -> list[CallSite]:
+    """Return where torch's optimizers are built that no name holds, such as those of a list or of a name each."""
+    made = [call for call in index.calls if _is_torchs_class(index, call.func) and not _target(index, call)]
+    return [CallSite(node=call, index=index) for call in made]
+
+
 def _returns_torchs(index: Index, flow: Flow, call: cst.Call) -> bool:
     """Whether a local function returns an optimizer of torch right where it builds it: `return SGD(...)`."""
     inside = [origin.node for origin in flow.inside(Origin(call)) if _is_torchs(index, flow, origin.node)]
@@ -589,7 +593,7 @@ def _handed_over(
         if operand is None:
             continue
         scope = index.scope_of(call)
-        if scope is optimizer.scope and dotted(operand) == optimizer.target + optimizer.held:
+        if scope is optimizer.scope and index.source.code(operand) == optimizer.target + optimizer.held:
             return True
         if not origins.isdisjoint(flow.deep_origins(operand, scope)):
             return True

@@ -30,7 +30,7 @@ from retrofit.survey.models import (
     plural,
     repeated,
 )
-from retrofit.survey.optimizers import find_optimizers, find_schedulers, find_steps_by_name
+from retrofit.survey.optimizers import find_optimizers, find_schedulers, find_steps_by_name, nameless_optimizers
 from retrofit.survey.overruns import find_overruns
 from retrofit.survey.rates import find_rate_ends
 from retrofit.survey.reach import reachable
@@ -119,6 +119,7 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     script.optimizers = find_optimizers(
         index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover, script.kind == "dp"
     )
+    script.nameless = [] if script.optimizers else nameless_optimizers(index, flow)
     script.resumes = find_resumes(origins, script.models, script.loops, flow)
     script.assertions = find_assertions(index, flow, origins, script.models)
     script.repeated = [index.place(call.node) for call in repeated(script.models, flow)]
