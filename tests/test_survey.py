@@ -4338,6 +4338,10 @@ def test_decay_of_an_optimizer_that_knows_its_number_of_steps(body: str, left: l
 
 
 def test_warm_up_and_list_of_all_rates_are_no_decay() -> None:
+    factor = "alpha = last_epoch / NUMBER\nlr_factor = 0.1 * (1 - alpha) + alpha"
+    assert survey_of(script(factor.replace("NUMBER", "warmup_iters"))).decays == []
+    assert survey_of(script(factor.replace("NUMBER", "self.warm_epochs"))).decays == []
+    assert len(survey_of(script(factor.replace("NUMBER", "self.epochs"))).decays) == 1
     warm = "if epoch < 5:\n    lr = low + (high - low) * epoch / epochs"
     assert survey_of(script(warm)).decays == []
     assert survey_of(script(before="iters = np.arange(n)\nlrs = lr * (1 - iters / n)")).decays == []

@@ -123,7 +123,9 @@ def is_rest(index: Index, node: cst.BaseExpression) -> bool:
         if "warmup" in scope.name and scope.parameters[:1] == [name]:
             return True  # `warmup_linear(x, warmup)`, as optimizers that know their number of steps call it
         values = [b.value for b in index.bindings if b.target == name and b.statement.scope is scope]
-        share = values[0] if len(values) == 1 and PLANNED.search(resolved(index, share)) else None
+        share = values[0] if len(values) == 1 and not is_before_end(index, node) else None
+        if not isinstance(share, cst.BinaryOperation) or not _is_planned(resolved(index, share.right)):
+            return False
     return one and isinstance(share, cst.BinaryOperation) and isinstance(share.operator, cst.Divide)
 
 
@@ -166,11 +168,11 @@ def _is_share(index: Index, node: cst.BaseExpression, by: cst.BaseExpression | N
         while isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Add, cst.Subtract)):
             node = node.left
         node, by = _factors(node)[-1]
-    return (
-        by is not None
-        and COUNTER.search(index.source.code(node)) is not None
-        and PLANNED.search(resolved(index, by)) is not None
-    )
+    return by is not None and COUNTER.search(index.source.code(node)) is not None and _is_planned(resolved(index, by))
+
+
+def _is_planned(code: str) -> bool:
+    return PLANNED.search(code) is not None and "warm" not in code
 
 
 #: An array of values, where one would be held.

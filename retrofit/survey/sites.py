@@ -424,7 +424,7 @@ class RateEnd(Site):
     steps: str = ""
     rises: bool = False
 
-    def shown(self, beside: Site) -> str:
+    def called(self, beside: Site) -> str:
         """Return what ends, with its place as seen from another site."""
         return f"`{self.name}` ({self.place(beside)})" if self.name else f"the schedule at {self.place(beside)}"
 
