@@ -1184,3 +1184,31 @@ def test_pretrained_weights_are_matched_by_the_names_from_before_dendrites(tmp_p
     changed = rewritten(plan_of(tmp_path, script("acc = validate()\nbest = max(best, acc)", before)))
     assert f"    own = pai_distributed.own_state_dict({owner})\n" in changed
     assert "if args.weights and not " in changed
+
+
+def test_optimizer_in_an_item_is_handed_over_as_that(tmp_path: Path) -> None:
+    text = (
+        script("acc = validate()\nbest = max(best, acc)")
+        .replace("optimizer = ", "opts = {'model': ")
+        .replace("0.1)", "0.1)}")
+    )
+    changed = rewritten(plan_of(tmp_path, text.replace("optimizer.", "opts['model'].")))
+    assert "0.1)}\nGPA.pai_tracker.set_optimizer_instance(opts['model'])\n" in changed
+
+
+def test_optimizer_is_handed_over_in_each_function_that_builds_it(tmp_path: Path) -> None:
+    functions = """
+    def resumed():
+        model = Net()
+        return model, torch.load("last.pt")
+
+    def optimizer_of(model, state):
+        global optimizer
+        optimizer = torch.optim.Adam(model.parameters())
+        optimizer.load_state_dict(state)
+
+    if a:
+        optimizer_of(model, torch.load("last.pt"))
+    """
+    changed = rewritten(plan_of(tmp_path, script("acc = validate()\nbest = max(best, acc)", code(functions))))
+    assert changed.count(".set_optimizer_instance(optimizer)\n") == 2

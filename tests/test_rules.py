@@ -21,9 +21,9 @@ from tests.helpers import RECIPE_FOLDER, code, plan_of, recipe, refusal_of, sour
 
 RULES = recipe().rules
 SITES = {
-    "script", "wrapper", "model", "optimizer", "scheduler", "step", "backward", "score", "parser", "framework",
-    "local-rank", "resume", "kept-score", "budget", "decay", "overrun", "assertion", "stale-load", "matched-name",
-    "epoch-loop", "edited-file",
+    "script", "wrapper", "model", "optimizer", "rebuilding", "scheduler", "step", "backward", "score", "parser",
+    "framework", "local-rank", "resume", "kept-score", "budget", "decay", "overrun", "rate-end", "assertion",
+    "stale-load", "matched-name", "epoch-loop", "edited-file",
 }  # fmt: skip
 
 #: Rules about what stands beside the script; they only explain it.

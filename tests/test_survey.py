@@ -2038,11 +2038,18 @@ def test_loop_around_the_epoch_loop_is_none_though_another_backward_pass_is_in_i
         pytest.param("lr * (width - step) / width", [], id="no training's length"),
         pytest.param("left_time = speed * (epochs - epoch) / batches", [], id="time"),
         pytest.param("loss * (1 - hits / n)", [], id="no rate"),
+        pytest.param("lr0 - (lr0 - lr1) * epoch / epochs", ["lr0 - (lr0 - lr1) * epoch / epochs"], id="in a line"),
+        pytest.param("(lr1 - lr0) * (it / n_iter - 1) ** 0.9 + lr0", ["(lr1 - lr0) * (it / n_iter - 1) ** 0.9 + lr0"]),
+        pytest.param("lr0 + lr1 * epoch / epochs", [], id="rises in a line"),
+        pytest.param("lr0 - 0.1 * loss / epochs", [], id="no share"),
+        pytest.param("lr0 + (lr1 - lr0) * math.cos(epoch / epochs)", [], id="no line"),
+        pytest.param("lr * (0.1 if it < 9 else 1 - it / n)", ["1 - it / n"], id="by choice"),
         pytest.param("((1 - hits / n) ** gamma).mean()", [], id="a loss"),
     ],
 )
 def test_decay_by_a_power(rate: str, left: list[str]) -> None:
-    assert [decay.code for decay in survey_of(script(f"now = {rate}")).decays] == left
+    name = "lr" if "lr0" in rate else "now"
+    assert [decay.code for decay in survey_of(script(f"{name} = {rate}")).decays] == left
 
 
 def test_loads_are_passed_over_alone_where_the_model_is_wrapped_beside_them() -> None:
@@ -2106,8 +2113,7 @@ def test_shares_of_the_planned_training_are_found(epoch: str, shares: list[str])
 )
 def test_schedule_that_is_used_up_is_found(made: str, called: str) -> None:
     text = "from transformers import get_linear_schedule_with_warmup\n" + script(before=f"scheduler = {made}")
-    ending = survey_of(text).loops[0].ending
-    assert (ending.called if ending else "") == called
+    assert [end.name for end in survey_of(text).rate_ends] == ([called] if called else [])
 
 
 @pytest.mark.parametrize(
@@ -4601,3 +4607,257 @@ def test_optimizer_of_branches_that_each_train_is_late() -> None:
     branch = f"    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n{training}"
     text = script().partition("optimizer =")[0] + f"if a:\n{branch}else:\n{branch}"
     assert survey_of(text).late_optimizer is not None
+
+
+MADE = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+
+
+@pytest.mark.parametrize(("built", "scopes"), [("build()", ["resumed", ""]), ("Net()", [""])])
+def test_optimizer_of_branches_is_handed_over_in_each_that_builds_the_chosen_model(
+    built: str, scopes: list[str]
+) -> None:
+    text = f"""
+    def build():
+        model = Net()
+        model = DDP(model)
+        return model
+
+    def resumed():
+        model = {built}
+        optimizer = torch.optim.Adam(model.parameters())
+        optimizer.load_state_dict(torch.load("last.pt"))
+        return model, optimizer
+
+    if a:
+        model, optimizer = resumed()
+    else:
+        model = build()
+        {MADE}
+    """
+    found = survey_of(DDP + code(text) + LOOP)
+    assert [one.scope.name for one in (*found.optimizers, *found.rebuildings)] == scopes
+
+
+@pytest.mark.parametrize(("wrapper", "late"), [("DDP", False), ("torch.nn.DataParallel", True)])
+def test_optimizer_that_another_method_builds_anew_in_the_loop(wrapper: str, late: bool) -> None:
+    text = f"""
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    class Trainer:
+        def __init__(self, model):
+            self.model = {wrapper}(model)
+            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+        def unfreeze(self):
+            self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+
+        def train(self):
+            for epoch in range(10):
+                if epoch == 5:
+                    self.unfreeze()
+                for x in loader:
+                    self.optimizer.zero_grad()
+                    self.model(x).backward()
+                    self.optimizer.step()
+
+    Trainer(Net()).train()
+    """
+    found = survey_of(text)
+    assert [one.scope.name for one in found.rebuildings] == ["unfreeze"]
+    assert (found.late_optimizer is not None) == late
+
+
+def test_optimizer_that_is_built_again_after_the_training_is_handed_over_before_it() -> None:
+    text = script(after="optimizer = torch.optim.Adam(model.parameters())\nrefit(model, optimizer)")
+    found = survey_of(text)
+    made = found.index.statement(found.optimizers[0].anchors["made"])
+    assert "SGD" in found.index.source.code(made.node)
+
+
+def test_optimizer_that_a_function_returns_beside_the_model_without_naming_it() -> None:
+    function = "def build():\n    model = Net()\n    return model, torch.optim.SGD(model.parameters(), lr=0.1)\n\n"
+    text = script().replace(MADE, "").replace("model = Net()", f"{function}model, optimizer = build()")
+    assert [one.target for one in survey_of(text).optimizers] == ["optimizer"]
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        pytest.param("return x / warmup if x < warmup else 1.0 - x", ["1.0 - x"], id="what is left of all"),
+        pytest.param("return (1.0 - x) / (1.0 - warmup)", ["(1.0 - x)"], id="of the rest"),
+        pytest.param("return max(0, 1.0 - x)", [], id="held"),
+    ],
+)
+def test_decay_of_an_optimizer_that_knows_its_number_of_steps(body: str, left: list[str]) -> None:
+    text = script(before=f"def warmup_linear(x, warmup=0.1):\n    {body}\n\nrate = warmup_linear(0.5)")
+    assert [decay.code for decay in survey_of(text).decays] == left
+
+
+def test_warm_up_and_list_of_all_rates_are_no_decay() -> None:
+    factor = "alpha = last_epoch / NUMBER\nlr_factor = 0.1 * (1 - alpha) + alpha"
+    assert survey_of(script(factor.replace("NUMBER", "warmup_iters"))).decays == []
+    assert survey_of(script(factor.replace("NUMBER", "self.warm_epochs"))).decays == []
+    assert len(survey_of(script(factor.replace("NUMBER", "self.epochs"))).decays) == 1
+    warm = "if epoch < 5:\n    lr = low + (high - low) * epoch / epochs"
+    assert survey_of(script(warm)).decays == []
+    assert survey_of(script(before="iters = np.arange(n)\nlrs = lr * (1 - iters / n)")).decays == []
+
+
+COSINE = "0.5 * lr * (1 + math.cos(math.pi * step / steps))"
+
+
+@pytest.mark.parametrize(
+    ("before", "rises"),
+    [
+        pytest.param(f"def rate(step, steps, lr):\n    return {COSINE}", True, id="function"),
+        pytest.param("lf = lambda x: (1 + math.cos(x * math.pi / epochs)) / 2", True, id="lambda"),
+        pytest.param(
+            "def lr_of(t):\n    x = np.pi * (t % n_epochs) / n_epochs\n    return np.cos(x) + 1", True, id="again"
+        ),
+        pytest.param("def lr_of(t):\n    x = np.pi * (t % cycle) / cycle\n    return np.cos(x) + 1", False, id="cycle"),
+        pytest.param(
+            f"def rate(step, steps, lr):\n    if step > steps:\n        return 0\n    return {COSINE}", False, id="ends"
+        ),
+        pytest.param(f"def rate(step, steps, lr):\n    step = min(step, steps)\n    return {COSINE}", False, id="held"),
+        pytest.param(f"lrs = [{COSINE} for step in range(9)]", False, id="list"),
+        pytest.param("lr_warm = 1 + math.cos(math.pi * args.warm_epochs / args.epochs)", False, id="fixed"),
+        pytest.param("def momentum_of(step):\n    return 1 + math.cos(math.pi * step / steps)", False, id="momentum"),
+        pytest.param("def turned(angle):\n    return 1 + math.cos(math.pi * angle)", False, id="angle"),
+    ],
+)
+def test_cosine_that_rises_again(before: str, rises: bool) -> None:
+    call = f"\n\nnow = {before[4:].partition('(')[0]}(1)" if before.startswith("def ") else ""
+    assert [end.rises for end in survey_of(script(before=before + call)).rate_ends] == [True] * rises
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ("get_cosine_schedule_with_warmup(optimizer, 10, 100)", (True, "")),
+        ("get_scheduler('cosine', optimizer, num_training_steps=9)", (True, "")),
+        ("get_scheduler(args.kind, optimizer, num_training_steps=9)", (False, "num_training_steps")),
+        ("get_scheduler('constant', optimizer, num_training_steps=9)", None),
+        ("BertAdam(model.parameters(), warmup=0.1, t_total=100)", (False, "t_total")),
+        ("torch.optim.Adam(model.parameters(), lr=0.1)", None),
+    ],
+)
+def test_schedules_and_optimizers_that_know_the_number_of_steps(made: str, told: tuple[bool, str] | None) -> None:
+    ends = survey_of(script(before=f"scheduler = {made}")).rate_ends
+    assert [(end.rises, end.steps) for end in ends] == ([told] if told else [])
+
+
+def test_rate_that_a_function_holds_at_nothing_is_told() -> None:
+    before = "def lr_lambda(step):\n    return max(0.0, float(total_steps - step) / float(total_steps))\n\nlr_lambda(1)"
+    assert [end.rises for end in survey_of(script(before=before)).rate_ends] == [False]
+    before = before.replace("lr_lambda", "share").replace("total_steps", "width")
+    assert survey_of(script(before=before)).rate_ends == []
+
+
+@pytest.mark.parametrize(
+    ("before", "step", "limited"),
+    [
+        pytest.param("args.sched = CYCLE", "args.sched.step()", True, id="attribute"),
+        pytest.param("one = CYCLE\nargs.sched = one", "args.sched.step()", True, id="attribute of a name"),
+        pytest.param("state['sched'] = CYCLE", "state['sched'].step()", True, id="item"),
+        pytest.param("state = {'sched': CYCLE}", "state['sched'].step()", True, id="written out"),
+        pytest.param("state = dict(sched=CYCLE)", "state.sched.step()", True, id="keyword"),
+        pytest.param("args.sched = CYCLE", "args.other.step()", None, id="another"),
+        pytest.param(
+            "args.sched = torch.optim.lr_scheduler.StepLR(optimizer, 3)", "args.sched.step()", False, id="free"
+        ),
+    ],
+)
+def test_scheduler_that_an_attribute_or_item_holds(before: str, step: str, limited: bool | None) -> None:
+    made = before.replace("CYCLE", "torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1, total_steps=9)")
+    function = f"def train(args, state):\n    {step}\n"
+    steps = survey_of(script("train(args, state)", before=f"{function}{made}")).steps
+    assert [one.limited for one in steps] == ([] if limited is None else [limited])
+
+
+@pytest.mark.parametrize(
+    ("end", "test", "lines"),
+    [
+        pytest.param("main + extra", "epoch >= main", 1, id="written at the loop"),
+        pytest.param("end", "epoch >= cfg.MAIN", 1, id="with a name"),
+        pytest.param("end", "size >= cfg.MAIN", 0, id="not the turn"),
+        pytest.param("end", "epoch >= warm", 0, id="no part"),
+        pytest.param("main + 1", "epoch == 1", 0, id="a number"),
+    ],
+)
+def test_part_of_the_planned_epochs_that_is_compared(end: str, test: str, lines: int) -> None:
+    text = script(f"use = extra if {test} else loader", before="end = cfg.MAIN + cfg.EXTRA")
+    (loop,) = survey_of(text.replace("range(10)", f"range({end})")).loops
+    assert len(loop.compared) == lines
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "getattr(torch.optim, args.opt)(model.parameters())",
+        "getattr(torch.optim if args.plain else radam, args.opt)(model.parameters())",
+        "torch.optim.__dict__[args.opt](model.parameters())",
+        "{'sgd': torch.optim.SGD, 'adam': torch.optim.Adam}[args.opt](model.parameters())",
+        "(torch.optim.SGD if args.plain else torch.optim.Adam)(model.parameters())",
+        "eval(f'torch.optim.{args.opt}')(model.parameters())",
+        "CLASS(model.parameters())",
+        "build(model)",
+    ],
+)
+def test_optimizer_of_a_class_that_is_chosen_when_it_runs(made: str) -> None:
+    before = "CLASS = {'sgd': torch.optim.SGD}[args.opt]\n\n"
+    before += "def build(model):\n    return torch.optim.Adam(model.parameters())\n\n"
+    text = (
+        script()
+        .replace("torch.optim.SGD(model.parameters(), lr=0.1)", made)
+        .replace("model = Net", f"{before}model = Net")
+    )
+    text = text.replace("optimizer.step()", "settings['o'].step()").replace("optimizer.zero_grad()", "pass")
+    assert [one.target for one in survey_of(text).optimizers] == ["optimizer"]
+
+
+def test_what_is_chosen_of_another_module_or_dict_is_no_optimizer() -> None:
+    text = script().replace("torch.optim.SGD(model.parameters(), lr=0.1)", "getattr(lib, name)(model.parameters())")
+    text = text.replace("optimizer.step()", "pass").replace("optimizer.zero_grad()", "pass")
+    assert survey_of(text).optimizers == []
+    assert survey_of(text.replace("getattr(lib, name)", "{'a': Head}[name]")).optimizers == []
+
+
+@pytest.mark.parametrize(
+    ("made", "target"),
+    [
+        ("opts['model'] = OPT", "opts['model']"),
+        ("opts = {'model': OPT, 'epoch': 0}", "opts['model']"),
+        ("opts[name] = OPT", ""),
+    ],
+)
+def test_optimizer_in_an_item(made: str, target: str) -> None:
+    text = (
+        script()
+        .replace("optimizer = torch", "OPT = torch")
+        .replace("OPT = torch.optim.SGD(model.parameters(), lr=0.1)", made)
+    )
+    text = text.replace("OPT", "torch.optim.SGD(model.parameters(), lr=0.1)").replace("optimizer.", "opts['model'].")
+    found = survey_of(text).optimizers
+    assert [one.target for one in found] == ([target] if target else [])
+    assert all(one.keeps for one in found)
+
+
+def test_wrapper_of_an_own_class_that_takes_something_before_the_model() -> None:
+    text = f"""
+    import torch
+
+    class Balanced(torch.nn.DataParallel):
+        def __init__(self, size, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+
+    net = Net()
+    if a:
+        model = Balanced(2, net, dim=1)
+    else:
+        model = torch.nn.DataParallel(net)
+    {MADE}
+    """
+    found = survey_of(code(text) + LOOP)
+    assert [wrapper.operand for wrapper in found.wrappers] == ["net", "net"]
+    assert len(found.groups) == 1

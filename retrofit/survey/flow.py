@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 import libcst as cst
 
@@ -266,10 +267,25 @@ class Flow:
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in torch_api.MODULE_METHODS:
             return node.func.value
         name = self.class_called(node)
-        number = self._numbers.get(name, 0)
-        if name in self._functions and not any(arg.star or arg.keyword for arg in node.args[: number + 1][:-1]):
-            return first_argument(node.with_changes(args=node.args[number:]), "module", "model")
+        if name in self._functions:
+            return self.wrapped(node, self._numbers.get(name, 0))
         return None
+
+    def wrapped(self, call: cst.Call, behind: int = 0) -> cst.BaseExpression | None:
+        """Return what the call of a wrapper wraps, also behind what an own class takes: `Balanced(size, model)`.
+
+        Args:
+            behind: how many arguments come before it, where no class of the project says so.
+        """
+        defined = self.defined(call.func, self.index.scope_of(call))
+        init = self._method(defined, "__init__") if defined is not None and defined.kind == "class" else None
+        if init is not None and isinstance(init.node, cst.FunctionDef):
+            names = [param.name.value for param in init.node.params.params[1:]]
+            passes_on = isinstance(init.node.params.star_arg, cst.Param)
+            behind = next((n for n, name in enumerate(names) if name in ("module", "model")), len(names) * passes_on)
+        named = [arg.value for arg in call.args if arg.keyword and arg.keyword.value in ("module", "model")]
+        plain = [arg.value for arg in takewhile(lambda arg: not arg.star, call.args) if arg.keyword is None]
+        return next(iter([*named, *plain[behind : behind + 1]]), None)
 
     def class_called(self, call: cst.Call) -> str:
         """Return the full name of what is called, for a class of the project that extends a wrapper the wrapper's."""

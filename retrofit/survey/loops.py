@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
-from retrofit.survey.sites import Backward, Budget, CallSite, Decay, EpochLoop
+from retrofit.survey.sites import Backward, Budget, Decay, EpochLoop
 
 #: What goes over what it is given, and shows how far it is.
 _BARS = ("tqdm", "track", "progressbar", "alive_it")
@@ -18,13 +18,6 @@ _RANGES = ("range", "numpy.arange", "np.arange", "six.moves.range", "six.moves.x
 
 #: What a loop over epochs calls its variable, where no loop over batches is in it.
 _EPOCH = re.compile(r"(\w+_)?(epochs?|ep)(_?(i|id|idx|index|n|no|num|number))?", re.IGNORECASE)
-#: Schedules whose rate is used up after the number of steps that they are given.
-_ENDING = (
-    "get_linear_schedule_with_warmup",
-    "get_polynomial_decay_schedule_with_warmup",
-    "WarmupLinearSchedule",
-    "PolynomialLR",
-)
 
 #: Calls by such names show what they are given, and change nothing of training.
 _REPORTS = re.compile(r"print|info|debug|log|write|scalar|postfix|description|append")
@@ -68,8 +61,6 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
         loop.breaks = _breaks(loop)
         loop.compared = _compared(loop)
         loop.shares = _shares(loop)
-        ending = next((call for call in index.calls if _last_name(index, call.func) in _ENDING), None)
-        loop.ending = None if ending is None else CallSite(node=ending, index=index)
     return list(found.values())
 
 
@@ -93,16 +84,21 @@ def find_decays(index: Index) -> list[Decay]:
             scope = index.scope_of(node)
             names = [s.name for s in (scope, scope.parent) if s is not None and s.kind == "function"]
             told = any(rate.search(name) for name in [*names, index.source.code(index.statement(node).node)])
-            told = told and not any(noise.search(name) for name in names) and ":]" not in index.source.code(left)
-            if scope in scopes and told and (_is_rest(left) or _is_rest_of(index, left, node)):
+            told = told or any("warmup" in name for name in names)
+            told = told and not any(noise.search(name) for name in names)
+            rest = is_rest(index, left) or _is_rest_of(index, left, node) or _falls_past_its_end(index, left, node)
+            if scope in scopes and told and rest and not ARRAY.search(resolved(index, left)):
                 found.append(Decay(node=left, index=index, anchors={"left": left}))
-    return found
+    inner = {part for decay in found for part in index.ancestors(decay.node)}
+    return [decay for decay in found if decay.node not in inner]
 
 
 def _decaying(index: Index, node: cst.CSTNode) -> list[cst.BaseExpression]:
     """Return the factors of a product, a dividend, the base of a power that may be broken, or a factor by itself."""
     if isinstance(node, (cst.Return, cst.Assign)):
         return [] if node.value is None else [node.value]
+    if isinstance(node, cst.IfExp):
+        return [node.body, node.orelse]
     if isinstance(node, cst.Lambda):
         return [node.body]
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide):
@@ -116,16 +112,103 @@ def _decaying(index: Index, node: cst.CSTNode) -> list[cst.BaseExpression]:
     return []
 
 
-def _is_rest(node: cst.BaseExpression) -> bool:
-    """Whether an expression is `1 - a / b`."""
+def is_rest(index: Index, node: cst.BaseExpression) -> bool:
+    """Whether an expression is `1 - a / b`, perhaps with a name for the share: `1 - x`."""
     if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Subtract):
         return False
     one = isinstance(node.left, (cst.Integer, cst.Float)) and node.left.evaluated_value == 1
-    return one and isinstance(node.right, cst.BinaryOperation) and isinstance(node.right.operator, cst.Divide)
+    share: cst.BaseExpression | None = node.right
+    if one and isinstance(share, cst.Name):
+        name, scope = share.value, index.scope_of(share)
+        if "warmup" in scope.name and scope.parameters[:1] == [name]:
+            return True  # `warmup_linear(x, warmup)`, as optimizers that know their number of steps call it
+        values = [b.value for b in index.bindings if b.target == name and b.statement.scope is scope]
+        share = values[0] if len(values) == 1 and not is_before_end(index, node) else None
+        if not isinstance(share, cst.BinaryOperation) or not _is_planned(resolved(index, share.right)):
+            return False
+    return one and isinstance(share, cst.BinaryOperation) and isinstance(share.operator, cst.Divide)
+
+
+def _falls_past_its_end(index: Index, node: cst.BaseExpression, around: cst.CSTNode) -> bool:
+    """Whether a value goes in a line from one rate to another: `first + (last - first) * step / steps`, or minus that.
+
+    What is only reached before some step, as a warm-up is, does not go on past its end.
+    """
+    if not isinstance(around, cst.Assign) or not isinstance(node, cst.BinaryOperation):
+        return False
+    if not isinstance(node.operator, (cst.Add, cst.Subtract)) or is_before_end(index, node):
+        return False
+    for part in (node.right, node.left)[: 2 if isinstance(node.operator, cst.Add) else 1]:
+        factors = _factors(part)
+        shares = [one for one in factors if _is_share(index, *one)]
+        falls = isinstance(node.operator, cst.Subtract) or any(_is_difference(one) for one, by in factors if not by)
+        if len(shares) == 1 and falls:
+            return True
+    return False
+
+
+def _is_difference(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Subtract)
+
+
+def _factors(node: cst.BaseExpression) -> list[tuple[cst.BaseExpression, cst.BaseExpression | None]]:
+    """Return what a product multiplies, each with what divides it: `a * b / c` is of `a`, and of `b` by `c`."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
+        return [*_factors(node.left), *_factors(node.right)]
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide):
+        *others, (last, by) = _factors(node.left)
+        return [*others, (last, node.right if by is None else by)]
+    return [(node, None)]
+
+
+def _is_share(index: Index, node: cst.BaseExpression, by: cst.BaseExpression | None) -> bool:
+    """Whether a factor is `step / steps`, or a power of it, of the number of steps or epochs that was planned."""
+    if by is None and isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power):
+        node = node.left
+        while isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Add, cst.Subtract)):
+            node = node.left
+        node, by = _factors(node)[-1]
+    return by is not None and COUNTER.search(index.source.code(node)) is not None and _is_planned(resolved(index, by))
+
+
+def _is_planned(code: str) -> bool:
+    return PLANNED.search(code) is not None and "warm" not in code
+
+
+#: An array of values, where one would be held.
+ARRAY = re.compile(r":\]|arange|linspace|\b(array|tensor)\(")
+
+
+def resolved(index: Index, node: cst.CSTNode) -> str:
+    """Return an expression's code, and that of the values of the local names in it."""
+    code, scope = index.source.code(node), index.scope_of(node)
+    for _ in range(2):
+        names = set(re.findall(r"(?<![.\w])[A-Za-z_]\w*", code))
+        values = [b.value for b in index.bindings if b.statement.scope is scope and b.target in names and b.value]
+        code = " ".join([code, *map(index.source.code, values)])
+    return code
+
+
+def is_before_end(index: Index, node: cst.CSTNode) -> bool:
+    """Whether an expression is only reached before its end: after `if step > steps: return`, or `if step < steps:`."""
+    statement = index.statement(node)
+    for part in (statement, *statement.ancestors):
+        if part.scope is not statement.scope:
+            break
+        around = part.parent.node if part.parent is not None else None
+        inside = isinstance(around, cst.If) and part.siblings is index.statements_in(around.body)
+        if inside and isinstance(around, cst.If) and "<" in index.source.code(around.test):
+            return True
+        tests = [earlier.node for earlier in part.preceding if isinstance(earlier.node, cst.If)]
+        if any(">" in index.source.code(one.test) and "return" in index.source.code(one.body) for one in tests):
+            return True
+    return False
 
 
 #: The number of epochs or steps that was planned, and one that counts them.
-PLANNED = re.compile(r"(?<!per_)epochs?\b|(max|total|num|n)_?(iter|iteration|step)s?\b", re.IGNORECASE)
+PLANNED = re.compile(
+    r"(?<!per_)epochs?\b|(max|total|num|n)_?(train(ing)?_?)?(iter|iteration|step)s?\b|\bt_total\b", re.IGNORECASE
+)
 COUNTER = re.compile(r"(?<![.\w])(\w+\.)*(it|\w*(epoch|iter|iteration|step))(?!\w)(?!\s*[.(\[])")
 
 
@@ -663,14 +746,40 @@ def _breaks(loop: EpochLoop) -> list[int]:
 
 
 def _compared(loop: EpochLoop) -> list[int]:
-    """Return the lines of the loop's file that compare with the number of its turns, which ends it no more."""
-    limit = _limit(loop)
-    if not limit:
-        return []
-    used = re.compile(rf"(?<![.\w]){re.escape(limit)}(?![.\w])")
-    source = loop.file.source
-    nodes = [node for node in loop.index.comparisons if source.holds(node) and used.search(source.code(node))]
-    return sorted({source.position(node)[0] for node in nodes if loop.index.statement(node) is not loop.statement})
+    """Return the lines of the loop's file that compare with the number of its turns, which ends it no more.
+
+    Where that is a sum, as of a main part and a fine-tuning, also those that compare the turn with one of its parts.
+    """
+    limit, source = _limit(loop), loop.file.source
+    used = re.compile(rf"(?<![.\w]){re.escape(limit)}(?![.\w])") if limit else None
+    parts = _summands(loop)
+    turn = re.compile(rf"(?<![.\w]){re.escape(loop.target)}(?![.\w(])") if loop.target and parts else None
+    lines = set()
+    for node in loop.index.comparisons:
+        if not source.holds(node) or loop.index.statement(node) is loop.statement:
+            continue
+        code = source.code(node)
+        operands = {source.code(one).strip("()") for one in (node.left, *(c.comparator for c in node.comparisons))}
+        if (used and used.search(code)) or (turn and turn.search(code) and not parts.isdisjoint(operands)):
+            lines.add(source.position(node)[0])
+    return sorted(lines)
+
+
+def _summands(loop: EpochLoop) -> set[str]:
+    """Return the names in the sum that is the number of turns, written at the loop or given a name before."""
+    index, head = loop.index, loop.anchors["range"]
+    end = head.args[-1].value if isinstance(head, cst.Call) and head.args else None
+    if isinstance(end, cst.Name):
+        values = [b.value for b in index.bindings if b.target == end.value and b.statement.scope is loop.scope]
+        end = values[0] if len(values) == 1 else None
+    found, waiting = set(), [end]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Add):
+            waiting += [part.left, part.right]
+        elif part is not end and isinstance(part, (cst.Name, cst.Attribute, cst.Subscript)):
+            found.add(index.source.code(part))
+    return found
 
 
 def _shares(loop: EpochLoop) -> list[tuple[str, str]]:

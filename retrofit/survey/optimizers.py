@@ -13,7 +13,7 @@ from retrofit.survey.flow import Flow, Origin, first_argument
 from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
 from retrofit.survey.loops import called_in
 from retrofit.survey.models import leading_to
-from retrofit.survey.sites import EpochLoop, Optimizer, Scheduler, Score, Step
+from retrofit.survey.sites import CallSite, EpochLoop, Optimizer, Rebuilding, Scheduler, Score, Step
 
 _SCHEDULER_MODULE = "torch.optim.lr_scheduler."
 
@@ -56,6 +56,50 @@ def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[l
         for scheduler in stepped:
             scheduler.steps.append(step)
     return schedulers, steps
+
+
+def find_steps_by_name(index: Index, flow: Flow, schedulers: list[Scheduler], steps: list[Step]) -> list[Step]:
+    """Return the steps of schedulers that an attribute or an item of whatever holds: `args.scheduler.step()`.
+
+    Args:
+        schedulers: all schedulers of the script; those of a kind that is known to be stepped are left out.
+        steps: the steps that are known.
+    """
+    known = {step.node for step in steps}
+    stepped = {kind for step in steps for kind in step.kinds}
+    held = {name: s.kind for s in schedulers if s.kind not in stepped for name in _holders(index, flow, s)}
+    found = []
+    for call in index.calls:
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "step" or call in known:
+            continue
+        receiver = index.source.code(call.func.value)
+        kind = held.get(_last_word(receiver), "")
+        if kind and isinstance(call.func.value, (cst.Attribute, cst.Subscript)):
+            step = Step(node=call, index=index, receiver=receiver, argument="", per="batch", conditional=True)
+            step.kinds = [kind]
+            step.limited = step.mixed = kind == "OneCycleLR"
+            found.append(step)
+    return found
+
+
+def _holders(index: Index, flow: Flow, scheduler: Scheduler) -> set[str]:
+    """Return the names of the attributes and items that hold a scheduler."""
+    around = index.parents[scheduler.node]
+    if isinstance(around, cst.DictElement):
+        return {_last_word(index.source.code(around.key))}
+    if isinstance(around, cst.Arg) and around.keyword is not None:
+        return {around.keyword.value}
+    return {
+        _last_word(b.target)
+        for b in [*index.bindings, *index.items]
+        if not b.target.isidentifier() and isinstance(b.value, (cst.Name, cst.Attribute, cst.Call))
+        if any(origin.node is scheduler.node for origin in flow.origins(b.value, b.statement.scope))
+    }
+
+
+def _last_word(code: str) -> str:
+    words: list[str] = re.findall(r"\w+", code)
+    return words[-1] if words else ""
 
 
 def _by_star(index: Index, call: cst.Call, name: str) -> bool:
@@ -104,6 +148,8 @@ def find_optimizers(
             again beside the epoch loop.
     """
     leading = leading_to(loops, flow)
+    bodies = {loop.statement for loop in loops}
+    running = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
     by_target: dict[str, list[cst.Call]] = {}
     items: dict[cst.CSTNode, int | None] = {}
     for origin in _outermost(flow, _constructions(index, flow, model, handover)):
@@ -150,17 +196,43 @@ def find_optimizers(
             for step in mine[0].steps:
                 step.removed = True
         made = [index.statement(call) for call in calls]
-        if _held_by(flow, target, optimizer.scope).issuperset(calls):  # those of other functions come in by a parameter
+        if target in optimizer.scope.parameters and _held_by(flow, target, optimizer.scope).issuperset(calls):
             made = [statement for statement in made if statement.scope is optimizer.scope]
-        anchor = _unless_given(index, optimizer) or meeting([*made, *others]) or index.statement(call)
-        while anchor in leading and (inner := meeting([s for s in made if anchor in s.path[:-1]])) is not None:
+        made = [s for s in made if not _follows(s, leading)] or made
+        here = [s for s in made if s.scope is optimizer.scope] or [index.statement(call)]
+        anchor = _unless_given(index, optimizer) or meeting([*here, *others]) or index.statement(call)
+        while anchor in leading and (inner := meeting([s for s in here if anchor in s.path[:-1]])) is not None:
             if inner is anchor:
                 break
             anchor = inner  # built anew in the block that trains
-        optimizer.late = anchor in leading and len(made) > 1
         optimizer.anchors["made"] = anchor.node
+        elsewhere = [one for one in calls if index.statement(one) in made and index.statement(one) not in here]
+        optimizer.rebuilt = [_rebuilding(index, flow, one, handover) for one in elsewhere]
+        late = [one.statement for one in optimizer.rebuilt if in_process and one.scope in running]
+        if not bodies.isdisjoint(anchor.path) or (anchor in leading and len(here) > 1):
+            late.append(next((s for s in here if not bodies.isdisjoint(s.path)), here[-1]))
+        optimizer.late = index.place(late[0].node, optimizer.file) if late else ""
         found.append(optimizer)
     return found
+
+
+def _follows(statement: Statement, leading: set[Statement]) -> bool:
+    """Whether a statement only runs after the training: after one of those that hold it."""
+    return any(
+        earlier in leading and not isinstance(earlier.node, (cst.FunctionDef, cst.ClassDef))
+        for part in statement.path
+        if part not in leading
+        for earlier in part.preceding
+    )
+
+
+def _rebuilding(index: Index, flow: Flow, call: cst.Call, handover: frozenset[str]) -> Rebuilding:
+    target = _target(index, call) + _held(flow, call)
+    scope = index.scope_of(call)
+    handing = [c for c in index.calls if index.qualified(c.func) in handover and index.scope_of(c) is scope]
+    given = [operand for c in handing if (operand := first_argument(c)) is not None]
+    told = target in map(index.source.code, given)
+    return Rebuilding(node=call, index=index, target=target, handed_over=told)
 
 
 def _reason_not_to_build_again(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoop]) -> str:
@@ -224,7 +296,10 @@ def _joined(index: Index, flow: Flow, by_target: dict[str, list[cst.Call]]) -> d
             if (
                 call in held
                 and target in parts
-                and any(index.scope_of(part) is not index.scope_of(call) for part in held)
+                and any(
+                    index.scope_of(part) is not index.scope_of(call) or isinstance(index.parents[call], cst.IfExp)
+                    for part in held
+                )
             ):
                 others = [other for name in parts for other in by_target[name] if other is not call]
                 rest = {name: others for name, others in by_target.items() if name not in parts}
@@ -282,7 +357,7 @@ def _held(flow: Flow, call: cst.Call) -> str:
     for binding in flow.index.bindings:
         if binding.statement.scope is init and binding.target.startswith("self.") and binding.value is not None:
             made = flow.origins(binding.value, init)
-            if any(_is_torchs(flow.index, o.node) for o in made) and dotted(binding.value) in init.parameters:
+            if any(_is_torchs(flow.index, flow, o.node) for o in made) and dotted(binding.value) in init.parameters:
                 return binding.target.removeprefix("self")
     return ""
 
@@ -330,12 +405,43 @@ def _by_tracker(index: Index, flow: Flow, call: cst.Call, handover: frozenset[st
     )
 
 
-def _is_torchs(index: Index, node: cst.CSTNode) -> bool:
-    """Whether an expression builds an optimizer of torch."""
-    name = index.qualified(node.func) if isinstance(node, cst.Call) else ""
+def _is_torchs(index: Index, flow: Flow, node: cst.CSTNode) -> bool:
+    """Whether an expression builds an optimizer of torch, perhaps one that is chosen when it runs."""
+    if not isinstance(node, cst.Call):
+        return False
+    return _is_torchs_class(index, node.func) or _chosen_of_torchs(index, flow, node.func, index.scope_of(node))
+
+
+def _is_torchs_class(index: Index, node: cst.CSTNode) -> bool:
+    name = index.qualified(node)
     kind = name.rpartition(".")[2]
     own = name.startswith("torch.optim.") and not name.startswith(_SCHEDULER_MODULE) and kind[:1].isupper()
     return (own and kind != "AveragedModel") or kind in torch_api.OPTIMIZERS
+
+
+def _chosen_of_torchs(index: Index, flow: Flow, chosen: cst.BaseExpression, scope: Scope) -> bool:
+    """Whether an expression chooses a class: `getattr(optim, name)`, `optim.__dict__[name]`, `{"sgd": SGD}[name]`."""
+    if isinstance(chosen, cst.IfExp):
+        return any(
+            _is_torchs_class(index, n) or _chosen_of_torchs(index, flow, n, scope) for n in (chosen.body, chosen.orelse)
+        )
+    if isinstance(chosen, cst.Call) and chosen.args:
+        given, name = chosen.args[0].value, dotted(chosen.func)
+        modules = [given.body, given.orelse] if isinstance(given, cst.IfExp) else [given]
+        if name == "getattr":
+            return any(index.qualified(module) == "torch.optim" for module in modules)
+        text = index.source.code(given).lstrip("f").strip("\"'")
+        return name == "eval" and text.startswith(("optim.", "torch.optim."))
+    if isinstance(chosen, cst.Subscript):
+        if index.qualified(chosen.value) == "torch.optim.__dict__":
+            return True
+        made = [origin.node for origin in flow.origins(chosen.value, scope)]
+        elements = [element.value for node in made if isinstance(node, cst.Dict) for element in node.elements]
+        return bool(elements) and all(_is_torchs_class(index, element) for element in elements)
+    if isinstance(chosen, cst.Name):
+        made = [origin.node for origin in flow.origins(chosen, scope) if not isinstance(origin.node, cst.Name)]
+        return any(_is_torchs_class(index, n) or _chosen_of_torchs(index, flow, n, index.scope_of(n)) for n in made)
+    return False
 
 
 def _constructions(index: Index, flow: Flow, model: set[Origin], handover: frozenset[str]) -> list[Origin]:
@@ -374,10 +480,13 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
     if not used["zero_grad"].isdisjoint(model):
         both |= {o for o in used["step"] if named_so(o)}
     found: list[Origin] = []
+    assigned = {binding.value for binding in [*index.bindings, *index.items]}
     for call in index.calls:
-        kinds = [Origin(call)] if _is_torchs(index, call) or _is_own_class(flow, call) else []
+        torchs = _held_as(index, call) in assigned and _is_torchs(index, flow, call)
+        kinds = [Origin(call)] if torchs or _is_own_class(flow, call) else []
+        kinds += [Origin(call)] if call in assigned and _returns_torchs(index, flow, call) else []
         kinds += [o for o in both if o.node is call and (o.item is None or _makes_item(flow, o))]
-        if not kinds or (_handed_back(index, call) and not _is_torchs(index, call)):
+        if not kinds or (_handed_back(index, call) and not torchs):
             continue
         if has_own_tensors(index, call):
             continue
@@ -404,13 +513,25 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
     def trains(origin: Origin) -> bool:
         return isinstance(origin.node, cst.Call) and _trains(index, flow, origin.node, model)
 
+    own = [o for o in found if not _trains_another(index, flow, o.node, model)]
     training = {_target(index, o.node, o.item) for o in found if trains(o)}
     # where parameters are collected before, nothing names the model; but another's are named
-    training = training or {
-        _target(index, o.node, o.item) for o in found if not _trains_another(index, flow, o.node, model)
-    }
+    training = training or {_target(index, o.node, o.item) for o in own}
     handed_over = any(index.qualified(call.func) in handover for call in index.calls)
-    return [o for o in found if _target(index, o.node, o.item) in training or (not training and not handed_over)]
+    chosen = [o for o in found if _target(index, o.node, o.item) in training or (not training and not handed_over)]
+    return [o for o in chosen if o in own] or chosen
+
+
+def nameless_optimizers(index: Index, flow: Flow) -> list[CallSite]:
+    """Return where torch's optimizers are built that no name holds, such as those of a list or of a name each."""
+    made = [call for call in index.calls if _is_torchs_class(index, call.func) and not _target(index, call)]
+    return [CallSite(node=call, index=index) for call in made]
+
+
+def _returns_torchs(index: Index, flow: Flow, call: cst.Call) -> bool:
+    """Whether a local function returns an optimizer of torch right where it builds it: `return SGD(...)`."""
+    inside = [origin.node for origin in flow.inside(Origin(call)) if _is_torchs(index, flow, origin.node)]
+    return bool(inside) and not any(_target(index, node) for node in inside)
 
 
 def _makes_item(flow: Flow, origin: Origin) -> bool:
@@ -418,7 +539,8 @@ def _makes_item(flow: Flow, origin: Origin) -> bool:
     assert isinstance(origin.node, cst.Call)
     given = {dotted(arg.value) for arg in origin.node.args}
     target = _target(flow.index, origin.node, origin.item)
-    return target not in given and not any(_is_torchs(flow.index, o.node) for o in flow.closure({origin}))
+    inside = [o.node for o in flow.closure({origin}) if _is_torchs(flow.index, flow, o.node)]
+    return target not in given and not any(_target(flow.index, node) for node in inside)
 
 
 def _is_own_class(flow: Flow, call: cst.Call) -> bool:
@@ -474,7 +596,7 @@ def _handed_over(
         if operand is None:
             continue
         scope = index.scope_of(call)
-        if scope is optimizer.scope and dotted(operand) == optimizer.target + optimizer.held:
+        if scope is optimizer.scope and index.source.code(operand) == optimizer.target + optimizer.held:
             return True
         if not origins.isdisjoint(flow.deep_origins(operand, scope)):
             return True
@@ -631,15 +753,25 @@ def _target(index: Index, call: cst.CSTNode, item: int | None = None) -> str:
     Args:
         item: which of the values that it returns together is meant, None for what it returns.
     """
-    value: cst.CSTNode = call
-    holder = index.parents.get(value)
+    value = _held_as(index, call)
+    part = ""
+    if isinstance(value, cst.Dict):  # of several things, not one of them: an item of it
+        around = index.parents[call]
+        if around not in value.elements or not isinstance(around, cst.DictElement):
+            return ""
+        if not isinstance(around.key, cst.SimpleString):
+            return ""
+        part = f"[{around.key.value}]"
+    bindings = [*index.bindings, *(b for b in index.items if re.fullmatch(r"[\w.]+\[[\"']\w+[\"']\]", b.target))]
+    return next((f"{b.target}{part}" for b in bindings if b.value is value and item in (None, b.item)), "")
+
+
+def _held_as(index: Index, call: cst.CSTNode) -> cst.CSTNode:
+    """Return the whole value of which a call's may be one by choice."""
+    holder = index.parents.get(call)
     while isinstance(holder, (cst.IfExp, cst.DictElement, cst.Dict, cst.Subscript)):
-        value, holder = holder, index.parents.get(holder)
-    whole = isinstance(value, cst.Dict)  # a dict of several things, not one of them
-    return next(
-        (b.target for b in index.bindings if b.value is value and not whole and item in (None, b.item)),
-        "",
-    )
+        call, holder = holder, index.parents.get(holder)
+    return call
 
 
 def bind(index: Index, call: cst.Call, parameters: tuple[str, ...], skip: int = 0) -> list[tuple[str, str]] | None:

@@ -30,8 +30,9 @@ from retrofit.survey.models import (
     plural,
     repeated,
 )
-from retrofit.survey.optimizers import find_optimizers, find_schedulers
+from retrofit.survey.optimizers import find_optimizers, find_schedulers, find_steps_by_name, nameless_optimizers
 from retrofit.survey.overruns import find_overruns
+from retrofit.survey.rates import find_rate_ends
 from retrofit.survey.reach import reachable
 from retrofit.survey.resumes import find_resumes
 from retrofit.survey.scores import find_hints, find_measures, find_scores
@@ -107,6 +108,7 @@ def survey(
         script.frameworks = [f for f in script.frameworks if not f.beside or f.option or f.file is index.entry]
     script.schedulers, script.steps = find_schedulers(index, flow, script.loops)
     script.steps += _steps_of_helpers(script, flow)
+    script.steps += find_steps_by_name(index, flow, script.schedulers, script.steps)
     script.scores = find_scores(index, flow, script.loops, script.schedulers, choices.metric, choices.mode)
     origins: set[Origin] = set()
     _relate_wrappers(script)
@@ -124,6 +126,7 @@ def survey(
     script.optimizers = find_optimizers(
         index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover, script.kind == "dp"
     )
+    script.nameless = [] if script.optimizers else nameless_optimizers(index, flow)
     script.resumes = find_resumes(origins, script.models, script.loops, flow)
     script.assertions = find_assertions(index, flow, origins, script.models)
     script.repeated = [index.place(call.node) for call in repeated(script.models, flow)]
@@ -138,6 +141,10 @@ def survey(
     script.stale_loads = find_stale_loads(origins, script.loops, flow)
     script.decays = find_decays(index)
     script.overruns = find_overruns(index, flow, script.loops)
+    script.rate_ends = find_rate_ends(index, flow)
+    for loop in script.loops:
+        told = [(index.place(end.node, loop.file), end.code) for end in script.rate_ends]
+        loop.shares = [(at, share) for at, share in loop.shares if not any(at == o and share in c for o, c in told)]
     if not script.scores:
         script.hints = find_hints(index, script.loops)
     if len(script.scores) != 1:

@@ -20,6 +20,7 @@ SITE_KINDS = (
     "wrapper",
     "model",
     "optimizer",
+    "rebuilding",
     "scheduler",
     "step",
     "backward",
@@ -28,6 +29,7 @@ SITE_KINDS = (
     "budget",
     "decay",
     "overrun",
+    "rate-end",
     "assertion",
     "parser",
     "local-rank",
@@ -324,7 +326,8 @@ class Optimizer(Site):
         handed_over: whether the script gives it to the tracker already.
         parameter_model: the name of the model whose parameters it takes, "" where that is no plain name.
         factory_made: whether it, or its parameters, come out of the call that builds the model.
-        late: whether it is built in several branches of a statement that trains in them as well.
+        late: the place that builds it again while the model trains, where the tracker could not know it; "" for none.
+        rebuilt: the places in other functions that build it as well.
         held: where the script's variable holds an object around torch's optimizer, the attribute of it, with its dot.
     """
 
@@ -336,7 +339,8 @@ class Optimizer(Site):
     handed_over: bool = False
     parameter_model: str = ""
     factory_made: bool = False
-    late: bool = False
+    late: str = ""
+    rebuilt: list[Rebuilding] = field(default_factory=list)
     held: str = ""
 
     def as_dict(self, prefix: str) -> str:
@@ -357,6 +361,23 @@ class Optimizer(Site):
             "scheduler": self.scheduler.name if self.scheduler else None,
             "kept as it is because": self.keeps or None,
         }
+
+
+@dataclass(eq=False, kw_only=True)
+class Rebuilding(Site):
+    """A construction of the optimizer in another function than the first one; `node` is its call.
+
+    Attributes:
+        target: the variable there, with the attribute that holds torch's optimizer.
+        handed_over: whether the script gives it to the tracker already.
+    """
+
+    target: str
+    handed_over: bool
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"target": self.target}
 
 
 @dataclass(eq=False, kw_only=True)
@@ -389,6 +410,29 @@ class Decay(Site):
     @property
     def facts(self) -> dict[str, object]:
         return {"left": self.code}
+
+
+@dataclass(eq=False, kw_only=True)
+class RateEnd(Site):
+    """A learning rate that is worked out for a number of steps or epochs, and has no sense past it.
+
+    Attributes:
+        name: the schedule or optimizer that is told that number, "" where the script works the rate out by hand.
+        steps: the argument by which it is, where it is not known what comes then; else "".
+        rises: whether the rate rises again then; else it stays where it is, mostly at 0.
+    """
+
+    name: str
+    steps: str = ""
+    rises: bool = False
+
+    def called(self, beside: Site) -> str:
+        """Return what ends, with its place as seen from another site."""
+        return f"`{self.name}` ({self.place(beside)})" if self.name else f"the schedule at {self.place(beside)}"
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"ends": self.name or self.code}
 
 
 @dataclass(eq=False, kw_only=True)
@@ -489,7 +533,6 @@ class EpochLoop(Site):
         breaks: lines at which the loop is left early for other reasons.
         compared: lines that compare something with the number of its turns.
         shares: (place, code) of what divides the turn by their number.
-        ending: where a schedule is made whose rate is used up after a number of steps, None where none is.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
     """
 
@@ -509,7 +552,6 @@ class EpochLoop(Site):
     breaks: list[int] = field(default_factory=list)
     compared: list[int] = field(default_factory=list)
     shares: list[tuple[str, str]] = field(default_factory=list)
-    ending: CallSite | None = None
     repeated: str = ""
 
     @property
@@ -819,6 +861,7 @@ class Script(Site):
         passed_over: the heads of the loops around the backward passes, outermost first, where none is over epochs.
         uncalled: the function that holds such a loop or backward pass, and that nothing was found to call; "" for none.
         answers: what tells each of several wrapped models from the others, as far as something does.
+        nameless: where torch's optimizers are built that no name or item of a known name holds.
         other_models: the same for all that are wrapped, where none of them is the one that the user named.
         neighbours: the other scripts that import one of the modules, by the module's full name.
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
@@ -839,6 +882,7 @@ class Script(Site):
     resumes: list[Resume] = field(default_factory=list)
     decays: list[Decay] = field(default_factory=list)
     overruns: list[Overrun] = field(default_factory=list)
+    rate_ends: list[RateEnd] = field(default_factory=list)
     assertions: list[Assertion] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
     measures: list[tuple[str, str]] = field(default_factory=list)
@@ -851,6 +895,7 @@ class Script(Site):
     passed_over: list[tuple[str, str]] = field(default_factory=list)
     uncalled: str = ""
     answers: list[str] = field(default_factory=list)
+    nameless: list[CallSite] = field(default_factory=list)
     other_models: list[str] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)
     groups: list[list[Wrapper]] = field(default_factory=list)
@@ -967,10 +1012,13 @@ class Script(Site):
 
     @property
     def late_optimizer(self) -> Optimizer | None:
-        """An optimizer that is made, or made over, in an epoch loop or what holds one; None for those before it."""
-        loops = {loop.statement for loop in self.loops}
-        made = ((one, self.index.statement(one.anchors["made"])) for one in self.optimizers)
-        return next((one for one, statement in made if one.late or not loops.isdisjoint(statement.path)), None)
+        """An optimizer that is built, or built again, in an epoch loop or what holds one; None for those before it."""
+        return next((one for one in self.optimizers if one.late), None)
+
+    @property
+    def rebuildings(self) -> list[Rebuilding]:
+        """The further constructions of the optimizer in other functions."""
+        return [one for optimizer in self.optimizers for one in optimizer.rebuilt]
 
     @property
     def loop(self) -> EpochLoop | None:

@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from retrofit import torch_api
-from retrofit.survey.flow import Flow, Origin, first_argument
+from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement, dotted
 from retrofit.survey.sites import Wrapper
 
@@ -29,7 +29,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
     found = []
     for call in index.calls:
         kind = wrapper_kind(flow, call)
-        operand = first_argument(call, "module") if kind else None
+        operand = flow.wrapped(call) if kind else None
         if operand is None:
             continue
         whole, chain = _chain(index, call)
