@@ -10,8 +10,10 @@ import libcst as cst
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
 from retrofit.survey.loops import called_in
-from retrofit.survey.models import always_leaves, is_resume, late_beginnings, leading_to, leads_to, optimizer_statements
+from retrofit.survey.models import optimizer_statements
+from retrofit.survey.order import always_leaves, comes_after, leading_to, leads_to
 from retrofit.survey.sites import EpochLoop, Model, Resume
+from retrofit.survey.weights import is_resume, late_beginnings
 from retrofit.survey.wrappers import wrapper_kind
 
 #: Statements that restarted rounds may run as well: messages, and plain values to begin with.
@@ -157,23 +159,6 @@ def _loads(call: cst.Call, origins: set[Origin], averages: set[Origin], flow: Fl
     given = [arg.keyword.value if arg.keyword else index.source.code(arg.value) for arg in call.args]
     others = " ".join(f"{name}.load_state_dict" for name in given if re.search("optim|sched|scaler", name))
     return [(place, f"{code}\n{others}")] if "load_state_dict" in code else []
-
-
-def comes_after(place: Statement, model: Statement, flow: Flow) -> bool:
-    """Whether a statement runs after another, as far as the functions that both are in, and their calls, tell."""
-    there = _calls_to(model, flow, set())
-    here = _calls_to(place, flow, {statement.scope for statement in there})
-    pairs = [(one, other) for one in here for other in there if one.scope is other.scope]
-    return any(other.order < one.order and other not in one.path for one, other in pairs or [(place, model)])
-
-
-def _calls_to(statement: Statement, flow: Flow, until: set[Scope]) -> list[Statement]:
-    """Return a statement, those that call its function, and so on, up to functions in ``until``."""
-    found = [statement]
-    for here in found:  # which grows meanwhile
-        calls = [] if here.scope in until else flow.callers(here.scope)
-        found += [call for call in map(flow.index.statement, calls) if call not in found]
-    return found
 
 
 class _Passing:

@@ -12,30 +12,19 @@ from retrofit.source import Source
 from retrofit.survey.arguments import Namespaces, find_parsers
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
+from retrofit.survey.disorder import beside_another, disorder, late_layers
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement, dotted
 from retrofit.survey.loops import find_decays, find_loops, head
-from retrofit.survey.models import (
-    beside_another,
-    disorder,
-    find_matched_names,
-    find_models,
-    find_stale_loads,
-    group_by_model,
-    is_apart,
-    is_frozen,
-    late_layers,
-    late_weights,
-    plural,
-    repeated,
-)
+from retrofit.survey.models import find_models, group_by_model, is_apart, is_frozen, plural, repeated
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.overruns import find_overruns
 from retrofit.survey.reach import reachable
 from retrofit.survey.resumes import find_resumes
 from retrofit.survey.scores import find_hints, find_measures, find_scores
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Step, Wrapper
+from retrofit.survey.weights import find_matched_names, find_stale_loads, late_weights
 from retrofit.survey.wrappers import find_wrappers, mark_members, names_wrapper, told_apart, wrapper_kind
 
 
