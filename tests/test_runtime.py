@@ -892,3 +892,21 @@ def test_weights_from_before_dendrites_are_loaded(
     assert not model[0].main_module.weight.any()
     with pytest.raises(RuntimeError, match="Missing"):
         model.load_state_dict({name: plain[name] for name in list(plain)[1:]})
+
+
+def test_weights_from_before_dendrites_are_loaded_into_a_part(
+    helper: ModuleType, perforate: Callable[..., Any]
+) -> None:
+    import torch
+
+    body = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    plain = {name: torch.full_like(value, 5) for name, value in body.state_dict().items()}
+    model = helper.load_latest_switch(perforate(body, torch.nn.Linear(3, 2)), None)
+    assert list(helper.own_state_dict(model[0])) == list(plain)
+    model[0].load_state_dict(plain)
+    assert (model[0][0].main_module.weight == 5).all()
+    assert list(helper.own_state_dict(model[1])) == ["weight", "bias"]
+    model[1].load_state_dict({"weight": torch.zeros(2, 3), "bias": torch.zeros(2)})
+    assert not model[1].main_module.weight.any()
+    helper.own_state_dict(model)["0.0.weight"].copy_(torch.ones(3, 2))
+    assert (model[0][0].main_module.weight == 1).all()

@@ -3685,13 +3685,13 @@ def test_models_that_are_trained_one_after_the_other_are_not_one() -> None:
     ("before", "named"),
     [
         pytest.param("copy_weights(torch.load(path), model)", True, id="after the wrapper"),
-        pytest.param("if args.resume:\n    copy_weights(torch.load(path), model)", False, id="to resume"),
+        pytest.param("if args.resume:\n    copy_weights(torch.load(path), model)", True, id="to resume"),
         pytest.param("copy_weights(torch.load(path), other)", False, id="into something else"),
         pytest.param("model.load_state_dict(torch.load(path))", False, id="by the model itself"),
         pytest.param("update_average(model)", False, id="out of the model"),
     ],
 )
-def test_weights_that_are_copied_by_name_after_the_wrapper_are_asked_about(before: str, named: bool) -> None:
+def test_weights_that_are_copied_by_name_after_the_wrapper_get_the_names_from_before(before: str, named: bool) -> None:
     function = """
     def copy_weights(weights, net):
         own = net.state_dict()
@@ -3706,7 +3706,19 @@ def test_weights_that_are_copied_by_name_after_the_wrapper_are_asked_about(befor
     other = Net()
     """
     survey = survey_of(script(before=f"{code(function)}{before}"))
-    assert survey.disorder.startswith("copy_weights copies weights into it by their names") is named
+    assert [match.whose for match in survey.matched_names] == ["net"] * named
+    assert not survey.disorder
+
+
+def test_weights_that_a_function_copies_by_names_that_are_not_followed_are_asked_about() -> None:
+    function = """
+    def copy_weights(weights, net):
+        for own in [net.state_dict()]:
+            for name, value in weights.items():
+                own[name].copy_(value)
+    """
+    survey = survey_of(script(before=f"{code(function)}copy_weights(torch.load(path), model)"))
+    assert survey.disorder.startswith("copy_weights copies weights into it by their names")
 
 
 def test_training_loss_for_the_scheduler_is_no_score_where_the_loop_validates() -> None:
@@ -4122,8 +4134,29 @@ def test_model_built_in_the_call_that_trains_is_perforated_where_it_has_a_name(c
         pytest.param(
             "if resume:\n    own = model.state_dict()\n    own.update(p)\n    model.load_state_dict(own)\n"
             "    start_epoch = p['epoch']",
+            True,
+            id="a checkpoint from before dendrites",
+        ),
+        pytest.param(
+            "own = model.module.state_dict()\nfor k, v in p.items():\n    if k not in own:\n        continue\n"
+            "    own[k].copy_(v)",
+            True,
+            id="copied one by one",
+        ),
+        pytest.param(
+            "if more:\n    own = model.module.body.state_dict()\nelse:\n    own = model.body.state_dict()\n"
+            "for k, v in p.items():\n    if k in own:\n        own[k].copy_(v)",
+            2,
+            id="of a part",
+        ),
+        pytest.param(
+            "own = model.state_dict()\nkeep(own)\nown = other.state_dict()\nfor k, v in p.items():\n"
+            "    own[k].copy_(v)",
             False,
-            id="its own checkpoint",
+            id="another one's by then",
+        ),
+        pytest.param(
+            "for k, v in model.state_dict().items():\n    mean[k].copy_(v)", False, id="copied out of the model"
         ),
         pytest.param("for k, v in model.state_dict().items():\n    print(k)", False, id="printed"),
         pytest.param(
@@ -4139,11 +4172,19 @@ def test_model_built_in_the_call_that_trains_is_perforated_where_it_has_a_name(c
         pytest.param("model.load_state_dict(torch.load(p))", False, id="by the checkpoint's names"),
     ],
 )
-def test_weights_matched_by_names_after_the_perforation_are_told(before: str, told: bool) -> None:
+def test_weights_matched_by_names_after_the_perforation_are_told(before: str, told: int) -> None:
     matches = survey_of(script(before=f"other = Net()\n{before}")).matched_names
-    assert [match.code.endswith("model.state_dict()") or "model.module" in match.code for match in matches] == [
-        True
-    ] * told
+    assert [match.code.startswith("model.") for match in matches] == [True] * told
+
+
+def test_weights_that_are_copied_into_the_perforated_model_are_no_newer_than_those_of_its_switch() -> None:
+    copied = "if start:\n    own = model.module.body.state_dict()\n    for k, v in p.items():\n"
+    copied += "        if k in own:\n            own[k].copy_(v)\n"
+    assert [site.code.strip()[:8] for site in survey_of(script(before=copied)).resumes] == ["for k, v"]
+    zeroed = "for name, p in model.module.body.named_parameters():\n    nn.init.zeros_(p)\n"
+    assert [site.code.strip()[:8] for site in survey_of(script(before=zeroed)).resumes] == ["for name"]
+    out = "for k, v in model.state_dict().items():\n    mean[k].copy_(v)\n"
+    assert survey_of(script(before=out)).resumes == []
 
 
 def test_weights_matched_by_names_in_the_building_or_in_a_function() -> None:

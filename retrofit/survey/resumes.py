@@ -13,7 +13,7 @@ from retrofit.survey.loops import called_in
 from retrofit.survey.models import optimizer_statements
 from retrofit.survey.order import always_leaves, comes_after, leading_to, leads_to
 from retrofit.survey.sites import EpochLoop, Model, Resume
-from retrofit.survey.weights import is_resume, late_beginnings
+from retrofit.survey.weights import is_resume, late_beginnings, of_model
 from retrofit.survey.wrappers import wrapper_kind
 
 #: Statements that restarted rounds may run as well: messages, and plain values to begin with.
@@ -138,7 +138,7 @@ def _loads(call: cst.Call, origins: set[Origin], averages: set[Origin], flow: Fl
     name = index.source.code(call.func).rpartition(".")[2]
 
     def is_model(value: cst.BaseExpression) -> bool:
-        if _is(value, origins, place, flow):
+        if of_model(value, origins, flow):
             return True
         while averages and isinstance(value, cst.Attribute):
             value = value.value

@@ -110,13 +110,13 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     script.assertions = find_assertions(index, flow, origins, script.models)
     script.repeated = [index.place(call.node) for call in repeated(script.models, flow)]
     script.disorder = disorder(script.models, script.optimizers, groups[0][1] if groups else [], origins, flow)
+    script.matched_names = find_matched_names(origins, script.models, script.loops, flow)
     if groups and not script.disorder:
         script.disorder = (
-            late_weights(origins, groups[0][1], script.loops, flow)
+            late_weights(origins, groups[0][1], script.loops, script.matched_names, flow)
             or late_layers(origins, script.models, script.loops, flow)
             or beside_another(origins, script.models, flow)
         )
-    script.matched_names = find_matched_names(origins, script.models, script.loops, flow)
     script.stale_loads = find_stale_loads(origins, script.loops, flow)
     script.decays = find_decays(index)
     script.overruns = find_overruns(index, flow, script.loops)

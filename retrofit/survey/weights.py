@@ -8,11 +8,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Statement, dotted
+from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, names_in
 from retrofit.survey.order import (
     after_model,
     afterwards,
-    defines,
     leading_to,
     leads_to,
     ways_to,
@@ -134,11 +133,11 @@ def find_matched_names(
         here = index.statement(call)
         if not any(after_model(here, model, flow) for model in models):
             continue
-        if origins.isdisjoint(flow.deep_origins(function.value, here.scope)):
+        if not of_model(function.value, origins, flow):
             continue
-        text = "\n".join(index.source.code(s.node) for s in [here, *here.following] if s not in training)
-        names = [b.target for b in index.bindings if b.value is call and b.item is None]
-        state = rf"(?<![.\w]){re.escape(names[0] if names else index.source.code(call))}(?!\w)"
+        later = _while_it_is(call, flow)
+        text = "\n".join(index.source.code(s.node) for s in [here, *later] if s not in training)
+        state = _state(call, flow)
         filtered = re.search(rf"\bif\b.*\bin\s+{state}|{state}\.update\(", text) and ".load_state_dict(" in text
         bodies = [
             index.source.code(loop.node.body)
@@ -147,28 +146,90 @@ def find_matched_names(
             if re.search(state, index.source.code(loop.node.iter))
         ]
         stored = [name for body in bodies for name in re.findall(r"(\w+)\[[^\]\n]*\]\s*=[^=]", body)]
-        walked = any(".copy_(" in body for body in bodies) or any(
-            re.search(rf"\.load_state_dict\({name}\b", text) for name in stored
-        )
+        walked = bool(_copying(call, flow)) or any(re.search(rf"\.load_state_dict\({name}\b", text) for name in stored)
         ways = [way for calls in ways_to(here, flow).values() for way in calls]
         early = any(leads_to(way, training) for way in ways) and all(
             loop.statement not in way.path for loop in loops for way in ways
         )
-        around = [part for way in ways for part in way.path if part.scope is way.scope and not defines(part)]
-        around = [part for part in around if part not in training]
-        helper = here.scope.parent is not None and index.statement(here.scope.node) not in training
-        loads = index.source.code(here.scope.node) if helper else "load_state_dict"
-        if (filtered or walked) and early and not any(is_resume(index, part, loads) for part in around):
+        if (filtered or walked) and early:
             whose = index.source.code(function.value)
             found.append(MatchedName(node=call, index=index, whose=whose, anchors={"state": call}))
     return found
 
 
-def late_weights(origins: set[Origin], wrappers: list[Wrapper], loops: list[EpochLoop], flow: Flow) -> str:
+def _copying(call: cst.Call, flow: Flow) -> list[Statement]:
+    """Return what copies values into a model's state that a call gets: the outermost loop that does, or a statement."""
+    index, here, state = flow.index, flow.index.statement(call), _state(call, flow)
+    places = [here, *_while_it_is(call, flow)]
+    found: dict[Statement, None] = {}
+    for one in index.statements:
+        around = next((part for part in places if part in one.path), None)
+        if around is None or one.scope is not here.scope or not isinstance(one.node, cst.SimpleStatementLine):
+            continue
+        loops = [part for part in one.path[one.path.index(around) :] if isinstance(part.node, cst.For)]
+        heads = [loop.node for loop in loops if isinstance(loop.node, cst.For)]
+        items = [name for node in heads for part in _walking(node, state, index) for name in names_in(part)]
+        copies = "|".join([rf"{state}\[[^\]\n]*\]", *(rf"\b{item}" for item in items)])
+        if re.search(rf"({copies})(\.data)?\.copy_\(", index.source.code(one.node)):
+            found[loops[0] if loops else one] = None
+    return list(found)
+
+
+def _walking(node: cst.For, state: str, index: Index) -> list[cst.BaseExpression]:
+    """Return the targets of a loop that are items of a state, beside which it may go through others: `zip(...)`."""
+    pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(node.target, node.iter)]
+    if isinstance(node.iter, cst.Call) and dotted(node.iter.func) == "zip" and isinstance(node.target, cst.Tuple):
+        pairs = [(e.value, arg.value) for e, arg in zip(node.target.elements, node.iter.args, strict=False)]
+    return [target for target, walked in pairs if re.search(state, index.source.code(walked))]
+
+
+def _state(call: cst.Call, flow: Flow) -> str:
+    """Return the pattern of the name that a model's state gets, or of the call by which it is got."""
+    names = [b.target for b in flow.index.bindings if b.value is call and b.item is None]
+    return rf"(?<![.\w]){re.escape(names[0] if names else flow.index.source.code(call))}(?!\w)"
+
+
+def _while_it_is(call: cst.Call, flow: Flow) -> list[Statement]:
+    """Return the statements after a call in its function, and around it, up to where its name gets another value."""
+    index, here = flow.index, flow.index.statement(call)
+    names = [b.target for b in index.bindings if b.value is call and b.item is None]
+    again = [
+        b.statement.order
+        for b in index.bindings
+        if b.target in names
+        and b.statement.scope is here.scope
+        and b.statement.order > here.order
+        and not exclude_each_other(b.statement, here)
+    ]
+    own = [part for part in here.path if part.scope is here.scope]
+    return [s for part in own for s in part.following if s.order <= min(again, default=s.order)]
+
+
+def of_model(node: cst.BaseExpression, origins: set[Origin], flow: Flow) -> bool:
+    """Whether an expression is the model, or a part of it: `model.module.encoder`.
+
+    Args:
+        origins: where the model is built.
+    """
+    scope = flow.index.scope_of(node)
+    return any(not origins.isdisjoint(flow.deep_origins(part, scope)) for part in (node, *_roots(node)))
+
+
+def late_weights(
+    origins: set[Origin],
+    wrappers: list[Wrapper],
+    loops: list[EpochLoop],
+    matched: list[MatchedName],
+    flow: Flow,
+) -> str:
     """Return what copies weights by their names into the model between its wrapper and the epoch loop, "" for nothing.
 
     The layers have other names by then, so such a function would find none. `load_state_dict` is none of them: the
     recipe's helper teaches it the names from before.
+
+    Args:
+        origins: where the model is built.
+        matched: the states that get the names from before anyhow.
     """
     index = flow.index
     for call in index.calls:
@@ -180,6 +241,8 @@ def late_weights(origins: set[Origin], wrappers: list[Wrapper], loops: list[Epoc
         if not re.search(r"\.state_dict\(\)", code) or not re.search(r"\.copy_\(", code):
             continue
         if re.search("ema|update|average", function.name):  # out of the model, into its average
+            continue
+        if any(match.scope is function for match in matched):
             continue
         given = [arg.value for arg in call.args if not origins.isdisjoint(flow.deep_origins(arg.value, here.scope))]
         if not given or any(loop.statement in here.path for loop in loops):
@@ -225,10 +288,16 @@ def late_beginnings(origins: set[Origin], models: list[Model], loops: list[Epoch
         if not isinstance(node, cst.For) or not isinstance(node.iter, cst.Call):
             continue
         operand = walked_module(node.iter, re.compile("(named_)?(modules|parameters|children)"))
-        if operand is not None and is_model(operand) and _SETS_VALUES.search(index.source.code(node.body)):
+        if (
+            operand is not None
+            and of_model(operand, origins, flow)
+            and _SETS_VALUES.search(index.source.code(node.body))
+        ):
             found.append(loop)
     for call in index.calls:
         place = index.statement(call)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "state_dict":
+            found += _copying(call, flow) if of_model(call.func.value, origins, flow) else []
         if not isinstance(index.parents.get(call), cst.Expr) or place.crowded:
             continue
         function, name = flow.called(call), index.source.code(call.func).rpartition(".")[2]

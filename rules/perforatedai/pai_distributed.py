@@ -166,7 +166,8 @@ def load_latest_switch(
     # The library cannot save tied tensors, such as a language model's embedding and head: "Some tensors share
     # memory"; what it saves with weight_tying_experimental, a new process cannot load (both measured).
     model.register_state_dict_post_hook(_pai_copy_tied_tensors)
-    model.register_load_state_dict_pre_hook(_pai_take_plain_names)
+    for part in model.modules():  # a script may load weights into a part alone
+        part.register_load_state_dict_pre_hook(_pai_take_plain_names)
     if initializing():
         _pai_set_output_dimensions(model, output_dimensions or {})
         for layer in _pai_layers(model):
@@ -307,10 +308,10 @@ def own_state_dict(model: torch.nn.Module) -> dict[str, Any]:
     layers = _pai_layer_prefixes(model)
     own = {}
     for name, value in model.state_dict().items():
-        layer = next((layer for layer in layers if name.startswith(layer)), "")
-        if layer and name.startswith(f"{layer}main_module."):
+        layer = next((layer for layer in layers if name.startswith(layer)), None)
+        if layer is not None and name.startswith(f"{layer}main_module."):
             own[name.replace(f"{layer}main_module.", layer, 1)] = value
-        elif not layer and not name.endswith("tracker_string"):
+        elif layer is None and not name.endswith("tracker_string"):
             own[name] = value
     return own
 
@@ -525,7 +526,7 @@ def _pai_layers(model: torch.nn.Module) -> list[Any]:
 def _pai_layer_prefixes(model: torch.nn.Module) -> list[str]:
     """The beginnings of the names in a state dict of all layers that the library has wrapped, or only tracks."""
     return [
-        f"{path}."
+        path and f"{path}."
         for path, layer in model.named_modules()
         if type(layer).__module__.partition(".")[0] == "perforatedai" and hasattr(layer, "main_module")
     ]
@@ -589,13 +590,13 @@ def _pai_take_plain_names(model: torch.nn.Module, state: dict[str, Any], prefix:
     layers = _pai_layer_prefixes(model)
     plain, of_library = False, {}
     for name, value in model.state_dict().items():
-        layer = next((layer for layer in layers if name.startswith(layer)), "")
-        if layer and name.startswith(f"{layer}main_module."):
+        layer = next((layer for layer in layers if name.startswith(layer)), None)
+        if layer is not None and name.startswith(f"{layer}main_module."):
             old = prefix + name.replace(f"{layer}main_module.", layer, 1)
             if old in state:
                 state[prefix + name] = state.pop(old)
                 plain = True
-        elif layer or name.endswith("tracker_string"):
+        elif layer is not None or name.endswith("tracker_string"):
             of_library[prefix + name] = value
     if plain:  # what is the library's own stays as it is
         state.update({name: value for name, value in of_library.items() if name not in state})
