@@ -1086,3 +1086,33 @@ def test_a_wrapper_without_a_name_is_asked_for_one_only(plan_project: Planner) -
     messages = [question.message for question in plan_project(main).questions if question.code == "PAI102"]
     assert len(messages) == 1
     assert "on a line of its own" in messages[0]
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        "if model is None:\n        net = Net()\n    else:\n        net = model",
+        "net = Net() if model is None else model",
+    ],
+)
+def test_a_model_that_another_file_may_give_is_perforated_where_it_is_taken(plan_project: Planner, taken: str) -> None:
+    train = code(MAIN).replace("def main():\n    model = Net()", f"def fit(model=None):\n    {taken}")
+    train = train.replace("main()\n", "").replace("(model", "(net").replace("    model = DDP", "    net = DDP")
+    train += "\n" + code(ENGINE).split("\n\n", 1)[1]
+    main = """
+    import torch
+    import train
+    model = None
+    if restart:
+        model = Net()
+        model.load_state_dict(torch.load(restart))
+    train.fit(model)
+    """
+    plan = plan_project(main, train=train.replace("from engine import train_one_epoch, validate\n", ""))
+    assert plan.questions == []
+    changed = {file.path.name: file.after.decode() for file in plan.files}
+    lines = changed["train.py"].splitlines()
+    place = lines.index("    net = pai_distributed.load_latest_switch(net, pai_distributed.load_folder())")
+    assert next(number for number, line in enumerate(lines) if "net = " in line) < place
+    assert place < next(number for number, line in enumerate(lines) if "SGD" in line)
+    assert "UPA.perforate_model" not in changed["main.py"]

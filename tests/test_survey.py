@@ -3670,6 +3670,24 @@ def test_optimizer_of_a_part_from_before_the_model_is_told(build: str, params: s
     assert (f"parameters of `{part}`" in disorder) if part else not disorder
 
 
+@pytest.mark.parametrize(
+    ("instead", "line"),
+    [
+        pytest.param("model = Net()\n    model.load_state_dict(torch.load(path))\n    model.eval()", 4, id="to test"),
+        pytest.param("model = Net()\n    train()", 4, id="by a function that does something else"),
+        pytest.param("model = Other()\n    fit(model)", None, id="trained as well"),
+    ],
+)
+def test_a_model_of_a_branch_without_a_training_is_not_the_trained_one(instead: str, line: int | None) -> None:
+    text = (
+        f"{DDP}import torch\ndef main(path):\n  model = Net()\n  model = DDP(model)\n  if not path:\n    fit(model)\n"
+    )
+    text += f"    model = torch.load('best.pt')\n  else:\n    {instead}\n  validate(model)\n\ndef fit(model):\n"
+    text += "  optimizer = torch.optim.SGD(model.parameters())\n  for epoch in range(3):\n    for x in loader:\n"
+    survey = survey_of(f"{text}      model(x).backward()\n\nmain(p)\n")
+    assert [model.line for model in survey.models] == [line] if line else survey.disorder
+
+
 def test_models_that_are_trained_one_after_the_other_are_not_one() -> None:
     text = (
         f"{DDP}import torch\ndef main():\n    model = Net()\n    model = DDP(model)\n    train(model)\n    if more:\n"

@@ -72,6 +72,9 @@ def disorder(
                     f"finished at {model.place()}"
                 )
         for wrapper in wrappers if model.side == "after" else ():
+            here, there = wrapper.statement, model.statement
+            if here.order < there.order and one_after_the_other(here, there) and there not in here.path:
+                return f"it is wrapped at {wrapper.place()}, before it is finished at {model.place()}"
             sooner = _sooner(wrapper.statement, model, origins, flow)
             if sooner is not None:
                 return (

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
+from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting, names_in
 from retrofit.survey.order import (
     after_training,
     always_leaves,
@@ -135,6 +135,7 @@ def find_models(
     training = {part for part in leading_to(loops or [], flow) if not defines(part)}
     over = after_training(training)
     origins = {o for o in origins if over.isdisjoint(index.statement(o.node).path)} or origins
+    origins = {o for o in origins if not _instead_of_training(index.statement(o.node), training, flow)} or origins
     wrapped_in_place = [w for w in wrappers if not w.module]
     if wrapped_in_place:
         return [_built_in_wrapper(wrapper, flow) for wrapper in wrapped_in_place]
@@ -144,7 +145,10 @@ def find_models(
     if not statements:
         return []
     joint = meeting(statements)
-    if joint is not None and not any(joint in wrapper.statement.path for wrapper in wrappers):
+    if joint is None:
+        joint = _taken(origins, wrappers, flow)
+    trains = joint in training and not isinstance(joint.node if joint else None, cst.SimpleStatementLine)
+    if joint is not None and not trains and not any(joint in wrapper.statement.path for wrapper in wrappers):
         statements = [joint]
     models = []
     for statement in statements:
@@ -188,6 +192,32 @@ def repeated(models: list[Model], flow: Flow) -> list[Statement]:
                 break
             seen.add(scope)
     return []
+
+
+def _taken(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> Statement | None:
+    """Return where the function that wraps a model takes it, from several other functions, by a name of its own."""
+    index, first = flow.index, wrappers[0]
+    taken = [
+        binding.statement
+        for binding in index.bindings
+        if binding.target == first.module
+        and binding.value is not None
+        and binding.statement.scope is first.scope
+        and binding.statement.order < first.statement.order
+        and not origins.isdisjoint(flow.deep_origins(binding.value, first.scope))
+        and first.module not in names_in(binding.value)
+    ]
+    same = all(wrapper.scope is first.scope and wrapper.module == first.module for wrapper in wrappers)
+    return meeting(taken) if same else None
+
+
+def _instead_of_training(statement: Statement, training: set[Statement], flow: Flow) -> bool:
+    """Whether a statement runs in a branch that leads to no training, beside one that does: it tests the model."""
+    return any(
+        any(exclude_each_other(way, part) for way in ways for part in training)
+        and not any(way in training or leads_to(way, training) for way in ways)
+        for ways in ways_to(statement, flow).values()
+    )
 
 
 def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[Origin]:
