@@ -4303,3 +4303,87 @@ def test_optimizer_of_branches_that_each_train_is_late() -> None:
     branch = f"    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n{training}"
     text = script().partition("optimizer =")[0] + f"if a:\n{branch}else:\n{branch}"
     assert survey_of(text).late_optimizer is not None
+
+
+TRAINER = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Trainer:
+    def __init__(self, args):
+        self.model = Net()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.model = DDP(self.model)
+        SETUP
+
+    def load(self, path):
+        state = torch.load(path)
+        self.model.load_state_dict(state)
+
+    def train(self):
+        for epoch in range(10):
+            EPOCH
+            for x, y in loader:
+                loss = criterion(self.model(x), y)
+                loss.backward()
+                self.optimizer.step()
+        AFTER
+
+Trainer(args).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("setup", "epoch", "after", "passed"),
+    [
+        pytest.param("if args.load:\n            self.load(args.load)", "pass", "pass", ["args.load"], id="of a flag"),
+        pytest.param("self.load(args.load)", "pass", "pass", [""], id="always"),
+        pytest.param(
+            "if args.load:\n            self.load(1)\n        if args.two:\n            self.load(2)",
+            "pass",
+            "pass",
+            ["args.load", "args.two"],
+            id="twice",
+        ),
+        pytest.param("pass", "self.load(epoch)", "pass", [], id="in the loop"),
+        pytest.param("pass", "pass", "self.load(best)", [], id="after training"),
+        pytest.param(
+            "if args.load:\n            self.load(1)", "pass", "if best:\n            self.load(best)", ["args.load"],
+            id="before and after",
+        ),
+        pytest.param("self.init_weights()", "pass", "pass", ["init"], id="first weights"),
+    ],
+)  # fmt: skip
+def test_loads_of_what_a_constructor_calls_are_passed_over(
+    setup: str, epoch: str, after: str, passed: list[str]
+) -> None:
+    text = TRAINER.replace("SETUP", setup).replace("EPOCH", epoch).replace("AFTER", after)
+    if passed == ["init"]:
+        method = "def init_weights(self):\n        for m in self.model.modules():\n            m.weight.data.zero_()\n"
+        text, passed = text.replace("def load(", f"{method}\n    def load("), [""]
+    assert [site.test for site in survey_of(text).resumes] == passed
+
+
+def test_loads_of_a_function_that_returns_the_model_are_passed_over() -> None:
+    text = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    def setup(args):
+        model = DDP(Net())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        if args.pretrained:
+            message = model.load_state_dict(torch.load(args.pretrained), strict=False)
+            print(message)
+        return model, optimizer
+
+    def main(args):
+        model, optimizer = setup(args)
+        for epoch in range(10):
+            for x, y in loader:
+                criterion(model(x), y).backward()
+                optimizer.step()
+
+    main(args)
+    """
+    assert [site.test for site in survey_of(text).resumes] == ["args.pretrained"]

@@ -22,6 +22,25 @@ def leads_to(place: Statement, training: set[Statement]) -> bool:
     )
 
 
+def before_training(place: Statement, loops: list[EpochLoop], flow: Flow) -> bool:
+    """Whether a statement runs before the epoch loop, in a function that leads to it or in one that is called there."""
+    training = leading_to(loops, flow)
+    inside = {loop.statement for loop in loops}
+    scopes = {part.scope for part in training if not defines(part)}
+    waiting, seen, found = [place], {place}, False
+    while waiting:
+        here = waiting.pop()
+        if not inside.isdisjoint(here.path):
+            return False
+        if here.scope in scopes:  # `Trainer(args).train()` builds before it trains
+            found = found or leads_to(here, training) or (here is not place and here in training)
+        else:
+            calls = {flow.index.statement(call) for call in flow.callers(here.scope)} - seen
+            seen |= calls
+            waiting += calls
+    return found
+
+
 def leading_to(loops: list[EpochLoop], flow: Flow) -> set[Statement]:
     """Return the statements around the epoch loops, in their functions and in those that call these."""
     found: set[Statement] = set()

@@ -11,7 +11,7 @@ from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
 from retrofit.survey.loops import called_in
 from retrofit.survey.models import optimizer_statements
-from retrofit.survey.order import always_leaves, comes_after, leading_to, leads_to
+from retrofit.survey.order import always_leaves, before_training, comes_after, leading_to, leads_to, ways_to
 from retrofit.survey.sites import EpochLoop, Model, Resume
 from retrofit.survey.weights import is_resume, late_beginnings, of_model
 from retrofit.survey.wrappers import wrapper_kind
@@ -36,32 +36,49 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
     training = leading_to(loops, flow)
     making = optimizer_statements(index) + [index.statement(c) for c in index.calls if wrapper_kind(flow, c)]
     making += [model.statement for model in models]
+    making = [way for made in dict.fromkeys(making) for ways in ways_to(made, flow).values() for way in ways]
     averages = _averages(origins, models, flow)
+
+    def passed_over(place: Statement, loads: str, early: bool) -> Statement | None:
+        """Return what restarted rounds pass over for a load: the block that resumes, or all that is there to load.
+
+        Args:
+            early: whether it runs before the training.
+        """
+        ifs = [part for part in place.path if isinstance(part.node, cst.If) and part.scope is place.scope]
+        ifs = [part for part in ifs if part not in training]
+        before = [m for m in models if m.scope is place.scope and place.order < m.statement.order]
+        block = next((part for part in ifs if is_resume(index, part, loads)), None)
+        if before and (block is None or any(block in m.statement.path for m in models)):
+            return None  # weights to begin with, over which the newest structure is loaded
+        if block is not None or not early:
+            return block
+        whole = [part for part in ifs if not any(part in made.path for made in making)]
+        block = next((part for part in whole if not _leaves_after(place, ifs[0], index)), None)
+        plain = isinstance(place.node, cst.SimpleStatementLine) and place not in training and place not in making
+        once = not any(isinstance(part.node, (cst.For, cst.While)) for part in place.path)
+        return place if not ifs and plain and once and (not loads or is_resume(index, place, loads)) else block
+
     for call in index.calls:
+        places = []
         for place, loads in _loads(call, origins, averages, flow):
             if any(model.scope is index.scope_of(call) is not place.scope for model in models):
                 continue  # a call of the function that builds the model, loads weights and perforates it
             if any(loop.statement in place.path for loop in loops):
                 continue
-            early = [m for m in models if m.scope is place.scope and place.order < m.statement.order]
-            if not early and not any(comes_after(place, m.statement, flow) for m in models):
-                continue
-            ifs = [part for part in place.path if isinstance(part.node, cst.If) and part.scope is place.scope]
-            ifs = [part for part in ifs if part not in training]
-            block = next((part for part in ifs if is_resume(index, part, loads)), None)
-            if early and (block is None or any(block in m.statement.path for m in models)):
-                continue  # weights to begin with, over which the newest structure is loaded
-            if block is None and leads_to(place, training):
-                whole = [part for part in ifs if not any(part in made.path for made in making)]
-                block = next((part for part in whole if not _leaves_after(place, ifs[0], index)), None)
-                plain = (
-                    isinstance(place.node, cst.SimpleStatementLine) and place not in training and place not in making
-                )
-                once = not any(isinstance(part.node, (cst.For, cst.While)) for part in place.path)
-                if not ifs and plain and once and (not loads or is_resume(index, place, loads)):
-                    block = place
-            if block is not None:
+            sooner = any(m.scope is place.scope and place.order < m.statement.order for m in models)
+            if sooner or any(comes_after(place, m.statement, flow) for m in models):
+                places.append((place, loads))
+        ways = [(passed_over(place, loads, leads_to(place, training)), place) for place, loads in places]
+        alone = [way for way, (_, loads) in zip(ways, places, strict=True) if way[0] is not None and not loads]
+        early = [(place, loads) for place, loads in places if before_training(place, loops, flow)]
+        calls = [(passed_over(place, loads, True), place) for place, loads in early if loads]
+        within = [(passed_over(place, loads, True), place) for place, loads in early if not loads]
+        for chosen in (alone, calls, within, [way for way in ways if way[0] is not None][:1]):
+            passed = [(block, place) for block, place in chosen if block is not None]
+            for block, place in passed:
                 found.setdefault(block, []).append(place)
+            if passed:
                 break
     for place in _beside(loops, flow):
         known = any(part in found for part in place.path)

@@ -12,8 +12,8 @@ from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, 
 from retrofit.survey.order import (
     after_model,
     afterwards,
+    before_training,
     leading_to,
-    leads_to,
     ways_to,
 )
 from retrofit.survey.sites import EpochLoop, MatchedName, Model, StaleLoad, Wrapper
@@ -147,11 +147,7 @@ def find_matched_names(
         ]
         stored = [name for body in bodies for name in re.findall(r"(\w+)\[[^\]\n]*\]\s*=[^=]", body)]
         walked = bool(_copying(call, flow)) or any(re.search(rf"\.load_state_dict\({name}\b", text) for name in stored)
-        ways = [way for calls in ways_to(here, flow).values() for way in calls]
-        early = any(leads_to(way, training) for way in ways) and all(
-            loop.statement not in way.path for loop in loops for way in ways
-        )
-        if (filtered or walked) and early:
+        if (filtered or walked) and before_training(here, loops, flow):
             whose = index.source.code(function.value)
             found.append(MatchedName(node=call, index=index, whose=whose, anchors={"state": call}))
     return found
@@ -318,16 +314,11 @@ def late_beginnings(origins: set[Origin], models: list[Model], loops: list[Epoch
             sets = _SETS_WEIGHTS.fullmatch(name)
         if sets and any(is_model(value) for value in given):
             found.append(place)
-    inside = {loop.statement for loop in loops}
-
-    def before_training(place: Statement) -> bool:
-        ways = [here for calls in ways_to(place, flow).values() for here in calls]
-        return all(inside.isdisjoint(here.path) for here in ways) and any(leads_to(here, training) for here in ways)
-
     late = {
         place: [here for calls in ways_to(place, flow).values() for here in calls if here is not place]
         for place in found
-        if place not in training and before_training(place) and any(after_model(place, model, flow) for model in models)
+        if place not in training and any(after_model(place, model, flow) for model in models)
+        if before_training(place, loops, flow)
     }
     return [place for place, calls in late.items() if late.keys().isdisjoint(calls)]
 
