@@ -1113,3 +1113,9 @@ def test_pretrained_weights_are_matched_by_the_names_from_before_dendrites(tmp_p
     changed = rewritten(plan_of(tmp_path, script("acc = validate()\nbest = max(best, acc)", before)))
     assert f"    own = pai_distributed.own_state_dict({owner})\n" in changed
     assert "if args.weights and not " in changed
+
+
+def test_parameters_are_chosen_by_the_names_from_before_dendrites(tmp_path: Path) -> None:
+    before = "head = [p for n, p in model.module.named_parameters() if n in ['fc.weight', 'fc.bias']]"
+    changed = rewritten(plan_of(tmp_path, script("acc = validate()\nbest = max(best, acc)", before)))
+    assert "head = [p for n, p in pai_distributed.own_named_parameters(model.module) if n in [" in changed

@@ -4387,3 +4387,34 @@ def test_loads_of_a_function_that_returns_the_model_are_passed_over() -> None:
     main(args)
     """
     assert [site.test for site in survey_of(text).resumes] == ["args.pretrained"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "matched"),
+    [
+        pytest.param("head = [p for n, p in model.named_parameters() if n in NAMES]", 1, id="among names"),
+        pytest.param("head = [p for n, p in net.named_parameters() if n not in set(NAMES)]", 1, id="not among them"),
+        pytest.param("for n, p in model.named_parameters():\n    p.requires_grad = n == 'fc.bias'", 1, id="equal"),
+        pytest.param(
+            "named = list(model.named_parameters())\nhead = [p for n, p in named if n in ['fc.weight', 'fc.bias']]",
+            1,
+            id="kept before",
+        ),
+        pytest.param(
+            "head = list(filter(lambda kv: kv[0] in NAMES, model.module.named_parameters()))\n"
+            "base = list(filter(lambda kv: kv[0] not in NAMES, model.module.named_parameters()))",
+            2,
+            id="filtered",
+        ),
+        pytest.param("head = [p for n, p in model.named_parameters() if 'fc' in n]", 0, id="part of a name"),
+        pytest.param("head = [p for n, p in model.named_parameters() if any(k in n for k in NAMES)]", 0, id="parts"),
+        pytest.param("head = [p for n, p in model.named_parameters() if n in ['scale']]", 0, id="of the model itself"),
+        pytest.param("head = [p for n, p in model.named_parameters() if n in names_of(model)]", 0, id="its own names"),
+        pytest.param("head = [p for n, p in other.named_parameters() if n in NAMES]", 0, id="another model"),
+        pytest.param("head = [n for n in files if n in NAMES]", 0, id="other names"),
+    ],
+)
+def test_parameters_that_are_chosen_by_whole_names_are_told(groups: str, matched: int) -> None:
+    begin = "NAMES = ['fc.weight', 'fc.bias']\nother = Net()\nnet = model.module\n"
+    sites = survey_of(script(before=begin + groups)).matched_names
+    assert [site.parameters for site in sites] == [True] * matched

@@ -449,15 +449,17 @@ class StaleLoad(Site):
 
 @dataclass(eq=False, kw_only=True)
 class MatchedName(Site):
-    """The state of the perforated model by whose names the script takes over weights: `model.state_dict()`.
+    """What has names of the perforated model that the script compares with others: `model.state_dict()`.
 
     The anchor "state" is the same as `node`.
 
     Attributes:
         whose: the code of the model.
+        parameters: whether it is `named_parameters()`, and not the state by whose names weights are taken over.
     """
 
     whose: str
+    parameters: bool = False
 
     @property
     def facts(self) -> dict[str, object]:

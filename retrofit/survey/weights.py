@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, names_in
+from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, names_in
 from retrofit.survey.order import (
     after_model,
     afterwards,
@@ -150,7 +150,78 @@ def find_matched_names(
         if (filtered or walked) and before_training(here, loops, flow):
             whose = index.source.code(function.value)
             found.append(MatchedName(node=call, index=index, whose=whose, anchors={"state": call}))
-    return found
+    return found + _matched_parameters(origins, models, flow)
+
+
+def _matched_parameters(origins: set[Origin], models: list[Model], flow: Flow) -> list[MatchedName]:
+    """Return the calls of the perforated model's `named_parameters` whose names are compared with names as a whole."""
+    index = flow.index
+    return [
+        MatchedName(
+            node=call, index=index, whose=index.source.code(call.func.value), parameters=True, anchors={"state": call}
+        )
+        for call in dict.fromkeys(_compared(comparison, flow) for comparison in index.comparisons)
+        if call is not None and isinstance(call.func, cst.Attribute)
+        if any(after_model(index.statement(call), model, flow) for model in models)
+        and of_model(call.func.value, origins, flow)
+    ]
+
+
+def _compared(comparison: cst.Comparison, flow: Flow) -> cst.Call | None:
+    """Return the `named_parameters()` with a name of which a comparison compares names that are written out."""
+    index, target = flow.index, comparison.comparisons[0]
+    if not isinstance(target.operator, (cst.In, cst.NotIn, cst.Equal, cst.NotEqual)):
+        return None
+    sides = [(comparison.left, target.comparator)]
+    sides += [(target.comparator, comparison.left)] if isinstance(target.operator, (cst.Equal, cst.NotEqual)) else []
+    for one, other in sides:
+        if not any("." in name.strip(".") for name in _written(other, index.scope_of(comparison), flow)):
+            continue  # a parameter of the model itself keeps its name
+        name = index.source.code(one)
+        for around in index.ancestors(comparison):
+            walked = _walked(around, name, index)
+            while isinstance(walked, cst.Call) and dotted(walked.func) in ("list", "tuple", "sorted") and walked.args:
+                walked = walked.args[0].value
+            if walked is not None and (known := dotted(walked)) is not None:
+                values = [source.value for source in flow.sources(flow.variable(known, index.scope_of(comparison)))]
+                walked = values[0] if len(values) == 1 else None
+                if isinstance(walked, cst.Call) and dotted(walked.func) in ("list", "tuple", "sorted") and walked.args:
+                    walked = walked.args[0].value
+            if isinstance(walked, cst.Call) and index.source.code(walked.func).endswith(".named_parameters"):
+                return walked
+    return None
+
+
+def _walked(around: cst.CSTNode, name: str, index: Index) -> cst.BaseExpression | None:
+    """Return what a loop, a comprehension or a filter goes through, where the first part of each item has that name."""
+    walks: list[cst.For | cst.CompFor] = [around] if isinstance(around, cst.For) else []
+    if isinstance(around, (cst.BaseSimpleComp, cst.DictComp)):
+        walks = [around.for_in]
+    for walk in walks:
+        if isinstance(walk.target, cst.Tuple) and index.source.code(walk.target.elements[0].value) == name:
+            return walk.iter
+    if isinstance(around, cst.Call) and dotted(around.func) == "filter" and len(around.args) == 2:
+        function = around.args[0].value
+        if isinstance(function, cst.Lambda) and name in [f"{p.name.value}[0]" for p in function.params.params]:
+            return around.args[1].value
+    return None
+
+
+def _written(node: cst.BaseExpression, scope: Scope, flow: Flow) -> list[str]:
+    """Return the strings that an expression is, or is a collection of, as far as they are written out."""
+    if isinstance(node, cst.SimpleString):
+        return [str(node.evaluated_value)]
+    if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
+        return [name for element in node.elements for name in _written(element.value, scope, flow)]
+    if isinstance(node, cst.Call) and dotted(node.func) in ("set", "frozenset", "list", "tuple") and node.args:
+        return _written(node.args[0].value, scope, flow)
+    known = dotted(node)
+    if known is None:
+        return []
+    sources = flow.sources(flow.variable(known, scope))
+    return [
+        n for s in sources if s.value is not None and dotted(s.value) is None for n in _written(s.value, scope, flow)
+    ]
 
 
 def _copying(call: cst.Call, flow: Flow) -> list[Statement]:
