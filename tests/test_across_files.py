@@ -1116,3 +1116,54 @@ def test_a_model_that_another_file_may_give_is_perforated_where_it_is_taken(plan
     assert next(number for number, line in enumerate(lines) if "net = " in line) < place
     assert place < next(number for number, line in enumerate(lines) if "SGD" in line)
     assert "UPA.perforate_model" not in changed["main.py"]
+
+
+TRAINER = """
+from torch import optim
+from nets import define, validate
+
+class Trainer:
+    def __init__(self):
+        self.net = define([0, 1])
+        self.optimizer = optim.SGD(self.net.parameters(), lr=0.1)
+
+    def train(self):
+        best = 0
+        for epoch in range(10):
+            for x, y in loader:
+                loss = criterion(self.net(x), y)
+                loss.backward()
+                self.optimizer.step()
+            acc = validate(self.net)
+            best = max(best, acc)
+"""
+NETS = """
+from torch import nn
+
+def define(gpus):
+    net = Net()
+    return nn.DataParallel(net, gpus)
+
+def validate(net):
+    return net.score()
+"""
+
+
+def test_a_builder_that_is_called_again_after_the_training_is_told_as_that(plan_project: Planner) -> None:
+    tester = "from nets import define\n\nclass Tester:\n    def __init__(self):\n        self.net = define([0])\n"
+    main = "from trainer import Trainer\nfrom tester import Tester\n\nTrainer().train()\nTester().test()\n"
+    plan = plan_project(main, trainer=TRAINER, nets=NETS, tester=f"{tester}\n    def test(self):\n        pass\n")
+    message = next(question.message for question in plan.questions)
+    assert "is called at line 4 of main.py and line 5 of main.py" in message
+    assert plan_project(main.replace("Tester().test()\n", ""), trainer=TRAINER, nets=NETS).questions == []
+
+
+def test_a_model_of_a_function_that_only_tests_is_not_the_trained_one(plan_project: Planner) -> None:
+    main = code(MAIN).replace("main()\n", "") + "\ndef test():\n    model = Net()\n    print(validate(model))\n\n"
+    main += "main()\ntest()\n"
+    assert plan_project(main, engine=ENGINE).questions == []
+    shared = main.replace("DDP(model)", "wrapped(model)").replace("(validate(model))", "(validate(wrapped(model)))")
+    shared += "\n"
+    shared = shared.replace("def main", "def wrapped(net):\n    net = DDP(net)\n    return net\n\ndef main", 1)
+    message = next(question.message for question in plan_project(shared, engine=ENGINE).questions)
+    assert "built in several functions: line" in message

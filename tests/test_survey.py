@@ -3696,7 +3696,7 @@ def test_models_that_are_trained_one_after_the_other_are_not_one() -> None:
     text += (
         "    optimizer = torch.optim.SGD(model.parameters())\n    for epoch in range(3):\n        for x in loader:\n"
     )
-    assert "in several steps, at lines 4, 8" in survey_of(f"{text}            model(x).backward()\n").disorder
+    assert "in several steps: line 4, line 8" in survey_of(f"{text}            model(x).backward()\n").disorder
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from retrofit.survey.order import (
     one_after_the_other,
     ways_to,
 )
-from retrofit.survey.sites import EpochLoop, Model, Optimizer, Wrapper
+from retrofit.survey.sites import EpochLoop, Model, Optimizer, Site, Wrapper
 from retrofit.survey.weights import walked_module
 
 
@@ -32,53 +32,55 @@ def disorder(
         wrappers: the wrappers of this model.
         origins: where it is built.
     """
-    index = flow.index
+    index, beside = flow.index, wrappers[0] if wrappers else None
+    file = None if beside is None else beside.file
+
+    def at(site: Site) -> str:
+        return site.place(beside)
+
+    places = ", ".join(map(at, models))
     if any(one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
-        return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
+        return f"the model is built in several steps: {places}"
     for optimizer in optimizers:
         part = _part(optimizer, origins, flow)
         if part:
             return (
-                f"the optimizer at {optimizer.place()} takes the parameters of `{part}`, out of which the model is "
+                f"the optimizer at {at(optimizer)} takes the parameters of `{part}`, out of which the model is "
                 "made, so it would miss its dendrites; take them from the model"
             )
         if optimizer.keeps and optimizer.factory_made:
             if any(optimizer.node is origin.node for origin in origins):
-                return f"the optimizer at {optimizer.place()} comes out of the call that builds the model"
-            return (
-                f"the parameters of the optimizer at line {optimizer.line} come out of the call that builds the model"
-            )
+                return f"the optimizer at {at(optimizer)} comes out of the call that builds the model"
+            return f"the parameters of the optimizer at {at(optimizer)} come out of the call that builds the model"
     for model in models:
         root = model.target.partition(".")[0]
         if root and root != "self" and root not in flow.variable(root, model.scope)[0].names:
-            return f"the model is built at {model.place()}, but `{model.target}` is no name there"
+            return f"the model is built at {at(model)}, but `{model.target}` is no name there"
         for optimizer in optimizers:
             here, there = optimizer.statement, model.statement
             if model.side == "before" and here.scope is not there.scope and not model.in_wrapper:
-                return f"the model is a parameter at {model.place()}, the optimizer is built at {optimizer.place()}"
+                return f"the model is a parameter at {at(model)}, the optimizer is built at {at(optimizer)}"
             early = here.order <= there.order
             if here.scope is there.scope and early and model.side == "after":
-                return f"the optimizer at {optimizer.place()} is built before the model is finished at {model.place()}"
+                return f"the optimizer at {at(optimizer)} is built before the model is finished at {at(model)}"
     if any(one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
-        return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
+        return f"the model is built in several steps: {places}"
     if len({id(model.scope) for model in models}) > 1:
-        return f"the model is built in several functions, at lines {', '.join(str(model.line) for model in models)}"
+        return f"the model is built in several functions: {places}"
     for model in models:
         for optimizer in optimizers:
             sooner = _sooner(optimizer.statement, model, origins, flow)
             if sooner is not None:
-                return (
-                    f"the optimizer at {optimizer.place()} is built at {index.place(sooner.node)}, before the model is "
-                    f"finished at {model.place()}"
-                )
+                built = f"the optimizer at {at(optimizer)} is built at {index.place(sooner.node, file)}"
+                return f"{built}, before the model is finished at {at(model)}"
         for wrapper in wrappers if model.side == "after" else ():
-            here, there = wrapper.statement, model.statement
-            if here.order < there.order and one_after_the_other(here, there) and there not in here.path:
-                return f"it is wrapped at {wrapper.place()}, before it is finished at {model.place()}"
+            here, made = wrapper.statement, model.statement
+            if here.order < made.order and one_after_the_other(here, made) and made not in here.path:
+                return f"it is wrapped at {at(wrapper)}, before it is finished at {at(model)}"
             sooner = _sooner(wrapper.statement, model, origins, flow)
             if sooner is not None:
                 return (
-                    f"{index.place(sooner.node)} already wraps it (by {wrapper.place()}), so build it before, by a "
+                    f"{index.place(sooner.node, file)} already wraps it (by {at(wrapper)}), so build it before, by a "
                     "statement of its own"
                 )
     return ""
@@ -93,9 +95,27 @@ def _sooner(statement: Statement, model: Model, origins: set[Origin], flow: Flow
         for call in calls:
             for made in making.get(scope, ()):
                 early = call.order < made.order or (call is made is model.statement)
-                if early and not exclude_each_other(call, made):
+                if early and not exclude_each_other(call, made) and _built_by(call, making[scope]) is None:
                     return call
     return None
+
+
+def _built_by(call: Statement, made: list[Statement]) -> Statement | None:
+    """Return which of the calls that build a model leads to it by the time of another call."""
+    built = [one for one in made if one.order <= call.order and not exclude_each_other(one, call)]
+    return next((one for one in built if one is not call or len(made) > 1), None)
+
+
+def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[Origin], flow: Flow) -> list[Statement]:
+    """Return the calls by which a model is built, and once more after its optimizer, as for a test; else nothing."""
+    for model, optimizer in product(models, optimizers):
+        making = ways_to(model.statement, flow)
+        for scope, calls in ways_to(optimizer.statement, flow, origins).items():
+            for call, made in product(calls, making.get(scope, ())):
+                first = _built_by(call, making[scope])
+                if first is not None and call.order < made.order and not exclude_each_other(call, made):
+                    return [first, made]
+    return []
 
 
 def _part(optimizer: Optimizer, origins: set[Origin], flow: Flow) -> str:

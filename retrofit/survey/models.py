@@ -13,6 +13,7 @@ from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_
 from retrofit.survey.order import (
     after_training,
     always_leaves,
+    apart_from_training,
     defines,
     leading_to,
     leads_to,
@@ -135,7 +136,9 @@ def find_models(
     training = {part for part in leading_to(loops or [], flow) if not defines(part)}
     over = after_training(training)
     origins = {o for o in origins if over.isdisjoint(index.statement(o.node).path)} or origins
-    origins = {o for o in origins if not _instead_of_training(index.statement(o.node), training, flow)} or origins
+    wrapping = [index.statement(call) for wrapper in wrappers for call in flow.callers(wrapper.scope)]
+    if not any(apart_from_training(call, loops or [], flow) for call in wrapping):  # each is of the trained model
+        origins = {o for o in origins if not apart_from_training(index.statement(o.node), loops or [], flow)} or origins
     wrapped_in_place = [w for w in wrappers if not w.module]
     if wrapped_in_place:
         return [_built_in_wrapper(wrapper, flow) for wrapper in wrapped_in_place]
@@ -209,15 +212,6 @@ def _taken(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> Stateme
     ]
     same = all(wrapper.scope is first.scope and wrapper.module == first.module for wrapper in wrappers)
     return meeting(taken) if same else None
-
-
-def _instead_of_training(statement: Statement, training: set[Statement], flow: Flow) -> bool:
-    """Whether a statement runs in a branch that leads to no training, beside one that does: it tests the model."""
-    return any(
-        any(exclude_each_other(way, part) for way in ways for part in training)
-        and not any(way in training or leads_to(way, training) for way in ways)
-        for ways in ways_to(statement, flow).values()
-    )
 
 
 def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[Origin]:

@@ -25,15 +25,31 @@ def leads_to(place: Statement, training: set[Statement]) -> bool:
 def before_training(place: Statement, loops: list[EpochLoop], flow: Flow) -> bool:
     """Whether a statement runs before the epoch loop, in a function that leads to it or in one that is called there."""
     training = leading_to(loops, flow)
+    ways = beside_training(place, loops, flow)  # `Trainer(args).train()` builds before it trains
+    return any(leads_to(way, training) or (way is not place and way in training) for way in ways)
+
+
+def apart_from_training(place: Statement, loops: list[EpochLoop], flow: Flow) -> bool:
+    """Whether a statement runs only after the training or instead of it, as in a branch or a function that tests."""
+    training = leading_to(loops, flow)
+    ways = beside_training(place, loops, flow)
+    return bool(ways) and not any(leads_to(way, training) or way in training for way in ways)
+
+
+def beside_training(place: Statement, loops: list[EpochLoop], flow: Flow) -> list[Statement]:
+    """Return the statements by which one runs, each in the innermost function that leads to the epoch loop.
+
+    Nothing where it runs in that loop.
+    """
+    scopes = {part.scope for part in leading_to(loops, flow) if not defines(part)}
     inside = {loop.statement for loop in loops}
-    scopes = {part.scope for part in training if not defines(part)}
-    waiting, seen, found = [place], {place}, False
+    waiting, seen, found = [place], {place}, []
     while waiting:
         here = waiting.pop()
         if not inside.isdisjoint(here.path):
-            return False
-        if here.scope in scopes:  # `Trainer(args).train()` builds before it trains
-            found = found or leads_to(here, training) or (here is not place and here in training)
+            return []
+        if here.scope in scopes:
+            found.append(here)
         else:
             calls = {flow.index.statement(call) for call in flow.callers(here.scope)} - seen
             seen |= calls

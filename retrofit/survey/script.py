@@ -12,7 +12,7 @@ from retrofit.source import Source
 from retrofit.survey.arguments import Namespaces, find_parsers
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
-from retrofit.survey.disorder import beside_another, disorder, late_layers
+from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement, dotted
@@ -108,7 +108,9 @@ def survey(source: Source, choices: Choices = Choices(), modules: Mapping[str, S
     )
     script.resumes = find_resumes(origins, script.models, script.loops, flow)
     script.assertions = find_assertions(index, flow, origins, script.models)
-    script.repeated = [index.place(call.node) for call in repeated(script.models, flow)]
+    again = repeated(script.models, flow) or built_again(script.models, script.optimizers, origins, flow)
+    beside = groups[0][1][0].file if groups and groups[0][1] else None
+    script.repeated = [index.place(call.node, beside) for call in again]
     script.disorder = disorder(script.models, script.optimizers, groups[0][1] if groups else [], origins, flow)
     script.matched_names = find_matched_names(origins, script.models, script.loops, flow)
     if groups and not script.disorder:
