@@ -4418,3 +4418,63 @@ def test_parameters_that_are_chosen_by_whole_names_are_told(groups: str, matched
     begin = "NAMES = ['fc.weight', 'fc.bias']\nother = Net()\nnet = model.module\n"
     sites = survey_of(script(before=begin + groups)).matched_names
     assert [site.parameters for site in sites] == [True] * matched
+
+
+@pytest.mark.parametrize(
+    ("after", "anew"),
+    [
+        pytest.param("model = Net.from_pretrained(args.output_dir)", [True], id="from its folder"),
+        pytest.param("if ok:\n    model = load_model(path=best_path)", [True], id="by a function"),
+        pytest.param("other = Net.from_pretrained(args.teacher_checkpoint)", [], id="another model"),
+        pytest.param("tokenizer = Tokenizer.from_pretrained(args.output_dir)", [], id="no model"),
+        pytest.param("model = Net.from_pretrained('bert')", [], id="other weights"),
+        pytest.param("framework.load_state_dict(torch.load(path)['state'])", [False], id="by an object's method"),
+        pytest.param("framework.load_vocabulary(path)", [], id="something else"),
+    ],
+)
+def test_weights_of_the_training_that_something_else_loads_after_it_are_noted(after: str, anew: list[bool]) -> None:
+    begin = """
+    class Framework:
+        def __init__(self, net):
+            self.net = net
+
+        def load_state_dict(self, state):
+            self.net.load_state_dict(state)
+
+        def load_vocabulary(self, path):
+            self.words = open(path)
+
+    def load_model(path):
+        state = torch.load(path)
+        return Net.from_pretrained(name, state_dict=state)
+
+    framework = Framework(model)
+    """
+    found = survey_of(script(before=begin, after=after)).stale_loads
+    assert [(site.anew, site.always) for site in found] == [(one, False) for one in anew]
+
+
+def test_weights_that_a_method_loads_after_its_training_into_a_model_of_elsewhere_are_noted() -> None:
+    text = """
+    import torch
+    from basis import Basis
+
+    class Experiment(Basis):
+        def build(self):
+            net = torch.nn.DataParallel(Net())
+            return net
+
+        def train(self):
+            optimizer = torch.optim.Adam(self.model.parameters())
+            for epoch in range(10):
+                self.model.train()
+                for x, y in loader:
+                    criterion(self.process(x), y).backward()
+                    optimizer.step()
+            self.model.load_state_dict(torch.load(path))
+            self.other.load_state_dict(torch.load(path))
+
+    Experiment().train()
+    """
+    found = survey_of(text).stale_loads
+    assert [(site.code.strip()[:10], site.always) for site in found] == [("self.model", False)]

@@ -437,10 +437,12 @@ class StaleLoad(Site):
     Attributes:
         from_file: whether they are read from a file, and were not kept in memory.
         always: whether it runs only after a training.
+        anew: whether it builds a model for them, which has no dendrites.
     """
 
     from_file: bool = False
     always: bool = True
+    anew: bool = False
 
     @property
     def facts(self) -> dict[str, object]:

@@ -60,7 +60,49 @@ def find_stale_loads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -
             kept = _kept_in(loop, state, place, flow)
             if kept or _from_file(loop, state, place, flow):
                 found[place] = StaleLoad(node=place.node, index=index, from_file=not kept, always=always)
+    for place in index.statements:
+        if place not in found and any(later in place.path and place.scope is later.scope for later in over):
+            anew = _built_anew(place, origins, flow)
+            if anew or _loaded_by_method(place, loops, origins, flow):
+                found[place] = StaleLoad(node=place.node, index=index, from_file=True, always=False, anew=anew)
     return list(found.values())
+
+
+def _loaded_by_method(place: Statement, loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> bool:
+    """Whether a statement has an object's own method load a file into its model, or a model that goes by its name."""
+    index, call = flow.index, _called_alone(place)
+    if call is None or not isinstance(call.func, cst.Attribute):
+        return False
+    name, function = call.func.attr.value, flow.called(call)
+    if function is None:
+        used = re.compile(rf"(?<![.\w]){re.escape(index.source.code(call.func.value))}(\.train)?\(")
+        trained = any(used.search(index.source.code(loop.scope.node)) for loop in loops)
+        unknown = all(isinstance(o.node, (cst.Name, cst.Attribute)) for o in flow.origins(call.func.value, place.scope))
+        return name == "load_state_dict" and trained and unknown and "torch.load(" in index.source.code(call)
+    into = [
+        one
+        for one in index.calls
+        if index.scope_of(one) is function
+        and isinstance(one.func, cst.Attribute)
+        and one.func.attr.value == "load_state_dict"
+        and of_model(one.func.value, origins, flow)
+    ]
+    reads = "torch.load(" in index.source.code(function.node) + index.source.code(call)
+    return re.match(r"_*(load|restore)", name) is not None and bool(into) and reads
+
+
+def _built_anew(place: Statement, origins: set[Origin], flow: Flow) -> bool:
+    """Whether a statement builds the trained model once more, with weights that the training has written."""
+    index = flow.index
+    bound = [b for b in index.bindings if b.statement is place]
+    made = [b.value for b in bound if isinstance(b.value, cst.Call)]
+    if not made or not any(b.target in flow.names_of(origins, place.scope) for b in bound):
+        return False
+    function = flow.called(made[0])
+    code = index.source.code(made[0].func) + ("" if function is None else index.source.code(function.node))
+    weights = "".join(index.source.code(arg.value) for arg in made[0].args)
+    written = re.search(r"out(put)?_|save|best|checkpoint|ckpt|trained", weights, re.IGNORECASE) is not None
+    return "from_pretrained" in code and written
 
 
 def _called_alone(statement: Statement) -> cst.Call | None:
