@@ -4478,3 +4478,41 @@ def test_weights_that_a_method_loads_after_its_training_into_a_model_of_elsewher
     """
     found = survey_of(text).stale_loads
     assert [(site.code.strip()[:10], site.always) for site in found] == [("self.model", False)]
+
+
+def test_a_library_that_wraps_again_what_it_finds_in_a_wrapper_is_none_of_the_script() -> None:
+    library = """
+    def convert(module):
+        if isinstance(module, torch.nn.DataParallel):
+            inner = convert(module.module)
+            inner = torch.nn.DataParallel(inner)
+            return inner
+        return module
+
+    def wrapped(module):
+        if not isinstance(module, torch.nn.DataParallel):
+            module = torch.nn.DataParallel(module)
+        return module
+
+    """
+    text = script().replace("DDP(model)", "wrapped(convert(model))")
+    survey = survey_of(text.replace("model = Net()", f"{code(library)}model = Net()"))
+    assert [wrapper.operand for wrapper in survey.wrappers] == ["module"]
+    assert [model.target for model in survey.models] == ["model"]
+
+
+def test_loads_by_functions_that_call_each_other_are_passed_over_where_the_script_calls_them() -> None:
+    functions = """
+    def load_latest(folder, net):
+        state = torch.load(folder)
+        net.load_state_dict(state['model'])
+        return net, state['iteration']
+
+    def load_checkpoint(net):
+        net, iteration = load_latest(folder, net)
+        return net, iteration
+
+    """
+    before = "if args.more:\n    model, start = load_checkpoint(model)\nelse:\n    start = 0\nprint(start)\n"
+    sites = survey_of(script(before=code(functions) + before)).resumes
+    assert [(site.test, site.unbound) for site in sites] == [("args.more", [])]

@@ -134,7 +134,7 @@ def find_models(
     """
     index = flow.index
     training = {part for part in leading_to(loops or [], flow) if not defines(part)}
-    over = after_training(training)
+    over = after_training(training) | {loop.statement for loop in loops or []}
     origins = {o for o in origins if over.isdisjoint(index.statement(o.node).path)} or origins
     wrapping = [index.statement(call) for wrapper in wrappers for call in flow.callers(wrapper.scope)]
     if not any(apart_from_training(call, loops or [], flow) for call in wrapping):  # each is of the trained model

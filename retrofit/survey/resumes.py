@@ -61,10 +61,11 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
 
     for call in index.calls:
         places = []
-        for place, loads in _loads(call, origins, averages, flow):
+        for place, loads in _called_from(_loads(call, origins, averages, flow), flow):
             if any(model.scope is index.scope_of(call) is not place.scope for model in models):
                 continue  # a call of the function that builds the model, loads weights and perforates it
-            if any(loop.statement in place.path for loop in loops):
+            around = [part for ways in ways_to(place, flow).values() for way in ways for part in way.path]
+            if any(loop.statement in around for loop in loops):
                 continue
             sooner = any(m.scope is place.scope and place.order < m.statement.order for m in models)
             if sooner or any(comes_after(place, m.statement, flow) for m in models):
@@ -91,6 +92,20 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
         if not any(part in found for part in place.path):
             sites.append(Resume(node=place.node, index=index, test="", otherwise=True))
     return sites + [site for average in averages if (site := _given(average.node, index)) is not None]
+
+
+def _called_from(places: list[tuple[Statement, str]], flow: Flow) -> list[tuple[Statement, str]]:
+    """Replace the calls that load something by those of the functions around them that are named for loading too."""
+    found: dict[Statement, str] = {}
+    waiting = list(places)
+    for place, loads in waiting:  # which grows meanwhile
+        calls = [flow.index.statement(call) for call in flow.callers(place.scope)]
+        further = [call for call in calls if call not in found and call is not place]
+        if loads and further and re.match(r"_*(auto_)?(load|resume|restore)(_|$)", place.scope.name):
+            waiting += [(call, loads) for call in further if len(waiting) < 50]
+        else:
+            found.setdefault(place, loads)
+    return list(found.items())
 
 
 def _beside(loops: list[EpochLoop], flow: Flow) -> list[Statement]:

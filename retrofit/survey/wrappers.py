@@ -30,7 +30,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
     for call in index.calls:
         kind = wrapper_kind(flow, call)
         operand = first_argument(call, "module") if kind else None
-        if operand is None:
+        if operand is None or _wraps_again(index, call):
             continue
         whole, chain = _chain(index, call)
         target = _target(index, whole)
@@ -54,6 +54,17 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
             )
         )
     return found
+
+
+def _wraps_again(index: Index, call: cst.Call) -> bool:
+    """Whether a call stands where a wrapper is found, as in a library that converts what is in one."""
+    inside = [call, *index.ancestors(call)]
+    return any(
+        isinstance(part, cst.If)
+        and part.body in inside
+        and re.match(r"isinstance\(.*(DataParallel|\bDDP)\b", index.source.code(part.test)) is not None
+        for part in inside
+    )
 
 
 def _answers(wrapper: Wrapper) -> list[str]:
