@@ -4516,3 +4516,12 @@ def test_loads_by_functions_that_call_each_other_are_passed_over_where_the_scrip
     before = "if args.more:\n    model, start = load_checkpoint(model)\nelse:\n    start = 0\nprint(start)\n"
     sites = survey_of(script(before=code(functions) + before)).resumes
     assert [(site.test, site.unbound) for site in sites] == [("args.more", [])]
+
+
+def test_a_value_that_only_other_loads_read_needs_none() -> None:
+    before = (
+        "if args.resume:\n    p = torch.load(args.resume)\n    model.load_state_dict(p)\n    model.fc.data = p['fc']\n"
+    )
+    before += "    state = p['scheduler']\n"
+    before += "scheduler = make(optimizer)\nif args.resume:\n    scheduler.load_state_dict(state)\n"
+    assert [site.unbound for site in survey_of(script(before=before)).resumes] == [[], []]

@@ -86,7 +86,7 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
         if not known and leads_to(place, training) and any(comes_after(place, m.statement, flow) for m in models):
             around = [part for part in place.path if part.scope is place.scope and part not in training]
             found[next((part for part in around if is_resume(index, part, "load_state_dict")), place)] = [place]
-    passing = _Passing(origins, loops, flow, making)
+    passing = _Passing(origins, loops, flow, making, {place for places in found.values() for place in places})
     sites = [site for block, places in found.items() for site in passing.over(block, places)]
     for place in late_beginnings(origins, models, loops, flow):
         if not any(part in found for part in place.path):
@@ -200,9 +200,18 @@ class _Passing:
         origins: where the model is built.
         loops: the epoch loops.
         making: the statements that build the model, wrap it or build its optimizer, which no round passes over.
+        loading: those that load a checkpoint, which every restarted round passes over.
     """
 
-    def __init__(self, origins: set[Origin], loops: list[EpochLoop], flow: Flow, making: list[Statement]) -> None:
+    def __init__(
+        self,
+        origins: set[Origin],
+        loops: list[EpochLoop],
+        flow: Flow,
+        making: list[Statement],
+        loading: set[Statement],
+    ) -> None:
+        self._loading = loading
         self._origins = origins
         self._making = making
         self._loops = loops
@@ -406,7 +415,7 @@ class _Passing:
         for place in sorted(dict.fromkeys(places), key=lambda statement: statement.order):
             if place.order <= order or flow.variable(name, place.scope) != flow.variable(name, block.scope):
                 continue
-            if any(part in place.path for part in settled) or _instead(place, block):
+            if place in self._loading or any(part in place.path for part in settled) or _instead(place, block):
                 continue
             bound = [b for b in index.bindings if b.target == name and b.statement is place]
             value = bound[0].value if bound else None

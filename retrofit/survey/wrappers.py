@@ -57,12 +57,13 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
 
 
 def _wraps_again(index: Index, call: cst.Call) -> bool:
-    """Whether a call stands where a wrapper is found, as in a library that converts what is in one."""
-    inside = [call, *index.ancestors(call)]
+    """Whether a call stands where a wrapper is found, in a function that converts what is in one by calling itself."""
+    inside, itself = [call, *index.ancestors(call)], re.escape(index.scope_of(call).name)
     return any(
         isinstance(part, cst.If)
         and part.body in inside
         and re.match(r"isinstance\(.*(DataParallel|\bDDP)\b", index.source.code(part.test)) is not None
+        and re.search(rf"(?<![.\w]){itself}\(", index.source.code(part.body)) is not None
         for part in inside
     )
 
