@@ -1118,7 +1118,7 @@ def test_a_model_that_another_file_may_give_is_perforated_where_it_is_taken(plan
     assert "UPA.perforate_model" not in changed["main.py"]
 
 
-TRAINER = """
+BUILDING_TRAINER = """
 from torch import optim
 from nets import define, validate
 
@@ -1137,7 +1137,7 @@ class Trainer:
             acc = validate(self.net)
             best = max(best, acc)
 """
-NETS = """
+BUILDER = """
 from torch import nn
 
 def define(gpus):
@@ -1152,10 +1152,12 @@ def validate(net):
 def test_a_builder_that_is_called_again_after_the_training_is_told_as_that(plan_project: Planner) -> None:
     tester = "from nets import define\n\nclass Tester:\n    def __init__(self):\n        self.net = define([0])\n"
     main = "from trainer import Trainer\nfrom tester import Tester\n\nTrainer().train()\nTester().test()\n"
-    plan = plan_project(main, trainer=TRAINER, nets=NETS, tester=f"{tester}\n    def test(self):\n        pass\n")
+    plan = plan_project(
+        main, trainer=BUILDING_TRAINER, nets=BUILDER, tester=f"{tester}\n    def test(self):\n        pass\n"
+    )
     message = next(question.message for question in plan.questions)
     assert "is called at line 4 of main.py and line 5 of main.py" in message
-    assert plan_project(main.replace("Tester().test()\n", ""), trainer=TRAINER, nets=NETS).questions == []
+    assert plan_project(main.replace("Tester().test()\n", ""), trainer=BUILDING_TRAINER, nets=BUILDER).questions == []
 
 
 def test_a_model_of_a_function_that_only_tests_is_not_the_trained_one(plan_project: Planner) -> None:

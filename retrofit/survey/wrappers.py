@@ -59,7 +59,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
 def _wraps_again(index: Index, call: cst.Call) -> bool:
     """Whether a call stands where a wrapper is found, in a function that converts what is in one by calling itself."""
     inside, itself = [call, *index.ancestors(call)], re.escape(index.scope_of(call).name)
-    return any(
+    return itself != "" and any(
         isinstance(part, cst.If)
         and part.body in inside
         and re.match(r"isinstance\(.*(DataParallel|\bDDP)\b", index.source.code(part.test)) is not None
