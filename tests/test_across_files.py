@@ -1173,3 +1173,86 @@ def test_a_model_that_its_builder_may_wrap_already_is_one_model(plan_project: Pl
     main = MAIN.replace("def main():", build).replace("model = Net()", "model = build()")
     written = changed(plan_project(main, engine=ENGINE))["main.py"]
     assert written.count("initialize_tracker_settings()") == 2
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        "if model is None:\n        net = Net()\n    else:\n        net = model",
+        "net = Net() if model is None else model",
+    ],
+)
+def test_a_model_that_another_file_may_give_is_perforated_where_it_is_taken(plan_project: Planner, taken: str) -> None:
+    train = code(MAIN).replace("def main():\n    model = Net()", f"def fit(model=None):\n    {taken}")
+    train = train.replace("main()\n", "").replace("(model", "(net").replace("    model = DDP", "    net = DDP")
+    train += "\n" + code(ENGINE).split("\n\n", 1)[1]
+    main = """
+    import torch
+    import train
+    model = None
+    if restart:
+        model = Net()
+        model.load_state_dict(torch.load(restart))
+    train.fit(model)
+    """
+    plan = plan_project(main, train=train.replace("from engine import train_one_epoch, validate\n", ""))
+    assert plan.questions == []
+    changed = {file.path.name: file.after.decode() for file in plan.files}
+    lines = changed["train.py"].splitlines()
+    place = lines.index("    net = pai_distributed.load_latest_switch(net, pai_distributed.load_folder())")
+    assert next(number for number, line in enumerate(lines) if "net = " in line) < place
+    assert place < next(number for number, line in enumerate(lines) if "SGD" in line)
+    assert "UPA.perforate_model" not in changed["main.py"]
+
+
+BUILDING_TRAINER = """
+from torch import optim
+from nets import define, validate
+
+class Trainer:
+    def __init__(self):
+        self.net = define([0, 1])
+        self.optimizer = optim.SGD(self.net.parameters(), lr=0.1)
+
+    def train(self):
+        best = 0
+        for epoch in range(10):
+            for x, y in loader:
+                loss = criterion(self.net(x), y)
+                loss.backward()
+                self.optimizer.step()
+            acc = validate(self.net)
+            best = max(best, acc)
+"""
+BUILDER = """
+from torch import nn
+
+def define(gpus):
+    net = Net()
+    return nn.DataParallel(net, gpus)
+
+def validate(net):
+    return net.score()
+"""
+
+
+def test_a_builder_that_is_called_again_after_the_training_is_told_as_that(plan_project: Planner) -> None:
+    tester = "from nets import define\n\nclass Tester:\n    def __init__(self):\n        self.net = define([0])\n"
+    main = "from trainer import Trainer\nfrom tester import Tester\n\nTrainer().train()\nTester().test()\n"
+    plan = plan_project(
+        main, trainer=BUILDING_TRAINER, nets=BUILDER, tester=f"{tester}\n    def test(self):\n        pass\n"
+    )
+    message = next(question.message for question in plan.questions)
+    assert "is called at line 4 of main.py and line 5 of main.py" in message
+    assert plan_project(main.replace("Tester().test()\n", ""), trainer=BUILDING_TRAINER, nets=BUILDER).questions == []
+
+
+def test_a_model_of_a_function_that_only_tests_is_not_the_trained_one(plan_project: Planner) -> None:
+    main = code(MAIN).replace("main()\n", "") + "\ndef test():\n    model = Net()\n    print(validate(model))\n\n"
+    main += "main()\ntest()\n"
+    assert plan_project(main, engine=ENGINE).questions == []
+    shared = main.replace("DDP(model)", "wrapped(model)").replace("(validate(model))", "(validate(wrapped(model)))")
+    shared += "\n"
+    shared = shared.replace("def main", "def wrapped(net):\n    net = DDP(net)\n    return net\n\ndef main", 1)
+    message = next(question.message for question in plan_project(shared, engine=ENGINE).questions)
+    assert "built in several functions: line" in message

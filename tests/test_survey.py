@@ -4033,6 +4033,24 @@ def test_optimizer_of_a_part_from_before_the_model_is_told(build: str, params: s
     assert (f"parameters of `{part}`" in disorder) if part else not disorder
 
 
+@pytest.mark.parametrize(
+    ("instead", "line"),
+    [
+        pytest.param("model = Net()\n    model.load_state_dict(torch.load(path))\n    model.eval()", 4, id="to test"),
+        pytest.param("model = Net()\n    train()", 4, id="by a function that does something else"),
+        pytest.param("model = Other()\n    fit(model)", None, id="trained as well"),
+    ],
+)
+def test_a_model_of_a_branch_without_a_training_is_not_the_trained_one(instead: str, line: int | None) -> None:
+    text = (
+        f"{DDP}import torch\ndef main(path):\n  model = Net()\n  model = DDP(model)\n  if not path:\n    fit(model)\n"
+    )
+    text += f"    model = torch.load('best.pt')\n  else:\n    {instead}\n  validate(model)\n\ndef fit(model):\n"
+    text += "  optimizer = torch.optim.SGD(model.parameters())\n  for epoch in range(3):\n    for x in loader:\n"
+    survey = survey_of(f"{text}      model(x).backward()\n\nmain(p)\n")
+    assert [model.line for model in survey.models] == [line] if line else survey.disorder
+
+
 def test_models_that_are_trained_one_after_the_other_are_not_one() -> None:
     text = (
         f"{DDP}import torch\ndef main():\n    model = Net()\n    model = DDP(model)\n    train(model)\n    if more:\n"
@@ -4041,20 +4059,20 @@ def test_models_that_are_trained_one_after_the_other_are_not_one() -> None:
     text += (
         "    optimizer = torch.optim.SGD(model.parameters())\n    for epoch in range(3):\n        for x in loader:\n"
     )
-    assert "in several steps, at lines 4, 8" in survey_of(f"{text}            model(x).backward()\n").disorder
+    assert "in several steps: line 4, line 8" in survey_of(f"{text}            model(x).backward()\n").disorder
 
 
 @pytest.mark.parametrize(
     ("before", "named"),
     [
         pytest.param("copy_weights(torch.load(path), model)", True, id="after the wrapper"),
-        pytest.param("if args.resume:\n    copy_weights(torch.load(path), model)", False, id="to resume"),
+        pytest.param("if args.resume:\n    copy_weights(torch.load(path), model)", True, id="to resume"),
         pytest.param("copy_weights(torch.load(path), other)", False, id="into something else"),
         pytest.param("model.load_state_dict(torch.load(path))", False, id="by the model itself"),
         pytest.param("update_average(model)", False, id="out of the model"),
     ],
 )
-def test_weights_that_are_copied_by_name_after_the_wrapper_are_asked_about(before: str, named: bool) -> None:
+def test_weights_that_are_copied_by_name_after_the_wrapper_get_the_names_from_before(before: str, named: bool) -> None:
     function = """
     def copy_weights(weights, net):
         own = net.state_dict()
@@ -4069,7 +4087,19 @@ def test_weights_that_are_copied_by_name_after_the_wrapper_are_asked_about(befor
     other = Net()
     """
     survey = survey_of(script(before=f"{code(function)}{before}"))
-    assert survey.disorder.startswith("copy_weights copies weights into it by their names") is named
+    assert [match.whose for match in survey.matched_names] == ["net"] * named
+    assert not survey.disorder
+
+
+def test_weights_that_a_function_copies_by_names_that_are_not_followed_are_asked_about() -> None:
+    function = """
+    def copy_weights(weights, net):
+        for own in [net.state_dict()]:
+            for name, value in weights.items():
+                own[name].copy_(value)
+    """
+    survey = survey_of(script(before=f"{code(function)}copy_weights(torch.load(path), model)"))
+    assert survey.disorder.startswith("copy_weights copies weights into it by their names")
 
 
 def test_training_loss_for_the_scheduler_is_no_score_where_the_loop_validates() -> None:
@@ -4485,8 +4515,29 @@ def test_model_built_in_the_call_that_trains_is_perforated_where_it_has_a_name(c
         pytest.param(
             "if resume:\n    own = model.state_dict()\n    own.update(p)\n    model.load_state_dict(own)\n"
             "    start_epoch = p['epoch']",
+            True,
+            id="a checkpoint from before dendrites",
+        ),
+        pytest.param(
+            "own = model.module.state_dict()\nfor k, v in p.items():\n    if k not in own:\n        continue\n"
+            "    own[k].copy_(v)",
+            True,
+            id="copied one by one",
+        ),
+        pytest.param(
+            "if more:\n    own = model.module.body.state_dict()\nelse:\n    own = model.body.state_dict()\n"
+            "for k, v in p.items():\n    if k in own:\n        own[k].copy_(v)",
+            2,
+            id="of a part",
+        ),
+        pytest.param(
+            "own = model.state_dict()\nkeep(own)\nown = other.state_dict()\nfor k, v in p.items():\n"
+            "    own[k].copy_(v)",
             False,
-            id="its own checkpoint",
+            id="another one's by then",
+        ),
+        pytest.param(
+            "for k, v in model.state_dict().items():\n    mean[k].copy_(v)", False, id="copied out of the model"
         ),
         pytest.param("for k, v in model.state_dict().items():\n    print(k)", False, id="printed"),
         pytest.param(
@@ -4502,11 +4553,19 @@ def test_model_built_in_the_call_that_trains_is_perforated_where_it_has_a_name(c
         pytest.param("model.load_state_dict(torch.load(p))", False, id="by the checkpoint's names"),
     ],
 )
-def test_weights_matched_by_names_after_the_perforation_are_told(before: str, told: bool) -> None:
+def test_weights_matched_by_names_after_the_perforation_are_told(before: str, told: int) -> None:
     matches = survey_of(script(before=f"other = Net()\n{before}")).matched_names
-    assert [match.code.endswith("model.state_dict()") or "model.module" in match.code for match in matches] == [
-        True
-    ] * told
+    assert [match.code.startswith("model.") for match in matches] == [True] * told
+
+
+def test_weights_that_are_copied_into_the_perforated_model_are_no_newer_than_those_of_its_switch() -> None:
+    copied = "if start:\n    own = model.module.body.state_dict()\n    for k, v in p.items():\n"
+    copied += "        if k in own:\n            own[k].copy_(v)\n"
+    assert [site.code.strip()[:8] for site in survey_of(script(before=copied)).resumes] == ["for k, v"]
+    zeroed = "for name, p in model.module.body.named_parameters():\n    nn.init.zeros_(p)\n"
+    assert [site.code.strip()[:8] for site in survey_of(script(before=zeroed)).resumes] == ["for name"]
+    out = "for k, v in model.state_dict().items():\n    mean[k].copy_(v)\n"
+    assert survey_of(script(before=out)).resumes == []
 
 
 def test_weights_matched_by_names_in_the_building_or_in_a_function() -> None:
@@ -4861,3 +4920,225 @@ def test_wrapper_of_an_own_class_that_takes_something_before_the_model() -> None
     found = survey_of(code(text) + LOOP)
     assert [wrapper.operand for wrapper in found.wrappers] == ["net", "net"]
     assert len(found.groups) == 1
+
+
+TRAINER = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Trainer:
+    def __init__(self, args):
+        self.model = Net()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.model = DDP(self.model)
+        SETUP
+
+    def load(self, path):
+        state = torch.load(path)
+        self.model.load_state_dict(state)
+
+    def train(self):
+        for epoch in range(10):
+            EPOCH
+            for x, y in loader:
+                loss = criterion(self.model(x), y)
+                loss.backward()
+                self.optimizer.step()
+        AFTER
+
+Trainer(args).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("setup", "epoch", "after", "passed"),
+    [
+        pytest.param("if args.load:\n            self.load(args.load)", "pass", "pass", ["args.load"], id="of a flag"),
+        pytest.param("self.load(args.load)", "pass", "pass", [""], id="always"),
+        pytest.param(
+            "if args.load:\n            self.load(1)\n        if args.two:\n            self.load(2)",
+            "pass",
+            "pass",
+            ["args.load", "args.two"],
+            id="twice",
+        ),
+        pytest.param("pass", "self.load(epoch)", "pass", [], id="in the loop"),
+        pytest.param("pass", "pass", "self.load(best)", [], id="after training"),
+        pytest.param(
+            "if args.load:\n            self.load(1)", "pass", "if best:\n            self.load(best)", ["args.load"],
+            id="before and after",
+        ),
+        pytest.param("self.init_weights()", "pass", "pass", ["init"], id="first weights"),
+    ],
+)  # fmt: skip
+def test_loads_of_what_a_constructor_calls_are_passed_over(
+    setup: str, epoch: str, after: str, passed: list[str]
+) -> None:
+    text = TRAINER.replace("SETUP", setup).replace("EPOCH", epoch).replace("AFTER", after)
+    if passed == ["init"]:
+        method = "def init_weights(self):\n        for m in self.model.modules():\n            m.weight.data.zero_()\n"
+        text, passed = text.replace("def load(", f"{method}\n    def load("), [""]
+    assert [site.test for site in survey_of(text).resumes] == passed
+
+
+def test_loads_of_a_function_that_returns_the_model_are_passed_over() -> None:
+    text = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    def setup(args):
+        model = DDP(Net())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        if args.pretrained:
+            message = model.load_state_dict(torch.load(args.pretrained), strict=False)
+            print(message)
+        return model, optimizer
+
+    def main(args):
+        model, optimizer = setup(args)
+        for epoch in range(10):
+            for x, y in loader:
+                criterion(model(x), y).backward()
+                optimizer.step()
+
+    main(args)
+    """
+    assert [site.test for site in survey_of(text).resumes] == ["args.pretrained"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "matched"),
+    [
+        pytest.param("head = [p for n, p in model.named_parameters() if n in NAMES]", 1, id="among names"),
+        pytest.param("head = [p for n, p in net.named_parameters() if n not in set(NAMES)]", 1, id="not among them"),
+        pytest.param("for n, p in model.named_parameters():\n    p.requires_grad = n == 'fc.bias'", 1, id="equal"),
+        pytest.param(
+            "named = list(model.named_parameters())\nhead = [p for n, p in named if n in ['fc.weight', 'fc.bias']]",
+            1,
+            id="kept before",
+        ),
+        pytest.param(
+            "head = list(filter(lambda kv: kv[0] in NAMES, model.module.named_parameters()))\n"
+            "base = list(filter(lambda kv: kv[0] not in NAMES, model.module.named_parameters()))",
+            2,
+            id="filtered",
+        ),
+        pytest.param("head = [p for n, p in model.named_parameters() if 'fc' in n]", 0, id="part of a name"),
+        pytest.param("head = [p for n, p in model.named_parameters() if any(k in n for k in NAMES)]", 0, id="parts"),
+        pytest.param("head = [p for n, p in model.named_parameters() if n in ['scale']]", 0, id="of the model itself"),
+        pytest.param("head = [p for n, p in model.named_parameters() if n in names_of(model)]", 0, id="its own names"),
+        pytest.param("head = [p for n, p in other.named_parameters() if n in NAMES]", 0, id="another model"),
+        pytest.param("head = [n for n in files if n in NAMES]", 0, id="other names"),
+    ],
+)
+def test_parameters_that_are_chosen_by_whole_names_are_told(groups: str, matched: int) -> None:
+    begin = "NAMES = ['fc.weight', 'fc.bias']\nother = Net()\nnet = model.module\n"
+    sites = survey_of(script(before=begin + groups)).matched_names
+    assert [site.parameters for site in sites] == [True] * matched
+
+
+@pytest.mark.parametrize(
+    ("after", "anew"),
+    [
+        pytest.param("model = Net.from_pretrained(args.output_dir)", [True], id="from its folder"),
+        pytest.param("if ok:\n    model = load_model(path=best_path)", [True], id="by a function"),
+        pytest.param("other = Net.from_pretrained(args.teacher_checkpoint)", [], id="another model"),
+        pytest.param("tokenizer = Tokenizer.from_pretrained(args.output_dir)", [], id="no model"),
+        pytest.param("model = Net.from_pretrained('bert')", [], id="other weights"),
+        pytest.param("framework.load_state_dict(torch.load(path)['state'])", [False], id="by an object's method"),
+        pytest.param("framework.load_vocabulary(path)", [], id="something else"),
+    ],
+)
+def test_weights_of_the_training_that_something_else_loads_after_it_are_noted(after: str, anew: list[bool]) -> None:
+    begin = """
+    class Framework:
+        def __init__(self, net):
+            self.net = net
+
+        def load_state_dict(self, state):
+            self.net.load_state_dict(state)
+
+        def load_vocabulary(self, path):
+            self.words = open(path)
+
+    def load_model(path):
+        state = torch.load(path)
+        return Net.from_pretrained(name, state_dict=state)
+
+    framework = Framework(model)
+    """
+    found = survey_of(script(before=begin, after=after)).stale_loads
+    assert [(site.anew, site.always) for site in found] == [(one, False) for one in anew]
+
+
+def test_weights_that_a_method_loads_after_its_training_into_a_model_of_elsewhere_are_noted() -> None:
+    text = """
+    import torch
+    from basis import Basis
+
+    class Experiment(Basis):
+        def build(self):
+            net = torch.nn.DataParallel(Net())
+            return net
+
+        def train(self):
+            optimizer = torch.optim.Adam(self.model.parameters())
+            for epoch in range(10):
+                self.model.train()
+                for x, y in loader:
+                    criterion(self.process(x), y).backward()
+                    optimizer.step()
+            self.model.load_state_dict(torch.load(path))
+            self.other.load_state_dict(torch.load(path))
+
+    Experiment().train()
+    """
+    found = survey_of(text).stale_loads
+    assert [(site.code.strip()[:10], site.always) for site in found] == [("self.model", False)]
+
+
+def test_a_library_that_wraps_again_what_it_finds_in_a_wrapper_is_none_of_the_script() -> None:
+    library = """
+    def convert(module):
+        if isinstance(module, torch.nn.DataParallel):
+            inner = convert(module.module)
+            inner = torch.nn.DataParallel(inner)
+            return inner
+        return module
+
+    def wrapped(module):
+        if not isinstance(module, torch.nn.DataParallel):
+            module = torch.nn.DataParallel(module)
+        return module
+
+    """
+    text = script().replace("DDP(model)", "wrapped(convert(model))")
+    survey = survey_of(text.replace("model = Net()", f"{code(library)}model = Net()"))
+    assert [wrapper.operand for wrapper in survey.wrappers] == ["module"]
+    assert [model.target for model in survey.models] == ["model"]
+
+
+def test_loads_by_functions_that_call_each_other_are_passed_over_where_the_script_calls_them() -> None:
+    functions = """
+    def load_latest(folder, net):
+        state = torch.load(folder)
+        net.load_state_dict(state['model'])
+        return net, state['iteration']
+
+    def load_checkpoint(net):
+        net, iteration = load_latest(folder, net)
+        return net, iteration
+
+    """
+    before = "if args.more:\n    model, start = load_checkpoint(model)\nelse:\n    start = 0\nprint(start)\n"
+    sites = survey_of(script(before=code(functions) + before)).resumes
+    assert [(site.test, site.unbound) for site in sites] == [("args.more", [])]
+
+
+def test_a_value_that_only_other_loads_read_needs_none() -> None:
+    before = (
+        "if args.resume:\n    p = torch.load(args.resume)\n    model.load_state_dict(p)\n    model.fc.data = p['fc']\n"
+    )
+    before += "    state = p['scheduler']\n"
+    before += "scheduler = make(optimizer)\nif args.resume:\n    scheduler.load_state_dict(state)\n"
+    assert [site.unbound for site in survey_of(script(before=before)).resumes] == [[], []]

@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, dotted
-from retrofit.survey.resumes import comes_after
+from retrofit.survey.order import comes_after
 from retrofit.survey.sites import Assertion, Model
 
 

@@ -206,8 +206,10 @@ def meeting(statements: list[Statement]) -> Statement | None:
     heads = [path[depth] for path in paths if len(path) > depth]
     if len(heads) == len(paths) and len({id(head.siblings) for head in heads}) == 1:
         found = max(heads, key=lambda head: head.index)
-    else:
+    elif depth:
         found = paths[0][depth - 1]
+    else:
+        return None  # in different files
     return None if isinstance(found.node, (cst.FunctionDef, cst.ClassDef)) else found
 
 

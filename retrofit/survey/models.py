@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
-from itertools import combinations, product
+from itertools import combinations
 
 import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
-from retrofit.survey.sites import EpochLoop, MatchedName, Model, Optimizer, StaleLoad, Wrapper
+from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting, names_in
+from retrofit.survey.order import (
+    after_training,
+    always_leaves,
+    apart_from_training,
+    defines,
+    leading_to,
+    leads_to,
+    leaves,
+    one_after_the_other,
+    ways_to,
+)
+from retrofit.survey.sites import EpochLoop, Model, Wrapper
+from retrofit.survey.weights import is_resume
 from retrofit.survey.wrappers import split_moves, wrapper_kind
 
 
@@ -31,96 +42,6 @@ def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin
         else:
             groups.append((origins, [wrapper]))
     return groups
-
-
-def find_stale_loads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[StaleLoad]:
-    """Return what loads weights of the training into the trained model after the epoch loop: kept in it, or of a file.
-
-    Args:
-        origins: where the model is built.
-        loops: the epoch loops.
-    """
-    index = flow.index
-    found: dict[Statement, StaleLoad] = {}
-    afterwards = [(loop, *after) for loop in loops for after in _afterwards(loop, flow)]
-    over = {later for _, later, _ in afterwards}
-    for loop, later, always in afterwards:
-        for place in index.statements:
-            call = _called_alone(place) if later in place.path and place.scope is later.scope else None
-            weights = None if call is None else _loaded_weights(call, origins, flow)
-            if call is None or weights is None:
-                continue
-            model, state = weights
-            mine = set(flow.origins(model, place.scope))
-            built = [index.statement(origin.node) for origin in mine]
-            if origins.isdisjoint(flow.closure(mine)) or any(not over.isdisjoint(s.path) for s in built):
-                continue  # another model, or one that is built for the test
-            kept = _kept_in(loop, state, place, flow)
-            if kept or _from_file(loop, state, place, flow):
-                found[place] = StaleLoad(node=place.node, index=index, from_file=not kept, always=always)
-    return list(found.values())
-
-
-def _afterwards(loop: EpochLoop, flow: Flow) -> Iterator[tuple[Statement, bool]]:
-    """Yield what comes after an epoch loop, and after the calls that lead to it, and whether it does only then."""
-    waiting, seen = [(loop.statement, True)], set()
-    while waiting:
-        here, always = waiting.pop()
-        for part in reversed([part for part in here.path if part.scope is here.scope]):
-            yield from ((later, always) for later in part.following if not defines(later))
-            always = always and not isinstance(part.parent.node if part.parent else None, cst.If)
-        if here.scope not in seen:
-            seen.add(here.scope)
-            waiting += [(flow.index.statement(call), always) for call in flow.callers(here.scope)]
-
-
-def _called_alone(statement: Statement) -> cst.Call | None:
-    """Return the call that is all of a statement."""
-    node = statement.node
-    small = node.body[0] if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1 else None
-    call = small.value if isinstance(small, cst.Expr) else None
-    return call if isinstance(call, cst.Call) else None
-
-
-def _loaded_weights(
-    call: cst.Call, origins: set[Origin], flow: Flow
-) -> tuple[cst.BaseExpression, cst.BaseExpression | None] | None:
-    """Return the model that a call loads weights into, and the weights, None where a function reads them itself."""
-    index = flow.index
-    name = index.source.code(call.func).rpartition(".")[2]
-    if name == "load_state_dict":
-        return (call.func.value, call.args[0].value) if isinstance(call.func, cst.Attribute) and call.args else None
-    function, scope = flow.called(call), index.scope_of(call)
-    loads = function is None or "load_state_dict" in index.source.code(function.node)
-    if not loads or not re.match(r"_*(load|restore)_\w*(checkpoint|ckpt|model|weight|best|state|param)", name):
-        return None
-    models = [arg.value for arg in call.args if not origins.isdisjoint(flow.deep_origins(arg.value, scope))]
-    return (models[0], None) if models else None
-
-
-def _kept_in(loop: EpochLoop, state: cst.BaseExpression | None, place: Statement, flow: Flow) -> bool:
-    """Whether weights were kept by the loop, in its own function."""
-    kept = [b for b in flow.index.bindings if b.target == dotted(state) and b.value is not None]
-    inside = [b for b in kept if loop.statement in b.statement.path and b.statement.scope is place.scope]
-    return bool(inside) and all(".state_dict()" in flow.index.source.code(b.value) for b in inside if b.value)
-
-
-def _from_file(loop: EpochLoop, state: cst.BaseExpression | None, place: Statement, flow: Flow) -> bool:
-    """Whether weights are read from a file after the loop: `torch.load(path)`, or an item of what a name got so."""
-    reads = re.compile(r"(\w+\.)*_*(load|restore)(_?\w*(checkpoint|ckpt|file|model|state|weight)\w*)?\(")
-    if state is None or reads.match(flow.index.source.code(state)):
-        return True
-    while isinstance(state, (cst.Subscript, cst.Call)):
-        state = state.value if isinstance(state, cst.Subscript) else state.func
-        state = state.value if isinstance(state, cst.Attribute) else state
-    bound = [b for b in flow.index.bindings if b.target == dotted(state) and b.statement.scope is place.scope]
-    last = max((b for b in bound if b.statement.order < place.order), key=lambda b: b.statement.order, default=None)
-    if last is None or last.value is None or not reads.match(flow.index.source.code(last.value)):
-        return False
-    here = loop.statement
-    return here not in last.statement.path and (
-        last.statement.scope is not here.scope or last.statement.order > here.order
-    )
 
 
 def plural(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> str:
@@ -190,7 +111,7 @@ def is_apart(wrapper: Wrapper, models: list[Model], loops: list[EpochLoop], flow
     own = [part for part in here.path if part.scope is here.scope]
     left = any(always_leaves(part.siblings[-1], flow.index) for part in own)
     training = leading_to(loops, flow)
-    if not _over({part for part in training if not defines(part)}).isdisjoint(here.path):
+    if not after_training({part for part in training if not defines(part)}).isdisjoint(here.path):
         return True
     if not models or not loops or (leads_to(here, training) and not left):
         return False
@@ -199,14 +120,6 @@ def is_apart(wrapper: Wrapper, models: list[Model], loops: list[EpochLoop], flow
         and model.statement is not here
         and ((left and here.order < model.statement.order) or exclude_each_other(here, model.statement))
         for model in models
-    )
-
-
-def always_leaves(statement: Statement, index: Index) -> bool:
-    """Whether a statement, whatever the conditions, ends its function or the program."""
-    ending = r"(return|raise)\b|((sys|os)\.)?_?(exit|quit)\("
-    return isinstance(statement.node, cst.SimpleStatementLine) and any(
-        re.match(ending, index.source.code(small)) for small in statement.node.body
     )
 
 
@@ -222,8 +135,11 @@ def find_models(
     """
     index = flow.index
     training = {part for part in leading_to(loops or [], flow) if not defines(part)}
-    over = _over(training)
+    over = after_training(training) | {loop.statement for loop in loops or []}
     origins = {o for o in origins if over.isdisjoint(index.statement(o.node).path)} or origins
+    wrapping = [index.statement(call) for wrapper in wrappers for call in flow.callers(wrapper.scope)]
+    if not any(apart_from_training(call, loops or [], flow) for call in wrapping):  # each is of the trained model
+        origins = {o for o in origins if not apart_from_training(index.statement(o.node), loops or [], flow)} or origins
     wrapped_in_place = [w for w in wrappers if not w.module]
     if wrapped_in_place:
         return [_built_in_wrapper(wrapper, flow) for wrapper in wrapped_in_place]
@@ -233,7 +149,10 @@ def find_models(
     if not statements:
         return []
     joint = meeting(statements)
-    if joint is not None and not any(joint in wrapper.statement.path for wrapper in wrappers):
+    if joint is None:
+        joint = _taken(origins, wrappers, flow)
+    trains = joint in training and not isinstance(joint.node if joint else None, cst.SimpleStatementLine)
+    if joint is not None and not trains and not any(joint in wrapper.statement.path for wrapper in wrappers):
         statements = [joint]
     models = []
     for statement in statements:
@@ -256,105 +175,6 @@ def find_models(
     return models
 
 
-def disorder(
-    models: list[Model], optimizers: list[Optimizer], wrappers: list[Wrapper], origins: set[Origin], flow: Flow
-) -> str:
-    """Return why perforating the model where it is built would not do, "" where it would.
-
-    Args:
-        models: the places after which the model is there.
-        optimizers: those that train it.
-        wrappers: the wrappers of this model.
-        origins: where it is built.
-    """
-    index = flow.index
-    if any(_one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
-        return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
-    for optimizer in optimizers:
-        part = _part(optimizer, origins, flow)
-        if part:
-            return (
-                f"the optimizer at {optimizer.place()} takes the parameters of `{part}`, out of which the model is "
-                "made, so it would miss its dendrites; take them from the model"
-            )
-        if optimizer.keeps and optimizer.factory_made:
-            if any(optimizer.node is origin.node for origin in origins):
-                return f"the optimizer at {optimizer.place()} comes out of the call that builds the model"
-            return (
-                f"the parameters of the optimizer at line {optimizer.line} come out of the call that builds the model"
-            )
-    for model in models:
-        root = model.target.partition(".")[0]
-        if root and root != "self" and root not in flow.variable(root, model.scope)[0].names:
-            return f"the model is built at {model.place()}, but `{model.target}` is no name there"
-        for optimizer in optimizers:
-            here, there = optimizer.statement, model.statement
-            if model.side == "before" and here.scope is not there.scope and not model.in_wrapper:
-                return f"the model is a parameter at {model.place()}, the optimizer is built at {optimizer.place()}"
-            early = here.order <= there.order
-            if here.scope is there.scope and early and model.side == "after":
-                return f"the optimizer at {optimizer.place()} is built before the model is finished at {model.place()}"
-    if any(_one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
-        return f"the model is built in several steps, at lines {', '.join(str(model.line) for model in models)}"
-    if len({id(model.scope) for model in models}) > 1:
-        return f"the model is built in several functions, at lines {', '.join(str(model.line) for model in models)}"
-    for model in models:
-        for optimizer in optimizers:
-            sooner = _sooner(optimizer.statement, model, origins, flow)
-            if sooner is not None:
-                return (
-                    f"the optimizer at {optimizer.place()} is built at {index.place(sooner.node)}, before the model is "
-                    f"finished at {model.place()}"
-                )
-        for wrapper in wrappers if model.side == "after" else ():
-            sooner = _sooner(wrapper.statement, model, origins, flow)
-            if sooner is not None:
-                return (
-                    f"{index.place(sooner.node)} already wraps it (by {wrapper.place()}), so build it before, by a "
-                    "statement of its own"
-                )
-    return ""
-
-
-def _sooner(statement: Statement, model: Model, origins: set[Origin], flow: Flow) -> Statement | None:
-    """Return what leads to a statement of another function before the model is perforated."""
-    if statement.scope is model.scope or model.in_wrapper:
-        return None
-    making = _ways(model.statement, flow)
-    for scope, calls in _ways(statement, flow, origins).items():
-        for call in calls:
-            for made in making.get(scope, ()):
-                early = call.order < made.order or (call is made is model.statement)
-                if early and not exclude_each_other(call, made):
-                    return call
-    return None
-
-
-def _ways(statement: Statement, flow: Flow, origins: Set[Origin] = frozenset()) -> dict[Scope, list[Statement]]:
-    """Return the statements by which one runs: itself, and the calls that lead to it, by their functions.
-
-    Args:
-        origins: where the model is built; of a function's calls those count that are given it, if any is.
-    """
-    index = flow.index
-    found: dict[Scope, list[Statement]] = {}
-    waiting = [statement]
-    while waiting:
-        here = waiting.pop()
-        known = found.setdefault(here.scope, [])
-        if here in known:
-            continue
-        known.append(here)
-        calls = flow.callers(here.scope)
-        given = [
-            call
-            for call in calls
-            if any(not origins.isdisjoint(flow.deep_origins(a.value, index.scope_of(call))) for a in call.args)
-        ]
-        waiting += [index.statement(call) for call in given or calls]
-    return found
-
-
 def repeated(models: list[Model], flow: Flow) -> list[Statement]:
     """Return the calls, where there are several in a row, of the function in which the model would be perforated."""
     index = flow.index
@@ -362,7 +182,7 @@ def repeated(models: list[Model], flow: Flow) -> list[Statement]:
     def both_run(first: cst.Call, second: cst.Call) -> bool:
         here, there = index.statement(first), index.statement(second)
         chosen = any(isinstance(around, cst.IfExp) for around in index.ancestors(first))
-        return not chosen if here is there else _one_after_the_other(here, there)
+        return not chosen if here is there else one_after_the_other(here, there)
 
     for model in models:
         scope = model.scope
@@ -378,269 +198,21 @@ def repeated(models: list[Model], flow: Flow) -> list[Statement]:
     return []
 
 
-def _part(optimizer: Optimizer, origins: set[Origin], flow: Flow) -> str:
-    """Return the name of a module given to the model's construction whose own parameters an optimizer takes, or ""."""
-    index, scope = flow.index, optimizer.scope
-    word = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
-    given = {
-        flow.variable(name, index.scope_of(origin.node))
-        for origin in origins
-        if isinstance(origin.node, cst.Call)
-        for arg in origin.node.args
-        for name in word.findall(index.source.code(arg.value))
-    }
-    whole = set(flow.names_of(origins, scope))
-    mentioned = set(word.findall(index.source.code(optimizer.node)))
-    for call in index.calls:
-        name, _, method = (dotted(call.func) or "").rpartition(".")
-        if method != "parameters" or not name.isidentifier() or name in whole or index.scope_of(call) is not scope:
-            continue
-        place = index.statement(call)
-        filled = re.match(r"\s*(\w+)\s*(=|\+=|\.(append|extend)\()", index.source.code(place.node))
-        taken = any(part is optimizer.node for part in index.ancestors(call))
-        if (taken or (filled and filled[1] in mentioned)) and flow.variable(name, scope) in given:
-            return name
-    return ""
-
-
-def late_weights(origins: set[Origin], wrappers: list[Wrapper], loops: list[EpochLoop], flow: Flow) -> str:
-    """Return what copies weights by their names into the model between its wrapper and the epoch loop, "" for nothing.
-
-    The layers have other names by then, so such a function would find none. `load_state_dict` is none of them: the
-    recipe's helper teaches it the names from before.
-    """
-    index = flow.index
-    for call in index.calls:
-        function = flow.called(call)
-        here = index.statement(call)
-        if function is None or not any(here.scope is w.scope and w.statement.order < here.order for w in wrappers):
-            continue
-        code = index.source.code(function.node)
-        if not re.search(r"\.state_dict\(\)", code) or not re.search(r"\.copy_\(", code):
-            continue
-        if re.search("ema|update|average", function.name):  # out of the model, into its average
-            continue
-        given = [arg.value for arg in call.args if not origins.isdisjoint(flow.deep_origins(arg.value, here.scope))]
-        if not given or any(loop.statement in here.path for loop in loops):
-            continue
-        if any(loop.scope is here.scope and loop.statement.order < here.order for loop in loops):
-            continue
-        if not any(is_resume(index, part, code + "load_state_dict") for part in here.path if part.scope is here.scope):
-            name = index.source.code(call.func)
-            return f"{name} copies weights into it by their names after it is wrapped ({index.place(call)})"
-    return ""
-
-
-def find_matched_names(
-    origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow
-) -> list[MatchedName]:
-    """Return where weights are taken over by the perforated model's own names.
-
-    No name of a plain checkpoint is among them, so it would keep the fresh weights and say nothing.
-
-    Args:
-        origins: where the model is built.
-        models: the places after which it is there.
-        loops: the epoch loops.
-    """
-    found = []
-    index, training = flow.index, leading_to(loops, flow)
-    for call in index.calls:
-        function = call.func
-        if not isinstance(function, cst.Attribute) or function.attr.value != "state_dict" or call.args:
-            continue
-        here = index.statement(call)
-        if not any(_after(here, model, flow) for model in models):
-            continue
-        if origins.isdisjoint(flow.deep_origins(function.value, here.scope)):
-            continue
-        text = "\n".join(index.source.code(s.node) for s in [here, *here.following] if s not in training)
-        names = [b.target for b in index.bindings if b.value is call and b.item is None]
-        state = rf"(?<![.\w]){re.escape(names[0] if names else index.source.code(call))}(?!\w)"
-        filtered = re.search(rf"\bif\b.*\bin\s+{state}|{state}\.update\(", text) and ".load_state_dict(" in text
-        bodies = [
-            index.source.code(loop.node.body)
-            for loop in index.loops
-            if isinstance(loop.node, cst.For) and loop.scope is here.scope and loop.order >= here.order
-            if re.search(state, index.source.code(loop.node.iter))
-        ]
-        stored = [name for body in bodies for name in re.findall(r"(\w+)\[[^\]\n]*\]\s*=[^=]", body)]
-        walked = any(".copy_(" in body for body in bodies) or any(
-            re.search(rf"\.load_state_dict\({name}\b", text) for name in stored
-        )
-        ways = [way for calls in _ways(here, flow).values() for way in calls]
-        early = any(leads_to(way, training) for way in ways) and all(
-            loop.statement not in way.path for loop in loops for way in ways
-        )
-        around = [part for way in ways for part in way.path if part.scope is way.scope and not defines(part)]
-        around = [part for part in around if part not in training]
-        helper = here.scope.parent is not None and index.statement(here.scope.node) not in training
-        loads = index.source.code(here.scope.node) if helper else "load_state_dict"
-        if (filtered or walked) and early and not any(is_resume(index, part, loads) for part in around):
-            whose = index.source.code(function.value)
-            found.append(MatchedName(node=call, index=index, whose=whose, anchors={"state": call}))
-    return found
-
-
-def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> str:
-    """Return what goes through the perforated model's layers beside those of a model without dendrites, or "".
-
-    They pair up wrongly, as dendrites and what holds them are further layers. A copy of the perforated model has them.
-    """
-    index = flow.index
-    parts = re.compile(r"(?:named_)?(?:parameters|modules|children|buffers)|state_dict|values|items|keys")
-    for call in index.calls:
-        here = index.statement(call)
-        loads = isinstance(call.func, cst.Attribute) and call.func.attr.value == "load_state_dict"
-        if not loads and index.qualified(call.func) != "zip":
-            continue
-        if not any(_after(here, model, flow) for model in models):
-            continue
-        operands = [node for arg in call.args if (node := _operand(arg.value, parts)) is not None]
-        others = [call.func.value] if isinstance(call.func, cst.Attribute) and loads else operands
-        made = {node: set(flow.origins(node, here.scope)) for node in (*operands, *others)}
-        wholes = [node for node in operands if not origins.isdisjoint(made[node])]
-        wholes = wholes or [node for node in operands if not origins.isdisjoint(flow.closure(made[node]))]
-        for whole, other in product(wholes, others):
-            built = [o.node for o in made[other] if isinstance(o.node, cst.Call)]
-            copied = any(
-                not origins.isdisjoint(flow.deep_origins(given.value, index.scope_of(one)))
-                for one in built
-                for given in one.args
-            )
-            if built and not copied and made[whole].isdisjoint(made[other]):
-                return (
-                    f"{index.place(call)} takes its layers for those of `{index.source.code(other)}`, which gets no "
-                    "dendrites, so they would no longer match"
-                )
-    return ""
-
-
-def _operand(value: cst.BaseExpression, parts: re.Pattern[str]) -> cst.BaseExpression | None:
-    """Return the module in `module.parameters()`, `module.state_dict().values()` and the like."""
-    node: cst.BaseExpression = value
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        if not parts.fullmatch(node.func.attr.value):
-            break
-        node = node.func.value
-    return None if node is value else node
-
-
-#: Names of functions and methods that give a model's layers their weights to begin with, and of methods alone.
-_SETS_WEIGHTS = re.compile(
-    r"_*(re)?(init|initiali[sz]e)_*|\w*(init|reset)\w*(weight|param|mod|layer|net|bias|emb)\w*"
-    r"|\w*(weight|param|layer|net)s?_*(init|reset)\w*"
-)
-_LOADS_WEIGHTS = re.compile(
-    r"_*(load|init|read|set)\w*_\w*(pretrain|weight|param|emb|glove|vectors|w2v|word2?vec|imagenet)\w*"
-)
-_SETS_VALUES = re.compile(
-    r"\binit\.\w+_\(|\.reset_parameters\(|\.(weight|bias|data)\.(normal|uniform|fill|zero|mul|copy)_\("
-    r"|\.(weight|bias)\.data\s*(\[[^\n=]*\]\s*)?="
-)
-
-
-def late_beginnings(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> list[Statement]:
-    """Return the statements that give the built model's layers their first weights only after it is perforated.
-
-    Args:
-        origins: where the model is built.
-        models: the places after which it is there.
-        loops: the epoch loops.
-    """
-    index, training = flow.index, leading_to(loops, flow)
-
-    def is_model(node: cst.BaseExpression) -> bool:
-        return not origins.isdisjoint(flow.closure(set(flow.origins(node, index.scope_of(node)))))
-
-    found = []
-    for loop in index.loops:
-        node = loop.node
-        if not isinstance(node, cst.For) or not isinstance(node.iter, cst.Call):
-            continue
-        operand = _operand(node.iter, re.compile("(named_)?(modules|parameters|children)"))
-        if operand is not None and is_model(operand) and _SETS_VALUES.search(index.source.code(node.body)):
-            found.append(loop)
-    for call in index.calls:
-        place = index.statement(call)
-        if not isinstance(index.parents.get(call), cst.Expr) or place.crowded:
-            continue
-        function, name = flow.called(call), index.source.code(call.func).rpartition(".")[2]
-        given = [arg.value for arg in call.args if not arg.star]
-        if isinstance(call.func, cst.Attribute):
-            if name == "apply" and given and is_model(call.func.value):
-                name = index.source.code(given[0]).rpartition(".")[2]
-                function = flow.defined(given[0], place.scope)
-            given += [call.func.value, *_roots(call.func.value)]
-        if function is not None:
-            sets = _SETS_VALUES.search(index.source.code(function.node))
-        elif isinstance(call.func, cst.Attribute) and _LOADS_WEIGHTS.fullmatch(name):
-            sets = _LOADS_WEIGHTS.match(name)
-            given = [call.func.value, *_roots(call.func.value)]
-        elif sets := _SETS_VALUES.search(f"{index.source.code(call.func)}("):  # a single layer's
-            given = [root for value in given for root in _roots(value)]
-        else:
-            sets = _SETS_WEIGHTS.fullmatch(name)
-        if sets and name != "__init__" and any(is_model(value) for value in given):
-            found.append(place)
-    inside = {loop.statement for loop in loops}
-
-    def before_training(place: Statement) -> bool:
-        ways = [here for calls in _ways(place, flow).values() for here in calls]
-        return all(inside.isdisjoint(here.path) for here in ways) and any(leads_to(here, training) for here in ways)
-
-    late = {
-        place: [here for calls in _ways(place, flow).values() for here in calls if here is not place]
-        for place in found
-        if place not in training and before_training(place) and any(_after(place, model, flow) for model in models)
-    }
-    return [place for place, calls in late.items() if late.keys().isdisjoint(calls)]
-
-
-def _roots(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """Yield what an attribute or an item is of, up to the name."""
-    while isinstance(node, (cst.Attribute, cst.Subscript)):
-        node = node.value
-        yield node
-
-
-def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
-    """Return what gives the model another layer after it is perforated, "" for nothing."""
-    index, training = flow.index, leading_to(loops, flow)
-    for binding in index.bindings:
-        holder, place = binding.target.rpartition(".")[0].removesuffix(".module"), binding.statement
-        kind = index.qualified(binding.value.func) if isinstance(binding.value, cst.Call) else ""
-        layer = (
-            re.fullmatch(r"torch\.nn\.([A-Z]\w+|modules\..*)", kind)
-            and kind not in torch_api.DATA_PARALLEL_NAMES | torch_api.DDP_NAMES
-        )
-        ways = [way for calls in _ways(place, flow).values() for way in calls] if holder and layer else []
-        if not any(leads_to(way, training) for way in ways):
-            continue
-        names = flow.names_of(origins, place.scope)
-        late = any(_after(place, model, flow) for model in models)
-        if late and any(holder == name or holder.startswith(f"{name}.") for name in names):
-            return f"`{binding.target}` gets another layer after it, at {index.place(place.node)}"
-    return ""
-
-
-def _after(place: Statement, model: Model, flow: Flow) -> bool:
-    """Whether a statement runs after the model is perforated, as far as is seen."""
-    if place.scope is model.scope:
-        return place.order > model.statement.order and model.statement not in place.path
-    here, made = _ways(place, flow), _ways(model.statement, flow)
-    inner = next((scope for scope in (model.scope, place.scope) if scope in here and scope in made), None)
-    return any(
-        one.order > other.order and other not in one.path and not exclude_each_other(one, other)
-        for scope in (here.keys() & made.keys() if inner is None else {inner})
-        for one in here[scope]
-        for other in made[scope]
-    )
-
-
-def _one_after_the_other(first: Statement, second: Statement) -> bool:
-    """Whether two statements of a function may both run, because they are not in different branches of one choice."""
-    return first.scope is second.scope and first is not second and not exclude_each_other(first, second)
+def _taken(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> Statement | None:
+    """Return where the function that wraps a model takes it, from several other functions, by a name of its own."""
+    index, first = flow.index, wrappers[0]
+    taken = [
+        binding.statement
+        for binding in index.bindings
+        if binding.target == first.module
+        and binding.value is not None
+        and binding.statement.scope is first.scope
+        and binding.statement.order < first.statement.order
+        and not origins.isdisjoint(flow.deep_origins(binding.value, first.scope))
+        and first.module not in names_in(binding.value)
+    ]
+    same = all(wrapper.scope is first.scope and wrapper.module == first.module for wrapper in wrappers)
+    return meeting(taken) if same else None
 
 
 def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[Origin]:
@@ -712,11 +284,6 @@ def _built_in_wrapper(wrapper: Wrapper, flow: Flow) -> Model:
     )
 
 
-def defines(statement: Statement) -> bool:
-    """Whether a statement only defines a function or a class, and runs nothing of it."""
-    return isinstance(statement.node, (cst.FunctionDef, cst.ClassDef))
-
-
 def _finished(
     flow: Flow, built: Statement, target: str, wrappers: list[Wrapper], training: set[Statement]
 ) -> Statement:
@@ -732,7 +299,7 @@ def _finished(
     using = {wrapper.statement for wrapper in wrappers}
     using.update(optimizer_statements(index))
     using.update(index.statement(c) for c in index.calls if wrapper_kind(flow, c))
-    used = {here for statement in using for here in _ways(statement, flow).get(built.scope, ())}
+    used = {here for statement in using for here in ways_to(statement, flow).get(built.scope, ())}
     used.update(b.statement for b in index.bindings if dotted(b.value) == target or _copies(index, b.value, target))
     loading = _loading_calls(flow, target, built, training)
     finished = block = built
@@ -839,55 +406,6 @@ def _changes_what_it_gets(call: cst.Call, target: str, flow: Flow, seen: set[Sco
             ):
                 return True
     return False
-
-
-def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
-    """Whether a statement loads a checkpoint of an earlier training, not weights to begin with.
-
-    Args:
-        called: the code of a function that it calls, which does the loading.
-    """
-    code = index.source.code(statement.node) + called
-    if "load_state_dict" not in code:
-        return False
-    test = index.source.code(statement.node.test) if isinstance(statement.node, cst.If) else ""
-    if re.search(r"pretrain|finetune|fine_tune|init", test, re.IGNORECASE):
-        return False
-    progress = r"\w*(optim|sched|scaler)\w*\.load_state_dict|start_epoch\s*=|\bbest\w*\s*=|\bepoch\w*\s*="
-    return re.search(r"resume", test, re.IGNORECASE) is not None or re.search(progress, code, re.IGNORECASE) is not None
-
-
-def leads_to(place: Statement, training: set[Statement]) -> bool:
-    """Whether a statement runs before what leads to the epoch loop in its own function."""
-    return any(
-        later in training and not defines(later)
-        for part in place.path
-        if part.scope is place.scope
-        for later in part.following
-    )
-
-
-def leaves(index: Index, statement: Statement) -> bool:
-    """Whether a block ends its function or the program: it loads a model to test it."""
-    code = index.source.code(statement.node)
-    return re.search(r"^\s*return\b|\bexit\(", code, re.MULTILINE) is not None
-
-
-def _over(training: set[Statement]) -> set[Statement]:
-    """Return the statements after all that lead to an epoch loop."""
-    return {later for part in training for later in part.following if training.isdisjoint([later, *later.following])}
-
-
-def leading_to(loops: list[EpochLoop], flow: Flow) -> set[Statement]:
-    """Return the statements around the epoch loops, in their functions and in those that call these."""
-    found: set[Statement] = set()
-    waiting = [loop.statement for loop in loops]
-    while waiting:
-        here = waiting.pop()
-        if here not in found:
-            found.update(here.path)
-            waiting += [flow.index.statement(call) for call in flow.callers(here.scope)]
-    return found
 
 
 def _assigned(statement: Statement, origins: set[Origin], flow: Flow) -> str:

@@ -10,8 +10,10 @@ import libcst as cst
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
 from retrofit.survey.loops import called_in
-from retrofit.survey.models import always_leaves, is_resume, late_beginnings, leading_to, leads_to, optimizer_statements
+from retrofit.survey.models import optimizer_statements
+from retrofit.survey.order import always_leaves, before_training, comes_after, leading_to, leads_to, ways_to
 from retrofit.survey.sites import EpochLoop, Model, Resume
+from retrofit.survey.weights import is_resume, late_beginnings, of_model
 from retrofit.survey.wrappers import wrapper_kind
 
 #: Statements that restarted rounds may run as well: messages, and plain values to begin with.
@@ -34,44 +36,76 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
     training = leading_to(loops, flow)
     making = optimizer_statements(index) + [index.statement(c) for c in index.calls if wrapper_kind(flow, c)]
     making += [model.statement for model in models]
+    making = [way for made in dict.fromkeys(making) for ways in ways_to(made, flow).values() for way in ways]
     averages = _averages(origins, models, flow)
+
+    def passed_over(place: Statement, loads: str, early: bool) -> Statement | None:
+        """Return what restarted rounds pass over for a load: the block that resumes, or all that is there to load.
+
+        Args:
+            early: whether it runs before the training.
+        """
+        ifs = [part for part in place.path if isinstance(part.node, cst.If) and part.scope is place.scope]
+        ifs = [part for part in ifs if part not in training]
+        before = [m for m in models if m.scope is place.scope and place.order < m.statement.order]
+        block = next((part for part in ifs if is_resume(index, part, loads)), None)
+        if before and (block is None or any(block in m.statement.path for m in models)):
+            return None  # weights to begin with, over which the newest structure is loaded
+        if block is not None or not early:
+            return block
+        whole = [part for part in ifs if not any(part in made.path for made in making)]
+        block = next((part for part in whole if not _leaves_after(place, ifs[0], index)), None)
+        plain = isinstance(place.node, cst.SimpleStatementLine) and place not in training and place not in making
+        once = not any(isinstance(part.node, (cst.For, cst.While)) for part in place.path)
+        return place if not ifs and plain and once and (not loads or is_resume(index, place, loads)) else block
+
     for call in index.calls:
-        for place, loads in _loads(call, origins, averages, flow):
+        places = []
+        for place, loads in _called_from(_loads(call, origins, averages, flow), flow):
             if any(model.scope is index.scope_of(call) is not place.scope for model in models):
                 continue  # a call of the function that builds the model, loads weights and perforates it
-            if any(loop.statement in place.path for loop in loops):
+            around = [part for ways in ways_to(place, flow).values() for way in ways for part in way.path]
+            if any(loop.statement in around for loop in loops):
                 continue
-            early = [m for m in models if m.scope is place.scope and place.order < m.statement.order]
-            if not early and not any(comes_after(place, m.statement, flow) for m in models):
-                continue
-            ifs = [part for part in place.path if isinstance(part.node, cst.If) and part.scope is place.scope]
-            ifs = [part for part in ifs if part not in training]
-            block = next((part for part in ifs if is_resume(index, part, loads)), None)
-            if early and (block is None or any(block in m.statement.path for m in models)):
-                continue  # weights to begin with, over which the newest structure is loaded
-            if block is None and leads_to(place, training):
-                whole = [part for part in ifs if not any(part in made.path for made in making)]
-                block = next((part for part in whole if not _leaves_after(place, ifs[0], index)), None)
-                plain = (
-                    isinstance(place.node, cst.SimpleStatementLine) and place not in training and place not in making
-                )
-                once = not any(isinstance(part.node, (cst.For, cst.While)) for part in place.path)
-                if not ifs and plain and once and (not loads or is_resume(index, place, loads)):
-                    block = place
-            if block is not None:
+            sooner = any(m.scope is place.scope and place.order < m.statement.order for m in models)
+            if sooner or any(comes_after(place, m.statement, flow) for m in models):
+                places.append((place, loads))
+        ways = [(passed_over(place, loads, leads_to(place, training)), place) for place, loads in places]
+        alone = [way for way, (_, loads) in zip(ways, places, strict=True) if way[0] is not None and not loads]
+        early = [(place, loads) for place, loads in places if before_training(place, loops, flow)]
+        calls = [(passed_over(place, loads, True), place) for place, loads in early if loads]
+        within = [(passed_over(place, loads, True), place) for place, loads in early if not loads]
+        for chosen in (alone, calls, within, [way for way in ways if way[0] is not None][:1]):
+            passed = [(block, place) for block, place in chosen if block is not None]
+            for block, place in passed:
                 found.setdefault(block, []).append(place)
+            if passed:
                 break
     for place in _beside(loops, flow):
         known = any(part in found for part in place.path)
         if not known and leads_to(place, training) and any(comes_after(place, m.statement, flow) for m in models):
             around = [part for part in place.path if part.scope is place.scope and part not in training]
             found[next((part for part in around if is_resume(index, part, "load_state_dict")), place)] = [place]
-    passing = _Passing(origins, loops, flow, making)
+    passing = _Passing(origins, loops, flow, making, {place for places in found.values() for place in places})
     sites = [site for block, places in found.items() for site in passing.over(block, places)]
     for place in late_beginnings(origins, models, loops, flow):
         if not any(part in found for part in place.path):
             sites.append(Resume(node=place.node, index=index, test="", otherwise=True))
     return sites + [site for average in averages if (site := _given(average.node, index)) is not None]
+
+
+def _called_from(places: list[tuple[Statement, str]], flow: Flow) -> list[tuple[Statement, str]]:
+    """Replace the calls that load something by those of the functions around them that are named for loading too."""
+    found: dict[Statement, str] = {}
+    waiting = list(places)
+    for place, loads in waiting:  # which grows meanwhile
+        calls = [flow.index.statement(call) for call in flow.callers(place.scope)]
+        further = [call for call in calls if call not in found and call is not place]
+        if loads and further and re.match(r"_*(auto_)?(load|resume|restore)(_|$)", place.scope.name):
+            waiting += [(call, loads) for call in further if len(waiting) < 50]
+        else:
+            found.setdefault(place, loads)
+    return list(found.items())
 
 
 def _beside(loops: list[EpochLoop], flow: Flow) -> list[Statement]:
@@ -136,7 +170,7 @@ def _loads(call: cst.Call, origins: set[Origin], averages: set[Origin], flow: Fl
     name = index.source.code(call.func).rpartition(".")[2]
 
     def is_model(value: cst.BaseExpression) -> bool:
-        if _is(value, origins, place, flow):
+        if of_model(value, origins, flow):
             return True
         while averages and isinstance(value, cst.Attribute):
             value = value.value
@@ -159,23 +193,6 @@ def _loads(call: cst.Call, origins: set[Origin], averages: set[Origin], flow: Fl
     return [(place, f"{code}\n{others}")] if "load_state_dict" in code else []
 
 
-def comes_after(place: Statement, model: Statement, flow: Flow) -> bool:
-    """Whether a statement runs after another, as far as the functions that both are in, and their calls, tell."""
-    there = _calls_to(model, flow, set())
-    here = _calls_to(place, flow, {statement.scope for statement in there})
-    pairs = [(one, other) for one in here for other in there if one.scope is other.scope]
-    return any(other.order < one.order and other not in one.path for one, other in pairs or [(place, model)])
-
-
-def _calls_to(statement: Statement, flow: Flow, until: set[Scope]) -> list[Statement]:
-    """Return a statement, those that call its function, and so on, up to functions in ``until``."""
-    found = [statement]
-    for here in found:  # which grows meanwhile
-        calls = [] if here.scope in until else flow.callers(here.scope)
-        found += [call for call in map(flow.index.statement, calls) if call not in found]
-    return found
-
-
 class _Passing:
     """Decides how restarted rounds pass over what loads a checkpoint, so that what it binds besides has its value.
 
@@ -183,9 +200,18 @@ class _Passing:
         origins: where the model is built.
         loops: the epoch loops.
         making: the statements that build the model, wrap it or build its optimizer, which no round passes over.
+        loading: those that load a checkpoint, which every restarted round passes over.
     """
 
-    def __init__(self, origins: set[Origin], loops: list[EpochLoop], flow: Flow, making: list[Statement]) -> None:
+    def __init__(
+        self,
+        origins: set[Origin],
+        loops: list[EpochLoop],
+        flow: Flow,
+        making: list[Statement],
+        loading: set[Statement],
+    ) -> None:
+        self._loading = loading
         self._origins = origins
         self._making = making
         self._loops = loops
@@ -389,7 +415,7 @@ class _Passing:
         for place in sorted(dict.fromkeys(places), key=lambda statement: statement.order):
             if place.order <= order or flow.variable(name, place.scope) != flow.variable(name, block.scope):
                 continue
-            if any(part in place.path for part in settled) or _instead(place, block):
+            if place in self._loading or any(part in place.path for part in settled) or _instead(place, block):
                 continue
             bound = [b for b in index.bindings if b.target == name and b.statement is place]
             value = bound[0].value if bound else None

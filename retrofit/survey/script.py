@@ -12,24 +12,12 @@ from retrofit.source import Source
 from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
+from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement, dotted
 from retrofit.survey.loops import find_decays, find_loops, head
-from retrofit.survey.models import (
-    beside_another,
-    disorder,
-    find_matched_names,
-    find_models,
-    find_stale_loads,
-    group_by_model,
-    is_apart,
-    is_frozen,
-    late_layers,
-    late_weights,
-    plural,
-    repeated,
-)
+from retrofit.survey.models import find_models, group_by_model, is_apart, is_frozen, plural, repeated
 from retrofit.survey.optimizers import find_optimizers, find_schedulers, find_steps_by_name, nameless_optimizers
 from retrofit.survey.overruns import find_overruns
 from retrofit.survey.rates import find_rate_ends
@@ -37,6 +25,7 @@ from retrofit.survey.reach import reachable
 from retrofit.survey.resumes import find_resumes
 from retrofit.survey.scores import find_hints, find_measures, find_scores
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Step, Wrapper
+from retrofit.survey.weights import find_matched_names, find_stale_loads, late_weights
 from retrofit.survey.wrappers import find_wrappers, mark_members, names_wrapper, told_apart, wrapper_kind
 
 
@@ -129,15 +118,17 @@ def survey(
     script.nameless = [] if script.optimizers else nameless_optimizers(index, flow)
     script.resumes = find_resumes(origins, script.models, script.loops, flow)
     script.assertions = find_assertions(index, flow, origins, script.models)
-    script.repeated = [index.place(call.node) for call in repeated(script.models, flow)]
+    again = repeated(script.models, flow) or built_again(script.models, script.optimizers, origins, flow)
+    beside = groups[0][1][0].file if groups and groups[0][1] else None
+    script.repeated = [index.place(call.node, beside) for call in again]
     script.disorder = disorder(script.models, script.optimizers, groups[0][1] if groups else [], origins, flow)
+    script.matched_names = find_matched_names(origins, script.models, script.loops, flow)
     if groups and not script.disorder:
         script.disorder = (
-            late_weights(origins, groups[0][1], script.loops, flow)
+            late_weights(origins, groups[0][1], script.loops, script.matched_names, flow)
             or late_layers(origins, script.models, script.loops, flow)
             or beside_another(origins, script.models, flow)
         )
-    script.matched_names = find_matched_names(origins, script.models, script.loops, flow)
     script.stale_loads = find_stale_loads(origins, script.loops, flow)
     script.decays = find_decays(index)
     script.overruns = find_overruns(index, flow, script.loops)

@@ -483,10 +483,12 @@ class StaleLoad(Site):
     Attributes:
         from_file: whether they are read from a file, and were not kept in memory.
         always: whether it runs only after a training.
+        anew: whether it builds a model for them, which has no dendrites.
     """
 
     from_file: bool = False
     always: bool = True
+    anew: bool = False
 
     @property
     def facts(self) -> dict[str, object]:
@@ -495,15 +497,17 @@ class StaleLoad(Site):
 
 @dataclass(eq=False, kw_only=True)
 class MatchedName(Site):
-    """The state of the perforated model by whose names the script takes over weights: `model.state_dict()`.
+    """What has names of the perforated model that the script compares with others: `model.state_dict()`.
 
     The anchor "state" is the same as `node`.
 
     Attributes:
         whose: the code of the model.
+        parameters: whether it is `named_parameters()`, and not the state by whose names weights are taken over.
     """
 
     whose: str
+    parameters: bool = False
 
     @property
     def facts(self) -> dict[str, object]:

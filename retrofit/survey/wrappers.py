@@ -30,7 +30,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
     for call in index.calls:
         kind = wrapper_kind(flow, call)
         operand = flow.wrapped(call) if kind else None
-        if operand is None:
+        if operand is None or _wraps_again(index, call):
             continue
         whole, chain = _chain(index, call)
         target = _target(index, whole)
@@ -54,6 +54,18 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
             )
         )
     return found
+
+
+def _wraps_again(index: Index, call: cst.Call) -> bool:
+    """Whether a call stands where a wrapper is found, in a function that converts what is in one by calling itself."""
+    inside, itself = [call, *index.ancestors(call)], re.escape(index.scope_of(call).name)
+    return itself != "" and any(
+        isinstance(part, cst.If)
+        and part.body in inside
+        and re.match(r"isinstance\(.*(DataParallel|\bDDP)\b", index.source.code(part.test)) is not None
+        and re.search(rf"(?<![.\w]){itself}\(", index.source.code(part.body)) is not None
+        for part in inside
+    )
 
 
 def _answers(wrapper: Wrapper) -> list[str]:

@@ -316,12 +316,32 @@ def own_state_dict(model: torch.nn.Module) -> dict[str, Any]:
     layers = _pai_layer_prefixes(model)
     own = {}
     for name, value in model.state_dict().items():
-        layer = next((layer for layer in layers if name.startswith(layer)), "")
-        if layer and name.startswith(f"{layer}main_module."):
+        layer = next((layer for layer in layers if name.startswith(layer)), None)
+        if layer is not None and name.startswith(f"{layer}main_module."):
             own[name.replace(f"{layer}main_module.", layer, 1)] = value
-        elif not layer:
+        elif layer is None:
             own[name] = value
     return own
+
+
+def own_named_parameters(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:
+    """All parameters by the names from before dendrites, for a script that chooses some by their whole names.
+
+    A parameter of dendrites comes with the name of that one of the script's own layer whose copy it is, or else of
+    the layer's first, so that names repeat.
+
+    Args:
+        model: the model, wrapped or not. A wrapper's prefix stays in the names.
+    """
+    layers = {}
+    for prefix in _pai_layer_prefixes(model):
+        layer = model.get_submodule(f"{prefix}main_module")
+        layers[prefix] = [name for name, _ in layer.named_parameters()]
+    for name, parameter in model.named_parameters():
+        prefix = next((prefix for prefix, own in layers.items() if name.startswith(prefix) and own), None)
+        if prefix is not None:
+            name = prefix + _pai_twin(name.removeprefix(prefix), layers[prefix])
+        yield name, parameter
 
 
 def finish_initialization() -> None:
@@ -520,8 +540,7 @@ def _pai_renew(optimizer: torch.optim.Optimizer, net: torch.nn.Module, names: di
             path = path and f"{path}."
             own = [name for name, _ in layer.main_module.named_parameters()]
             for name, _ in layer.named_parameters():
-                twin = max((other for other in own if f".{name}".endswith(f".{other}")), key=len, default=own[0])
-                group = groups.get(f"{path}main_module.{twin}")
+                group = groups.get(f"{path}main_module.{_pai_twin(name, own)}")
                 if group is not None:
                     groups.setdefault(path + name, group)
     for group in optimizer.param_groups:  # what is not the model's, such as a loss's weights, stays
@@ -533,6 +552,11 @@ def _pai_renew(optimizer: torch.optim.Optimizer, net: torch.nn.Module, names: di
     if isinstance(optimizer, torch.optim.Adagrad):  # makes its state in advance
         optimizer.state.update(torch.optim.Adagrad(optimizer.param_groups, **optimizer.defaults).state)
     GPA.pai_tracker.set_optimizer_instance(optimizer)
+
+
+def _pai_twin(name: str, own: list[str]) -> str:
+    """The parameter of a script's own layer that one of the library's around it is, or is a copy of."""
+    return max((other for other in own if f".{name}".endswith(f".{other}")), key=len, default=own[0])
 
 
 def _pai_device(model: torch.nn.Module) -> torch.device:

@@ -1,0 +1,197 @@
+"""Tell why the order of model, wrapper and optimizer leaves no place to perforate the model."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations, product
+
+import libcst as cst
+
+from retrofit import torch_api
+from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.index import Statement, dotted, exclude_each_other
+from retrofit.survey.order import (
+    after_model,
+    leading_to,
+    leads_to,
+    one_after_the_other,
+    ways_to,
+)
+from retrofit.survey.sites import EpochLoop, Model, Optimizer, Site, Wrapper
+from retrofit.survey.weights import walked_module
+
+
+def disorder(
+    models: list[Model], optimizers: list[Optimizer], wrappers: list[Wrapper], origins: set[Origin], flow: Flow
+) -> str:
+    """Return why perforating the model where it is built would not do, "" where it would.
+
+    Args:
+        models: the places after which the model is there.
+        optimizers: those that train it.
+        wrappers: the wrappers of this model.
+        origins: where it is built.
+    """
+    index, beside = flow.index, wrappers[0] if wrappers else None
+    file = None if beside is None else beside.file
+
+    def at(site: Site) -> str:
+        return site.place(beside)
+
+    places = ", ".join(map(at, models))
+    if any(one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
+        return f"the model is built in several steps: {places}"
+    for optimizer in optimizers:
+        part = _part(optimizer, origins, flow)
+        if part:
+            return (
+                f"the optimizer at {at(optimizer)} takes the parameters of `{part}`, out of which the model is "
+                "made, so it would miss its dendrites; take them from the model"
+            )
+        if optimizer.keeps and optimizer.factory_made:
+            if any(optimizer.node is origin.node for origin in origins):
+                return f"the optimizer at {at(optimizer)} comes out of the call that builds the model"
+            return f"the parameters of the optimizer at {at(optimizer)} come out of the call that builds the model"
+    for model in models:
+        root = model.target.partition(".")[0]
+        if root and root != "self" and root not in flow.variable(root, model.scope)[0].names:
+            return f"the model is built at {at(model)}, but `{model.target}` is no name there"
+        for optimizer in optimizers:
+            here, there = optimizer.statement, model.statement
+            if model.side == "before" and here.scope is not there.scope and not model.in_wrapper:
+                return f"the model is a parameter at {at(model)}, the optimizer is built at {at(optimizer)}"
+            early = here.order <= there.order
+            if here.scope is there.scope and early and model.side == "after":
+                return f"the optimizer at {at(optimizer)} is built before the model is finished at {at(model)}"
+    if any(one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
+        return f"the model is built in several steps: {places}"
+    if len({id(model.scope) for model in models}) > 1:
+        return f"the model is built in several functions: {places}"
+    for model in models:
+        for optimizer in optimizers:
+            sooner = _sooner(optimizer.statement, model, origins, flow)
+            if sooner is not None:
+                built = f"the optimizer at {at(optimizer)} is built at {index.place(sooner.node, file)}"
+                return f"{built}, before the model is finished at {at(model)}"
+        for wrapper in wrappers if model.side == "after" else ():
+            here, made = wrapper.statement, model.statement
+            if here.order < made.order and one_after_the_other(here, made) and made not in here.path:
+                return f"it is wrapped at {at(wrapper)}, before it is finished at {at(model)}"
+            sooner = _sooner(wrapper.statement, model, origins, flow)
+            if sooner is not None:
+                return (
+                    f"{index.place(sooner.node, file)} already wraps it (by {at(wrapper)}), so build it before, by a "
+                    "statement of its own"
+                )
+    return ""
+
+
+def _sooner(statement: Statement, model: Model, origins: set[Origin], flow: Flow) -> Statement | None:
+    """Return what leads to a statement of another function before the model is perforated."""
+    if statement.scope is model.scope or model.in_wrapper:
+        return None
+    making = ways_to(model.statement, flow)
+    for scope, calls in ways_to(statement, flow, origins).items():
+        for call in calls:
+            for made in making.get(scope, ()):
+                early = call.order < made.order or (call is made is model.statement)
+                if early and not exclude_each_other(call, made) and _built_by(call, making[scope]) is None:
+                    return call
+    return None
+
+
+def _built_by(call: Statement, made: list[Statement]) -> Statement | None:
+    """Return which of the calls that build a model leads to it by the time of another call."""
+    built = [one for one in made if one.order <= call.order and not exclude_each_other(one, call)]
+    return next((one for one in built if one is not call or len(made) > 1), None)
+
+
+def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[Origin], flow: Flow) -> list[Statement]:
+    """Return the calls by which a model is built, and once more after its optimizer, as for a test; else nothing."""
+    for model, optimizer in product(models, optimizers):
+        making = ways_to(model.statement, flow)
+        for scope, calls in ways_to(optimizer.statement, flow, origins).items():
+            for call, made in product(calls, making.get(scope, ())):
+                first = _built_by(call, making[scope])
+                if first is not None and call.order < made.order and not exclude_each_other(call, made):
+                    return [first, made]
+    return []
+
+
+def _part(optimizer: Optimizer, origins: set[Origin], flow: Flow) -> str:
+    """Return the name of a module given to the model's construction whose own parameters an optimizer takes, or ""."""
+    index, scope = flow.index, optimizer.scope
+    word = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
+    given = {
+        flow.variable(name, index.scope_of(origin.node))
+        for origin in origins
+        if isinstance(origin.node, cst.Call)
+        for arg in origin.node.args
+        for name in word.findall(index.source.code(arg.value))
+    }
+    whole = set(flow.names_of(origins, scope))
+    mentioned = set(word.findall(index.source.code(optimizer.node)))
+    for call in index.calls:
+        name, _, method = (dotted(call.func) or "").rpartition(".")
+        if method != "parameters" or not name.isidentifier() or name in whole or index.scope_of(call) is not scope:
+            continue
+        place = index.statement(call)
+        filled = re.match(r"\s*(\w+)\s*(=|\+=|\.(append|extend)\()", index.source.code(place.node))
+        taken = any(part is optimizer.node for part in index.ancestors(call))
+        if (taken or (filled and filled[1] in mentioned)) and flow.variable(name, scope) in given:
+            return name
+    return ""
+
+
+def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
+    """Return what gives the model another layer after it is perforated, "" for nothing."""
+    index, training = flow.index, leading_to(loops, flow)
+    for binding in index.bindings:
+        holder, place = binding.target.rpartition(".")[0].removesuffix(".module"), binding.statement
+        kind = index.qualified(binding.value.func) if isinstance(binding.value, cst.Call) else ""
+        layer = (
+            re.fullmatch(r"torch\.nn\.([A-Z]\w+|modules\..*)", kind)
+            and kind not in torch_api.DATA_PARALLEL_NAMES | torch_api.DDP_NAMES
+        )
+        ways = [way for calls in ways_to(place, flow).values() for way in calls] if holder and layer else []
+        if not any(leads_to(way, training) for way in ways):
+            continue
+        names = flow.names_of(origins, place.scope)
+        late = any(after_model(place, model, flow) for model in models)
+        if late and any(holder == name or holder.startswith(f"{name}.") for name in names):
+            return f"`{binding.target}` gets another layer after it, at {index.place(place.node)}"
+    return ""
+
+
+def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> str:
+    """Return what goes through the perforated model's layers beside those of a model without dendrites, or "".
+
+    They pair up wrongly, as dendrites and what holds them are further layers. A copy of the perforated model has them.
+    """
+    index = flow.index
+    parts = re.compile(r"(?:named_)?(?:parameters|modules|children|buffers)|state_dict|values|items|keys")
+    for call in index.calls:
+        here = index.statement(call)
+        loads = isinstance(call.func, cst.Attribute) and call.func.attr.value == "load_state_dict"
+        if not loads and index.qualified(call.func) != "zip":
+            continue
+        if not any(after_model(here, model, flow) for model in models):
+            continue
+        operands = [node for arg in call.args if (node := walked_module(arg.value, parts)) is not None]
+        others = [call.func.value] if isinstance(call.func, cst.Attribute) and loads else operands
+        made = {node: set(flow.origins(node, here.scope)) for node in (*operands, *others)}
+        wholes = [node for node in operands if not origins.isdisjoint(made[node])]
+        wholes = wholes or [node for node in operands if not origins.isdisjoint(flow.closure(made[node]))]
+        for whole, other in product(wholes, others):
+            built = [o.node for o in made[other] if isinstance(o.node, cst.Call)]
+            copied = any(
+                not origins.isdisjoint(flow.deep_origins(given.value, index.scope_of(one)))
+                for one in built
+                for given in one.args
+            )
+            if built and not copied and made[whole].isdisjoint(made[other]):
+                return (
+                    f"{index.place(call)} takes its layers for those of `{index.source.code(other)}`, which gets no "
+                    "dendrites, so they would no longer match"
+                )
+    return ""

@@ -1,0 +1,453 @@
+"""Find what loads, copies or sets the weights of the built model, by the names or in the structure of before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, names_in
+from retrofit.survey.order import (
+    after_model,
+    afterwards,
+    before_training,
+    leading_to,
+    ways_to,
+)
+from retrofit.survey.sites import EpochLoop, MatchedName, Model, StaleLoad, Wrapper
+
+
+def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
+    """Whether a statement loads a checkpoint of an earlier training, not weights to begin with.
+
+    Args:
+        called: the code of a function that it calls, which does the loading.
+    """
+    code = index.source.code(statement.node) + called
+    if "load_state_dict" not in code:
+        return False
+    test = index.source.code(statement.node.test) if isinstance(statement.node, cst.If) else ""
+    if re.search(r"pretrain|finetune|fine_tune|init", test, re.IGNORECASE):
+        return False
+    progress = r"\w*(optim|sched|scaler)\w*\.load_state_dict|start_epoch\s*=|\bbest\w*\s*=|\bepoch\w*\s*="
+    return re.search(r"resume", test, re.IGNORECASE) is not None or re.search(progress, code, re.IGNORECASE) is not None
+
+
+def find_stale_loads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[StaleLoad]:
+    """Return what loads weights of the training into the trained model after the epoch loop: kept in it, or of a file.
+
+    Args:
+        origins: where the model is built.
+        loops: the epoch loops.
+    """
+    index = flow.index
+    found: dict[Statement, StaleLoad] = {}
+    behind = [(loop, *after) for loop in loops for after in afterwards(loop, flow)]
+    over = {later for _, later, _ in behind}
+    for loop, later, always in behind:
+        for place in index.statements:
+            call = _called_alone(place) if later in place.path and place.scope is later.scope else None
+            weights = None if call is None else _loaded_weights(call, origins, flow)
+            if call is None or weights is None:
+                continue
+            model, state = weights
+            mine = set(flow.origins(model, place.scope))
+            built = [index.statement(origin.node) for origin in mine]
+            if origins.isdisjoint(flow.closure(mine)) or any(not over.isdisjoint(s.path) for s in built):
+                continue  # another model, or one that is built for the test
+            kept = _kept_in(loop, state, place, flow)
+            if kept or _from_file(loop, state, place, flow):
+                found[place] = StaleLoad(node=place.node, index=index, from_file=not kept, always=always)
+    for place in index.statements:
+        if place not in found and any(later in place.path and place.scope is later.scope for later in over):
+            anew = _built_anew(place, origins, flow)
+            if anew or _loaded_by_method(place, loops, origins, flow):
+                found[place] = StaleLoad(node=place.node, index=index, from_file=True, always=False, anew=anew)
+    return list(found.values())
+
+
+def _loaded_by_method(place: Statement, loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> bool:
+    """Whether a statement has an object's own method load a file into its model, or a model that goes by its name."""
+    index, call = flow.index, _called_alone(place)
+    if call is None or not isinstance(call.func, cst.Attribute):
+        return False
+    name, function = call.func.attr.value, flow.called(call)
+    if function is None:
+        used = re.compile(rf"(?<![.\w]){re.escape(index.source.code(call.func.value))}(\.train)?\(")
+        trained = any(used.search(index.source.code(loop.scope.node)) for loop in loops)
+        unknown = all(isinstance(o.node, (cst.Name, cst.Attribute)) for o in flow.origins(call.func.value, place.scope))
+        return name == "load_state_dict" and trained and unknown and "torch.load(" in index.source.code(call)
+    into = [
+        one
+        for one in index.calls
+        if index.scope_of(one) is function
+        and isinstance(one.func, cst.Attribute)
+        and one.func.attr.value == "load_state_dict"
+        and of_model(one.func.value, origins, flow)
+    ]
+    reads = "torch.load(" in index.source.code(function.node) + index.source.code(call)
+    return re.match(r"_*(load|restore)", name) is not None and bool(into) and reads
+
+
+def _built_anew(place: Statement, origins: set[Origin], flow: Flow) -> bool:
+    """Whether a statement builds the trained model once more, with weights that the training has written."""
+    index = flow.index
+    bound = [b for b in index.bindings if b.statement is place]
+    made = [b.value for b in bound if isinstance(b.value, cst.Call)]
+    if not made or not any(b.target in flow.names_of(origins, place.scope) for b in bound):
+        return False
+    function = flow.called(made[0])
+    code = index.source.code(made[0].func) + ("" if function is None else index.source.code(function.node))
+    weights = "".join(index.source.code(arg.value) for arg in made[0].args)
+    written = re.search(r"out(put)?_|save|best|checkpoint|ckpt|trained", weights, re.IGNORECASE) is not None
+    return "from_pretrained" in code and written
+
+
+def _called_alone(statement: Statement) -> cst.Call | None:
+    """Return the call that is all of a statement."""
+    node = statement.node
+    small = node.body[0] if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1 else None
+    call = small.value if isinstance(small, cst.Expr) else None
+    return call if isinstance(call, cst.Call) else None
+
+
+def _loaded_weights(
+    call: cst.Call, origins: set[Origin], flow: Flow
+) -> tuple[cst.BaseExpression, cst.BaseExpression | None] | None:
+    """Return the model that a call loads weights into, and the weights, None where a function reads them itself."""
+    index = flow.index
+    name = index.source.code(call.func).rpartition(".")[2]
+    if name == "load_state_dict":
+        return (call.func.value, call.args[0].value) if isinstance(call.func, cst.Attribute) and call.args else None
+    function, scope = flow.called(call), index.scope_of(call)
+    loads = function is None or "load_state_dict" in index.source.code(function.node)
+    if not loads or not re.match(r"_*(load|restore)_\w*(checkpoint|ckpt|model|weight|best|state|param)", name):
+        return None
+    models = [arg.value for arg in call.args if not origins.isdisjoint(flow.deep_origins(arg.value, scope))]
+    return (models[0], None) if models else None
+
+
+def _kept_in(loop: EpochLoop, state: cst.BaseExpression | None, place: Statement, flow: Flow) -> bool:
+    """Whether weights were kept by the loop, in its own function."""
+    kept = [b for b in flow.index.bindings if b.target == dotted(state) and b.value is not None]
+    inside = [b for b in kept if loop.statement in b.statement.path and b.statement.scope is place.scope]
+    return bool(inside) and all(".state_dict()" in flow.index.source.code(b.value) for b in inside if b.value)
+
+
+def _from_file(loop: EpochLoop, state: cst.BaseExpression | None, place: Statement, flow: Flow) -> bool:
+    """Whether weights are read from a file after the loop: `torch.load(path)`, or an item of what a name got so."""
+    reads = re.compile(r"(\w+\.)*_*(load|restore)(_?\w*(checkpoint|ckpt|file|model|state|weight)\w*)?\(")
+    if state is None or reads.match(flow.index.source.code(state)):
+        return True
+    while isinstance(state, (cst.Subscript, cst.Call)):
+        state = state.value if isinstance(state, cst.Subscript) else state.func
+        state = state.value if isinstance(state, cst.Attribute) else state
+    bound = [b for b in flow.index.bindings if b.target == dotted(state) and b.statement.scope is place.scope]
+    last = max((b for b in bound if b.statement.order < place.order), key=lambda b: b.statement.order, default=None)
+    if last is None or last.value is None or not reads.match(flow.index.source.code(last.value)):
+        return False
+    here = loop.statement
+    return here not in last.statement.path and (
+        last.statement.scope is not here.scope or last.statement.order > here.order
+    )
+
+
+def find_matched_names(
+    origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow
+) -> list[MatchedName]:
+    """Return where weights are taken over by the perforated model's own names.
+
+    No name of a plain checkpoint is among them, so it would keep the fresh weights and say nothing.
+
+    Args:
+        origins: where the model is built.
+        models: the places after which it is there.
+        loops: the epoch loops.
+    """
+    found = []
+    index, training = flow.index, leading_to(loops, flow)
+    for call in index.calls:
+        function = call.func
+        if not isinstance(function, cst.Attribute) or function.attr.value != "state_dict" or call.args:
+            continue
+        here = index.statement(call)
+        if not any(after_model(here, model, flow) for model in models):
+            continue
+        if not of_model(function.value, origins, flow):
+            continue
+        later = _while_it_is(call, flow)
+        text = "\n".join(index.source.code(s.node) for s in [here, *later] if s not in training)
+        state = _state(call, flow)
+        filtered = re.search(rf"\bif\b.*\bin\s+{state}|{state}\.update\(", text) and ".load_state_dict(" in text
+        bodies = [
+            index.source.code(loop.node.body)
+            for loop in index.loops
+            if isinstance(loop.node, cst.For) and loop.scope is here.scope and loop.order >= here.order
+            if re.search(state, index.source.code(loop.node.iter))
+        ]
+        stored = [name for body in bodies for name in re.findall(r"(\w+)\[[^\]\n]*\]\s*=[^=]", body)]
+        walked = bool(_copying(call, flow)) or any(re.search(rf"\.load_state_dict\({name}\b", text) for name in stored)
+        if (filtered or walked) and before_training(here, loops, flow):
+            whose = index.source.code(function.value)
+            found.append(MatchedName(node=call, index=index, whose=whose, anchors={"state": call}))
+    return found + _matched_parameters(origins, models, flow)
+
+
+def _matched_parameters(origins: set[Origin], models: list[Model], flow: Flow) -> list[MatchedName]:
+    """Return the calls of the perforated model's `named_parameters` whose names are compared with names as a whole."""
+    index = flow.index
+    return [
+        MatchedName(
+            node=call, index=index, whose=index.source.code(call.func.value), parameters=True, anchors={"state": call}
+        )
+        for call in dict.fromkeys(_compared(comparison, flow) for comparison in index.comparisons)
+        if call is not None and isinstance(call.func, cst.Attribute)
+        if any(after_model(index.statement(call), model, flow) for model in models)
+        and of_model(call.func.value, origins, flow)
+    ]
+
+
+def _compared(comparison: cst.Comparison, flow: Flow) -> cst.Call | None:
+    """Return the `named_parameters()` with a name of which a comparison compares names that are written out."""
+    index, target = flow.index, comparison.comparisons[0]
+    if not isinstance(target.operator, (cst.In, cst.NotIn, cst.Equal, cst.NotEqual)):
+        return None
+    sides = [(comparison.left, target.comparator)]
+    sides += [(target.comparator, comparison.left)] if isinstance(target.operator, (cst.Equal, cst.NotEqual)) else []
+    for one, other in sides:
+        if not any("." in name.strip(".") for name in _written(other, index.scope_of(comparison), flow)):
+            continue  # a parameter of the model itself keeps its name
+        name = index.source.code(one)
+        for around in index.ancestors(comparison):
+            walked = _walked(around, name, index)
+            while isinstance(walked, cst.Call) and dotted(walked.func) in ("list", "tuple", "sorted") and walked.args:
+                walked = walked.args[0].value
+            if walked is not None and (known := dotted(walked)) is not None:
+                values = [source.value for source in flow.sources(flow.variable(known, index.scope_of(comparison)))]
+                walked = values[0] if len(values) == 1 else None
+                if isinstance(walked, cst.Call) and dotted(walked.func) in ("list", "tuple", "sorted") and walked.args:
+                    walked = walked.args[0].value
+            if isinstance(walked, cst.Call) and index.source.code(walked.func).endswith(".named_parameters"):
+                return walked
+    return None
+
+
+def _walked(around: cst.CSTNode, name: str, index: Index) -> cst.BaseExpression | None:
+    """Return what a loop, a comprehension or a filter goes through, where the first part of each item has that name."""
+    walks: list[cst.For | cst.CompFor] = [around] if isinstance(around, cst.For) else []
+    if isinstance(around, (cst.BaseSimpleComp, cst.DictComp)):
+        walks = [around.for_in]
+    for walk in walks:
+        if isinstance(walk.target, cst.Tuple) and index.source.code(walk.target.elements[0].value) == name:
+            return walk.iter
+    if isinstance(around, cst.Call) and dotted(around.func) == "filter" and len(around.args) == 2:
+        function = around.args[0].value
+        if isinstance(function, cst.Lambda) and name in [f"{p.name.value}[0]" for p in function.params.params]:
+            return around.args[1].value
+    return None
+
+
+def _written(node: cst.BaseExpression, scope: Scope, flow: Flow) -> list[str]:
+    """Return the strings that an expression is, or is a collection of, as far as they are written out."""
+    if isinstance(node, cst.SimpleString):
+        return [str(node.evaluated_value)]
+    if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
+        return [name for element in node.elements for name in _written(element.value, scope, flow)]
+    if isinstance(node, cst.Call) and dotted(node.func) in ("set", "frozenset", "list", "tuple") and node.args:
+        return _written(node.args[0].value, scope, flow)
+    known = dotted(node)
+    if known is None:
+        return []
+    sources = flow.sources(flow.variable(known, scope))
+    return [
+        n for s in sources if s.value is not None and dotted(s.value) is None for n in _written(s.value, scope, flow)
+    ]
+
+
+def _copying(call: cst.Call, flow: Flow) -> list[Statement]:
+    """Return what copies values into a model's state that a call gets: the outermost loop that does, or a statement."""
+    index, here, state = flow.index, flow.index.statement(call), _state(call, flow)
+    places = [here, *_while_it_is(call, flow)]
+    found: dict[Statement, None] = {}
+    for one in index.statements:
+        around = next((part for part in places if part in one.path), None)
+        if around is None or one.scope is not here.scope or not isinstance(one.node, cst.SimpleStatementLine):
+            continue
+        loops = [part for part in one.path[one.path.index(around) :] if isinstance(part.node, cst.For)]
+        heads = [loop.node for loop in loops if isinstance(loop.node, cst.For)]
+        items = [name for node in heads for part in _walking(node, state, index) for name in names_in(part)]
+        copies = "|".join([rf"{state}\[[^\]\n]*\]", *(rf"\b{item}" for item in items)])
+        if re.search(rf"({copies})(\.data)?\.copy_\(", index.source.code(one.node)):
+            found[loops[0] if loops else one] = None
+    return list(found)
+
+
+def _walking(node: cst.For, state: str, index: Index) -> list[cst.BaseExpression]:
+    """Return the targets of a loop that are items of a state, beside which it may go through others: `zip(...)`."""
+    pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(node.target, node.iter)]
+    if isinstance(node.iter, cst.Call) and dotted(node.iter.func) == "zip" and isinstance(node.target, cst.Tuple):
+        pairs = [(e.value, arg.value) for e, arg in zip(node.target.elements, node.iter.args, strict=False)]
+    return [target for target, walked in pairs if re.search(state, index.source.code(walked))]
+
+
+def _state(call: cst.Call, flow: Flow) -> str:
+    """Return the pattern of the name that a model's state gets, or of the call by which it is got."""
+    names = [b.target for b in flow.index.bindings if b.value is call and b.item is None]
+    return rf"(?<![.\w]){re.escape(names[0] if names else flow.index.source.code(call))}(?!\w)"
+
+
+def _while_it_is(call: cst.Call, flow: Flow) -> list[Statement]:
+    """Return the statements after a call in its function, and around it, up to where its name gets another value."""
+    index, here = flow.index, flow.index.statement(call)
+    names = [b.target for b in index.bindings if b.value is call and b.item is None]
+    again = [
+        b.statement.order
+        for b in index.bindings
+        if b.target in names
+        and b.statement.scope is here.scope
+        and b.statement.order > here.order
+        and not exclude_each_other(b.statement, here)
+    ]
+    own = [part for part in here.path if part.scope is here.scope]
+    return [s for part in own for s in part.following if s.order <= min(again, default=s.order)]
+
+
+def of_model(node: cst.BaseExpression, origins: set[Origin], flow: Flow) -> bool:
+    """Whether an expression is the model, or a part of it: `model.module.encoder`.
+
+    Args:
+        origins: where the model is built.
+    """
+    scope = flow.index.scope_of(node)
+    return any(not origins.isdisjoint(flow.deep_origins(part, scope)) for part in (node, *_roots(node)))
+
+
+def late_weights(
+    origins: set[Origin],
+    wrappers: list[Wrapper],
+    loops: list[EpochLoop],
+    matched: list[MatchedName],
+    flow: Flow,
+) -> str:
+    """Return what copies weights by their names into the model between its wrapper and the epoch loop, "" for nothing.
+
+    The layers have other names by then, so such a function would find none. `load_state_dict` is none of them: the
+    recipe's helper teaches it the names from before.
+
+    Args:
+        origins: where the model is built.
+        matched: the states that get the names from before anyhow.
+    """
+    index = flow.index
+    for call in index.calls:
+        function = flow.called(call)
+        here = index.statement(call)
+        if function is None or not any(here.scope is w.scope and w.statement.order < here.order for w in wrappers):
+            continue
+        code = index.source.code(function.node)
+        if not re.search(r"\.state_dict\(\)", code) or not re.search(r"\.copy_\(", code):
+            continue
+        if re.search("ema|update|average", function.name):  # out of the model, into its average
+            continue
+        if any(match.scope is function for match in matched):
+            continue
+        given = [arg.value for arg in call.args if not origins.isdisjoint(flow.deep_origins(arg.value, here.scope))]
+        if not given or any(loop.statement in here.path for loop in loops):
+            continue
+        if any(loop.scope is here.scope and loop.statement.order < here.order for loop in loops):
+            continue
+        if not any(is_resume(index, part, code + "load_state_dict") for part in here.path if part.scope is here.scope):
+            name = index.source.code(call.func)
+            return f"{name} copies weights into it by their names after it is wrapped ({index.place(call)})"
+    return ""
+
+
+#: Names of functions and methods that give a model's layers their weights to begin with, and of methods alone.
+_SETS_WEIGHTS = re.compile(
+    r"_*(re)?(init|initiali[sz]e)_*|\w*(init|reset)\w*(weight|param|mod|layer|net|bias|emb)\w*"
+    r"|\w*(weight|param|layer|net)s?_*(init|reset)\w*"
+)
+_LOADS_WEIGHTS = re.compile(
+    r"_*(load|init|read|set)\w*_\w*(pretrain|weight|param|emb|glove|vectors|w2v|word2?vec|imagenet)\w*"
+)
+_SETS_VALUES = re.compile(
+    r"\binit\.\w+_\(|\.reset_parameters\(|\.(weight|bias|data)\.(normal|uniform|fill|zero|mul|copy)_\("
+    r"|\.(weight|bias)\.data\s*(\[[^\n=]*\]\s*)?="
+)
+
+
+def late_beginnings(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> list[Statement]:
+    """Return the statements that give the built model's layers their first weights only after it is perforated.
+
+    Args:
+        origins: where the model is built.
+        models: the places after which it is there.
+        loops: the epoch loops.
+    """
+    index, training = flow.index, leading_to(loops, flow)
+
+    def is_model(node: cst.BaseExpression) -> bool:
+        return not origins.isdisjoint(flow.closure(set(flow.origins(node, index.scope_of(node)))))
+
+    found = []
+    for loop in index.loops:
+        node = loop.node
+        if not isinstance(node, cst.For) or not isinstance(node.iter, cst.Call):
+            continue
+        operand = walked_module(node.iter, re.compile("(named_)?(modules|parameters|children)"))
+        if (
+            operand is not None
+            and of_model(operand, origins, flow)
+            and _SETS_VALUES.search(index.source.code(node.body))
+        ):
+            found.append(loop)
+    for call in index.calls:
+        place = index.statement(call)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "state_dict":
+            found += _copying(call, flow) if of_model(call.func.value, origins, flow) else []
+        if not isinstance(index.parents.get(call), cst.Expr) or place.crowded:
+            continue
+        function, name = flow.called(call), index.source.code(call.func).rpartition(".")[2]
+        given = [arg.value for arg in call.args if not arg.star]
+        if isinstance(call.func, cst.Attribute):
+            if name == "apply" and given and is_model(call.func.value):
+                name = index.source.code(given[0]).rpartition(".")[2]
+                function = flow.defined(given[0], place.scope)
+            given += [call.func.value, *_roots(call.func.value)]
+        if function is not None:
+            sets = _SETS_VALUES.search(index.source.code(function.node))
+        elif isinstance(call.func, cst.Attribute) and _LOADS_WEIGHTS.fullmatch(name):
+            sets = _LOADS_WEIGHTS.match(name)
+            given = [call.func.value, *_roots(call.func.value)]
+        elif sets := _SETS_VALUES.search(f"{index.source.code(call.func)}("):  # a single layer's
+            given = [root for value in given for root in _roots(value)]
+        else:
+            sets = _SETS_WEIGHTS.fullmatch(name)
+        if sets and name != "__init__" and any(is_model(value) for value in given):
+            found.append(place)
+    late = {
+        place: [here for calls in ways_to(place, flow).values() for here in calls if here is not place]
+        for place in found
+        if place not in training and any(after_model(place, model, flow) for model in models)
+        if before_training(place, loops, flow)
+    }
+    return [place for place, calls in late.items() if late.keys().isdisjoint(calls)]
+
+
+def walked_module(value: cst.BaseExpression, parts: re.Pattern[str]) -> cst.BaseExpression | None:
+    """Return the module in `module.parameters()`, `module.state_dict().values()` and the like."""
+    node: cst.BaseExpression = value
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        if not parts.fullmatch(node.func.attr.value):
+            break
+        node = node.func.value
+    return None if node is value else node
+
+
+def _roots(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield what an attribute or an item is of, up to the name."""
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        node = node.value
+        yield node
