@@ -389,11 +389,14 @@ class Evaluator:
                         names[name] = self.evaluate(expression, names)
                 yield site, names
 
-        own: dict[str, list[tuple[Site, dict[str, object]]]] = {}
+        def matching(rule: Rule) -> list[tuple[Site, dict[str, object]]]:
+            return [(site, names) for site, names in at(rule.site) if self.evaluate(rule.when, names)]
+
+        own = {}
         for rule in self._recipe.rules:
             with _naming(rule):
-                own[rule.code] = [(site, names) for site, names in at(rule.site) if self.evaluate(rule.when, names)]
-                for site, names in own[rule.code]:
+                own[rule] = matching(rule)
+                for site, names in own[rule]:
                     questions += self._remarks(rule, rule.asks, site, names)
         if questions:
             return Outcome([], questions, notes)
@@ -403,14 +406,14 @@ class Evaluator:
                 named["edited-file"] = _edited_files(script, made, self._recipe.imports)
             for rule in self._recipe.rules:
                 with _naming(rule):
-                    if last and rule.site == "edited-file":
-                        own[rule.code] = [(s, names) for s, names in at(rule.site) if self.evaluate(rule.when, names)]
-                    for site, names in own[rule.code] if last == (rule.site == "edited-file") else []:
-                        notes += self._remarks(rule, rule.notes, site, names)
+                    if last == (rule.site == "edited-file"):
+                        own[rule] = matching(rule) if last else own[rule]
+                        for site, names in own[rule]:
+                            notes += self._remarks(rule, rule.notes, site, names)
                     for change in rule.changes:
                         if last != ("edited-file" in (rule.site, change.site)):
                             continue
-                        for site, names in at(change.site) if change.site else own[rule.code]:
+                        for site, names in at(change.site) if change.site else own[rule]:
                             if self.evaluate(change.when, names):
                                 edits[rule].append(self._edit(rule, change, site, names))
         return Outcome([edit for ordered in edits.values() for edit in ordered], questions, notes)
