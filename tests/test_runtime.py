@@ -750,6 +750,23 @@ def test_evaluation_goes_through_the_dendrites_of_a_transformer(perforate: Calla
     assert seen == {layer.name for layer in layers} != set()
 
 
+@pytest.mark.parametrize("cured", [True, False])
+def test_copies_do_not_read_the_settings_file(
+    perforate: Callable[..., Any], helper: ModuleType, monkeypatch: pytest.MonkeyPatch, cured: bool
+) -> None:
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 2))
+    (settings,) = Path("PAI").glob("*_config.json")
+    settings.write_text("")  # half written, by another rank
+    if not cured:
+        monkeypatch.delattr(type(helper.GPA.pc), "__deepcopy__")
+        with pytest.raises(json.JSONDecodeError):
+            copy.deepcopy(model)
+    else:
+        assert copy.deepcopy(model)[0].main_module.weight is not model[0].main_module.weight
+
+
 def test_says_which_layers_cannot_have_dendrites(
     helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

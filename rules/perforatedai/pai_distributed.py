@@ -43,6 +43,10 @@ os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 from perforatedai import globals_perforatedai as GPA  # type: ignore[import-untyped]
 from perforatedai import utils_perforatedai as UPA
 
+# Copies of a model share its layers' settings: each of its own would read SAVE_config.json, which other ranks may be
+# writing (JSONDecodeError, measured).
+type(GPA.pc).__deepcopy__ = lambda settings, _: settings
+
 # To the library 0.0 means "no best score yet": with constant zeros it never switches (measured).
 _pai_almost_zero = 1e-12
 
