@@ -360,7 +360,7 @@ class Exp:
 known = {"base": Exp}
 """
     texts = changed(plan_project(main, engine=ENGINE + exp))
-    assert "lr=0.1)\n        GPA.pai_tracker.set_optimizer_instance(optimizer)\n" in texts["engine.py"]
+    assert "lr=0.1)\n        pai_distributed.set_optimizer_instance(optimizer)\n" in texts["engine.py"]
     assert "set_optimizer" not in texts["main.py"]
 
 
@@ -1154,6 +1154,18 @@ def test_a_script_that_shares_the_loop_is_named(plan_project: Planner) -> None:
     (note,) = plan_project(main, engine=engine, other=other).notes
     assert (note.file, note.code) == ("engine.py", "PAI113")
     assert note.message.startswith("other.py imports this file too: what trains")
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_builder_that_another_script_shares_builds_its_optimizer_itself(plan_project: Planner, shared: bool) -> None:
+    built = "    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    main = code(MAIN).replace(built, "    optimizer, rate = build(model)\n")
+    main = main.replace("import torch\n", "import torch\nfrom common import build\n", 1)
+    common = f"import torch\n\ndef build(model):\n{built}    return optimizer, 0.1\n"
+    other = PARSED + ("from common import build\nbuild(Net())\n" if shared else "")
+    text = changed(plan_project(main, engine=ENGINE, common=common, other=other))["common.py"]
+    assert (built + "    pai_distributed.set_optimizer_instance(optimizer)\n" in text) is shared
+    assert ("GPA" in text) is not shared
 
 
 def test_a_module_that_can_be_started_too_is_no_neighbour(plan_project: Planner) -> None:

@@ -25,6 +25,7 @@ pytestmark = [
     pytest.mark.real,
     # of the library and of torch, where a test uses them in this process
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*array_dims.csv:pytest.PytestUnraisableExceptionWarning"),  # left open
 ]
 
 HELPER = Path(__file__).parent.parent / "rules" / "perforatedai" / "pai_distributed.py"
@@ -710,6 +711,27 @@ def test_goes_on_after_a_backward_pass_of_something_else(perforate: Callable[...
     assert not Path("PAI/array_dims.csv").exists()
 
 
+def test_says_that_no_backward_pass_reaches_the_model(
+    perforate: Callable[..., Any],
+    helper: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)).requires_grad_(False)
+    model[1].requires_grad_(True)
+    monkeypatch.setattr(helper, "_pai_idle_passes", 998)
+    helper.finish_initialization()
+    with pytest.raises(SystemExit, match="1"):
+        helper.finish_initialization()
+    assert "gets a gradient: .0 (frozen), .1 (not used)" in capsys.readouterr().err
+    helper.report_validation_score(1.0, model)
+    with pytest.raises(SystemExit, match="1"):
+        helper.report_validation_score(1.0, model)
+    assert "gets a gradient: .0 (frozen), .1 (not used)" in capsys.readouterr().err
+
+
 def test_settings_that_the_script_has_made_stay(helper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = helper.GPA.pc
     monkeypatch.setattr(settings, "_manually_set_keys", set())
@@ -750,17 +772,137 @@ def test_evaluation_goes_through_the_dendrites_of_a_transformer(perforate: Calla
     assert seen == {layer.name for layer in layers} != set()
 
 
-def test_says_which_layers_cannot_have_dendrites(
+@pytest.mark.parametrize("cured", [True, False])
+def test_copies_do_not_read_the_settings_file(
+    perforate: Callable[..., Any], helper: ModuleType, monkeypatch: pytest.MonkeyPatch, cured: bool
+) -> None:
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 2))
+    (settings,) = Path("PAI").glob("*_config.json")
+    settings.write_text("")  # half written, by another rank
+    if not cured:
+        monkeypatch.delattr(type(helper.GPA.pc), "__deepcopy__")
+        with pytest.raises(json.JSONDecodeError):
+            copy.deepcopy(model)
+    else:
+        assert copy.deepcopy(model)[0].main_module.weight is not model[0].main_module.weight
+
+
+def test_says_which_layers_are_not_used(
     helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     import torch
 
     model = perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2).requires_grad_(False), torch.nn.Linear(2, 2))
+    helper.load_latest_switch(model, None)
     model[2](torch.ones(1, 2)).sum().backward()
     with pytest.raises(SystemExit, match="1"):
         helper.finish_initialization()
-    assert "GPA.pc.set_module_ids_to_track(['.0', '.1'])" in capsys.readouterr().err
+    assert "GPA.pc.set_module_ids_to_track(['.0'])" in capsys.readouterr().err
     assert not Path("PAI/array_dims.csv").exists()
+
+
+def grown(model: Any) -> list[str]:
+    """The names of the layers that can have dendrites."""
+    return [module.name for module in model.modules() if type(module).__name__ == "PAINeuronModule"]
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_frozen_layers_stay_as_they_are(
+    helper: ModuleType,
+    perforate: Callable[..., Any],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    early: bool,
+) -> None:
+    import torch
+
+    def built() -> list[Any]:
+        torch.manual_seed(0)
+        return [torch.nn.Linear(2, 2).requires_grad_(not early), torch.nn.Linear(2, 2)]
+
+    model = helper.load_latest_switch(perforate(*built()), None)
+    model[0].requires_grad_(False)
+    model(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization()
+    assert "No dendrites for .0: frozen" in capsys.readouterr().out
+    assert array_dims(Path("PAI")) == {".1,1,2"}
+    monkeypatch.setattr(helper, "_pai_frozen", {})
+    model = helper.load_latest_switch(perforate(*built(), initialize=False), None)
+    assert type(model[0]) is torch.nn.Linear
+    assert grown(model) == [".1"]
+    model.requires_grad_(True)  # thawed, it learns without dendrites
+    helper.GPA.pai_tracker.set_dendrite_training()
+    helper.GPA.pai_tracker.set_neuron_training()
+    assert model(torch.ones(1, 2)).shape == (1, 2)
+
+
+def test_layers_that_thaw_have_dendrites(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 2).requires_grad_(False), torch.nn.Linear(2, 2))
+    model = helper.load_latest_switch(model, None, thaws=True)
+    model(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization()
+    assert array_dims(Path("PAI")) == {".0,1,2", ".1,1,2"}
+
+
+def test_optimizer_has_what_may_thaw(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    arguments = {"lr": 0.1}
+    for cured in (False, True):
+        if cured:
+            helper.load_latest_switch(model.requires_grad_(True), None)
+        model[0].requires_grad_(False)
+        tracker = helper.GPA.pai_tracker
+        tracker.set_optimizer(torch.optim.SGD)
+        optimizer, _ = tracker.setup_optimizer(model, arguments | {"params": model.parameters()})
+        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        assert (id(model[0].main_module.weight) in held) is cured
+        assert not model[0].main_module.weight.requires_grad
+
+
+def test_momentum_encoder_grows_with_its_encoder(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    def built() -> list[Any]:
+        encoder = torch.nn.Linear(2, 2)
+        return [encoder, copy.deepcopy(encoder).requires_grad_(False)]
+
+    model = helper.load_latest_switch(perforate(*built()), None)
+    (model[0](torch.ones(1, 2)) + model[1](torch.ones(1, 2))).sum().backward()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization()
+    assert array_dims(Path("PAI")) == {".0,1,2", ".1,1,2"}
+    monkeypatch.setattr(helper, "_pai_frozen", {})
+    model = helper.load_latest_switch(perforate(*built(), initialize=False), None)
+    helper.GPA.pai_tracker.set_dendrite_training()
+    helper.GPA.pai_tracker.set_neuron_training()
+    helper._pai_freeze_averages(model)
+    pairs = list(zip(model[0].parameters(), model[1].parameters(), strict=True))
+    assert all(one.shape == other.shape and not other.requires_grad for one, other in pairs)
+    assert len(pairs) > 4
+
+
+def test_without_a_perforated_model_an_optimizer_is_none_of_the_librarys(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    monkeypatch.setattr(helper.GPA, "pai_tracker", [])
+    model = torch.nn.Linear(2, 2)
+    helper.set_optimizer_instance(torch.optim.SGD(model.parameters(), 0.1))
+    model(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SystemExit, match="1"):
+        helper.report_validation_score(0.5, model)
+    assert "has no perforated model: rewrite it as well" in capsys.readouterr().err
 
 
 def test_says_that_the_model_has_changed(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -135,6 +135,7 @@ def find_optimizers(
     scores: list[Score],
     handover: frozenset[str] = frozenset(),
     in_process: bool = False,
+    shared: Collection[str] = (),
 ) -> list[Optimizer]:
     """Return the optimizers that train the wrapped model, one for each variable that holds one.
 
@@ -146,6 +147,7 @@ def find_optimizers(
         handover: qualified names of functions by which a script gives its optimizer to the recipe's library.
         in_process: whether the model is restructured without a restart, so that what is handed over must be built
             again beside the epoch loop.
+        shared: the modules that other scripts import, which are to find there what they know.
     """
     leading = leading_to(loops, flow)
     bodies = {loop.statement for loop in loops}
@@ -183,6 +185,8 @@ def find_optimizers(
         optimizer.held = _held(flow, call)
         optimizer.handed_over = _handed_over(index, flow, optimizer, calls, handover)
         optimizer.keeps = _reason_to_keep(index, flow, optimizer, calls, schedulers, scores)
+        if not optimizer.keeps and optimizer.file.name in shared:
+            optimizer.keeps = "other scripts import its file"
         if not optimizer.keeps and _unless_given(index, optimizer) is not None:
             optimizer.keeps = "it is built only where none is given"
         if not optimizer.keeps and others:

@@ -113,7 +113,15 @@ def survey(
         loop.repeated = _repeated(loop, script.models, flow)
     origins = flow.closure(origins)
     script.optimizers = find_optimizers(
-        index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover, script.kind == "dp"
+        index,
+        flow,
+        origins,
+        script.schedulers,
+        script.loops,
+        script.scores,
+        choices.handover,
+        script.kind == "dp",
+        neighbours or {},
     )
     script.nameless = [] if script.optimizers else nameless_optimizers(index, flow)
     script.resumes = find_resumes(origins, script.models, script.loops, flow)

@@ -43,6 +43,10 @@ os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 from perforatedai import globals_perforatedai as GPA  # type: ignore[import-untyped]
 from perforatedai import utils_perforatedai as UPA
 
+# Copies of a model share its layers' settings: each of its own would read SAVE_config.json, which other ranks may be
+# writing (JSONDecodeError, measured).
+type(GPA.pc).__deepcopy__ = lambda settings, _: settings
+
 # To the library 0.0 means "no best score yet": with constant zeros it never switches (measured).
 _pai_almost_zero = 1e-12
 
@@ -50,7 +54,9 @@ _pai_missing_scores = 0
 _pai_unusable_scores = 0
 _pai_scores = 0
 _pai_steps = 0
+_pai_idle_passes = 0
 _pai_found_dimensions: dict[str, list[int]] = {}
+_pai_frozen: dict[str, str | None] = {}  # frozen layers, and those of which they are averages
 _pai_exit_status: int | None = None
 _pai_model: torch.nn.Module | None = None
 _pai_optimizer: torch.optim.Optimizer | None = None
@@ -143,7 +149,11 @@ def one_rank_at_a_time() -> Iterator[None]:
 
 
 def load_latest_switch(
-    model: torch.nn.Module, folder: str | None, output_dimensions: dict[str, list[int]] | None = None
+    model: torch.nn.Module,
+    folder: str | None,
+    output_dimensions: dict[str, list[int]] | None = None,
+    *,
+    thaws: bool = False,
 ) -> torch.nn.Module:
     """Give the perforated model its output dimensions and, after a restart, its newest structure and weights.
 
@@ -151,11 +161,15 @@ def load_latest_switch(
     expects, such as a Linear in a Transformer, where the library would leave in the middle of backward, with
     status 0 (measured). Later runs set them before they load, else it would load a part and go on (measured).
 
+    A layer that is frozen in the initialisation run stays as it is, without dendrites, in all runs. One that holds an
+    average over time of another (a momentum encoder) grows with that, so that their parameters still make pairs.
+
     Args:
         model: what `UPA.perforate_model` returned, not wrapped yet.
         folder: where the switch files are, or None to start from the beginning.
         output_dimensions: your own word on layers, by name: 0 where the neurons are and -1 elsewhere, as in
             {"encoder.linear1": [-1, -1, 0]}. It beats what was found.
+        thaws: frozen layers will learn later, and get dendrites. The batch of the initialisation run thaws them.
 
     Returns:
         The model, on the device where it was.
@@ -166,6 +180,7 @@ def load_latest_switch(
     global _pai_model
     _pai_model = model
     save = GPA.pc.get_save_name()
+    GPA.pai_tracker.setup_optimizer = _pai_with_frozen_parameters(GPA.pai_tracker.setup_optimizer)
     # The library cannot save tied tensors, such as a language model's embedding and head: "Some tensors share
     # memory"; what it saves with weight_tying_experimental, a new process cannot load (both measured).
     model.register_state_dict_post_hook(_pai_copy_tied_tensors)
@@ -174,15 +189,18 @@ def load_latest_switch(
             part.register_load_state_dict_pre_hook(_pai_take_plain_names)
     _pai_hide_records(model)
     if initializing():
+        _pai_frozen.update(_pai_frozen_layers(model, thaws))
+        _pai_leave_frozen_layers_out(model)
         _pai_set_output_dimensions(model, output_dimensions or {})
         for layer in _pai_layers(model):
             layer.register_forward_hook(_pai_note_output_dimensions)
+            if thaws and layer.name not in _pai_frozen:
+                layer.register_forward_pre_hook(_pai_thaw)
         return model
+    _pai_frozen.update(_pai_record(save, "frozen_layers"))
+    _pai_leave_frozen_layers_out(model)
     _pai_require_initialization(model, save)
-    found = os.path.join(save, "output_dimensions.json")
-    if os.path.exists(found):  # not after an initialisation run by other means
-        with open(found) as file:
-            _pai_set_output_dimensions(model, json.load(file))
+    _pai_set_output_dimensions(model, _pai_record(save, "output_dimensions"))
     _pai_set_output_dimensions(model, output_dimensions or {})
     GPA.pai_tracker.initialize_tracker_settings()  # now, so that a copy made from here on has all buffers
     if not folder:
@@ -200,6 +218,7 @@ def load_latest_switch(
             continue
         device = _pai_device(model)  # the library moves the model to its own
         _pai_model = model = UPA.load_system(model, folder, f"switch_{number}", True).to(device)
+        _pai_freeze_averages(model)
         _pai_say(f"Loaded {path}")
         _pai_let_restored_weights_win(model)
         return model
@@ -208,10 +227,12 @@ def load_latest_switch(
 
 
 def set_optimizer_instance(optimizer: Any) -> None:
-    """Tell the library of an optimizer that the script builds itself, for training in one process (DataParallel).
+    """Tell the library of an optimizer that the script builds itself.
 
     As `GPA.pai_tracker.set_optimizer_instance`; besides, `add_validation_score` gives it the parameters of the
     restructured model. It stays the same object, so schedulers and whatever else holds it go on with it.
+
+    Where no model is perforated, as in another script that builds its optimizer by the same function, it does nothing.
 
     Args:
         optimizer: the optimizer, with parameters of the perforated model in its groups, or an object that holds it.
@@ -220,6 +241,8 @@ def set_optimizer_instance(optimizer: Any) -> None:
         SystemExit: status 1, with a message, where it is none and does not hold one.
     """
     global _pai_optimizer
+    if not GPA.pai_tracker:
+        return
     _pai_optimizer = _pai_torch_optimizer(optimizer)
     GPA.pai_tracker.set_optimizer_instance(_pai_optimizer)
 
@@ -350,25 +373,46 @@ def finish_initialization() -> None:
     A backward pass that has not reached the model, such as that of a GAN's other half, changes nothing.
 
     Raises:
-        SystemExit: status 0; 1, with a message, where a perforated layer has got no gradient.
+        SystemExit: status 0; 1, with a message, where a perforated layer that is not frozen has got no gradient, or
+            a thousand backward passes have not reached the model.
     """
+    global _pai_idle_passes
     save = GPA.pc.get_save_name()
-    idle = [
-        layer.name
-        for layer in GPA.pai_tracker.neuron_module_vector
-        if not hasattr(layer.dendrite_module.dendrite_values[0], "dendrite_storage_shape")
-    ]
-    if len(idle) == len(GPA.pai_tracker.neuron_module_vector):
+    layers = {layer.name: layer for layer in GPA.pai_tracker.neuron_module_vector}
+    shapes = {
+        name: values.dendrite_storage_shape.tolist()
+        for name, layer in layers.items()
+        if hasattr(values := layer.dendrite_module.dendrite_values[0], "dendrite_storage_shape")
+    }
+    if not shapes:
+        _pai_idle_passes += 1
+        if _pai_idle_passes == 1000:
+            _pai_fail_without_gradients(layers.values())
         return
-    if idle:
+    for name, source in _pai_frozen.items():
+        if name in layers and source in shapes:
+            layers[name].dendrite_module.dendrite_values[0].setup_arrays(shapes[source])
+            shapes[name] = shapes[source]
+    idle = [name for name in layers if name not in shapes]
+    _pai_frozen.update({name: None for name in idle if _pai_is_frozen(layers[name])})
+    unused = [name for name in idle if name not in _pai_frozen]
+    if unused:
         _pai_fail(
-            f"The first batch gave no gradient to {', '.join(idle)}: frozen or not used, so no dendrites. "
-            f"Say so before perforate_model:\n    GPA.pc.set_module_ids_to_track({idle})"
+            f"The first batch gave no gradient to {', '.join(unused)}: not used, so no dendrites. "
+            f"Say so before perforate_model:\n    GPA.pc.set_module_ids_to_track({unused})"
         )
+    left_out = [name for name, source in _pai_frozen.items() if source is None]
+    if left_out:
+        _pai_say(
+            f"No dendrites for {', '.join(left_out)}: frozen. If the script thaws them later and they are to have "
+            "dendrites, call load_latest_switch(..., thaws=True), and initialise again"
+        )
+    GPA.pai_tracker.neuron_module_vector = [layers[name] for name in layers if name not in left_out]
     if _pai_rank() == 0:
         os.makedirs(save, exist_ok=True)
-        with open(os.path.join(save, "output_dimensions.json"), "w") as file:
-            json.dump(_pai_found_dimensions, file)
+        for record, value in (("output_dimensions", _pai_found_dimensions), ("frozen_layers", _pai_frozen)):
+            with open(os.path.join(save, f"{record}.json"), "w") as file:
+                json.dump(value, file)
         GPA.pai_tracker.save_tracker_settings()
     _pai_say(f"Initialisation complete: see {save}. Now run without --perforate_model_parallel to train.")
     _pai_leave(0)
@@ -448,6 +492,7 @@ def add_validation_score(score: Any, model: torch.nn.Module | None = None) -> tu
         return model, False, True
     if restructured:
         _pai_settle(net, device)
+        _pai_freeze_averages(net)
         if _pai_optimizer is not None:
             _pai_renew(_pai_optimizer, net, names)
     return model, restructured, False
@@ -523,6 +568,26 @@ def _pai_torch_optimizer(optimizer: Any) -> Any:
             f"{type(optimizer).__name__}, which has no param_groups, and {len(held)} attributes that have"
         )
     return held[0]
+
+
+def _pai_with_frozen_parameters(setup: Callable[..., Any]) -> Callable[..., Any]:
+    """Let the optimizer have the frozen parameters that the script gives it, as torch does: they may thaw later.
+
+    The library leaves them out, so that they would never learn (measured).
+    """
+
+    @functools.wraps(setup)
+    def setup_optimizer(net: torch.nn.Module, *arguments: Any, **keywords: Any) -> Any:
+        frozen = [p for p in net.parameters() if not p.requires_grad and p.is_floating_point()]
+        try:
+            for parameter in frozen:
+                parameter.requires_grad_(True)
+            return setup(net, *arguments, **keywords)
+        finally:
+            for parameter in frozen:
+                parameter.requires_grad_(False)
+
+    return setup_optimizer
 
 
 def _pai_renew(optimizer: torch.optim.Optimizer, net: torch.nn.Module, names: dict[int, str]) -> None:
@@ -601,6 +666,71 @@ def _pai_set_output_dimensions(model: torch.nn.Module, output_dimensions: dict[s
         if name.lstrip(".") not in layers:
             _pai_fail(f"Output dimensions of {name}: no such perforated layer. There are {', '.join(layers)}")
         layers[name.lstrip(".")].set_this_output_dimensions(dimensions)
+
+
+def _pai_is_frozen(layer: Any) -> bool:
+    """Has the script frozen all of its own layer?"""
+    return not any(parameter.requires_grad for parameter in layer.main_module.parameters())
+
+
+def _pai_frozen_layers(model: torch.nn.Module, thaws: bool) -> dict[str, str | None]:
+    """The layers that are frozen, and those of which they are averages over time: so far, they are their copies."""
+    layers = _pai_layers(model)
+    found: dict[str, str | None] = {}
+    for layer in filter(_pai_is_frozen, layers):
+        state = layer.main_module.state_dict()
+        for other in layers:
+            others = {} if _pai_is_frozen(other) else other.main_module.state_dict()
+            if state.keys() == others.keys() and all(torch.equal(state[name], others[name]) for name in state):
+                found[layer.name] = other.name
+        if not thaws:
+            found.setdefault(layer.name, None)
+    return found
+
+
+def _pai_leave_frozen_layers_out(model: torch.nn.Module) -> None:
+    """Put the script's own layers back in the place of those which get no dendrites."""
+    layers = _pai_layers(model)
+    left_out = [layer for layer in layers if _pai_frozen.get(layer.name, "") is None]
+    if layers and len(left_out) == len(layers):
+        _pai_fail_without_gradients(layers)
+    for module in list(model.modules()):
+        for name, child in list(module._modules.items()):
+            if child is not None and child in left_out:
+                setattr(module, name, child.main_module)
+    tracker = GPA.pai_tracker
+    tracker.neuron_module_vector = [layer for layer in tracker.neuron_module_vector if layer not in left_out]
+    for scores in ("best_scores", "current_scores"):  # the library has one list for each layer
+        tracker.member_vars[scores] = [[] for _ in tracker.neuron_module_vector]
+
+
+def _pai_freeze_averages(net: torch.nn.Module) -> None:
+    """Let the new dendrites of an average over time be no more than that."""
+    for layer in _pai_layers(net):
+        if layer.name in _pai_frozen:
+            layer.requires_grad_(False)
+
+
+def _pai_thaw(layer: torch.nn.Module, _inputs: Any) -> None:
+    """Forward hook: let a frozen layer learn, in the initialisation run, so that its output's shape is recorded."""
+    layer.requires_grad_(True)
+
+
+def _pai_fail_without_gradients(layers: Iterable[Any]) -> NoReturn:
+    _pai_fail(
+        "No layer that could have dendrites gets a gradient: "
+        + ", ".join(f"{layer.name} ({'frozen' if _pai_is_frozen(layer) else 'not used'})" for layer in layers)
+        + ". Is it another model that learns?"
+    )
+
+
+def _pai_record(save: str, name: str) -> dict[str, Any]:
+    """What the initialisation run has found; nothing, where it was made by other means."""
+    path = os.path.join(save, f"{name}.json")
+    if not os.path.exists(path):
+        return {}
+    with open(path) as file:
+        return dict(json.load(file))
 
 
 def _pai_require_initialization(model: torch.nn.Module, save: str) -> None:
@@ -738,6 +868,8 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
     global _pai_missing_scores, _pai_scores, _pai_unusable_scores
     if initializing():
         _pai_scores += 1
+        if _pai_scores > 1 and _pai_idle_passes:
+            _pai_fail_without_gradients(GPA.pai_tracker.neuron_module_vector)
         if _pai_scores > 1:
             _pai_fail("The initialisation run ended an epoch without a backward pass: is there a batch?")
         return None
@@ -771,6 +903,11 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
 
 def _pai_hand_over(number: float, net: torch.nn.Module) -> tuple[bool, bool]:
     """Was the model restructured (in place), and is training complete?"""
+    if not GPA.pai_tracker:
+        _pai_fail(
+            f"{sys.argv[0]} trains by code in which the library ends the training, but has no perforated model: "
+            "rewrite it as well, or let it import that code as it was"
+        )
     _pai_publish_rank()
     known = GPA.pai_tracker.member_vars
     known["optimizer_instance"] = _pai_torch_optimizer(known["optimizer_instance"])
