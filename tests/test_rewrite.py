@@ -714,6 +714,16 @@ def test_own_checkpoint_is_loaded_into_the_perforated_model(tmp_path: Path) -> N
     assert in_order(changed, "UPA.perforate_model(", "load_latest_switch(", "model.load_state_dict(", " = DDP(")
 
 
+def test_loading_function_leaves_early_in_later_rounds(tmp_path: Path) -> None:
+    function = "def find(model, path):\n    if not exists(path):\n        epoch = 0\n        return epoch\n"
+    function += "    state = torch.load(path)\n"
+    function += "    model.load_state_dict(state)\n    return state['epoch']\n\n\n"
+    call = f"{WRAPPED}    start_epoch = find(model, args.resume)\n    print(start_epoch)\n"
+    changed = changed_by(tmp_path, ("\n\ndef main(", f"\n\n{function}def main("), (WRAPPED, call))
+    assert "    if not exists(path) or pai_distributed.load_folder():\n" in changed
+    assert call.partition("start_epoch")[2] in changed
+
+
 def test_call_that_resumes_is_made_in_the_first_round_alone(tmp_path: Path) -> None:
     changed = changed_by(tmp_path, (WRAPPED, f"{WRAPPED}    resume_checkpoint(model, args.resume)\n"))
     assert "    if not args.pai_load_folder:\n        resume_checkpoint(model, args.resume)\n" in changed

@@ -5142,3 +5142,69 @@ def test_a_value_that_only_other_loads_read_needs_none() -> None:
     before += "    state = p['scheduler']\n"
     before += "scheduler = make(optimizer)\nif args.resume:\n    scheduler.load_state_dict(state)\n"
     assert [site.unbound for site in survey_of(script(before=before)).resumes] == [[], []]
+
+
+def test_a_block_that_wraps_again_what_it_loaded_is_passed_over_for_its_else() -> None:
+    block = "if args.resume:\n    start = load_checkpoint(model) + 1\n    model = DDP(model.module)\n"
+    sites = survey_of(script(before=f"{block}else:\n    start = 0\nprint(start)\n")).resumes
+    assert [(site.test, site.unbound) for site in sites] == [("args.resume", [])]
+
+
+def test_layers_that_are_frozen_beside_a_load_are_frozen_in_all_rounds() -> None:
+    load = "    if exists(path):\n        state = torch.load(path)\n        model.load_state_dict(state['model'])\n"
+    load += "        optimizer.load_state_dict(state['optimizer'])\n"
+    freeze = "    if args.head:\n        for p in model.parameters():\n            p.requires_grad = False\n"
+    tests = [resume.test for resume in survey_of(script(before=f"if rank == 0:\n{load}{freeze}")).resumes]
+    assert tests == ["exists(path)"]
+    assert [resume.test for resume in survey_of(script(before=f"if rank == 0:\n{load}")).resumes] == ["rank == 0"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "names"),
+    [
+        pytest.param("if args.ema:\n    best = 0\n", "print(best)", ["best"], id="under an option"),
+        pytest.param("if args.ema:\n    best = 0\n", "if args.ema:\n    print(best)", [], id="used under it too"),
+        pytest.param("if args.ema:\n    best = 0\nelse:\n    best = 1\n", "print(best)", [], id="in both branches"),
+        pytest.param("if args.ema:\n    raise ValueError\nelse:\n    best = 1\n", "print(best)", [], id="or left"),
+        pytest.param("with torch.no_grad():\n    best = f()\n", "print(best)", [], id="with"),
+        pytest.param("try:\n    best = f()\nexcept OSError:\n    pass\n", "print(best)", [], id="tried"),
+    ],
+)
+def test_a_name_has_a_value_where_whatever_the_options_it_gets_one(before: str, after: str, names: list[str]) -> None:
+    (site,) = survey_of(script(before=f"{before}best = resume_checkpoint(model, path)\n{after}\n")).resumes
+    assert site.unbound == names
+
+
+@pytest.mark.parametrize(
+    ("early", "leaves"),
+    [
+        pytest.param("if not os.path.isfile(path):\n    return -1, 0", True, id="no file"),
+        pytest.param("if path is None:\n    return -1, 0", True, id="None"),
+        pytest.param("if path == '':\n    return -1, 0", True, id="empty"),
+        pytest.param("if not isfile(path):\n    raise OSError", False, id="no value"),
+        pytest.param("if strict:\n    return -1, 0", False, id="another test"),
+    ],
+)
+def test_a_loading_function_that_gives_the_values_of_no_checkpoint_gives_them(early: str, leaves: bool) -> None:
+    load = "state = torch.load(path)\nmodel.load_state_dict(state['m'])\nreturn state['epoch'], state['best']"
+    function = f"def resume_if_possible(path, model):\n{indent(early, '    ')}\n{indent(load, '    ')}\n\n"
+    before = "start, best = resume_if_possible(p, model)\nprint(start, best)\n"
+    (site,) = survey_of(script(before=function + before)).resumes
+    assert (site.leaves, site.unbound) == ((True, []) if leaves else (False, ["start", "best"]))
+
+
+def test_a_load_is_passed_over_in_its_function_or_where_it_is_called_but_not_twice() -> None:
+    load = "    if args.resume:\n        model.load_state_dict(torch.load(path))\n        return 3\n"
+    function = f"def load_checkpoint(args, model):\n{load}    else:\n        return 0\n\n"
+    sites = survey_of(script(before=f"{function}start = load_checkpoint(args, model)\nprint(start)\n")).resumes
+    assert [(site.test, site.unbound) for site in sites] == [("args.resume", [])]
+    twice = "if a:\n    start = load_checkpoint(args, model)\n    load_checkpoint(args, other)\n"
+    twice += "else:\n    load_checkpoint(args, model)\n"
+    sites = survey_of(script(before=f"{function}{twice}print(start)\n")).resumes
+    assert [site.unbound for site in sites] == [[]]
+
+
+def test_names_that_are_made_a_set_of_themselves_are_looked_at_once() -> None:
+    before = "names = ['body.weight']\nnames = set(names)\nfor n, p in model.named_parameters():\n    if n in names:\n"
+    survey = survey_of(script(before=f"{before}        p.requires_grad = False\n"))
+    assert [site.whose for site in survey.matched_names] == ["model"]

@@ -676,17 +676,19 @@ class Score(Site):
 class Resume(Site):
     """What loads a checkpoint into the model before training; `node` is its `if` statement, or a call's statement.
 
-    The anchor "test" is the condition of the branch that loads, the `if` or one of its `elif`s.
+    The anchor "test" is the condition of the branch that loads, the `if` an `elif`, or what leaves before.
 
     Attributes:
         test: the code of its condition, in parentheses where it needs them in a longer one; "" for a call without one.
         otherwise: whether it is passed over whole: a call, or what does something else where it does not load.
+        leaves: whether it is the other way about: what the condition is of leaves before the load.
         value: the code of a checkpoint that a call is given, for which None will do; the anchor "value" is that.
         unbound: the names, attributes and items that are used later and have no value where it is passed over.
     """
 
     test: str
     otherwise: bool = False
+    leaves: bool = False
     value: str = ""
     unbound: list[str] = field(default_factory=list)
 

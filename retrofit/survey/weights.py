@@ -249,21 +249,27 @@ def _walked(around: cst.CSTNode, name: str, index: Index) -> cst.BaseExpression 
     return None
 
 
-def _written(node: cst.BaseExpression, scope: Scope, flow: Flow) -> list[str]:
-    """Return the strings that an expression is, or is a collection of, as far as they are written out."""
+def _written(
+    node: cst.BaseExpression, scope: Scope, flow: Flow, seen: frozenset[tuple[Scope, str]] = frozenset()
+) -> list[str]:
+    """Return the strings that an expression is, or is a collection of, as far as they are written out.
+
+    Args:
+        seen: the variables that are being looked at: `names = set(names)`.
+    """
     if isinstance(node, cst.SimpleString):
         return [str(node.evaluated_value)]
     if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
-        return [name for element in node.elements for name in _written(element.value, scope, flow)]
+        return [name for element in node.elements for name in _written(element.value, scope, flow, seen)]
     if isinstance(node, cst.Call) and dotted(node.func) in ("set", "frozenset", "list", "tuple") and node.args:
-        return _written(node.args[0].value, scope, flow)
+        return _written(node.args[0].value, scope, flow, seen)
     known = dotted(node)
-    if known is None:
+    variable = flow.variable(known, scope) if known is not None else None
+    if variable is None or variable in seen:
         return []
-    sources = flow.sources(flow.variable(known, scope))
-    return [
-        n for s in sources if s.value is not None and dotted(s.value) is None for n in _written(s.value, scope, flow)
-    ]
+    values = [source.value for source in flow.sources(variable)]
+    found = [value for value in values if value is not None and dotted(value) is None]
+    return [name for value in found for name in _written(value, scope, flow, seen | {variable})]
 
 
 def _copying(call: cst.Call, flow: Flow) -> list[Statement]:
