@@ -5208,3 +5208,21 @@ def test_names_that_are_made_a_set_of_themselves_are_looked_at_once() -> None:
     before = "names = ['body.weight']\nnames = set(names)\nfor n, p in model.named_parameters():\n    if n in names:\n"
     survey = survey_of(script(before=f"{before}        p.requires_grad = False\n"))
     assert [site.whose for site in survey.matched_names] == ["model"]
+
+
+def test_best_checkpoint_that_is_tested_after_training_is_no_resume() -> None:
+    load = "self.model.load_state_dict(torch.load('best.pt'))"
+    test = f"    def test(self):\n        {load}\n        return self.validate()\n\n    def fit(self):"
+    text = trainer("pass").replace("    def fit(self):", test)
+    survey = survey_of(f"{text}score = trainer.test()\nprint(score)\n")
+    assert survey.resumes == []
+    assert [(site.code.strip(), site.always) for site in survey.stale_loads] == [(load, False)]
+    assert survey_of(text.replace("trainer.fit()", "trainer.test()\ntrainer.fit()")).stale_loads == []
+
+
+def test_checkpoint_that_gives_a_value_is_loaded_after_training() -> None:
+    survey = survey_of(script(after="best, _ = load_checkpoint(model, path)"))
+    assert [(site.code.strip(), site.always) for site in survey.stale_loads] == [
+        ("best, _ = load_checkpoint(model, path)", False)
+    ]
+    assert survey.resumes == []

@@ -11,7 +11,16 @@ from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
 from retrofit.survey.loops import called_in
 from retrofit.survey.models import optimizer_statements
-from retrofit.survey.order import always_leaves, before_training, comes_after, defines, leading_to, leads_to, ways_to
+from retrofit.survey.order import (
+    after_training_alone,
+    always_leaves,
+    before_training,
+    comes_after,
+    defines,
+    leading_to,
+    leads_to,
+    ways_to,
+)
 from retrofit.survey.sites import EpochLoop, Model, Resume
 from retrofit.survey.weights import is_resume, late_beginnings, of_model
 from retrofit.survey.wrappers import wrapper_kind
@@ -66,7 +75,7 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
             if any(model.scope is index.scope_of(call) is not place.scope for model in models):
                 continue  # a call of the function that builds the model, loads weights and perforates it
             around = [part for ways in ways_to(place, flow).values() for way in ways for part in way.path]
-            if any(loop.statement in around for loop in loops):
+            if any(loop.statement in around for loop in loops) or after_training_alone(place, loops, flow):
                 continue
             sooner = any(m.scope is place.scope and place.order < m.statement.order for m in models)
             if sooner or any(comes_after(place, m.statement, flow) for m in models):

@@ -11,6 +11,7 @@ from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, names_in
 from retrofit.survey.order import (
     after_model,
+    after_training_alone,
     afterwards,
     before_training,
     leading_to,
@@ -48,7 +49,7 @@ def find_stale_loads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -
     over = {later for _, later, _ in behind}
     for loop, later, always in behind:
         for place in index.statements:
-            call = _called_alone(place) if later in place.path and place.scope is later.scope else None
+            call = _whole_call(place) if later in place.path and place.scope is later.scope else None
             weights = None if call is None else _loaded_weights(call, origins, flow)
             if call is None or weights is None:
                 continue
@@ -59,12 +60,22 @@ def find_stale_loads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -
                 continue  # another model, or one that is built for the test
             kept = _kept_in(loop, state, place, flow)
             if kept or _from_file(loop, state, place, flow):
+                always = always and _called_alone(place) is not None
                 found[place] = StaleLoad(node=place.node, index=index, from_file=not kept, always=always)
     for place in index.statements:
         if place not in found and any(later in place.path and place.scope is later.scope for later in over):
             anew = _built_anew(place, origins, flow)
             if anew or _loaded_by_method(place, loops, origins, flow):
                 found[place] = StaleLoad(node=place.node, index=index, from_file=True, always=False, anew=anew)
+    for place in index.statements:
+        call = _called_alone(place)
+        weights = None if call is None or place in found else _loaded_weights(call, origins, flow)
+        if weights is None or origins.isdisjoint(flow.closure(set(flow.origins(weights[0], place.scope)))):
+            continue
+        ways = after_training_alone(place, loops, flow)
+        known = any(part in found for way in ways for part in way.path)
+        if place not in ways and ways and not known and _from_file(loops[0], weights[1], place, flow):
+            found[place] = StaleLoad(node=place.node, index=index, from_file=True, always=False)
     return list(found.values())
 
 
@@ -105,12 +116,23 @@ def _built_anew(place: Statement, origins: set[Origin], flow: Flow) -> bool:
     return "from_pretrained" in code and written
 
 
-def _called_alone(statement: Statement) -> cst.Call | None:
-    """Return the call that is all of a statement."""
+def _whole_call(statement: Statement) -> cst.Call | None:
+    """Return the call that is all of a statement, or what it assigns."""
     node = statement.node
     small = node.body[0] if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1 else None
-    call = small.value if isinstance(small, cst.Expr) else None
+    call = small.value if isinstance(small, (cst.Expr, cst.Assign)) else None
     return call if isinstance(call, cst.Call) else None
+
+
+def _called_alone(statement: Statement) -> cst.Call | None:
+    """Return the call that is all of a statement."""
+    call = _whole_call(statement)
+    return call if isinstance(call, cst.Call) and not _assigns(statement) else None
+
+
+def _assigns(statement: Statement) -> bool:
+    node = statement.node
+    return isinstance(node, cst.SimpleStatementLine) and isinstance(node.body[0], cst.Assign)
 
 
 def _loaded_weights(
