@@ -235,6 +235,23 @@ def test_insisting_on_a_wrapper_counts_as_member(kind: str, members: bool) -> No
     assert survey_of(script(before=text)).wrappers[0].members is members
 
 
+@pytest.mark.parametrize(
+    ("call", "body", "members"),
+    [
+        pytest.param("loss = criterion(model, x)", "return net.module.head(x)", True, id="of an object"),
+        pytest.param("loss = criterion(model(x))", "return net.module.head(x)", False, id="without the model"),
+        pytest.param("loss = criterion(model, x)", "return net.head(x)", False, id="without its wrapper"),
+        pytest.param("loss = criterion(model, x)", "return self.module.head(x)", False, id="another's"),
+        pytest.param("print(model)", "return net.module.head(x)", False, id="printed"),
+    ],
+)
+def test_module_used_by_an_object_that_gets_the_model_counts_as_member(call: str, body: str, members: bool) -> None:
+    loss = f"class Loss(Module):\n    def forward(self, net, x):\n        {body}\n\ncriterion = Loss()\n"
+    text = script(before=loss).replace("for x, y in loader:\n", f"for x, y in loader:\n        {call}\n")
+    assert call in text
+    assert survey_of(text).wrappers[0].members is members
+
+
 def test_module_used_before_the_loop_counts_as_member() -> None:
     assert survey_of(script(before="print(model.module)")).wrappers[0].members
 
