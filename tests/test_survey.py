@@ -5243,3 +5243,34 @@ def test_checkpoint_that_gives_a_value_is_loaded_after_training() -> None:
         ("best, _ = load_checkpoint(model, path)", False)
     ]
     assert survey.resumes == []
+
+
+@pytest.mark.parametrize(
+    ("frozen", "method", "body", "found"),
+    [
+        pytest.param("p.requires_grad = False", "update", "b.data = b.data * m + a.data", True, id="momentum encoder"),
+        pytest.param("p.requires_grad_(False)", "forward", "b.data.mul_(m).add_(a.data)", True, id="in place"),
+        pytest.param("pass", "update", "b.data = b.data * m + a.data", False, id="not frozen"),
+        pytest.param("p.requires_grad = False", "__init__", "b.data.copy_(a.data)", False, id="to begin with"),
+        pytest.param("p.requires_grad = False", "copy", "b.data.copy_(a.data)", False, id="by a method"),
+        pytest.param("p.requires_grad = False", "forward", "loss = loss + (a - b).norm()", False, id="a distance"),
+    ],
+)
+def test_part_of_the_model_that_follows_another(frozen: str, method: str, body: str, found: bool) -> None:
+    net = "class Net(Module):\n    def __init__(self):\n        self.a, self.b = Body(), Body()\n"
+    net += f"        for p in self.b.parameters():\n            {frozen}\n"
+    net += "        self.copy()\n" if method == "copy" else ""
+    net += "" if method == "__init__" else f"\n    def {method}(self):\n"
+    net += f"        for a, b in zip(self.a.parameters(), self.b.parameters()):\n            {body}\n\n"
+    text = script().replace("model = Net()", f"{net}model = Net()")
+    disorder = survey_of(text).disorder
+    assert ("`self.a` and `self.b`" in disorder) is found
+    assert survey_of(f"GPA.pc.set_module_ids_to_track(['.a.0', '.b.0'])\n{text}").disorder == ""
+
+
+def test_head_that_is_got_by_its_name_is_initialised_before_dendrites() -> None:
+    head = "for name, p in model.named_parameters():\n    print(name)\ngetattr(model, word).weight.data.normal_()\n"
+    text = script().replace("model = DDP(model)", f"{head}model = DDP(model)")
+    assert [model.code.strip() for model in survey_of(text).models] == ["getattr(model, word).weight.data.normal_()"]
+    read = text.replace(".weight.data.normal_()", "(x)").replace("getattr", "show = getattr")
+    assert [model.code.strip() for model in survey_of(read).models] == ["model = Net()"]

@@ -12,7 +12,7 @@ from retrofit.source import Source
 from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
-from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers
+from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, paired_parts
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement, dotted
@@ -128,6 +128,7 @@ def survey(
             late_weights(origins, groups[0][1], script.loops, script.matched_names, flow)
             or late_layers(origins, script.models, script.loops, flow)
             or beside_another(origins, script.models, flow)
+            or paired_parts(origins, flow)
         )
     script.stale_loads = find_stale_loads(origins, script.loops, flow)
     script.decays = find_decays(index)
