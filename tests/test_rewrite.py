@@ -1228,3 +1228,21 @@ def test_parameters_are_chosen_by_the_names_from_before_dendrites(tmp_path: Path
     before = "head = [p for n, p in model.module.named_parameters() if n in ['fc.weight', 'fc.bias']]"
     changed = rewritten(plan_of(tmp_path, script("acc = validate()\nbest = max(best, acc)", before)))
     assert "head = [p for n, p in pai_distributed.own_named_parameters(model.module) if n in [" in changed
+
+
+def test_average_of_the_weights_is_refused_where_the_model_is_restructured_in_its_process(tmp_path: Path) -> None:
+    ema = (MODEL, f"{MODEL}    ema = ModelEma(model)\n")
+    step = ("        acc = validate(model)\n", "        ema.update(model)\n        acc = validate(model)\n")
+    dp = [("DistributedDataParallel", "DataParallel"), (", device_ids=[0]", "")]
+    text = BASE
+    for old, new in (ema, step):
+        assert old in text
+        text = text.replace(old, new)
+    assert "PAI114" not in [problem.code for problem in plan_of(tmp_path, text).questions]
+    for old, new in dp:
+        text = text.replace(old, new)
+    assert [problem.code for problem in plan_of(tmp_path, text).questions] == ["PAI114"]
+    text = text.replace("    ema = ModelEma", "    if use_ema:\n        ema = ModelEma")
+    plan = plan_of(tmp_path, text)
+    assert not plan.questions
+    assert "PAI114" in [note.code for note in plan.notes]

@@ -5274,3 +5274,28 @@ def test_head_that_is_got_by_its_name_is_initialised_before_dendrites() -> None:
     assert [model.code.strip() for model in survey_of(text).models] == ["getattr(model, word).weight.data.normal_()"]
     read = text.replace(".weight.data.normal_()", "(x)").replace("getattr", "show = getattr")
     assert [model.code.strip() for model in survey_of(read).models] == ["model = Net()"]
+
+
+@pytest.mark.parametrize(
+    ("copied", "step", "found"),
+    [
+        pytest.param("ema = ModelEma(model, 0.9)", "ema.update(model)", [False], id="of a library"),
+        pytest.param("if args.ema:\n    ema = ModelEmaV2(model)", "ema.update(model)", [True], id="by an option"),
+        pytest.param("ema = ExponentialMovingAverage(model.parameters())", "ema.update()", [False], id="parameters"),
+        pytest.param("slow = copy.deepcopy(model)", "update_slow(model, slow)", [False], id="by a function"),
+        pytest.param(
+            "slow = copy.deepcopy(model)",
+            "for p, q in zip(model.parameters(), slow.parameters()):\n    q.data.mul_(0.9).add_(p.data)",
+            [False],
+            id="by a loop",
+        ),
+        pytest.param("ema = ModelEma(model)", "pass", [], id="never updated"),
+        pytest.param("first = copy.deepcopy(model)", "loss = distance(first, model)", [], id="snapshot"),
+        pytest.param("pass", "best = copy.deepcopy(model)", [], id="snapshot in the loop"),
+        pytest.param("best = copy.deepcopy(model.state_dict())", "pass", [], id="kept weights"),
+        pytest.param("ema = ModelEma(other)", "ema.update(other)", [], id="of another"),
+    ],
+)
+def test_copies_that_follow_the_model(copied: str, step: str, found: list[bool]) -> None:
+    survey = survey_of(script(step, before=copied))
+    assert [option for _, option in survey.averages] == found

@@ -25,7 +25,7 @@ from retrofit.survey.reach import reachable
 from retrofit.survey.resumes import find_resumes
 from retrofit.survey.scores import find_hints, find_measures, find_scores
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Step, Wrapper
-from retrofit.survey.weights import find_matched_names, find_stale_loads, late_weights
+from retrofit.survey.weights import find_averages, find_matched_names, find_stale_loads, late_weights
 from retrofit.survey.wrappers import find_wrappers, mark_members, names_wrapper, told_apart, wrapper_kind
 
 
@@ -130,6 +130,7 @@ def survey(
             or beside_another(origins, script.models, flow)
             or paired_parts(origins, flow)
         )
+    script.averages = find_averages(origins, script.loops, flow) if groups else []
     script.stale_loads = find_stale_loads(origins, script.loops, flow)
     script.decays = find_decays(index)
     script.overruns = find_overruns(index, flow, script.loops)

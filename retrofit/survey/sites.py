@@ -861,6 +861,7 @@ class Script(Site):
         hints: (name, place) of values that the script compares with its best outside the epoch loop.
         measures: (expression, place) of what its validation knows and keeps to itself.
         disorder: why the model cannot be perforated where it is built, "" where it can.
+        averages: (place, option) of copies that follow the model's weights, and whether a condition decides on each.
         repeated: the places of two calls, one after the other, that both build the model.
         plural: why what a wrapper wraps is more than one model, "" where it is one.
         adrift: backward passes that no loop was found around.
@@ -893,6 +894,7 @@ class Script(Site):
     hints: list[tuple[str, str]] = field(default_factory=list)
     measures: list[tuple[str, str]] = field(default_factory=list)
     disorder: str = ""
+    averages: list[tuple[str, bool]] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     stale_loads: list[StaleLoad] = field(default_factory=list)
     matched_names: list[MatchedName] = field(default_factory=list)

@@ -9,6 +9,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, names_in
+from retrofit.survey.loops import called_in
 from retrofit.survey.order import (
     after_model,
     after_training_alone,
@@ -479,3 +480,40 @@ def _roots(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     while isinstance(node, (cst.Attribute, cst.Subscript)):
         node = node.value
         yield node
+
+
+def find_averages(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[tuple[str, bool]]:
+    """Return where copies of the model are made that follow its weights in training, and whether by an option.
+
+    A copy that only keeps weights, or starts a training from them, is none.
+
+    Args:
+        origins: where the model is built.
+        loops: the epoch loops.
+    """
+    index, found = flow.index, []
+    around = [index.source.code(loop.node) for loop in loops]
+    within = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
+    trained = around + [index.source.code(scope.node) for scope in within]
+    for binding in index.bindings:
+        call, place = binding.value, binding.statement
+        if not isinstance(call, cst.Call) or binding.item is not None or not call.args:
+            continue
+        inside = any(loop.statement in place.path for loop in loops) or place.scope in within
+        given = walked_module(call.args[0].value, re.compile("parameters|state_dict")) or call.args[0].value
+        if inside or origins.isdisjoint(flow.closure(set(flow.origins(given, place.scope)))):
+            continue
+        kind, name = (dotted(call.func) or "").rpartition(".")[2], re.escape(binding.target.rpartition(".")[2])
+        if re.search(r"EMA|Ema(?![a-z])|(^|_)ema(_|$)|MovingAverage", kind):
+            follows = rf"\b{name}\.(update|step)\w*\("
+        elif kind == "deepcopy":
+            follows = rf"\w*(update|average|moving)\w*\([^()]*\b{name}\b"
+            follows += (
+                rf"|\bzip\([^\n]*\b{name}\.(parameters|state_dict)\(\)[^\n]*:\s+\w+(\.data)?(\.(copy|mul|lerp)_| = )"
+            )
+        else:
+            continue
+        if any(re.search(follows, code) for code in trained):
+            tests = [index.source.code(part.node.test) for part in place.path if isinstance(part.node, cst.If)]
+            found.append((index.place(call), any("__name__" not in test for test in tests)))
+    return found
