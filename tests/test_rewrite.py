@@ -714,6 +714,16 @@ def test_own_checkpoint_is_loaded_into_the_perforated_model(tmp_path: Path) -> N
     assert in_order(changed, "UPA.perforate_model(", "load_latest_switch(", "model.load_state_dict(", " = DDP(")
 
 
+def test_loading_function_leaves_early_in_later_rounds(tmp_path: Path) -> None:
+    function = "def find(model, path):\n    if not exists(path):\n        epoch = 0\n        return epoch\n"
+    function += "    state = torch.load(path)\n"
+    function += "    model.load_state_dict(state)\n    return state['epoch']\n\n\n"
+    call = f"{WRAPPED}    start_epoch = find(model, args.resume)\n    print(start_epoch)\n"
+    changed = changed_by(tmp_path, ("\n\ndef main(", f"\n\n{function}def main("), (WRAPPED, call))
+    assert "    if not exists(path) or pai_distributed.load_folder():\n" in changed
+    assert call.partition("start_epoch")[2] in changed
+
+
 def test_call_that_resumes_is_made_in_the_first_round_alone(tmp_path: Path) -> None:
     changed = changed_by(tmp_path, (WRAPPED, f"{WRAPPED}    resume_checkpoint(model, args.resume)\n"))
     assert "    if not args.pai_load_folder:\n        resume_checkpoint(model, args.resume)\n" in changed
@@ -1218,3 +1228,21 @@ def test_parameters_are_chosen_by_the_names_from_before_dendrites(tmp_path: Path
     before = "head = [p for n, p in model.module.named_parameters() if n in ['fc.weight', 'fc.bias']]"
     changed = rewritten(plan_of(tmp_path, script("acc = validate()\nbest = max(best, acc)", before)))
     assert "head = [p for n, p in pai_distributed.own_named_parameters(model.module) if n in [" in changed
+
+
+def test_average_of_the_weights_is_refused_where_the_model_is_restructured_in_its_process(tmp_path: Path) -> None:
+    ema = (MODEL, f"{MODEL}    ema = ModelEma(model)\n")
+    step = ("        acc = validate(model)\n", "        ema.update(model)\n        acc = validate(model)\n")
+    dp = [("DistributedDataParallel", "DataParallel"), (", device_ids=[0]", "")]
+    text = BASE
+    for old, new in (ema, step):
+        assert old in text
+        text = text.replace(old, new)
+    assert "PAI114" not in [problem.code for problem in plan_of(tmp_path, text).questions]
+    for old, new in dp:
+        text = text.replace(old, new)
+    assert [problem.code for problem in plan_of(tmp_path, text).questions] == ["PAI114"]
+    text = text.replace("    ema = ModelEma", "    if use_ema:\n        ema = ModelEma")
+    plan = plan_of(tmp_path, text)
+    assert not plan.questions
+    assert "PAI114" in [note.code for note in plan.notes]

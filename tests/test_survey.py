@@ -235,6 +235,23 @@ def test_insisting_on_a_wrapper_counts_as_member(kind: str, members: bool) -> No
     assert survey_of(script(before=text)).wrappers[0].members is members
 
 
+@pytest.mark.parametrize(
+    ("call", "body", "members"),
+    [
+        pytest.param("loss = criterion(model, x)", "return net.module.head(x)", True, id="of an object"),
+        pytest.param("loss = criterion(model(x))", "return net.module.head(x)", False, id="without the model"),
+        pytest.param("loss = criterion(model, x)", "return net.head(x)", False, id="without its wrapper"),
+        pytest.param("loss = criterion(model, x)", "return self.module.head(x)", False, id="another's"),
+        pytest.param("print(model)", "return net.module.head(x)", False, id="printed"),
+    ],
+)
+def test_module_used_by_an_object_that_gets_the_model_counts_as_member(call: str, body: str, members: bool) -> None:
+    loss = f"class Loss(Module):\n    def forward(self, net, x):\n        {body}\n\ncriterion = Loss()\n"
+    text = script(before=loss).replace("for x, y in loader:\n", f"for x, y in loader:\n        {call}\n")
+    assert call in text
+    assert survey_of(text).wrappers[0].members is members
+
+
 def test_module_used_before_the_loop_counts_as_member() -> None:
     assert survey_of(script(before="print(model.module)")).wrappers[0].members
 
@@ -5142,3 +5159,143 @@ def test_a_value_that_only_other_loads_read_needs_none() -> None:
     before += "    state = p['scheduler']\n"
     before += "scheduler = make(optimizer)\nif args.resume:\n    scheduler.load_state_dict(state)\n"
     assert [site.unbound for site in survey_of(script(before=before)).resumes] == [[], []]
+
+
+def test_a_block_that_wraps_again_what_it_loaded_is_passed_over_for_its_else() -> None:
+    block = "if args.resume:\n    start = load_checkpoint(model) + 1\n    model = DDP(model.module)\n"
+    sites = survey_of(script(before=f"{block}else:\n    start = 0\nprint(start)\n")).resumes
+    assert [(site.test, site.unbound) for site in sites] == [("args.resume", [])]
+
+
+def test_layers_that_are_frozen_beside_a_load_are_frozen_in_all_rounds() -> None:
+    load = "    if exists(path):\n        state = torch.load(path)\n        model.load_state_dict(state['model'])\n"
+    load += "        optimizer.load_state_dict(state['optimizer'])\n"
+    freeze = "    if args.head:\n        for p in model.parameters():\n            p.requires_grad = False\n"
+    tests = [resume.test for resume in survey_of(script(before=f"if rank == 0:\n{load}{freeze}")).resumes]
+    assert tests == ["exists(path)"]
+    assert [resume.test for resume in survey_of(script(before=f"if rank == 0:\n{load}")).resumes] == ["rank == 0"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "names"),
+    [
+        pytest.param("if args.ema:\n    best = 0\n", "print(best)", ["best"], id="under an option"),
+        pytest.param("if args.ema:\n    best = 0\n", "if args.ema:\n    print(best)", [], id="used under it too"),
+        pytest.param("if args.ema:\n    best = 0\nelse:\n    best = 1\n", "print(best)", [], id="in both branches"),
+        pytest.param("if args.ema:\n    raise ValueError\nelse:\n    best = 1\n", "print(best)", [], id="or left"),
+        pytest.param("with torch.no_grad():\n    best = f()\n", "print(best)", [], id="with"),
+        pytest.param("try:\n    best = f()\nexcept OSError:\n    pass\n", "print(best)", [], id="tried"),
+    ],
+)
+def test_a_name_has_a_value_where_whatever_the_options_it_gets_one(before: str, after: str, names: list[str]) -> None:
+    (site,) = survey_of(script(before=f"{before}best = resume_checkpoint(model, path)\n{after}\n")).resumes
+    assert site.unbound == names
+
+
+@pytest.mark.parametrize(
+    ("early", "leaves"),
+    [
+        pytest.param("if not os.path.isfile(path):\n    return -1, 0", True, id="no file"),
+        pytest.param("if path is None:\n    return -1, 0", True, id="None"),
+        pytest.param("if path == '':\n    return -1, 0", True, id="empty"),
+        pytest.param("if not isfile(path):\n    raise OSError", False, id="no value"),
+        pytest.param("if strict:\n    return -1, 0", False, id="another test"),
+    ],
+)
+def test_a_loading_function_that_gives_the_values_of_no_checkpoint_gives_them(early: str, leaves: bool) -> None:
+    load = "state = torch.load(path)\nmodel.load_state_dict(state['m'])\nreturn state['epoch'], state['best']"
+    function = f"def resume_if_possible(path, model):\n{indent(early, '    ')}\n{indent(load, '    ')}\n\n"
+    before = "start, best = resume_if_possible(p, model)\nprint(start, best)\n"
+    (site,) = survey_of(script(before=function + before)).resumes
+    assert (site.leaves, site.unbound) == ((True, []) if leaves else (False, ["start", "best"]))
+
+
+def test_a_load_is_passed_over_in_its_function_or_where_it_is_called_but_not_twice() -> None:
+    load = "    if args.resume:\n        model.load_state_dict(torch.load(path))\n        return 3\n"
+    function = f"def load_checkpoint(args, model):\n{load}    else:\n        return 0\n\n"
+    sites = survey_of(script(before=f"{function}start = load_checkpoint(args, model)\nprint(start)\n")).resumes
+    assert [(site.test, site.unbound) for site in sites] == [("args.resume", [])]
+    twice = "if a:\n    start = load_checkpoint(args, model)\n    load_checkpoint(args, other)\n"
+    twice += "else:\n    load_checkpoint(args, model)\n"
+    sites = survey_of(script(before=f"{function}{twice}print(start)\n")).resumes
+    assert [site.unbound for site in sites] == [[]]
+
+
+def test_names_that_are_made_a_set_of_themselves_are_looked_at_once() -> None:
+    before = "names = ['body.weight']\nnames = set(names)\nfor n, p in model.named_parameters():\n    if n in names:\n"
+    survey = survey_of(script(before=f"{before}        p.requires_grad = False\n"))
+    assert [site.whose for site in survey.matched_names] == ["model"]
+
+
+def test_best_checkpoint_that_is_tested_after_training_is_no_resume() -> None:
+    load = "self.model.load_state_dict(torch.load('best.pt'))"
+    test = f"    def test(self):\n        {load}\n        return self.validate()\n\n    def fit(self):"
+    text = trainer("pass").replace("    def fit(self):", test)
+    survey = survey_of(f"{text}score = trainer.test()\nprint(score)\n")
+    assert survey.resumes == []
+    assert [(site.code.strip(), site.always) for site in survey.stale_loads] == [(load, False)]
+    assert survey_of(text.replace("trainer.fit()", "trainer.test()\ntrainer.fit()")).stale_loads == []
+
+
+def test_checkpoint_that_gives_a_value_is_loaded_after_training() -> None:
+    survey = survey_of(script(after="best, _ = load_checkpoint(model, path)"))
+    assert [(site.code.strip(), site.always) for site in survey.stale_loads] == [
+        ("best, _ = load_checkpoint(model, path)", False)
+    ]
+    assert survey.resumes == []
+
+
+@pytest.mark.parametrize(
+    ("frozen", "method", "body", "found"),
+    [
+        pytest.param("p.requires_grad = False", "update", "b.data = b.data * m + a.data", True, id="momentum encoder"),
+        pytest.param("p.requires_grad_(False)", "forward", "b.data.mul_(m).add_(a.data)", True, id="in place"),
+        pytest.param("pass", "update", "b.data = b.data * m + a.data", False, id="not frozen"),
+        pytest.param("p.requires_grad = False", "__init__", "b.data.copy_(a.data)", False, id="to begin with"),
+        pytest.param("p.requires_grad = False", "copy", "b.data.copy_(a.data)", False, id="by a method"),
+        pytest.param("p.requires_grad = False", "forward", "loss = loss + (a - b).norm()", False, id="a distance"),
+    ],
+)
+def test_part_of_the_model_that_follows_another(frozen: str, method: str, body: str, found: bool) -> None:
+    net = "class Net(Module):\n    def __init__(self):\n        self.a, self.b = Body(), Body()\n"
+    net += f"        for p in self.b.parameters():\n            {frozen}\n"
+    net += "        self.copy()\n" if method == "copy" else ""
+    net += "" if method == "__init__" else f"\n    def {method}(self):\n"
+    net += f"        for a, b in zip(self.a.parameters(), self.b.parameters()):\n            {body}\n\n"
+    text = script().replace("model = Net()", f"{net}model = Net()")
+    disorder = survey_of(text).disorder
+    assert ("`self.a` and `self.b`" in disorder) is found
+    assert survey_of(f"GPA.pc.set_module_ids_to_track(['.a.0', '.b.0'])\n{text}").disorder == ""
+
+
+def test_head_that_is_got_by_its_name_is_initialised_before_dendrites() -> None:
+    head = "for name, p in model.named_parameters():\n    print(name)\ngetattr(model, word).weight.data.normal_()\n"
+    text = script().replace("model = DDP(model)", f"{head}model = DDP(model)")
+    assert [model.code.strip() for model in survey_of(text).models] == ["getattr(model, word).weight.data.normal_()"]
+    read = text.replace(".weight.data.normal_()", "(x)").replace("getattr", "show = getattr")
+    assert [model.code.strip() for model in survey_of(read).models] == ["model = Net()"]
+
+
+@pytest.mark.parametrize(
+    ("copied", "step", "found"),
+    [
+        pytest.param("ema = ModelEma(model, 0.9)", "ema.update(model)", [False], id="of a library"),
+        pytest.param("if args.ema:\n    ema = ModelEmaV2(model)", "ema.update(model)", [True], id="by an option"),
+        pytest.param("ema = ExponentialMovingAverage(model.parameters())", "ema.update()", [False], id="parameters"),
+        pytest.param("slow = copy.deepcopy(model)", "update_slow(model, slow)", [False], id="by a function"),
+        pytest.param(
+            "slow = copy.deepcopy(model)",
+            "for p, q in zip(model.parameters(), slow.parameters()):\n    q.data.mul_(0.9).add_(p.data)",
+            [False],
+            id="by a loop",
+        ),
+        pytest.param("ema = ModelEma(model)", "pass", [], id="never updated"),
+        pytest.param("first = copy.deepcopy(model)", "loss = distance(first, model)", [], id="snapshot"),
+        pytest.param("pass", "best = copy.deepcopy(model)", [], id="snapshot in the loop"),
+        pytest.param("best = copy.deepcopy(model.state_dict())", "pass", [], id="kept weights"),
+        pytest.param("ema = ModelEma(other)", "ema.update(other)", [], id="of another"),
+    ],
+)
+def test_copies_that_follow_the_model(copied: str, step: str, found: list[bool]) -> None:
+    survey = survey_of(script(step, before=copied))
+    assert [option for _, option in survey.averages] == found

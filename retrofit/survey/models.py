@@ -346,7 +346,11 @@ def _changes(index: Index, statement: Statement, name: str) -> bool:
     )
     layers = re.compile(rf"{model}{part}\.(named_)?(modules|children|parameters)\(")
     inplace = re.compile(r"\.\w+_\(|\binit\.|\.data\[|\.(data|weight|bias)\s*=[^=]")
-    code = index.source.code
+    got = re.compile(rf"\bgetattr\(\s*{re.escape(name)}\s*,[^()]*\)")
+
+    def code(node: cst.CSTNode) -> str:
+        return got.sub(f"{name}.part", index.source.code(node))
+
     return changes.search(code(statement.node)) is not None or any(
         isinstance(loop.node, cst.For)
         and statement in loop.path

@@ -11,7 +11,16 @@ from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
 from retrofit.survey.loops import called_in
 from retrofit.survey.models import optimizer_statements
-from retrofit.survey.order import always_leaves, before_training, comes_after, leading_to, leads_to, ways_to
+from retrofit.survey.order import (
+    after_training_alone,
+    always_leaves,
+    before_training,
+    comes_after,
+    defines,
+    leading_to,
+    leads_to,
+    ways_to,
+)
 from retrofit.survey.sites import EpochLoop, Model, Resume
 from retrofit.survey.weights import is_resume, late_beginnings, of_model
 from retrofit.survey.wrappers import wrapper_kind
@@ -34,7 +43,8 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
     index = flow.index
     found: dict[Statement, list[Statement]] = {}
     training = leading_to(loops, flow)
-    making = optimizer_statements(index) + [index.statement(c) for c in index.calls if wrapper_kind(flow, c)]
+    making = optimizer_statements(index)
+    making += [index.statement(c) for c in index.calls if wrapper_kind(flow, c) and not _wraps_again(c, index)]
     making += [model.statement for model in models]
     making = [way for made in dict.fromkeys(making) for ways in ways_to(made, flow).values() for way in ways]
     averages = _averages(origins, models, flow)
@@ -65,7 +75,7 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
             if any(model.scope is index.scope_of(call) is not place.scope for model in models):
                 continue  # a call of the function that builds the model, loads weights and perforates it
             around = [part for ways in ways_to(place, flow).values() for way in ways for part in way.path]
-            if any(loop.statement in around for loop in loops):
+            if any(loop.statement in around for loop in loops) or after_training_alone(place, loops, flow):
                 continue
             sooner = any(m.scope is place.scope and place.order < m.statement.order for m in models)
             if sooner or any(comes_after(place, m.statement, flow) for m in models):
@@ -87,11 +97,37 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
             around = [part for part in place.path if part.scope is place.scope and part not in training]
             found[next((part for part in around if is_resume(index, part, "load_state_dict")), place)] = [place]
     passing = _Passing(origins, loops, flow, making, {place for places in found.values() for place in places})
-    sites = [site for block, places in found.items() for site in passing.over(block, places)]
+    sites = _sites(found, passing, flow)
     for place in late_beginnings(origins, models, loops, flow):
         if not any(part in found for part in place.path):
             sites.append(Resume(node=place.node, index=index, test="", otherwise=True))
     return sites + [site for average in averages if (site := _given(average.node, index)) is not None]
+
+
+def _wraps_again(call: cst.Call, index: Index) -> bool:
+    """Whether a wrapper gets what is in another one, `DDP(model.module)`, so that the model is wrapped without it."""
+    return any(re.search(r"\.module\b", index.source.code(arg.value)) for arg in call.args[:1])
+
+
+def _sites(found: dict[Statement, list[Statement]], passing: _Passing, flow: Flow) -> list[Resume]:
+    """Return what is passed over: the calls of a function that loads, or what loads in it where it gives more values.
+
+    Args:
+        found: the blocks that load, or call a function that does, each with its loads.
+    """
+    index = flow.index
+    over = {block: passing.over(block, places) for block, places in found.items()}
+    for block in found:
+        if any(site.unbound for site in over[block]) and (inner := passing.in_function(block)):
+            over |= {index.statement(site.node): [site] for site in inner}
+            del over[block]
+    covered = [
+        part
+        for part in over
+        if (calls := flow.callers(part.scope))
+        and all(any(a in over and a.scope is not part.scope for a in index.statement(c).path) for c in calls)
+    ]
+    return [site for block, sites in over.items() if block not in covered for site in sites]
 
 
 def _called_from(places: list[tuple[Statement, str]], flow: Flow) -> list[tuple[Statement, str]]:
@@ -212,6 +248,7 @@ class _Passing:
         loading: set[Statement],
     ) -> None:
         self._loading = loading
+        self._training = {part.scope for part in leading_to(loops, flow) if not defines(part)}
         self._origins = origins
         self._making = making
         self._loops = loops
@@ -225,10 +262,48 @@ class _Passing:
             places: the statements in it that load a checkpoint into the model.
         """
         loads = self._loads(block, places)
+        if sites := self._inner(block, loads):
+            return sites
         ways = [self._branches(block, loads) or [self._whole(block)], self._alone(block, loads)]
         if ways[1] and any(block in made.path for made in self._making):
             return ways[1]
         return next((sites for sites in ways if sites and not any(site.unbound for site in sites)), ways[0])
+
+    def in_function(self, block: Statement) -> list[Resume]:
+        """Return what is passed over in a function that a block calls, and that gives values where it loads nothing."""
+        index, flow = self._index, self._flow
+        for call in index.calls:
+            function = flow.called(call) if block in index.statement(call).path else None
+            if function is None or not all(block in index.statement(c).path for c in flow.callers(function)):
+                continue
+            loads = [
+                index.statement(one)
+                for one in index.calls
+                if index.scope_of(one) is function
+                and isinstance(one.func, cst.Attribute)
+                and one.func.attr.value == "load_state_dict"
+            ]
+            if loads and (early := self._leaving(loads[0])) is not None:
+                return [early]
+            outer = next((p for load in loads[:1] for p in load.path if p.scope is function), None)
+            if outer is not None and isinstance(outer.node, cst.If) and all(outer in load.path for load in loads):
+                sites = self.over(outer, loads)
+                if all(site.test and not site.unbound for site in sites):
+                    return sites
+        return []
+
+    def _leaving(self, load: Statement) -> Resume | None:
+        """Return the test before a load by which its function leaves, with its values, where there is no checkpoint."""
+        index = self._index
+        absent = re.compile(r"\bnot\b.*(exist|is_?file|is_?dir|resume|ckpt|checkpoint|path)|\bis None\b|== *(''|\"\")")
+        for part in reversed([part for part in load.path if part.scope is load.scope]):
+            for early in part.preceding:
+                node = early.node
+                if isinstance(node, cst.If) and node.orelse is None and absent.search(index.source.code(node.test)):
+                    last = index.statements_in(node.body)[-1].node
+                    if isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return):
+                        return self._tested(early, node, leaves=True)
+        return None
 
     def _loads(self, block: Statement, places: list[Statement]) -> list[Statement]:
         """Return what loads in a block: into the model, and by its side into the optimizer or the like."""
@@ -239,6 +314,18 @@ class _Passing:
             if isinstance(call.func, cst.Attribute) and call.func.attr.value == "load_state_dict"
         }
         return [s for s in index.statements if s in places or (s in beside and block in s.path)]
+
+    def _inner(self, block: Statement, loads: list[Statement]) -> list[Resume]:
+        """Return what loads in a block that freezes layers beside it, as restarted rounds have to do as well."""
+        index, freezes = self._index, re.compile(r"\.requires_grad(_\()?\b|\b_*freeze\w*\(")
+        if not isinstance(block.node, cst.If) or block.node.orelse is not None:
+            return []
+        loading = {part for part in index.statements_in(block.node.body) for load in loads if part in load.path}
+        others = [part for part in index.statements_in(block.node.body) if part not in loading]
+        if not any(freezes.search(index.source.code(part.node)) for part in others):
+            return []
+        sites = [site for part in loading for site in self.over(part, [load for load in loads if part in load.path])]
+        return [] if any(site.unbound for site in sites) else sites
 
     def _whole(self, block: Statement) -> Resume:
         site = Resume(node=block.node, index=self._index, test="", otherwise=True)
@@ -272,8 +359,8 @@ class _Passing:
             sites[0].unbound = self._unbound(block, passed, kept if isinstance(branch, cst.Else) else [])
         return sites
 
-    def _tested(self, block: Statement, branch: cst.If) -> Resume:
-        site = Resume(node=block.node, index=self._index, test=self._index.source.code(branch.test))
+    def _tested(self, block: Statement, branch: cst.If, leaves: bool = False) -> Resume:
+        site = Resume(node=block.node, index=self._index, test=self._index.source.code(branch.test), leaves=leaves)
         if isinstance(branch.test, (cst.BooleanOperation, cst.IfExp, cst.NamedExpr, cst.Lambda)):
             site.test = f"({site.test})" if not branch.test.lpar else site.test
         site.anchors["test"] = branch.test
@@ -295,6 +382,8 @@ class _Passing:
     def _only_begins(self, statement: Statement) -> bool:
         """Whether a statement only sets values to begin with, or tells something, and leaves the model as it is."""
         code = re.sub(r"^\s*#.*$", "", self._index.source.code(statement.node), flags=re.MULTILINE).strip()
+        if statement.scope not in self._training and re.fullmatch(r"return\b[^()\n]*(#.*)?", code):
+            return True  # of a function for loading alone
         if re.search(r"^\s*(raise|return)\b|\bexit\(", code, re.MULTILINE):
             return False
         if isinstance(statement.node, cst.SimpleStatementLine) and _HARMLESS.fullmatch(code.partition("  #")[0]):
@@ -315,14 +404,39 @@ class _Passing:
         here = [b for b in index.bindings if b.statement.scope is block.scope and "." not in b.target]
         inside = [b for b in here if block in b.statement.path and self._within(b, passed)]
         last = max((s.order for s in index.statements if block in s.path), default=block.order)
+        always = isinstance(block.node, cst.SimpleStatementLine) and block.node in passed
         for name in dict.fromkeys(b.target for b in inside):
             same = [b for b in here if b.target == name]
             known = name in block.scope.parameters or self._flow.variable(name, block.scope)[0] is not block.scope
-            known = known or any(b.statement.order < block.order for b in same)
+            before = [b.statement for b in same if b.statement.order < block.order]
+            known = known or (bool(before) and (not always or self._has_value(name, before, last, block)))
             known = known or (bool(kept) and all(any(self._within(b, [way]) for b in same) for way in kept))
             if not known and self._used_after(name, last, block):
                 found.append(name)
         return found
+
+    def _has_value(self, name: str, before: list[Statement], last: int, block: Statement) -> bool:
+        """Whether a name has a value at a block whatever the conditions, or at least where it is used after it."""
+        index, flow = self._index, self._flow
+        own = [part for part in block.path if part.scope is block.scope]
+        if any(_gives(statement, before, index) for part in own for statement in part.preceding):
+            return True
+        tests = {
+            index.source.code(part.node.test)
+            for statement in before
+            for part in statement.path
+            if isinstance(part.node, cst.If) and part not in block.path
+        }
+        used = [
+            index.statement(node)
+            for node in index.parents
+            if isinstance(node, cst.Name) and node.value == name and _reads(node, index)
+        ]
+        later = [s for s in used if s.order > last and flow.variable(name, s.scope) == flow.variable(name, block.scope)]
+        around = [[p for p in s.path if isinstance(p.node, cst.If)] for s in later]
+        return all(
+            any(isinstance(p.node, cst.If) and index.source.code(p.node.test) in tests for p in ifs) for ifs in around
+        )
 
     def _within(self, binding: Binding, nodes: Sequence[cst.CSTNode]) -> bool:
         around = [binding.statement.node, *self._index.ancestors(binding.statement.node)]
@@ -434,6 +548,20 @@ def _chain(node: cst.If) -> Iterator[cst.If | cst.Else]:
     while branch is not None:
         yield branch
         branch = branch.orelse if isinstance(branch, cst.If) else None
+
+
+def _gives(statement: Statement, before: list[Statement], index: Index) -> bool:
+    """Whether a statement is one of some, or always runs one of them, as far as no loop or exception passes it over."""
+    if statement in before:
+        return True
+    if isinstance(statement.node, cst.If):
+        branches = list(_chain(statement.node))
+        inside = [index.statements_in(branch.body) for branch in branches]
+        return isinstance(branches[-1], cst.Else) and all(
+            always_leaves(block[-1], index) or any(_gives(one, before, index) for one in block) for block in inside
+        )
+    parts = {part for one in before for part in one.path if part.parent is statement}
+    return not defines(statement) and any(_gives(part, before, index) for part in parts)
 
 
 def _ways(node: cst.CSTNode) -> list[cst.CSTNode]:

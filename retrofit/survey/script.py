@@ -12,7 +12,7 @@ from retrofit.source import Source
 from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
-from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers
+from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, paired_parts
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement, dotted
@@ -25,7 +25,7 @@ from retrofit.survey.reach import reachable
 from retrofit.survey.resumes import find_resumes
 from retrofit.survey.scores import find_hints, find_measures, find_scores
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Step, Wrapper
-from retrofit.survey.weights import find_matched_names, find_stale_loads, late_weights
+from retrofit.survey.weights import find_averages, find_matched_names, find_stale_loads, late_weights
 from retrofit.survey.wrappers import find_wrappers, mark_members, names_wrapper, told_apart, wrapper_kind
 
 
@@ -136,7 +136,9 @@ def survey(
             late_weights(origins, groups[0][1], script.loops, script.matched_names, flow)
             or late_layers(origins, script.models, script.loops, flow)
             or beside_another(origins, script.models, flow)
+            or paired_parts(origins, flow)
         )
+    script.averages = find_averages(origins, script.loops, flow) if groups else []
     script.stale_loads = find_stale_loads(origins, script.loops, flow)
     script.decays = find_decays(index)
     script.overruns = find_overruns(index, flow, script.loops)

@@ -676,17 +676,19 @@ class Score(Site):
 class Resume(Site):
     """What loads a checkpoint into the model before training; `node` is its `if` statement, or a call's statement.
 
-    The anchor "test" is the condition of the branch that loads, the `if` or one of its `elif`s.
+    The anchor "test" is the condition of the branch that loads, the `if` an `elif`, or what leaves before.
 
     Attributes:
         test: the code of its condition, in parentheses where it needs them in a longer one; "" for a call without one.
         otherwise: whether it is passed over whole: a call, or what does something else where it does not load.
+        leaves: whether it is the other way about: what the condition is of leaves before the load.
         value: the code of a checkpoint that a call is given, for which None will do; the anchor "value" is that.
         unbound: the names, attributes and items that are used later and have no value where it is passed over.
     """
 
     test: str
     otherwise: bool = False
+    leaves: bool = False
     value: str = ""
     unbound: list[str] = field(default_factory=list)
 
@@ -859,6 +861,7 @@ class Script(Site):
         hints: (name, place) of values that the script compares with its best outside the epoch loop.
         measures: (expression, place) of what its validation knows and keeps to itself.
         disorder: why the model cannot be perforated where it is built, "" where it can.
+        averages: (place, option) of copies that follow the model's weights, and whether a condition decides on each.
         repeated: the places of two calls, one after the other, that both build the model.
         plural: why what a wrapper wraps is more than one model, "" where it is one.
         adrift: backward passes that no loop was found around.
@@ -891,6 +894,7 @@ class Script(Site):
     hints: list[tuple[str, str]] = field(default_factory=list)
     measures: list[tuple[str, str]] = field(default_factory=list)
     disorder: str = ""
+    averages: list[tuple[str, bool]] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     stale_loads: list[StaleLoad] = field(default_factory=list)
     matched_names: list[MatchedName] = field(default_factory=list)

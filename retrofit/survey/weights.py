@@ -9,8 +9,10 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, names_in
+from retrofit.survey.loops import called_in
 from retrofit.survey.order import (
     after_model,
+    after_training_alone,
     afterwards,
     before_training,
     leading_to,
@@ -48,7 +50,7 @@ def find_stale_loads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -
     over = {later for _, later, _ in behind}
     for loop, later, always in behind:
         for place in index.statements:
-            call = _called_alone(place) if later in place.path and place.scope is later.scope else None
+            call = _whole_call(place) if later in place.path and place.scope is later.scope else None
             weights = None if call is None else _loaded_weights(call, origins, flow)
             if call is None or weights is None:
                 continue
@@ -59,12 +61,22 @@ def find_stale_loads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -
                 continue  # another model, or one that is built for the test
             kept = _kept_in(loop, state, place, flow)
             if kept or _from_file(loop, state, place, flow):
+                always = always and _called_alone(place) is not None
                 found[place] = StaleLoad(node=place.node, index=index, from_file=not kept, always=always)
     for place in index.statements:
         if place not in found and any(later in place.path and place.scope is later.scope for later in over):
             anew = _built_anew(place, origins, flow)
             if anew or _loaded_by_method(place, loops, origins, flow):
                 found[place] = StaleLoad(node=place.node, index=index, from_file=True, always=False, anew=anew)
+    for place in index.statements:
+        call = _called_alone(place)
+        weights = None if call is None or place in found else _loaded_weights(call, origins, flow)
+        if weights is None or origins.isdisjoint(flow.closure(set(flow.origins(weights[0], place.scope)))):
+            continue
+        ways = after_training_alone(place, loops, flow)
+        known = any(part in found for way in ways for part in way.path)
+        if place not in ways and ways and not known and _from_file(loops[0], weights[1], place, flow):
+            found[place] = StaleLoad(node=place.node, index=index, from_file=True, always=False)
     return list(found.values())
 
 
@@ -105,12 +117,23 @@ def _built_anew(place: Statement, origins: set[Origin], flow: Flow) -> bool:
     return "from_pretrained" in code and written
 
 
-def _called_alone(statement: Statement) -> cst.Call | None:
-    """Return the call that is all of a statement."""
+def _whole_call(statement: Statement) -> cst.Call | None:
+    """Return the call that is all of a statement, or what it assigns."""
     node = statement.node
     small = node.body[0] if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1 else None
-    call = small.value if isinstance(small, cst.Expr) else None
+    call = small.value if isinstance(small, (cst.Expr, cst.Assign)) else None
     return call if isinstance(call, cst.Call) else None
+
+
+def _called_alone(statement: Statement) -> cst.Call | None:
+    """Return the call that is all of a statement."""
+    call = _whole_call(statement)
+    return call if isinstance(call, cst.Call) and not _assigns(statement) else None
+
+
+def _assigns(statement: Statement) -> bool:
+    node = statement.node
+    return isinstance(node, cst.SimpleStatementLine) and isinstance(node.body[0], cst.Assign)
 
 
 def _loaded_weights(
@@ -249,21 +272,27 @@ def _walked(around: cst.CSTNode, name: str, index: Index) -> cst.BaseExpression 
     return None
 
 
-def _written(node: cst.BaseExpression, scope: Scope, flow: Flow) -> list[str]:
-    """Return the strings that an expression is, or is a collection of, as far as they are written out."""
+def _written(
+    node: cst.BaseExpression, scope: Scope, flow: Flow, seen: frozenset[tuple[Scope, str]] = frozenset()
+) -> list[str]:
+    """Return the strings that an expression is, or is a collection of, as far as they are written out.
+
+    Args:
+        seen: the variables that are being looked at: `names = set(names)`.
+    """
     if isinstance(node, cst.SimpleString):
         return [str(node.evaluated_value)]
     if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
-        return [name for element in node.elements for name in _written(element.value, scope, flow)]
+        return [name for element in node.elements for name in _written(element.value, scope, flow, seen)]
     if isinstance(node, cst.Call) and dotted(node.func) in ("set", "frozenset", "list", "tuple") and node.args:
-        return _written(node.args[0].value, scope, flow)
+        return _written(node.args[0].value, scope, flow, seen)
     known = dotted(node)
-    if known is None:
+    variable = flow.variable(known, scope) if known is not None else None
+    if variable is None or variable in seen:
         return []
-    sources = flow.sources(flow.variable(known, scope))
-    return [
-        n for s in sources if s.value is not None and dotted(s.value) is None for n in _written(s.value, scope, flow)
-    ]
+    values = [source.value for source in flow.sources(variable)]
+    found = [value for value in values if value is not None and dotted(value) is None]
+    return [name for value in found for name in _written(value, scope, flow, seen | {variable})]
 
 
 def _copying(call: cst.Call, flow: Flow) -> list[Statement]:
@@ -451,3 +480,40 @@ def _roots(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     while isinstance(node, (cst.Attribute, cst.Subscript)):
         node = node.value
         yield node
+
+
+def find_averages(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[tuple[str, bool]]:
+    """Return where copies of the model are made that follow its weights in training, and whether by an option.
+
+    A copy that only keeps weights, or starts a training from them, is none.
+
+    Args:
+        origins: where the model is built.
+        loops: the epoch loops.
+    """
+    index, found = flow.index, []
+    around = [index.source.code(loop.node) for loop in loops]
+    within = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
+    trained = around + [index.source.code(scope.node) for scope in within]
+    for binding in index.bindings:
+        call, place = binding.value, binding.statement
+        if not isinstance(call, cst.Call) or binding.item is not None or not call.args:
+            continue
+        inside = any(loop.statement in place.path for loop in loops) or place.scope in within
+        given = walked_module(call.args[0].value, re.compile("parameters|state_dict")) or call.args[0].value
+        if inside or origins.isdisjoint(flow.closure(set(flow.origins(given, place.scope)))):
+            continue
+        kind, name = (dotted(call.func) or "").rpartition(".")[2], re.escape(binding.target.rpartition(".")[2])
+        if re.search(r"EMA|Ema(?![a-z])|(^|_)ema(_|$)|MovingAverage", kind):
+            follows = rf"\b{name}\.(update|step)\w*\("
+        elif kind == "deepcopy":
+            follows = rf"\w*(update|average|moving)\w*\([^()]*\b{name}\b"
+            follows += (
+                rf"|\bzip\([^\n]*\b{name}\.(parameters|state_dict)\(\)[^\n]*:\s+\w+(\.data)?(\.(copy|mul|lerp)_| = )"
+            )
+        else:
+            continue
+        if any(re.search(follows, code) for code in trained):
+            tests = [index.source.code(part.node.test) for part in place.path if isinstance(part.node, cst.If)]
+            found.append((index.place(call), any("__name__" not in test for test in tests)))
+    return found
