@@ -5142,3 +5142,25 @@ def test_a_value_that_only_other_loads_read_needs_none() -> None:
     before += "    state = p['scheduler']\n"
     before += "scheduler = make(optimizer)\nif args.resume:\n    scheduler.load_state_dict(state)\n"
     assert [site.unbound for site in survey_of(script(before=before)).resumes] == [[], []]
+
+
+@pytest.mark.parametrize("returned", ["Adam(main), Adam(rest)", "made['main'], made['rest']"])
+def test_optimizers_that_one_call_returns_are_several(returned: str) -> None:
+    text = script().replace(
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "optimizer, other = build(model)"
+    )
+    text = text.replace(
+        "        optimizer.step()\n", "        optimizer.step()\n        other.zero_grad()\n        other.step()\n"
+    )
+    made = "    made = {key: Adam(part) for key, part in named(model)}\n" if "made" in returned else ""
+    builder = (
+        f"from torch.optim import Adam\ndef build(model):\n    main, rest = parts(model)\n{made}    return {returned}\n"
+    )
+    assert [o.target for o in survey_of(builder + text).optimizers] == ["optimizer", "other"]
+
+
+def test_scheduler_that_a_call_returns_beside_the_optimizer_is_none() -> None:
+    text = script("scheduler.step()").replace(
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "optimizer, scheduler = build(model)"
+    )
+    assert [o.target for o in survey_of("from elsewhere import build\n" + text).optimizers] == ["optimizer"]

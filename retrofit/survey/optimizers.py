@@ -485,13 +485,17 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         torchs = _held_as(index, call) in assigned and _is_torchs(index, flow, call)
         kinds = [Origin(call)] if torchs or _is_own_class(flow, call) else []
         kinds += [Origin(call)] if call in assigned and _returns_torchs(index, flow, call) else []
-        kinds += [o for o in both if o.node is call and (o.item is None or _makes_item(flow, o))]
+        kinds += sorted(
+            (o for o in both if o.node is call and (o.item is None or _makes_item(flow, o))), key=lambda o: o.item or 0
+        )
         if not kinds or (_handed_back(index, call) and not torchs):
             continue
         if has_own_tensors(index, call):
             continue
-        if _target(index, call, kinds[0].item) and not _by_tracker(index, flow, call, handover):
-            found.append(kinds[0])
+        if _by_tracker(index, flow, call, handover):
+            continue
+        several = kinds if kinds[0].item is not None else kinds[:1]
+        found += [one for one in several if _target(index, call, one.item)]
     calls = [o.node for o in found if isinstance(o.node, cst.Call)]
     classes = {holder for call in calls if (holder := index.scope_of(call).enclosing_class) is not None}
 
