@@ -3679,6 +3679,9 @@ def test_mode_of_the_user_wins() -> None:
         ("srcc", "max"), ("fwIoU", "max"), ("ms_ssim", "max"), ("rank", ""), ("her", ""),
         ("x", ""), ("result", ""), ("power", ""), ("mapping", ""), ("acc_loss", ""), ("answer", ""), ("stats", ""),
         ("confidence", ""), ("prec1", "max"), ("precond", ""), ("architecture", ""),
+        ("mAPs", "max"), ("test_stats['coco_eval_bbox'][0]", "max"), ("fscore", "max"), ("exact_match", "max"),
+        ("abs_rel", "min"), ("valid_bce", "min"), ("minADE", "min"), ("si_sdr", "max"), ("mious", "max"),
+        ("previous", ""), ("maps", ""), ("made", ""), ("variance", ""), ("params", ""), ("kitti-f1", ""),
     ],
 )  # fmt: skip
 def test_direction_that_a_name_tells(name: str, direction: str) -> None:
@@ -5164,3 +5167,65 @@ def test_scheduler_that_a_call_returns_beside_the_optimizer_is_none() -> None:
         "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "optimizer, scheduler = build(model)"
     )
     assert [o.target for o in survey_of("from elsewhere import build\n" + text).optimizers] == ["optimizer"]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "scores"),
+    [
+        pytest.param('value = evaluate(model)["acc"]', [("value", "max")], id="an item of what is returned"),
+        pytest.param("value = evaluate(model)[key]", [("value", "")], id="an item by a name"),
+        pytest.param("acc = evaluate(model).to(device)", [("acc", "max")], id="moved"),
+        pytest.param("n = evaluate(model).cpu()\nacc = n[0] / n[1]", [("acc", "max")], id="a ratio of two items"),
+        pytest.param("r = evaluate(model)\nacc = r.stats()['x'][0]\nprint(r['m'])", [("acc", "max"), ("r['m']", "")]),
+        pytest.param("r = evaluate(model)\nacc = r['acc']", [("r['acc']", "max")], id="named anew only"),
+        pytest.param("r = evaluate(model)\nbest_acc = r['a'] / r['n']", [("r['a']", ""), ("r['n']", "")], id="a best"),
+        pytest.param("for n in names:\n    acc = evaluate(n)['acc']", [], id="one of several"),
+    ],
+)
+def test_score_out_of_what_validation_returns(epoch: str, scores: list[tuple[str, str]]) -> None:
+    assert [(s.expression, s.direction) for s in survey_of(script(epoch)).scores] == scores
+
+
+_KEEPER = """
+def run_test(net, best):
+    value = measure(net)
+    if GUARDvalue > best:
+        best = value
+    return best, 1
+"""
+
+
+@pytest.mark.parametrize(("guard", "ranked"), [("", False), ("dist.get_rank() == 0 and ", True)])
+def test_best_that_a_function_is_given_and_returns_is_the_score_where_no_other_is(guard: str, ranked: bool) -> None:
+    text = _KEEPER.replace("GUARD", guard) + script("top, _ = run_test(model, top)", before="top = 0")
+    (score,) = survey_of(text).scores
+    assert (score.expression, score.direction, score.running, score.ranked) == ("top", "max", "line 3", ranked)
+    returned = text.replace("return best, 1", "return value, best").replace("top, _ =", "acc, top =")
+    (score,) = survey_of(returned).scores
+    assert (score.expression, score.running) == ("acc", "")
+
+
+_FITTING = """
+def fit(model, loader, val_loader):
+    total_loss = val_loss = 0
+    model.train()
+    for n, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total_loss += loss.item()
+    model.eval()
+    for n, (x, y) in enumerate(val_loader):
+        val_loss += criterion(model(x), y).item()
+        show(val_loss / (n + 1))
+    print(total_loss / len(loader), val_loss / len(val_loader))
+"""
+
+
+def test_value_of_the_function_that_trains_and_validates_can_be_named() -> None:
+    text = script().replace("for x, y in loader:", "fit(model, loader, val_loader)")
+    text = _FITTING + "\n".join(line for line in text.splitlines() if not line.startswith("        ")) + "\n"
+    assert [name for name, _ in survey_of(text).measures] == ["val_loss / len(val_loader)"]
+    (score,) = survey_of(text, metric="val_loss / len(val_loader)").scores
+    assert (score.known, score.kept is not None, score.direction) == (True, True, "min")

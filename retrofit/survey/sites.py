@@ -628,6 +628,8 @@ class Score(Site):
         parted: the name that some ways through the choice at the anchor "parting" leave without a value, "" for none.
         listed: the line at which its name gets several values instead of one number, 0 where it does not.
         alone: whether only rank 0 validates, rather than only rank 0 making the score of what all have found.
+        running: where a function compares the score of an epoch with this one, the best so far; "" where it is none.
+        ranked: whether only some ranks do.
     """
 
     expression: str
@@ -645,6 +647,8 @@ class Score(Site):
     parted: str = ""
     listed: int = 0
     alone: bool = False
+    running: str = ""
+    ranked: bool = False
 
     @property
     def guarded(self) -> bool:
