@@ -5229,3 +5229,25 @@ def test_value_of_the_function_that_trains_and_validates_can_be_named() -> None:
     assert [name for name, _ in survey_of(text).measures] == ["val_loss / len(val_loader)"]
     (score,) = survey_of(text, metric="val_loss / len(val_loader)").scores
     assert (score.known, score.kept is not None, score.direction) == (True, True, "min")
+
+
+@pytest.mark.parametrize(
+    ("epoch", "told"),
+    [
+        pytest.param(
+            "if epoch >= rest and not free:\n    for p in net.parameters():\n        p.requires_grad = True", True
+        ),
+        pytest.param("if epoch < rest:\n    pass\nelse:\n    net.requires_grad_()", True, id="in the other branch"),
+        pytest.param("if epoch == rest:\n    net.unfreeze_backbone()", True, id="by a method's name"),
+        pytest.param("if epoch == rest:\n    wake(net)", True, id="by a function"),
+        pytest.param("if train_all:\n    wake(net)", False, id="not by the turn"),
+        pytest.param("for p in net.parameters():\n    p.requires_grad = True", False, id="in every turn"),
+        pytest.param(
+            "if epoch == rest:\n    for p in net.parameters():\n        p.requires_grad = False", False, id="freezes"
+        ),
+    ],
+)
+def test_layers_that_rest_for_some_epochs_are_told(epoch: str, told: bool) -> None:
+    wake = "def wake(net):\n    for p in net.parameters():\n        p.requires_grad = True\n"
+    (loop,) = survey_of(wake + script(epoch)).loops
+    assert bool(loop.thaws) is told

@@ -61,6 +61,7 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
         loop.breaks = _breaks(loop)
         loop.compared = _compared(loop)
         loop.shares = _shares(loop)
+        loop.thaws = _thaws(index, flow, loop)
     return list(found.values())
 
 
@@ -743,6 +744,28 @@ def _breaks(loop: EpochLoop) -> list[int]:
         inner = any(isinstance(part.node, (cst.For, cst.While)) for part in inside)
         lines += [index.source.position(small)[0] for small in leaves if not (inner and isinstance(small, cst.Break))]
     return lines
+
+
+def _thaws(index: Index, flow: Flow, loop: EpochLoop) -> list[tuple[str, str]]:
+    """Return (place, head) of each `if` about the turn's number under which the loop lets frozen parameters train."""
+    places = [b.statement for b in index.bindings if b.target.endswith(".requires_grad") and dotted(b.value) == "True"]
+    for call in index.calls:
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        given = [index.source.code(arg.value) for arg in call.args]
+        named = re.match(r"(un_?freeze|thaw)", (dotted(call.func) or "").rpartition(".")[2])
+        if named or (name == "requires_grad_" and given in ([], ["True"])):
+            places.append(index.statement(call))
+    for function in {place.scope for place in places} - {loop.scope}:
+        places += [index.statement(call) for call in index.calls if flow.called(call) is function]
+    turn = re.compile(rf"(?<![.\w]){re.escape(loop.target)}(?![.\w(])")
+    tests = {
+        part: part.node.test
+        for place in places
+        if loop.statement in place.path
+        for part in place.path[place.path.index(loop.statement) + 1 :]
+        if isinstance(part.node, cst.If) and loop.target and turn.search(index.source.code(part.node.test))
+    }
+    return [(index.place(part.node, loop.file), f"if {index.source.code(test)}") for part, test in tests.items()]
 
 
 def _compared(loop: EpochLoop) -> list[int]:

@@ -537,6 +537,7 @@ class EpochLoop(Site):
         breaks: lines at which the loop is left early for other reasons.
         compared: lines that compare something with the number of its turns.
         shares: (place, code) of what divides the turn by their number.
+        thaws: (place, head) of each `if` about the turn's number under which it lets frozen parameters train.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
     """
 
@@ -556,6 +557,7 @@ class EpochLoop(Site):
     breaks: list[int] = field(default_factory=list)
     compared: list[int] = field(default_factory=list)
     shares: list[tuple[str, str]] = field(default_factory=list)
+    thaws: list[tuple[str, str]] = field(default_factory=list)
     repeated: str = ""
 
     @property
