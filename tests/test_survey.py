@@ -5251,3 +5251,95 @@ def test_layers_that_rest_for_some_epochs_are_told(epoch: str, told: bool) -> No
     wake = "def wake(net):\n    for p in net.parameters():\n        p.requires_grad = True\n"
     (loop,) = survey_of(wake + script(epoch)).loops
     assert bool(loop.thaws) is told
+
+
+def test_schedule_that_wraps_around_at_its_end_is_no_decay() -> None:
+    text = """
+        class PolyLR(Base):
+            def get_lr(self):
+                LINE
+                return [lr * (1 - self.it / self.max_iter) ** 0.9 for lr in self.lrs]
+
+    """
+    for line, number in (("self.it = (self.it + 1) % self.max_iter", 0), ("self.it = self.it + 1", 1)):
+        assert len(survey_of(code(text).replace("LINE", line) + script()).decays) == number
+
+
+def test_steps_of_a_sequence_of_schedulers_are_those_of_its_parts() -> None:
+    made = """
+        from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
+        first = LinearLR(optimizer, 0.1, total_iters=5)
+        scheduler = SequentialLR(optimizer, [first, CosineAnnealingLR(optimizer, 9)], milestones=[5])
+    """
+    (step,) = survey_of(script("scheduler.step()", before=made)).steps
+    assert (step.kinds, step.mixed) == (["SequentialLR", "LinearLR", "CosineAnnealingLR"], False)
+
+
+def test_schedule_with_a_librarys_name_is_told_once() -> None:
+    own = """
+        class WarmupCosineSchedule(LambdaLR):
+            def __init__(self, optimizer, t_total):
+                self.t_total = t_total
+                super().__init__(optimizer, self.lr_lambda)
+
+            def lr_lambda(self, step):
+                return 0.5 * (1 + math.cos(math.pi * step / self.t_total))
+
+    """
+    made = "scheduler = WarmupCosineSchedule(optimizer, t_total=9)"
+    text = (
+        "import math\nfrom torch.optim.lr_scheduler import LambdaLR\n"
+        + code(own)
+        + script("scheduler.step()", before=made)
+    )
+    assert [end.name for end in survey_of(text).rate_ends] == ["WarmupCosineSchedule"]
+
+
+_REHEARSAL = """
+def NAME(model, loader):
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    for epoch in range(2):
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+LAST
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "last", "loops"),
+    [
+        pytest.param("warm", "    model.load_state_dict(before)", 1, id="gives the state back"),
+        pytest.param("find_best_lr", "    plot()", 1, id="finder"),
+        pytest.param("LRFinder", "    plot()", 1, id="finder's class"),
+        pytest.param("pretrain", "    save(before)", 2, id="another training"),
+        pytest.param(
+            "pretrain", "        before = model.state_dict()\n    model.load_state_dict(before)", 2, id="best"
+        ),
+        pytest.param("tune", "        model.load_state_dict(before)", 2, id="begins anew in each turn"),
+    ],
+)
+def test_loop_that_only_tries_is_no_training(name: str, last: str, loops: int) -> None:
+    text = _REHEARSAL.replace("NAME", name).replace("LAST", last) + script(before=f"{name}(model, loader)")
+    found = survey_of(text).loops
+    assert (len(found), any(loop.scope.parent is None for loop in found)) == (loops, True)
+
+
+def test_loop_of_an_evaluation_that_shares_the_step_of_training_is_no_training() -> None:
+    step = """
+        def step(model, x, y, training):
+            loss = criterion(model(x), y)
+            if training:
+                loss.backward()
+
+        def full_eval(model):
+            model.eval()
+            for n in range(10):
+                for x, y in loader:
+                    step(model, x, y, False)
+
+    """
+    text = code(step) + script("full_eval(model)").replace("loss.backward()", "step(model, x, y, True)")
+    (loop,) = survey_of(text).loops
+    assert loop.scope.parent is None

@@ -49,13 +49,24 @@ def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[l
         if not stepped:
             continue
         step = _step(index, flow, call, loops)
-        step.kinds = [s.kind for s in stepped]
-        step.limited = "OneCycleLR" in step.kinds
-        step.mixed = len(stepped) < len(origins) or len(set(step.kinds)) > 1
+        parts = [one for s in stepped for one in _parts(index, flow, s) if one in by_origin]
+        step.kinds = [s.kind for s in stepped] + [by_origin[one].kind for one in parts]
+        step.limited = any(s.kind == "OneCycleLR" for s in stepped)
+        step.mixed = len(stepped) < len(origins) or len({s.kind for s in stepped}) > 1
         steps.append(step)
         for scheduler in stepped:
             scheduler.steps.append(step)
     return schedulers, steps
+
+
+def _parts(index: Index, flow: Flow, scheduler: Scheduler) -> list[Origin]:
+    """Return what a scheduler that steps others has been given: `SequentialLR(optimizer, [first, second])`."""
+    call = scheduler.node
+    if scheduler.kind not in ("SequentialLR", "ChainedScheduler") or not isinstance(call, cst.Call):
+        return []
+    lists = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "schedulers"]
+    given = [element.value for one in lists if isinstance(one, (cst.List, cst.Tuple)) for element in one.elements]
+    return [origin for one in given for origin in flow.origins(one, index.scope_of(call))]
 
 
 def find_steps_by_name(index: Index, flow: Flow, schedulers: list[Scheduler], steps: list[Step]) -> list[Step]:
