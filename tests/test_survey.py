@@ -5343,3 +5343,18 @@ def test_loop_of_an_evaluation_that_shares_the_step_of_training_is_no_training()
     text = code(step) + script("full_eval(model)").replace("loss.backward()", "step(model, x, y, True)")
     (loop,) = survey_of(text).loops
     assert loop.scope.parent is None
+
+
+@pytest.mark.parametrize(
+    ("test", "part"),
+    [
+        ("args.local_rank == -1 and args.check", "args.local_rank == -1"),
+        ("args.check and world_size == 1", "world_size == 1"),
+        ("args.local_rank == -1 or args.check", ""),
+        ("args.local_rank in [-1, 0]", ""),
+        ("epoch % 5 == 1", ""),
+    ],
+)
+def test_score_that_one_process_alone_makes_is_told(test: str, part: str) -> None:
+    (score,) = survey_of(script(f"if {test}:\n    acc = validate(model)")).scores
+    assert score.only_alone == part

@@ -658,6 +658,12 @@ class Score(Site):
         return "guard" in self.anchors
 
     @property
+    def only_alone(self) -> str:
+        """The part of the condition that holds only where no other process trains, "" for none."""
+        parts = [] if " or " in self.condition else self.condition.split(" and ")
+        return next((one for one in parts if re.search(r"rank == -1$|world_size (==|<=) 1$", one)), "")
+
+    @property
     def captured(self) -> bool:
         """Whether it is to be kept under a name of its own from where it is made."""
         return "made" in self.anchors
