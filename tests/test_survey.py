@@ -3696,6 +3696,9 @@ def test_mode_of_the_user_wins() -> None:
         ("srcc", "max"), ("fwIoU", "max"), ("ms_ssim", "max"), ("rank", ""), ("her", ""),
         ("x", ""), ("result", ""), ("power", ""), ("mapping", ""), ("acc_loss", ""), ("answer", ""), ("stats", ""),
         ("confidence", ""), ("prec1", "max"), ("precond", ""), ("architecture", ""),
+        ("mAPs", "max"), ("test_stats['coco_eval_bbox'][0]", "max"), ("fscore", "max"), ("exact_match", "max"),
+        ("abs_rel", "min"), ("valid_bce", "min"), ("minADE", "min"), ("si_sdr", "max"), ("mious", "max"),
+        ("previous", ""), ("maps", ""), ("made", ""), ("variance", ""), ("params", ""), ("kitti-f1", ""),
     ],
 )  # fmt: skip
 def test_direction_that_a_name_tells(name: str, direction: str) -> None:
@@ -5299,3 +5302,216 @@ def test_head_that_is_got_by_its_name_is_initialised_before_dendrites() -> None:
 def test_copies_that_follow_the_model(copied: str, step: str, found: list[bool]) -> None:
     survey = survey_of(script(step, before=copied))
     assert [option for _, option in survey.averages] == found
+
+
+@pytest.mark.parametrize("returned", ["Adam(main), Adam(rest)", "made['main'], made['rest']"])
+def test_optimizers_that_one_call_returns_are_several(returned: str) -> None:
+    text = script().replace(
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "optimizer, other = build(model)"
+    )
+    text = text.replace(
+        "        optimizer.step()\n", "        optimizer.step()\n        other.zero_grad()\n        other.step()\n"
+    )
+    made = "    made = {key: Adam(part) for key, part in named(model)}\n" if "made" in returned else ""
+    builder = (
+        f"from torch.optim import Adam\ndef build(model):\n    main, rest = parts(model)\n{made}    return {returned}\n"
+    )
+    assert [o.target for o in survey_of(builder + text).optimizers] == ["optimizer", "other"]
+
+
+def test_scheduler_that_a_call_returns_beside_the_optimizer_is_none() -> None:
+    text = script("scheduler.step()").replace(
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "optimizer, scheduler = build(model)"
+    )
+    assert [o.target for o in survey_of("from elsewhere import build\n" + text).optimizers] == ["optimizer"]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "scores"),
+    [
+        pytest.param('value = evaluate(model)["acc"]', [("value", "max")], id="an item of what is returned"),
+        pytest.param("value = evaluate(model)[key]", [("value", "")], id="an item by a name"),
+        pytest.param("acc = evaluate(model).to(device)", [("acc", "max")], id="moved"),
+        pytest.param("n = evaluate(model).cpu()\nacc = n[0] / n[1]", [("acc", "max")], id="a ratio of two items"),
+        pytest.param("r = evaluate(model)\nacc = r.stats()['x'][0]\nprint(r['m'])", [("acc", "max"), ("r['m']", "")]),
+        pytest.param("r = evaluate(model)\nacc = r['acc']", [("r['acc']", "max")], id="named anew only"),
+        pytest.param("r = evaluate(model)\nbest_acc = r['a'] / r['n']", [("r['a']", ""), ("r['n']", "")], id="a best"),
+        pytest.param("for n in names:\n    acc = evaluate(n)['acc']", [], id="one of several"),
+    ],
+)
+def test_score_out_of_what_validation_returns(epoch: str, scores: list[tuple[str, str]]) -> None:
+    assert [(s.expression, s.direction) for s in survey_of(script(epoch)).scores] == scores
+
+
+_KEEPER = """
+def run_test(net, best):
+    value = measure(net)
+    if GUARDvalue > best:
+        best = value
+    return best, 1
+"""
+
+
+@pytest.mark.parametrize(("guard", "ranked"), [("", False), ("dist.get_rank() == 0 and ", True)])
+def test_best_that_a_function_is_given_and_returns_is_the_score_where_no_other_is(guard: str, ranked: bool) -> None:
+    text = _KEEPER.replace("GUARD", guard) + script("top, _ = run_test(model, top)", before="top = 0")
+    (score,) = survey_of(text).scores
+    assert (score.expression, score.direction, score.running, score.ranked) == ("top", "max", "line 3", ranked)
+    returned = text.replace("return best, 1", "return value, best").replace("top, _ =", "acc, top =")
+    (score,) = survey_of(returned).scores
+    assert (score.expression, score.running) == ("acc", "")
+
+
+_FITTING = """
+def fit(model, loader, val_loader):
+    total_loss = val_loss = 0
+    model.train()
+    for n, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total_loss += loss.item()
+    model.eval()
+    for n, (x, y) in enumerate(val_loader):
+        val_loss += criterion(model(x), y).item()
+        show(val_loss / (n + 1))
+    print(total_loss / len(loader), val_loss / len(val_loader))
+"""
+
+
+def test_value_of_the_function_that_trains_and_validates_can_be_named() -> None:
+    text = script().replace("for x, y in loader:", "fit(model, loader, val_loader)")
+    text = _FITTING + "\n".join(line for line in text.splitlines() if not line.startswith("        ")) + "\n"
+    assert [name for name, _ in survey_of(text).measures] == ["val_loss / len(val_loader)"]
+    (score,) = survey_of(text, metric="val_loss / len(val_loader)").scores
+    assert (score.known, score.kept is not None, score.direction) == (True, True, "min")
+
+
+@pytest.mark.parametrize(
+    ("epoch", "told"),
+    [
+        pytest.param(
+            "if epoch >= rest and not free:\n    for p in net.parameters():\n        p.requires_grad = True", True
+        ),
+        pytest.param("if epoch < rest:\n    pass\nelse:\n    net.requires_grad_()", True, id="in the other branch"),
+        pytest.param("if epoch == rest:\n    net.unfreeze_backbone()", True, id="by a method's name"),
+        pytest.param("if epoch == rest:\n    wake(net)", True, id="by a function"),
+        pytest.param("if train_all:\n    wake(net)", False, id="not by the turn"),
+        pytest.param("for p in net.parameters():\n    p.requires_grad = True", False, id="in every turn"),
+        pytest.param(
+            "if epoch == rest:\n    for p in net.parameters():\n        p.requires_grad = False", False, id="freezes"
+        ),
+    ],
+)
+def test_layers_that_rest_for_some_epochs_are_told(epoch: str, told: bool) -> None:
+    wake = "def wake(net):\n    for p in net.parameters():\n        p.requires_grad = True\n"
+    (loop,) = survey_of(wake + script(epoch)).loops
+    assert bool(loop.thaws) is told
+
+
+def test_schedule_that_wraps_around_at_its_end_is_no_decay() -> None:
+    text = """
+        class PolyLR(Base):
+            def get_lr(self):
+                LINE
+                return [lr * (1 - self.it / self.max_iter) ** 0.9 for lr in self.lrs]
+
+    """
+    for line, number in (("self.it = (self.it + 1) % self.max_iter", 0), ("self.it = self.it + 1", 1)):
+        assert len(survey_of(code(text).replace("LINE", line) + script()).decays) == number
+
+
+def test_steps_of_a_sequence_of_schedulers_are_those_of_its_parts() -> None:
+    made = """
+        from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
+        first = LinearLR(optimizer, 0.1, total_iters=5)
+        scheduler = SequentialLR(optimizer, [first, CosineAnnealingLR(optimizer, 9)], milestones=[5])
+    """
+    (step,) = survey_of(script("scheduler.step()", before=made)).steps
+    assert (step.kinds, step.mixed) == (["SequentialLR", "LinearLR", "CosineAnnealingLR"], False)
+
+
+def test_schedule_with_a_librarys_name_is_told_once() -> None:
+    own = """
+        class WarmupCosineSchedule(LambdaLR):
+            def __init__(self, optimizer, t_total):
+                self.t_total = t_total
+                super().__init__(optimizer, self.lr_lambda)
+
+            def lr_lambda(self, step):
+                return 0.5 * (1 + math.cos(math.pi * step / self.t_total))
+
+    """
+    made = "scheduler = WarmupCosineSchedule(optimizer, t_total=9)"
+    text = (
+        "import math\nfrom torch.optim.lr_scheduler import LambdaLR\n"
+        + code(own)
+        + script("scheduler.step()", before=made)
+    )
+    assert [end.name for end in survey_of(text).rate_ends] == ["WarmupCosineSchedule"]
+
+
+_REHEARSAL = """
+def NAME(model, loader):
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    for epoch in range(2):
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+LAST
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "last", "loops"),
+    [
+        pytest.param("warm", "    model.load_state_dict(before)", 1, id="gives the state back"),
+        pytest.param("find_best_lr", "    plot()", 1, id="finder"),
+        pytest.param("LRFinder", "    plot()", 1, id="finder's class"),
+        pytest.param("pretrain", "    save(before)", 2, id="another training"),
+        pytest.param(
+            "pretrain", "        before = model.state_dict()\n    model.load_state_dict(before)", 2, id="best"
+        ),
+        pytest.param("tune", "        model.load_state_dict(before)", 2, id="begins anew in each turn"),
+    ],
+)
+def test_loop_that_only_tries_is_no_training(name: str, last: str, loops: int) -> None:
+    text = _REHEARSAL.replace("NAME", name).replace("LAST", last) + script(before=f"{name}(model, loader)")
+    found = survey_of(text).loops
+    assert (len(found), any(loop.scope.parent is None for loop in found)) == (loops, True)
+
+
+def test_loop_of_an_evaluation_that_shares_the_step_of_training_is_no_training() -> None:
+    step = """
+        def step(model, x, y, training):
+            loss = criterion(model(x), y)
+            if training:
+                loss.backward()
+
+        def full_eval(model):
+            model.eval()
+            for n in range(10):
+                for x, y in loader:
+                    step(model, x, y, False)
+
+    """
+    text = code(step) + script("full_eval(model)").replace("loss.backward()", "step(model, x, y, True)")
+    (loop,) = survey_of(text).loops
+    assert loop.scope.parent is None
+
+
+@pytest.mark.parametrize(
+    ("test", "part"),
+    [
+        ("args.local_rank == -1 and args.check", "args.local_rank == -1"),
+        ("args.check and world_size == 1", "world_size == 1"),
+        ("args.local_rank == -1 or args.check", ""),
+        ("args.local_rank in [-1, 0]", ""),
+        ("epoch % 5 == 1", ""),
+    ],
+)
+def test_score_that_one_process_alone_makes_is_told(test: str, part: str) -> None:
+    (score,) = survey_of(script(f"if {test}:\n    acc = validate(model)")).scores
+    assert score.only_alone == part

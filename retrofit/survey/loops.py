@@ -22,6 +22,11 @@ _EPOCH = re.compile(r"(\w+_)?(epochs?|ep)(_?(i|id|idx|index|n|no|num|number))?",
 #: Calls by such names show what they are given, and change nothing of training.
 _REPORTS = re.compile(r"print|info|debug|log|write|scalar|postfix|description|append")
 
+#: A function or class by such a name finds a learning rate.
+_FINDS_RATE = re.compile(
+    r"(find|range_?test|search).*(?<![a-z])(lr|clr|learning_?rate)|(?<![a-z])c?lr_?(find|range|search)", re.IGNORECASE
+)
+
 #: A call by this name, or one that holds it as a word, validates.
 VALIDATES = re.compile(r"(^|_)(vali?|valid|validat\w*|eval|evaluat\w*|test|testing)(_|\d|$)", re.IGNORECASE)
 
@@ -35,6 +40,7 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
     """
     found: dict[Statement, EpochLoop] = {}
     ways = [loops for backward in backwards for loops in flow.enclosing_loops(backward.statement)]
+    ways = [loops for loops in ways if not any(_only_tries(index, part) for part in loops)] or ways
     sites = {s: _epoch_loop(index, flow, s) for loops in ways for s in loops}
     within = [_before_repeats(index, flow, loops, sites) for loops in ways]
     for alone in (False, True):
@@ -61,7 +67,34 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
         loop.breaks = _breaks(loop)
         loop.compared = _compared(loop)
         loop.shares = _shares(loop)
+        loop.thaws = _thaws(index, flow, loop)
     return list(found.values())
+
+
+def _only_tries(index: Index, loop: Statement) -> bool:
+    """Whether a loop trains nothing for good: of a learning-rate finder, of what gives the state back, of a test."""
+    scope, code = loop.scope, index.source.code
+    names = [scope.name, *([scope.enclosing_class.name] if scope.enclosing_class is not None else [])]
+    if scope.kind != "function":
+        return False
+    if any(_FINDS_RATE.search(name) for name in names):
+        return True
+    body = code(scope.node)
+    if VALIDATES.search(scope.name) and ".eval()" in body and not re.search(r"\.(train|backward)\(", body):
+        return True
+    for call in index.calls:
+        given = dotted(call.args[0].value) if len(call.args) == 1 else None
+        loads = isinstance(call.func, cst.Attribute) and call.func.attr.value == "load_state_dict"
+        place = index.statement(call)
+        turns = [part for part in loop.path if isinstance(part.node, (cst.For, cst.While)) and part.scope is scope]
+        here = place.scope is scope and place.order > loop.order and not any(part in place.path for part in turns)
+        if given is None or not loads or not here:
+            continue
+        kept = [b for b in index.bindings if b.target == given and b.statement.scope is scope]
+        before = all(one.statement.order < loop.order and loop not in one.statement.path for one in kept)
+        if kept and before and all(one.value is not None and "state_dict()" in code(one.value) for one in kept):
+            return True
+    return False
 
 
 def head(index: Index, loop: Statement) -> str:
@@ -87,10 +120,19 @@ def find_decays(index: Index) -> list[Decay]:
             told = told or any("warmup" in name for name in names)
             told = told and not any(noise.search(name) for name in names)
             rest = is_rest(index, left) or _is_rest_of(index, left, node) or _falls_past_its_end(index, left, node)
-            if scope in scopes and told and rest and not ARRAY.search(resolved(index, left)):
+            array = ARRAY.search(resolved(index, left))
+            if scope in scopes and told and rest and not array and not _wraps(index, left):
                 found.append(Decay(node=left, index=index, anchors={"left": left}))
     inner = {part for decay in found for part in index.ancestors(decay.node)}
     return [decay for decay in found if decay.node not in inner]
+
+
+def _wraps(index: Index, left: cst.BaseExpression) -> bool:
+    """Whether the counter in an expression begins anew by itself: `self.step = (self.step + 1) % self.steps`."""
+    code, scope = index.source.code(left), index.scope_of(left)
+    names = set(re.findall(r"(?<![.\w])[A-Za-z_][\w.]*", code))
+    values = [b.value for b in index.bindings if b.statement.scope is scope and b.target in names]
+    return any("%" in one for one in [code, *(index.source.code(value) for value in values if value is not None)])
 
 
 def _decaying(index: Index, node: cst.CSTNode) -> list[cst.BaseExpression]:
@@ -743,6 +785,28 @@ def _breaks(loop: EpochLoop) -> list[int]:
         inner = any(isinstance(part.node, (cst.For, cst.While)) for part in inside)
         lines += [index.source.position(small)[0] for small in leaves if not (inner and isinstance(small, cst.Break))]
     return lines
+
+
+def _thaws(index: Index, flow: Flow, loop: EpochLoop) -> list[tuple[str, str]]:
+    """Return (place, head) of each `if` about the turn's number under which the loop lets frozen parameters train."""
+    places = [b.statement for b in index.bindings if b.target.endswith(".requires_grad") and dotted(b.value) == "True"]
+    for call in index.calls:
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        given = [index.source.code(arg.value) for arg in call.args]
+        named = re.match(r"(un_?freeze|thaw)", (dotted(call.func) or "").rpartition(".")[2])
+        if named or (name == "requires_grad_" and given in ([], ["True"])):
+            places.append(index.statement(call))
+    for function in {place.scope for place in places} - {loop.scope}:
+        places += [index.statement(call) for call in index.calls if flow.called(call) is function]
+    turn = re.compile(rf"(?<![.\w]){re.escape(loop.target)}(?![.\w(])")
+    tests = {
+        part: part.node.test
+        for place in places
+        if loop.statement in place.path
+        for part in place.path[place.path.index(loop.statement) + 1 :]
+        if isinstance(part.node, cst.If) and loop.target and turn.search(index.source.code(part.node.test))
+    }
+    return [(index.place(part.node, loop.file), f"if {index.source.code(test)}") for part, test in tests.items()]
 
 
 def _compared(loop: EpochLoop) -> list[int]:

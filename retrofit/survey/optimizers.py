@@ -49,13 +49,24 @@ def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[l
         if not stepped:
             continue
         step = _step(index, flow, call, loops)
-        step.kinds = [s.kind for s in stepped]
-        step.limited = "OneCycleLR" in step.kinds
-        step.mixed = len(stepped) < len(origins) or len(set(step.kinds)) > 1
+        parts = [one for s in stepped for one in _parts(index, flow, s) if one in by_origin]
+        step.kinds = [s.kind for s in stepped] + [by_origin[one].kind for one in parts]
+        step.limited = any(s.kind == "OneCycleLR" for s in stepped)
+        step.mixed = len(stepped) < len(origins) or len({s.kind for s in stepped}) > 1
         steps.append(step)
         for scheduler in stepped:
             scheduler.steps.append(step)
     return schedulers, steps
+
+
+def _parts(index: Index, flow: Flow, scheduler: Scheduler) -> list[Origin]:
+    """Return what a scheduler that steps others has been given: `SequentialLR(optimizer, [first, second])`."""
+    call = scheduler.node
+    if scheduler.kind not in ("SequentialLR", "ChainedScheduler") or not isinstance(call, cst.Call):
+        return []
+    lists = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "schedulers"]
+    given = [element.value for one in lists if isinstance(one, (cst.List, cst.Tuple)) for element in one.elements]
+    return [origin for one in given for origin in flow.origins(one, index.scope_of(call))]
 
 
 def find_steps_by_name(index: Index, flow: Flow, schedulers: list[Scheduler], steps: list[Step]) -> list[Step]:
@@ -489,13 +500,17 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         torchs = _held_as(index, call) in assigned and _is_torchs(index, flow, call)
         kinds = [Origin(call)] if torchs or _is_own_class(flow, call) else []
         kinds += [Origin(call)] if call in assigned and _returns_torchs(index, flow, call) else []
-        kinds += [o for o in both if o.node is call and (o.item is None or _makes_item(flow, o))]
+        kinds += sorted(
+            (o for o in both if o.node is call and (o.item is None or _makes_item(flow, o))), key=lambda o: o.item or 0
+        )
         if not kinds or (_handed_back(index, call) and not torchs):
             continue
         if has_own_tensors(index, call):
             continue
-        if _target(index, call, kinds[0].item) and not _by_tracker(index, flow, call, handover):
-            found.append(kinds[0])
+        if _by_tracker(index, flow, call, handover):
+            continue
+        several = kinds if kinds[0].item is not None else kinds[:1]
+        found += [one for one in several if _target(index, call, one.item)]
     calls = [o.node for o in found if isinstance(o.node, cst.Call)]
     classes = {holder for call in calls if (holder := index.scope_of(call).enclosing_class) is not None}
 

@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, dotted
+from retrofit.survey.index import Index, Scope, dotted
 from retrofit.survey.loops import ARRAY, COUNTER, PLANNED, is_before_end, is_rest, resolved
 from retrofit.survey.sites import RateEnd
 
@@ -34,7 +34,8 @@ _HELD = re.compile(r"\b(min|clip|clamp|minimum)\(")
 
 def find_rate_ends(index: Index, flow: Flow) -> list[RateEnd]:
     """Return the schedules that end with a planned number of steps or epochs: by name, by an optimizer, by hand."""
-    found, files, inside = [], set(), set()
+    found, files = [], set()
+    inside: set[Scope] = set()
     for call in index.calls:
         name = (dotted(call.func) or "").rpartition(".")[2]
         steps = next((a.keyword.value for a in call.args if a.keyword and a.keyword.value in _STEPS), "")
@@ -49,7 +50,7 @@ def find_rate_ends(index: Index, flow: Flow) -> list[RateEnd]:
             unsure = name == "get_scheduler" and kind not in ("linear", "polynomial", "cosine")
             rises = name in _RISING or kind == "cosine"
             found.append(RateEnd(node=call, index=index, name=name, rises=rises, steps=steps if unsure else ""))
-            inside.add(function)
+            inside.update([function, function.enclosing_class or function] if function is not None else [])
     for call in index.calls:
         name, scope = (dotted(call.func) or "").rpartition(".")[2], index.scope_of(call)
         if index.file(call) in files or not inside.isdisjoint({scope, *scope.around}):

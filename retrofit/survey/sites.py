@@ -537,6 +537,7 @@ class EpochLoop(Site):
         breaks: lines at which the loop is left early for other reasons.
         compared: lines that compare something with the number of its turns.
         shares: (place, code) of what divides the turn by their number.
+        thaws: (place, head) of each `if` about the turn's number under which it lets frozen parameters train.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
     """
 
@@ -556,6 +557,7 @@ class EpochLoop(Site):
     breaks: list[int] = field(default_factory=list)
     compared: list[int] = field(default_factory=list)
     shares: list[tuple[str, str]] = field(default_factory=list)
+    thaws: list[tuple[str, str]] = field(default_factory=list)
     repeated: str = ""
 
     @property
@@ -628,6 +630,8 @@ class Score(Site):
         parted: the name that some ways through the choice at the anchor "parting" leave without a value, "" for none.
         listed: the line at which its name gets several values instead of one number, 0 where it does not.
         alone: whether only rank 0 validates, rather than only rank 0 making the score of what all have found.
+        running: where a function compares the score of an epoch with this one, the best so far; "" where it is none.
+        ranked: whether only some ranks do.
     """
 
     expression: str
@@ -645,11 +649,19 @@ class Score(Site):
     parted: str = ""
     listed: int = 0
     alone: bool = False
+    running: str = ""
+    ranked: bool = False
 
     @property
     def guarded(self) -> bool:
         """Whether the score is made only under a condition."""
         return "guard" in self.anchors
+
+    @property
+    def only_alone(self) -> str:
+        """The part of the condition that holds only where no other process trains, "" for none."""
+        parts = [] if " or " in self.condition else self.condition.split(" and ")
+        return next((one for one in parts if re.search(r"rank == -1$|world_size (==|<=) 1$", one)), "")
 
     @property
     def captured(self) -> bool:

@@ -12,7 +12,14 @@ from retrofit.survey.loops import VALIDATES
 from retrofit.survey.scores.best import as_numbers, best_of_history, found_better, tracked_scores
 from retrofit.survey.scores.given import given_to_plateau, made_by_training, watched_scores
 from retrofit.survey.scores.inline import inline_scores
-from retrofit.survey.scores.keepers import dropped_scores, kept_by_training, kept_scores, measured_scores, shown_for
+from retrofit.survey.scores.keepers import (
+    best_scores,
+    dropped_scores,
+    kept_by_training,
+    kept_scores,
+    measured_scores,
+    shown_for,
+)
 from retrofit.survey.scores.measures import find_hints, find_measures
 from retrofit.survey.scores.site import score_site
 from retrofit.survey.scores.validation import named_scores
@@ -56,7 +63,8 @@ def find_scores(
         watched = list(watched_scores(index, flow, loop))
         candidates = tracked or plateau or kept or watched or list(named_scores(index, flow, loop, keepers))
         candidates = candidates or list(dropped_scores(index, flow, loop, keepers)) or inline_scores(index, loop)
-        candidates = candidates or list(kept_by_training(index, flow, loop)) or trained
+        candidates = candidates or list(kept_by_training(index, flow, loop)) or list(best_scores(index, flow, loop))
+        candidates = candidates or trained
         if metric:
             own = Candidate(cst.parse_expression(metric), direction_of(metric), "--metric")
             given = shown_for(index, metric, [*tracked, *plateau, *kept, *watched])

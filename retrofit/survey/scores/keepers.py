@@ -15,6 +15,7 @@ from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.validation import called_by, is_validation, validation_functions
 from retrofit.survey.scores.values import (
     bare_of,
+    bindings_of,
     code_of,
     element_of,
     in_loop,
@@ -133,6 +134,26 @@ def _handed_back(
     return None
 
 
+def best_scores(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:
+    """The best so far that a function is given and returns, where the loop knows no score: `best = test(net, best)`."""
+    for binding in index.bindings:
+        if binding.target.isidentifier() and in_loop(index, loop, binding.statement.node):
+            for one in best_in(index, flow, loop, binding.target):
+                yield replace(one, node=target_node(index, binding.statement, binding.target), best="")
+
+
+def best_in(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[Candidate]:
+    """Return what a function compares with the best so far that it returns to a variable of the epoch loop."""
+    found: list[Candidate] = []
+    for binding in bindings_of(index, loop, name):
+        function = flow.called(binding.value) if isinstance(binding.value, cst.Call) else None
+        returned = {dotted(element_of(value, binding.item)) for value in returned_by(index, function)}
+        if function is not None and len(returned) == 1:
+            tracked = tracked_scores(index, code_of(index, function), list(function.parameters))
+            found += [c for c in tracked if {c.best} == returned and c.best in function.parameters]
+    return found
+
+
 def returned_parts(index: Index, value: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]]:
     """Return what a caller can take out of a returned value, each with the code that does: `[0]`, `["acc"]`, ""."""
     return [("", value), *((f"[{key}]", item) for key, item in written_items(index, value))]
@@ -227,11 +248,16 @@ def shown_for(index: Index, metric: str, known: list[Candidate]) -> list[Candida
 
 
 def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> Iterator[Candidate]:
-    """The user's expression where the loop does not know its names, but a function does that it calls."""
+    """The user's expression where the loop does not know its names, but a function does that it calls.
+
+    One that trains as well counts where none that does not knows them.
+    """
     name = root_of(cst.parse_expression(metric))
     if any(b.target.partition(".")[0] == name and in_loop(index, loop, b.statement.node) for b in index.bindings):
         return
-    for function, (call, *others) in validation_functions(index, flow, loop).items():
+    functions = validation_functions(index, flow, loop)
+    knowing = any(name in function.names for function in functions)
+    for function, (call, *others) in (functions if knowing else called_by(index, flow, loop)).items():
         if name not in function.names or others:
             continue
         places = [

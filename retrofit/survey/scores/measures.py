@@ -13,6 +13,7 @@ from retrofit.survey.scores.inline import collected_values
 from retrofit.survey.scores.keepers import measured_scores, outlives, returned_parts
 from retrofit.survey.scores.site import score_site
 from retrofit.survey.scores.validation import (
+    called_by,
     filled_items,
     is_validation,
     items_of,
@@ -29,7 +30,7 @@ from retrofit.survey.scores.values import (
     target_node,
     written_items,
 )
-from retrofit.survey.scores.words import NO_VALUE, OF_TRAINING, SEVERAL, direction_of
+from retrofit.survey.scores.words import NO_VALUE, OF_TRAINING, SEVERAL, VALIDATION_DATA, direction_of
 from retrofit.survey.sites import EpochLoop
 
 
@@ -59,14 +60,17 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
     found: dict[str, str] = {}
     for loop in loops:
         known: dict[str, str] = {}
-        functions = [
-            function
-            for function, calls in validation_functions(index, flow, loop).items()
-            if is_validation(index, function) and len(calls) == 1 and isinstance(index.parents[calls[0]], cst.Expr)
-        ]
+        dropped = {f: c for f, c in called_by(index, flow, loop).items() if len(c) == 1}
+        dropped = {f: c for f, c in dropped.items() if isinstance(index.parents[c[0]], cst.Expr)}
+        validating = validation_functions(index, flow, loop)
+        functions = [f for f in dropped if f in validating and is_validation(index, f)]
+        training = [f for f in dropped if f not in validating and ".eval()" in index.source.code(f.node)]
+        functions = functions or training
         for binding in index.bindings:
             scope, target = binding.statement.scope, re.escape(binding.target)
             if scope not in functions or not direction_of(target) or NO_VALUE.search(target):
+                continue
+            if scope in training and not VALIDATION_DATA.search(binding.target):
                 continue
             meter = re.search(rf"\b{target}\.(avg|mean|global_avg)\b(?!\()", index.source.code(scope.node))
             if (
@@ -83,7 +87,10 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
                 name = meter[0] if meter else binding.target
                 known.setdefault(name, index.place(binding.statement.node, loop.file))
         for part in index.items:
-            if part.statement.scope in functions and direction_of(part.target):
+            scope = part.statement.scope
+            if scope in training and not VALIDATION_DATA.search(part.target):
+                continue
+            if scope in functions and direction_of(part.target):
                 known.setdefault(part.target, index.place(part.statement.node, loop.file))
         for function in functions:
             for _, returned in [one for value in returned_by(index, function) for one in returned_parts(index, value)]:
@@ -174,6 +181,9 @@ def _ratio_of(index: Index, binding: Binding) -> cst.BinaryOperation | None:
     ]
     if not ratios:
         return None
+    around = {node: [part.node for part in index.statement(node).ancestors] for node in ratios}
+    whole = [node for node in ratios if not any(isinstance(part, (cst.For, cst.While)) for part in around[node])]
+    ratios = whole or ratios
     found: cst.BinaryOperation = ratios[0]
     while isinstance(outer := index.parents[found], cst.BinaryOperation):
         if not isinstance(outer.operator, (cst.Divide, cst.Multiply)):

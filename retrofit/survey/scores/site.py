@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, meeting, names_in
 from retrofit.survey.loops import VALIDATES
-from retrofit.survey.scores.keepers import kept_score
+from retrofit.survey.scores.keepers import best_in, kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.validation import is_validation, validated_variables
 from retrofit.survey.scores.values import bare_of, bindings_of, code_of, is_collection, only_begins, root_of
@@ -100,6 +100,14 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         while isinstance(index.parents[choice], cst.If):  # an `elif` is none of its own
             choice = index.parents[choice]
         score.anchors["parting"] = choice
+    for one in best_in(index, flow, loop, name) if kept is None else []:
+        score.running = index.place(one.node, score.file)
+        updates = [
+            b.statement
+            for b in index.bindings
+            if b.target == one.best and b.statement.scope is index.scope_of(one.node)
+        ]
+        score.ranked = any(by_rank(index, flow, test, part) for part in updates for test in tests_around(part))
     score.listed = _listed_at(index, loop, candidate.node)
     score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
     score.cut_off = cut_off_at(index, flow, outer)

@@ -12,8 +12,10 @@ from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, name
 from retrofit.survey.loops import VALIDATES
 from retrofit.survey.scores.makers import reaching_makers
 from retrofit.survey.scores.values import (
+    bare_of,
     bindings_of,
     code_of,
+    code_within,
     element_of,
     in_loop,
     is_collection,
@@ -22,10 +24,11 @@ from retrofit.survey.scores.values import (
     of_phases,
     part_of,
     returned_by,
+    root_of,
     taken_by_turn,
     target_node,
 )
-from retrofit.survey.scores.words import AVERAGED, NAMES, NO_SCORE, SEVERAL, Candidate, direction_of
+from retrofit.survey.scores.words import AVERAGED, BEST, NAMES, NO_SCORE, SEVERAL, Candidate, direction_of
 from retrofit.survey.sites import EpochLoop
 
 
@@ -65,8 +68,8 @@ def _looks_like_validation(index: Index, function: cst.CSTNode) -> bool:
 def validated_variables(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Binding, cst.Call]]:
     """Yield the variables of the loop that hold what a validation function returns, with its call."""
     for binding in index.bindings:
-        call = binding.value
-        if not isinstance(call, cst.Call) or not in_loop(index, loop, binding.statement.node):
+        call = call_within(binding.value)
+        if call is None or not in_loop(index, loop, binding.statement.node):
             continue
         name = (dotted(call.func) or "").rpartition(".")[2]
         function = flow.called(call)
@@ -77,10 +80,26 @@ def validated_variables(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[t
         moded = isinstance(call.func, cst.Attribute) and name == "eval" and not call.args
         plain = "." not in binding.target and binding.target != "_" and not NAMES.search(binding.target)
         named = direction_of(binding.target) or not NO_SCORE.search(binding.target)
-        if _only_tests(index, call, function):
+        part = isinstance(bare_of(binding.value or call), cst.Subscript) and not direction_of(binding.target)
+        if _only_tests(index, call, function) or (
+            part and re.match(r"_?(make|get|build|create|load|init|setup)", name)
+        ):
             continue
         if validates and not moded and plain and named and not of_batches(index, loop, binding.statement):
             yield binding, call
+
+
+def call_within(value: cst.BaseExpression | None) -> cst.Call | None:
+    """Return the call whose value, or a part of it, an expression is: `evaluate(net)["acc"]`, `evaluate(net).cpu()`."""
+    value = bare_of(value) if value is not None else None
+    while isinstance(value, (cst.Subscript, cst.Call)):
+        if isinstance(value, cst.Subscript):
+            value = value.value
+        elif isinstance(value.func, cst.Attribute) and value.func.attr.value in ("to", "cpu", "cuda", "numpy", "item"):
+            value = value.func.value
+        else:
+            return value
+    return None
 
 
 def _only_tests(index: Index, call: cst.Call, function: Scope | None) -> bool:
@@ -144,6 +163,8 @@ def items_of(
     index: Index, flow: Flow, loop: EpochLoop, binding: Binding, call: cst.Call
 ) -> list[cst.BaseExpression] | None:
     """Return the numbers that the loop takes out of what a call returns, each once; None where that is one itself."""
+    if isinstance(bare_of(binding.value or call), cst.Subscript):
+        return None
     found: dict[str, cst.Subscript] = {}
     means: dict[str, cst.BaseExpression] = {}
     values = returned_values(index, flow, call, binding.item)
@@ -191,9 +212,31 @@ def named_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope])
             continue
         evidence = f"{index.place(call)}: its name"
         items = items_of(index, flow, loop, binding, call)
+        made = [] if items is None else list(_made_of(index, loop, binding))
+        for one in made:
+            yield Candidate(target_node(index, one.statement, one.target), direction_of(one.target), evidence)
         for item in items or []:
-            direction = direction_of(index.source.code(item)) or direction_of(name)
-            yield Candidate(item, direction, evidence)
+            if not any(one.value is not None and code_within(index, item, one.value) for one in made):
+                direction = direction_of(index.source.code(item)) or direction_of(name)
+                yield Candidate(item, direction, evidence)
         if items is None:
-            direction = direction_of(binding.target) or direction_of(name)
+            value = bare_of(binding.value or call)
+            key = index.source.code(value)[len(index.source.code(call)) :] if isinstance(value, cst.Subscript) else ""
+            direction = direction_of(binding.target) or direction_of(key) or direction_of(name)
             yield Candidate(target_node(index, binding.statement, binding.target), direction, evidence)
+
+
+def _made_of(index: Index, loop: EpochLoop, whole: Binding) -> Iterator[Binding]:
+    """Yield where the loop computes a number of what validation returns: `acc = counts[0] / counts[1]`."""
+    for binding in index.bindings:
+        value = bare_of(binding.value) if binding.value is not None else None
+        taken = value
+        while isinstance(taken, cst.Subscript):
+            taken = taken.value
+        computed = isinstance(taken, (cst.BinaryOperation, cst.Call))
+        later = binding.statement.order > whole.statement.order and in_loop(index, loop, binding.statement.node)
+        told = direction_of(binding.target) and "." not in binding.target and not BEST.search(binding.target)
+        if not (computed and later and told) or value is None or binding.item is not None:
+            continue
+        if root_of(value) == whole.target and not of_batches(index, loop, binding.statement):
+            yield binding

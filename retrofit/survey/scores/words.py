@@ -11,21 +11,25 @@ from retrofit.survey.index import Statement
 
 BEST = re.compile(r"best|lowest|highest|(^|_)(min|max|top|record)_", re.IGNORECASE)
 _HIGHER = re.compile(
-    r"(?<![a-z])([a-z]*acc(uracy|uracies|s)?|[a-z]*iou|f1|[a-z]*auc|auroc|auprc?|dice|dsc|jaccard|psnr|[a-z]*ssim|bleu"
-    r"|rouge|meteor|cider|recall|prec(ision)?|correct|rewards?|r2|kappa|hits?|ndcg|mrr|m?ap|top|scores?|pck|pesq|stoi|snr"
-    r"|pearson|spearman|s?rocc|[spk]l?r?cc|mcc|corr)(?![a-z])",
+    r"(?<![a-z])([a-z]*acc(uracy|uracies|s)?|[a-z]*iou|m?ious|[a-z]*f1|f_?(score|measure|beta)|[a-z]*auc|auroc|auprc?|dices?"
+    r"|dsc|jaccard|psnrs?|[a-z]*ssims?|bleu|rouge|meteor|cider|recall|prec(ision)?|correct|rewards?|r2|kappa|hits?|ndcg"
+    r"|mrr|m?ap|(?-i:m?APs)|maph|coco_eval|top|scores?|pck|pesq|stoi|snr|(si)?s[dn]r|exact_match|nmi|ari|pearsonr?|spearmanr?"
+    r"|s?rocc|[spk]l?r?cc|mcc|corr)(?![a-z])",
     re.IGNORECASE,
 )
 _LOWER = re.compile(
-    r"(?<![a-z])([a-z]*loss(es)?|err(or|ors|s)?|r?mse|s?mape|mae|mpjpe|ppl|perplexity|nll|bp[cd]|[wcedt]er|fid|epe|nme"
-    r"|lpips|hausdorff|chamfer|costs?|dist(ance)?)(?![a-z])",
+    r"(?<![a-z])([a-z]*loss(es)?|err(or|ors|s)?|r?mse|rmsle|rms|(abs|sq)_?rel|s?mape|mae|mpjpe|mpvpe|ppl|perplexity|nll"
+    r"|bce|cross_?entropy|xent|bp[cdp]|[wcedt]er|fid|epe|(min)?[af]de|nme|lpips|hausdorff|chamfer|costs?"
+    r"|dist(ance)?)(?![a-z])",
     re.IGNORECASE,
 )
+#: The share of outliers in KITTI's optical flow, which is better lower, goes by the name of a measure better higher.
+_EITHER = re.compile(r"f1[-_]?all|kitti[-_]?f1", re.IGNORECASE)
 NO_SCORE = re.compile(r"loader|dataset|sampler|transform|path|data|model|net|output|pred", re.IGNORECASE)
 NAMES = re.compile(r"(^|_)(names?|labels?|keys?|titles?)$", re.IGNORECASE)
 RANK_CHECK = re.compile(
     r"\b(local_|global_|world_)?rank\b|is_main|is_master|main_process|master_process|is_primary|get_rank|is_rank_?(zero|0)"
-    r"|\bmaster\b|is_first|gpu == 0",
+    r"|\bmaster\b|is_first|gpu == 0|\bproc(ess)?_(id|idx|index)\b",
     re.IGNORECASE,
 )
 NO_VALUE = re.compile(r"func|fn\b|types?\b|crit|loader|counts?\b|lists?\b|thr(e|es|esh|eshold)?s?\b", re.IGNORECASE)
@@ -63,6 +67,6 @@ class Candidate:
 def direction_of(name: str) -> str:
     """Return "max" or "min" as a metric's name tells, "" where it does not."""
     higher, lower = _HIGHER.search(name), _LOWER.search(name)
-    if bool(higher) == bool(lower):
+    if bool(higher) == bool(lower) or _EITHER.search(name):
         return ""
     return "max" if higher else "min"
