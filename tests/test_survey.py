@@ -1506,6 +1506,18 @@ WHILE = (
 )
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param("def normal(x):\n    range = x.max() - x.min()\n    return x / range\n", id="another function"),
+        pytest.param("class Bins:\n    def count(self, range):\n        return len(range)\n", id="another's parameter"),
+        pytest.param("class Bins:\n    def range(self):\n        return 1, 2\n", id="a method"),
+    ],
+)
+def test_a_local_name_of_another_function_hides_no_builtin(other: str) -> None:
+    assert len(loops_of(looped("range(10)", other))) == 1
+
+
 @pytest.mark.parametrize("given", ["range(1, n)", "list(range(1, n))", "tqdm(list(range(1, n)))"])
 def test_epoch_loop_over_a_range_that_has_a_name(given: str) -> None:
     text = looped("epochs", f"from tqdm import tqdm; epochs = {given}\n")
@@ -1948,6 +1960,7 @@ def test_endless_loop_is_not_limited() -> None:
         pytest.param(looped("range(10)", "from mine import range\n"), id="imported range"),
         pytest.param(looped("schedule.range(10)"), id="method called range"),
         pytest.param(looped("range(*bounds)"), id="unpacked range"),
+        pytest.param("def main(range):\n" + indent(looped("range(10)"), "    "), id="parameter called range"),
     ],
 )
 def test_no_epoch_loop(text: str) -> None:
