@@ -111,7 +111,7 @@ def _neighbours(
 ) -> dict[str, list[str]]:
     """Return the scripts and tests, other than those ``reached`` from the entry, that import one of its modules.
 
-    Those that know of the rewriting already are left out.
+    Those that know of the rewriting already are left out, and those that train come first.
     """
     root = project_root(entry.path) or entry.path.parent
     known = {source.path: name for name, source in modules.items()}
@@ -119,7 +119,7 @@ def _neighbours(
         return {}
     named = [path.parent.name if path.name == "__init__.py" else path.stem for path in known]
     mentioned = re.compile(b"|".join(rb"\b" + re.escape(name.encode()) + rb"\b" for name in set(named)))
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[tuple[bool, str]]] = {}
     for path in _python_files(root):
         data = path.read_bytes() if path not in reached else b""
         if b"pai_distributed" in data or not (_STARTED.search(data) and mentioned.search(data)):
@@ -127,8 +127,8 @@ def _neighbours(
         shown = os.path.normpath(folder / os.path.relpath(path, entry.path.parent))
         meant = {_find(name, [path.parent, *roots]) for name in _imports(path, "", data)}
         for module in sorted(known[file] for file in meant if file in known):
-            found.setdefault(module, []).append(shown)
-    return found
+            found.setdefault(module, []).append((not _NEEDED.search(data), shown))
+    return {module: [shown for _, shown in sorted(scripts)] for module, scripts in found.items()}
 
 
 def _python_files(root: Path) -> Iterator[Path]:

@@ -1156,6 +1156,64 @@ def test_a_script_that_shares_the_loop_is_named(plan_project: Planner) -> None:
     assert note.message.startswith("other.py imports this file too: what trains")
 
 
+BUILT_MAIN = code(MAIN).replace(
+    "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "optimizer, scheduler = common.build(model)"
+)
+OPTIMIZER_BUILDER = """
+import torch
+def build(model):
+    if fast:
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    else:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 3)
+"""
+
+
+@pytest.mark.parametrize("wrapper", ["DistributedDataParallel", "DataParallel"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param({"pretrain": f"import common\n{PARSED}common.build(Net())\n"}, id="of another script"),
+        pytest.param({"pretrain": "import common\ndef pretrain():\n    common.build(Net())\n"}, id="of another mode"),
+    ],
+)
+def test_an_optimizer_of_a_shared_builder_is_registered_where_the_training_gets_it(
+    plan_project: Planner, wrapper: str, other: dict[str, str]
+) -> None:
+    main = "import common\n" + BUILT_MAIN.replace("DistributedDataParallel", wrapper)
+    if "parse_args" not in other["pretrain"]:
+        main = "from pretrain import pretrain\n" + main.replace(
+            "\nmain()\n", "\nif mode:\n    main()\nelse:\n    pretrain()\n"
+        )
+    plan = plan_project(main, engine=ENGINE, common=OPTIMIZER_BUILDER, **other)
+    texts = changed(plan)
+    assert "common.py" not in texts
+    lines = [line.strip() for line in texts["main.py"].splitlines()]
+    place = lines.index("optimizer, scheduler = common.build(model)")
+    assert lines[place + 1].endswith("set_optimizer_instance(optimizer)")
+    assert plan.notes == []
+
+
+def test_an_optimizer_of_a_builder_that_nothing_else_calls_is_registered_in_it(plan_project: Planner) -> None:
+    texts = changed(plan_project("import common\n" + BUILT_MAIN, engine=ENGINE, common=OPTIMIZER_BUILDER))
+    assert "set_optimizer_instance(optimizer)" in texts["common.py"]
+
+
+def test_a_shared_builder_that_keeps_its_optimizer_to_itself_is_named(plan_project: Planner) -> None:
+    held = OPTIMIZER_BUILDER.replace(
+        "    return optimizer, ", "    model.optimizer = optimizer\n    model.scheduler = "
+    )
+    main = "import common\n" + BUILT_MAIN.replace("optimizer, scheduler = ", "").replace(
+        "optimizer)", "model.optimizer)"
+    )
+    trains = f"import common\n{PARSED}net = Net()\ncommon.build(net)\nnet(x).backward()\n"
+    reads = f"import common\n{PARSED}print(common.__doc__)\n"
+    plan = plan_project(main, engine=ENGINE, common=held, a=reads, b=reads, c=reads, train_more=trains)
+    (note,) = plan.notes
+    assert note.message.startswith("train_more.py, a.py, b.py and 1 more import this file too: what trains")
+
+
 def test_a_module_that_can_be_started_too_is_no_neighbour(plan_project: Planner) -> None:
     main = SHARED_MAIN.replace("import torch\n", "import torch\nfrom parts import shapes\n", 1)
     shapes = "from engine import validate\nif __name__ == '__main__':\n    print(validate(1))\n"

@@ -53,7 +53,7 @@ class Scope:
             parent = parent.parent
 
     def binds(self, name: str) -> bool:
-        """Whether ``name`` has a meaning here that the code gives it, so that it is no builtin; a module counts whole."""
+        """Whether the code gives ``name`` a meaning here, so that it is no builtin; a module counts whole."""
         around = [scope for scope in self.around if scope.kind != "class"]
         return any(name in scope.names and name not in scope.outer for scope in (self, *around))
 

@@ -112,8 +112,17 @@ def survey(
     for loop in script.loops:
         loop.repeated = _repeated(loop, script.models, flow)
     origins = flow.closure(origins)
+    script.neighbours = neighbours or {}
     script.optimizers = find_optimizers(
-        index, flow, origins, script.schedulers, script.loops, script.scores, choices.handover, script.kind == "dp"
+        index,
+        flow,
+        origins,
+        script.schedulers,
+        script.loops,
+        script.scores,
+        choices.handover,
+        script.kind == "dp",
+        script.neighbours,
     )
     script.nameless = [] if script.optimizers else nameless_optimizers(index, flow)
     script.resumes = find_resumes(origins, script.models, script.loops, flow)
@@ -142,7 +151,6 @@ def survey(
         script.measures = find_measures(index, flow, script.loops)
     _name_models(script, flow, origins)
     namespaces = Namespaces(index, flow)
-    script.neighbours = neighbours or {}
     if script.parsers:
         script.namespace = lambda site: None if site.file.name in script.neighbours else namespaces.name(site.scope)
     for _, site in script.sites():
