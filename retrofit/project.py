@@ -40,12 +40,14 @@ class Project:
         modules: the imported files that matter, by the full names of their modules.
         unread: why files that wrap or train a model could not be read.
         neighbours: other scripts that import one of the modules, by the module's full name, as messages show them.
+        module: the entry script's own full name, where it imports relative to its package; else "".
     """
 
     entry: Source
     modules: Mapping[str, Source] = field(default_factory=dict)
     unread: Sequence[Problem] = ()
     neighbours: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    module: str = ""
 
     def with_texts(self, texts: Mapping[Source, str]) -> Project:
         """Return the project with other texts for some of its files."""
@@ -55,7 +57,7 @@ class Project:
             return source if text is None else Source(source.path, source.encode(text), source.shown)
 
         modules = {name: changed(source) for name, source in self.modules.items()}
-        return Project(changed(self.entry), modules, self.unread, self.neighbours)
+        return Project(changed(self.entry), modules, self.unread, self.neighbours, self.module)
 
 
 def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = None) -> Project:
@@ -77,7 +79,10 @@ def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = 
     folder = Path(os.path.dirname(shown))
     roots = _roots(entry)
     files: dict[str, _Module] = {}
-    main = _Module(entry.path, entry.data, set(_imports(entry.path, "", entry.data)))
+    module = _own_name(entry)
+    if module:
+        roots = [above_package(entry.path, module), *roots]
+    main = _Module(entry.path, entry.data, set(_imports(entry.path, module, entry.data)))
     waiting = [main]
     known = {entry.path}
     while waiting:
@@ -103,7 +108,36 @@ def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = 
         except UserError as error:
             if _NEEDED.search(files[name].data):
                 unread += error.problems
-    return Project(entry, modules, unread, _neighbours(entry, folder, modules, roots, known))
+    return Project(entry, modules, unread, _neighbours(entry, folder, modules, roots, known), module)
+
+
+def _own_name(entry: Source) -> str:
+    """Return the full name of a script that imports relative to its package, "" for any other.
+
+    What it imports by a plain name from beside it is found only where it is started by its path.
+    """
+    tree = _parsed(entry.data)
+    levels = (
+        [node.level for node in _statements(tree) if isinstance(node, ast.ImportFrom) and node.level] if tree else []
+    )
+    folders = entry.path.parents
+    depth = max([next(n for n, folder in enumerate(folders) if not (folder / "__init__.py").is_file()), *levels])
+    if not levels or depth >= len(folders) or holds_more(folders[depth]):
+        return ""
+    plain = {name for name in _imports(entry.path, "", entry.data, relative=False) if "." not in name}
+    beside = any(_find(name, [folders[0]]) and not _find(name, [folders[depth]]) for name in plain)
+    names = [*(folder.name for folder in folders[:depth][::-1]), entry.path.stem]
+    return "" if beside or not all(name.isidentifier() for name in names) else ".".join(names)
+
+
+def above_package(script: Path, module: str) -> Path:
+    """Return the folder from which a script is started as a module.
+
+    Args:
+        script: the script's real path.
+        module: the script's full name.
+    """
+    return script.parents[module.count(".")]
 
 
 def _neighbours(
@@ -229,27 +263,35 @@ def _added_folders(path: Path, text: str) -> Iterator[Path]:
                 yield folder
 
 
-def _imports(path: Path, name: str, data: bytes) -> Iterator[str]:
+def _imports(path: Path, name: str, data: bytes, relative: bool = True) -> Iterator[str]:
     """Yield the full names of the modules, or of their members, that a file imports, and of their packages.
 
     `package.*` is everything of a package.
+
+    Args:
+        name: the file's own full name.
+        relative: whether to yield what it imports relative to its package too.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(data)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
+    tree = _parsed(data)
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-    for node in _statements(tree):
+    for node in _statements(tree) if tree else ():
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield from _with_parents(alias.name)
-        elif isinstance(node, ast.ImportFrom):
+        elif isinstance(node, ast.ImportFrom) and (relative or not node.level):
             base = [*package[: len(package) + 1 - node.level], *([node.module] if node.module else [])]
             prefix = ".".join(base) if node.level else node.module or ""
             yield from _with_parents(prefix)
             yield from (f"{prefix}.{alias.name}".lstrip(".") for alias in node.names)
+
+
+def _parsed(data: bytes) -> ast.Module | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:

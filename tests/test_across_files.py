@@ -760,9 +760,9 @@ def test_a_helper_that_wraps_two_models_is_asked_about(plan_project: Planner) ->
 
 
 def test_a_script_that_runs_only_as_a_module_is_told_so(plan_project: Planner) -> None:
-    main = MAIN.replace("from engine", "from .engine")
-    (question,) = plan_project(main, engine=ENGINE).questions
-    assert (question.code, question.line) == ("PAI107", 3)
+    main = MAIN.replace("from engine", "import parts\nfrom .engine")
+    (question,) = plan_project(main, engine=ENGINE, parts="").questions
+    assert (question.code, question.line) == ("PAI107", 4)
     guarded = "try:\n    from .engine import train_one_epoch, validate\nexcept ImportError:\n    from engine import "
     main = MAIN.replace("from engine import ", guarded)
     assert set(changed(plan_project(main, engine=ENGINE))) == {"main.py", "engine.py"}
@@ -774,6 +774,69 @@ def test_a_relative_import_that_an_option_leads_to_is_only_told(plan_project: Pl
     assert (note.code, "`from .data import Zip` works only" in note.message) == ("PAI107", True)
     main = MAIN.replace("main()\n", "if __name__ == '__main__':\n    from .data import Zip\n    main()\n")
     assert [question.code for question in plan_project(main, engine=ENGINE).questions] == ["PAI107"]
+
+
+@pytest.fixture
+def plan_in_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Plan]:
+    """Return a function that plans an apply on `main.py` of a package, from the folder above it."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(package: str, main: str, wrapper: str = "DistributedDataParallel", **files: str) -> Plan:
+        (tmp_path / package).mkdir(parents=True)
+        for name, text in {"main": main.replace("DistributedDataParallel", wrapper), "engine": ENGINE, **files}.items():
+            (tmp_path / package / f"{name}.py").write_text(code(text))
+        shown = f"{package}/main.py"
+        return make_plan(tmp_path / shown, shown, recipe(), Options())
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "imports", ["from .engine", "from tiny.inner.engine import *\nfrom . import engine\nfrom .engine"]
+)
+def test_a_script_that_runs_only_as_a_module_is_started_as_one(
+    plan_in_package: Callable[..., Plan], tmp_path: Path, imports: str
+) -> None:
+    (tmp_path / "tiny").mkdir()
+    (tmp_path / "tiny" / "__init__.py").write_text("")
+    main = MAIN.replace("from engine", imports).replace(
+        "import torch\n", "import torch\nfrom ..inner.engine import validate\n", 1
+    )
+    plan = plan_in_package("tiny/inner", main, __init__="")
+    assert set(changed(plan)) == {"main.py", "engine.py"}
+    new = {
+        str(file.path.relative_to(tmp_path.resolve())): file.after.decode()
+        for file in plan.files
+        if file.before is None
+    }
+    assert set(new) == {"pai_distributed.py", "tiny/inner/train_distributed.sh"}
+    launcher = new["tiny/inner/train_distributed.sh"]
+    assert launcher.count(" -m tiny.inner.main ") == 3
+    assert 'dirname -- "$PYTHON_SCRIPT")/../.." && pwd' in launcher
+
+
+def test_a_module_that_trains_in_one_process_is_started_as_one(plan_in_package: Callable[..., Plan]) -> None:
+    steps = plan_in_package("tiny", MAIN.replace("from engine", "from .engine"), "DataParallel").next_steps
+    assert "CUDA_VISIBLE_DEVICES=0 python -m tiny.main --perforate_model_parallel" in steps
+
+
+def test_a_module_that_lies_elsewhere_is_found(plan_in_package: Callable[..., Plan]) -> None:
+    steps = plan_in_package("lib/my-code/tiny", MAIN.replace("from engine", "from .engine"), "DataParallel").next_steps
+    assert "PYTHONPATH=lib/my-code python -m tiny.main" in steps
+
+
+@pytest.mark.parametrize(
+    ("package", "imports"),
+    [
+        pytest.param("my-code", "from .engine", id="a name that no module has"),
+        pytest.param("tiny", "import parts\nfrom .engine", id="a plain import from beside it"),
+    ],
+)
+def test_what_cannot_be_a_module_is_not_started_as_one(
+    plan_in_package: Callable[..., Plan], package: str, imports: str
+) -> None:
+    (question,) = plan_in_package(package, MAIN.replace("from engine", imports), parts="").questions
+    assert question.code == "PAI107"
 
 
 @pytest.mark.parametrize(

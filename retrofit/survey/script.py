@@ -56,6 +56,7 @@ def survey(
     choices: Choices = Choices(),
     modules: Mapping[str, Source] | None = None,
     neighbours: Mapping[str, Sequence[str]] | None = None,
+    module: str = "",
 ) -> Script:
     """Return every site of a script.
 
@@ -64,8 +65,9 @@ def survey(
         choices: what the user says about it.
         modules: the project's other files that count, by the full names of their modules.
         neighbours: the other scripts that import one of the modules, whose command lines know no further options.
+        module: the script's own full name, where it imports relative to its package.
     """
-    index = Index(source, choices.provided, modules)
+    index = Index(source, choices.provided, modules, module)
     flow = Flow(index, choices.module_functions)
     if modules:
         flow = _without_unused(index, flow, choices)

@@ -780,9 +780,10 @@ class EditedFile(Site):
 
     @property
     def elsewhere(self) -> list[str]:
-        """Those of the scripts that lie in other folders than the entry script."""
+        """Those of the scripts that lie elsewhere than the entry script, or what it is started from as a module."""
         here = os.path.dirname(self.index.source.shown)
-        return [name for name in self.neighbours if os.path.dirname(name) != here]
+        above = os.path.normpath(os.path.join(here, *[".."] * self.index.module.count(".")))
+        return [name for name in self.neighbours if os.path.dirname(name) not in (here, above.removeprefix("."))]
 
     def uses(self, name: str) -> bool:
         """Whether the new code uses ``name``."""
@@ -938,6 +939,27 @@ class Script(Site):
         return isinstance(node, cst.If) and "__name__" not in self.index.source.code(node.test)
 
     @property
+    def module(self) -> str:
+        """The full name by which the script is started, `python -m`; "" for one that is started by its path."""
+        return self.index.module if self.relative_imports else ""
+
+    @property
+    def import_folder(self) -> str:
+        """The folder in which Python looks for the script's own modules, from where the user is; "" for that one."""
+        folder = os.path.dirname(self.index.source.shown)
+        found = os.path.normpath(os.path.join(folder, *[".."] * self.module.count(".")))
+        return "" if found == "." else found
+
+    def importable(self, name: str) -> str:
+        """Return the path of a file in that folder, from where the user is, as a shell takes it."""
+        return shlex.quote(os.path.join(self.import_folder, name))
+
+    @property
+    def program(self) -> str:
+        """How `python` starts the script from where the user is, as a shell takes it."""
+        return f"-m {self.module}" if self.module else self.beside(self.file_name)
+
+    @property
     def spawning(self) -> CallSite | None:
         """The call that alone can start the processes.
 
@@ -966,8 +988,8 @@ class Script(Site):
 
     @property
     def folder(self) -> str:
-        """The entry script's folder, from where the user is, as a shell takes it."""
-        return shlex.quote(os.path.dirname(self.index.source.shown) or ".")
+        """The folder in which Python looks for the script's own modules, as a shell takes it."""
+        return shlex.quote(self.import_folder or ".")
 
     def beside(self, name: str) -> str:
         """Return the path of a file beside the script, from where the user is, as a shell takes it."""
