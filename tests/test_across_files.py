@@ -918,6 +918,15 @@ NUMBERED = ('dist.init_process_group("nccl", ', 'dist.init_process_group("nccl",
         pytest.param(
             (NUMBERED[0], "args.rank = int(os.environ['RANK'])\n    " + NUMBERED[1]), "torchrun", id="either way"
         ),
+        pytest.param(
+            (
+                NUMBERED[0],
+                'if args.url == "env://" and args.rank == -1:\n        args.rank = int(os.environ["RANK"])\n    '
+                + NUMBERED[1],
+            ),
+            "python",
+            id="the number of a machine only",
+        ),
     ],
 )
 def test_a_spawn_by_option_may_be_the_only_way(plan_project: Planner, swap: tuple[str, str], launcher: str) -> None:

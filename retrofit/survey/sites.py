@@ -851,6 +851,10 @@ class CallSite(Site):
         return value if isinstance(value, str) else None
 
 
+#: `if args.dist_url == "env://" and args.rank == -1:` with the line in it, as PyTorch's ImageNet example has it.
+_ONLY_IF_ASKED = re.compile(r"""==\s*["']env://["'] and [\w.]+ == -1:\s*\n[^\n]*""")
+
+
 @dataclass(eq=False, kw_only=True)
 class Script(Site):
     """The whole entry script; `node` is its module.
@@ -964,9 +968,9 @@ class Script(Site):
         """The call that alone can start the processes.
 
         One under a condition can where nothing reads a process's number from the environment, but the process group is
-        given one.
+        given one. Who asks for `env://` there numbers the machines by it, and only the spawned function knows its GPU.
         """
-        texts = [file.source.text for file in self.index.files]
+        texts = [_ONLY_IF_ASKED.sub("", file.source.text) for file in self.index.files]
         told = any(re.search(r"(environ|getenv)[^\n]*(RANK|WORLD_SIZE)|env://", text) for text in texts)
         numbered = self.argument("torch.distributed.init_process_group", "rank") != ""
         alone = [site for site in self.spawns if not site.conditional or (numbered and not told)]
