@@ -207,8 +207,9 @@ def apply(scripts: tuple[Path, ...], dry_run: bool, check: bool, rules: Path | N
     if not files:
         return OK
     if dry_run:
+        names = report.names_in_diff(files, scripts)
         for file in files:
-            click.echo(report.diff(file, shown_path(file.path)), nl=False)
+            click.echo(report.diff(file, names[file.path]), nl=False)
         return FOUND if check else OK
     if check:
         for file in files:

@@ -29,6 +29,7 @@ class Launch:
         gpus: the value of CUDA_VISIBLE_DEVICES, such as "0,1"; None leaves it to the environment.
         launcher: the program that starts the training processes.
         name: the launch script's own file name.
+        module: the script's full name, where it is started as a module of its package; else "".
 
     Raises:
         ValueError: for a value that no launch script can be made of.
@@ -40,6 +41,7 @@ class Launch:
     gpus: str | None = None
     launcher: Launcher = "torchrun"
     name: str = "train_distributed.sh"
+    module: str = ""
 
     def __post_init__(self) -> None:
         if not self.script or self.script.startswith("/") or "\0" in self.script:
@@ -52,6 +54,8 @@ class Launch:
             raise ValueError(f'the GPUs must be a list such as "0,1", not {self.gpus!r}')
         if self.launcher not in _LAUNCHERS:
             raise ValueError(f"the launcher must be one of {', '.join(_LAUNCHERS)}, not {self.launcher!r}")
+        if self.module and not all(name.isidentifier() for name in self.module.split(".")):
+            raise ValueError(f"the module must be a full name such as package.train, not {self.module!r}")
 
 
 def launch_script(template_text: str, plan: Launch) -> str:
@@ -87,6 +91,7 @@ def launch_script(template_text: str, plan: Launch) -> str:
         gpus=plan.gpus,
         launcher=plan.launcher,
         name=plan.name,
+        module=plan.module,
     )
 
 

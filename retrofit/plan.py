@@ -13,7 +13,7 @@ from retrofit.errors import EngineError, Problem, UserError
 from retrofit.inline import inlining
 from retrofit.launch import MARK, Launch, is_ours, launch_script, own_launcher
 from retrofit.options import Options
-from retrofit.project import Project, load_project
+from retrofit.project import Project, above_package, load_project
 from retrofit.proof import prove
 from retrofit.rewrite import rewrite
 from retrofit.rules import Evaluator, Output, Recipe
@@ -150,11 +150,10 @@ def make_plan(
 
 def _plan(project: Project, recipe: Recipe, options: Options, force: bool, survey_only: bool, company: Company) -> Plan:
     source = project.entry
-    path = source.path
     choices = Choices(
         options.metric, options.mode, options.model, recipe.module_functions, recipe.provided, recipe.handover
     )
-    script = survey(source, choices, project.modules, project.neighbours)
+    script = survey(source, choices, project.modules, project.neighbours, project.module)
     if script.other_models:
         wrapped = ", ".join(f"`{name}`" for name in script.other_models if name)
         message = f"--model {options.model} names none of the wrapped models: {wrapped}."
@@ -192,7 +191,7 @@ def _plan(project: Project, recipe: Recipe, options: Options, force: bool, surve
     problems: list[Problem] = []
     for output in recipe.outputs:
         if evaluator.evaluate(output.when, names):
-            target = _target(output, path, company)
+            target = _target(output, script, company)
             if output.launcher:
                 names["launcher"] = target.name
             try:
@@ -228,7 +227,7 @@ def _prove(
     if not texts:
         return
     changed = project.with_texts({file.source: text for file, text in texts.items()})
-    again = evaluator.outcome(survey(changed.entry, choices, changed.modules, changed.neighbours))
+    again = evaluator.outcome(survey(changed.entry, choices, changed.modules, changed.neighbours, changed.module))
     if again.questions:
         raise EngineError(f"{again.questions[0]} (after the rewriting)")
     if again.edits:
@@ -236,14 +235,18 @@ def _prove(
         raise EngineError(f"{project.entry.shown}: a second rewriting would change it again ({codes})")
 
 
-def _target(output: Output, script: Path, company: Company) -> Path:
-    """Return where a file goes: a launcher under a name of its own where the folder has other scripts to start."""
-    path = script.parent / output.path
+def _target(output: Output, script: Script, company: Company) -> Path:
+    """Return where a file goes: a launcher under a name of its own where the folder has other scripts to start.
+
+    What is imported lies where Python looks for the script's own modules.
+    """
+    entry = script.index.source.path
+    path = entry.parent / output.path
     if not output.launcher:
-        return path
-    own = own_launcher(path, script)
+        return above_package(entry, script.module) / output.path
+    own = own_launcher(path, entry)
     started = (_data(path, company) or b"").decode("utf-8", errors="replace")
-    free = not started or _starts(started, script.name)
+    free = not started or _starts(started, entry.name)
     return own if _data(own, company) is not None or (company.neighbours and not free) else path
 
 
@@ -274,7 +277,8 @@ def _output(
     if before is not None:
         old = before.decode("utf-8", errors="replace")
         ours = is_ours(old) if output.launcher else MARK in old[:200]
-        shown = str(Path(script.index.source.shown).parent / path.name)
+        folder = script.import_folder if not output.launcher else os.path.dirname(script.index.source.shown)
+        shown = os.path.join(folder, path.name)
         if output.launcher and ours and not force and not _starts(old, script.file_name):
             message = "starts another script of this folder. Move it away, or replace it with --force."
             raise UserError(Problem(shown, 0, 0, "RF008", message))
@@ -309,6 +313,7 @@ def _launch(script: Script, options: Options, save_name: str, name: str) -> Laun
     number = options.nproc_per_node
     return Launch(
         script=script.file_name,
+        module=script.module,
         save_name=save_name,
         nproc_per_node="gpu" if number == "gpu" else int(number),
         gpus=options.gpus or None,

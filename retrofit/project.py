@@ -19,7 +19,7 @@ _TRAINING = re.compile(
     rb"DataParallel|\.backward\(|\boptim\b|\boptimizers?\b|lr_scheduler|ArgumentParser|parse_args|perforatedai"
 )
 #: What matters in a file itself. Models and data sets mostly have none of this.
-_RELEVANT = re.compile(rb"\bepoch|import_module\(|\.eval\(\)|\bpower\b|return.*\.parameters\(")
+_RELEVANT = re.compile(rb"\bepoch|init_process_group\(|import_module\(|\.eval\(\)|\bpower\b|return.*\.parameters\(")
 #: What a file holds without which the others say nothing true of the training.
 _NEEDED = re.compile(rb"DataParallel|\.backward\(")
 #: What a file holds that is started by itself.
@@ -40,12 +40,14 @@ class Project:
         modules: the imported files that matter, by the full names of their modules.
         unread: why files that wrap or train a model could not be read.
         neighbours: other scripts that import one of the modules, by the module's full name, as messages show them.
+        module: the entry script's own full name, where it imports relative to its package; else "".
     """
 
     entry: Source
     modules: Mapping[str, Source] = field(default_factory=dict)
     unread: Sequence[Problem] = ()
     neighbours: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    module: str = ""
 
     def with_texts(self, texts: Mapping[Source, str]) -> Project:
         """Return the project with other texts for some of its files."""
@@ -55,7 +57,7 @@ class Project:
             return source if text is None else Source(source.path, source.encode(text), source.shown)
 
         modules = {name: changed(source) for name, source in self.modules.items()}
-        return Project(changed(self.entry), modules, self.unread, self.neighbours)
+        return Project(changed(self.entry), modules, self.unread, self.neighbours, self.module)
 
 
 def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = None) -> Project:
@@ -77,7 +79,10 @@ def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = 
     folder = Path(os.path.dirname(shown))
     roots = _roots(entry)
     files: dict[str, _Module] = {}
-    main = _Module(entry.path, entry.data, set(_imports(entry.path, "", entry.data)))
+    module = _own_name(entry)
+    if module:
+        roots = [above_package(entry.path, module), *roots]
+    main = _Module(entry.path, entry.data, set(_imports(entry.path, module, entry.data)))
     waiting = [main]
     known = {entry.path}
     while waiting:
@@ -103,7 +108,36 @@ def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = 
         except UserError as error:
             if _NEEDED.search(files[name].data):
                 unread += error.problems
-    return Project(entry, modules, unread, _neighbours(entry, folder, modules, roots, known))
+    return Project(entry, modules, unread, _neighbours(entry, folder, modules, roots, known), module)
+
+
+def _own_name(entry: Source) -> str:
+    """Return the full name of a script that imports relative to its package, "" for any other.
+
+    What it imports by a plain name from beside it is found only where it is started by its path.
+    """
+    tree = _parsed(entry.data)
+    levels = (
+        [node.level for node in _statements(tree) if isinstance(node, ast.ImportFrom) and node.level] if tree else []
+    )
+    folders = entry.path.parents
+    depth = max([next(n for n, folder in enumerate(folders) if not (folder / "__init__.py").is_file()), *levels])
+    if not levels or depth >= len(folders) or holds_more(folders[depth]):
+        return ""
+    plain = {name for name in _imports(entry.path, "", entry.data, relative=False) if "." not in name}
+    beside = any(_find(name, [folders[0]]) and not _find(name, [folders[depth]]) for name in plain)
+    names = [*(folder.name for folder in folders[:depth][::-1]), entry.path.stem]
+    return "" if beside or not all(name.isidentifier() for name in names) else ".".join(names)
+
+
+def above_package(script: Path, module: str) -> Path:
+    """Return the folder from which a script is started as a module.
+
+    Args:
+        script: the script's real path.
+        module: the script's full name.
+    """
+    return script.parents[module.count(".")]
 
 
 def _neighbours(
@@ -111,7 +145,7 @@ def _neighbours(
 ) -> dict[str, list[str]]:
     """Return the scripts and tests, other than those ``reached`` from the entry, that import one of its modules.
 
-    Those that know of the rewriting already are left out.
+    Those that know of the rewriting already are left out, and those that train come first.
     """
     root = project_root(entry.path) or entry.path.parent
     known = {source.path: name for name, source in modules.items()}
@@ -119,7 +153,7 @@ def _neighbours(
         return {}
     named = [path.parent.name if path.name == "__init__.py" else path.stem for path in known]
     mentioned = re.compile(b"|".join(rb"\b" + re.escape(name.encode()) + rb"\b" for name in set(named)))
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[tuple[bool, str]]] = {}
     for path in _python_files(root):
         data = path.read_bytes() if path not in reached else b""
         if b"pai_distributed" in data or not (_STARTED.search(data) and mentioned.search(data)):
@@ -127,8 +161,8 @@ def _neighbours(
         shown = os.path.normpath(folder / os.path.relpath(path, entry.path.parent))
         meant = {_find(name, [path.parent, *roots]) for name in _imports(path, "", data)}
         for module in sorted(known[file] for file in meant if file in known):
-            found.setdefault(module, []).append(shown)
-    return found
+            found.setdefault(module, []).append((not _NEEDED.search(data), shown))
+    return {module: [shown for _, shown in sorted(scripts)] for module, scripts in found.items()}
 
 
 def _python_files(root: Path) -> Iterator[Path]:
@@ -229,27 +263,35 @@ def _added_folders(path: Path, text: str) -> Iterator[Path]:
                 yield folder
 
 
-def _imports(path: Path, name: str, data: bytes) -> Iterator[str]:
+def _imports(path: Path, name: str, data: bytes, relative: bool = True) -> Iterator[str]:
     """Yield the full names of the modules, or of their members, that a file imports, and of their packages.
 
     `package.*` is everything of a package.
+
+    Args:
+        name: the file's own full name.
+        relative: whether to yield what it imports relative to its package too.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(data)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
+    tree = _parsed(data)
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-    for node in _statements(tree):
+    for node in _statements(tree) if tree else ():
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield from _with_parents(alias.name)
-        elif isinstance(node, ast.ImportFrom):
+        elif isinstance(node, ast.ImportFrom) and (relative or not node.level):
             base = [*package[: len(package) + 1 - node.level], *([node.module] if node.module else [])]
             prefix = ".".join(base) if node.level else node.module or ""
             yield from _with_parents(prefix)
             yield from (f"{prefix}.{alias.name}".lstrip(".") for alias in node.names)
+
+
+def _parsed(data: bytes) -> ast.Module | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:

@@ -4,17 +4,39 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from retrofit.plan import NewFile, Plan
+from retrofit.project import project_root
 from retrofit.rules import Rule
 from retrofit.survey.sites import Script, Site
 
 
-def diff(file: NewFile, shown: str) -> bytes:
-    """Return the diff of one file, in its own encoding and as `git apply` and `patch` take it."""
-    name = shown.lstrip("/")
+def names_in_diff(files: Sequence[NewFile], scripts: Sequence[Path]) -> dict[Path, str]:
+    """Return how a diff names files: from the working folder, or where some lie elsewhere from the projects' root.
+
+    Args:
+        files: what changes.
+        scripts: the entry scripts.
+    """
+    here = Path.cwd()
+    if not all(file.path.is_relative_to(here) for file in files):
+        entries = [Path(os.path.realpath(script)) for script in scripts]
+        roots = [project_root(script) or script.parent for script in entries]
+        here = Path(os.path.commonpath([*roots, *(file.path.parent for file in files)]))
+    return {file.path: str(file.path.relative_to(here)) for file in files}
+
+
+def diff(file: NewFile, name: str) -> bytes:
+    """Return the diff of one file, in its own encoding and as `git apply` and `patch -p1` take it.
+
+    Args:
+        file: the file.
+        name: how the diff names it, relative to where it is applied.
+    """
+    name = name.lstrip("/")
     tab = "\t" if " " in name else ""
     before = _byte_lines(file.before or b"")
     old = b"/dev/null" if file.before is None else f"a/{name}{tab}".encode()

@@ -760,9 +760,9 @@ def test_a_helper_that_wraps_two_models_is_asked_about(plan_project: Planner) ->
 
 
 def test_a_script_that_runs_only_as_a_module_is_told_so(plan_project: Planner) -> None:
-    main = MAIN.replace("from engine", "from .engine")
-    (question,) = plan_project(main, engine=ENGINE).questions
-    assert (question.code, question.line) == ("PAI107", 3)
+    main = MAIN.replace("from engine", "import parts\nfrom .engine")
+    (question,) = plan_project(main, engine=ENGINE, parts="").questions
+    assert (question.code, question.line) == ("PAI107", 4)
     guarded = "try:\n    from .engine import train_one_epoch, validate\nexcept ImportError:\n    from engine import "
     main = MAIN.replace("from engine import ", guarded)
     assert set(changed(plan_project(main, engine=ENGINE))) == {"main.py", "engine.py"}
@@ -774,6 +774,69 @@ def test_a_relative_import_that_an_option_leads_to_is_only_told(plan_project: Pl
     assert (note.code, "`from .data import Zip` works only" in note.message) == ("PAI107", True)
     main = MAIN.replace("main()\n", "if __name__ == '__main__':\n    from .data import Zip\n    main()\n")
     assert [question.code for question in plan_project(main, engine=ENGINE).questions] == ["PAI107"]
+
+
+@pytest.fixture
+def plan_in_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Plan]:
+    """Return a function that plans an apply on `main.py` of a package, from the folder above it."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(package: str, main: str, wrapper: str = "DistributedDataParallel", **files: str) -> Plan:
+        (tmp_path / package).mkdir(parents=True)
+        for name, text in {"main": main.replace("DistributedDataParallel", wrapper), "engine": ENGINE, **files}.items():
+            (tmp_path / package / f"{name}.py").write_text(code(text))
+        shown = f"{package}/main.py"
+        return make_plan(tmp_path / shown, shown, recipe(), Options())
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "imports", ["from .engine", "from tiny.inner.engine import *\nfrom . import engine\nfrom .engine"]
+)
+def test_a_script_that_runs_only_as_a_module_is_started_as_one(
+    plan_in_package: Callable[..., Plan], tmp_path: Path, imports: str
+) -> None:
+    (tmp_path / "tiny").mkdir()
+    (tmp_path / "tiny" / "__init__.py").write_text("")
+    main = MAIN.replace("from engine", imports).replace(
+        "import torch\n", "import torch\nfrom ..inner.engine import validate\n", 1
+    )
+    plan = plan_in_package("tiny/inner", main, __init__="")
+    assert set(changed(plan)) == {"main.py", "engine.py"}
+    new = {
+        str(file.path.relative_to(tmp_path.resolve())): file.after.decode()
+        for file in plan.files
+        if file.before is None
+    }
+    assert set(new) == {"pai_distributed.py", "tiny/inner/train_distributed.sh"}
+    launcher = new["tiny/inner/train_distributed.sh"]
+    assert launcher.count(" -m tiny.inner.main ") == 3
+    assert 'dirname -- "$PYTHON_SCRIPT")/../.." && pwd' in launcher
+
+
+def test_a_module_that_trains_in_one_process_is_started_as_one(plan_in_package: Callable[..., Plan]) -> None:
+    steps = plan_in_package("tiny", MAIN.replace("from engine", "from .engine"), "DataParallel").next_steps
+    assert "CUDA_VISIBLE_DEVICES=0 python -m tiny.main --perforate_model_parallel" in steps
+
+
+def test_a_module_that_lies_elsewhere_is_found(plan_in_package: Callable[..., Plan]) -> None:
+    steps = plan_in_package("lib/my-code/tiny", MAIN.replace("from engine", "from .engine"), "DataParallel").next_steps
+    assert "PYTHONPATH=lib/my-code python -m tiny.main" in steps
+
+
+@pytest.mark.parametrize(
+    ("package", "imports"),
+    [
+        pytest.param("my-code", "from .engine", id="a name that no module has"),
+        pytest.param("tiny", "import parts\nfrom .engine", id="a plain import from beside it"),
+    ],
+)
+def test_what_cannot_be_a_module_is_not_started_as_one(
+    plan_in_package: Callable[..., Plan], package: str, imports: str
+) -> None:
+    (question,) = plan_in_package(package, MAIN.replace("from engine", imports), parts="").questions
+    assert question.code == "PAI107"
 
 
 @pytest.mark.parametrize(
@@ -854,6 +917,15 @@ NUMBERED = ('dist.init_process_group("nccl", ', 'dist.init_process_group("nccl",
         pytest.param(("", ""), "torchrun", id="numbered by the environment"),
         pytest.param(
             (NUMBERED[0], "args.rank = int(os.environ['RANK'])\n    " + NUMBERED[1]), "torchrun", id="either way"
+        ),
+        pytest.param(
+            (
+                NUMBERED[0],
+                'if args.url == "env://" and args.rank == -1:\n        args.rank = int(os.environ["RANK"])\n    '
+                + NUMBERED[1],
+            ),
+            "python",
+            id="the number of a machine only",
         ),
     ],
 )
@@ -1156,16 +1228,64 @@ def test_a_script_that_shares_the_loop_is_named(plan_project: Planner) -> None:
     assert note.message.startswith("other.py imports this file too: what trains")
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_a_builder_that_another_script_shares_builds_its_optimizer_itself(plan_project: Planner, shared: bool) -> None:
-    built = "    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
-    main = code(MAIN).replace(built, "    optimizer, rate = build(model)\n")
-    main = main.replace("import torch\n", "import torch\nfrom common import build\n", 1)
-    common = f"import torch\n\ndef build(model):\n{built}    return optimizer, 0.1\n"
-    other = PARSED + ("from common import build\nbuild(Net())\n" if shared else "")
-    text = changed(plan_project(main, engine=ENGINE, common=common, other=other))["common.py"]
-    assert (built + "    pai_distributed.set_optimizer_instance(optimizer)\n" in text) is shared
-    assert ("GPA" in text) is not shared
+BUILT_MAIN = code(MAIN).replace(
+    "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "optimizer, scheduler = common.build(model)"
+)
+OPTIMIZER_BUILDER = """
+import torch
+def build(model):
+    if fast:
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    else:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 3)
+"""
+
+
+@pytest.mark.parametrize("wrapper", ["DistributedDataParallel", "DataParallel"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param({"pretrain": f"import common\n{PARSED}common.build(Net())\n"}, id="of another script"),
+        pytest.param({"pretrain": "import common\ndef pretrain():\n    common.build(Net())\n"}, id="of another mode"),
+    ],
+)
+def test_an_optimizer_of_a_shared_builder_is_registered_where_the_training_gets_it(
+    plan_project: Planner, wrapper: str, other: dict[str, str]
+) -> None:
+    main = "import common\n" + BUILT_MAIN.replace("DistributedDataParallel", wrapper)
+    if "parse_args" not in other["pretrain"]:
+        main = "from pretrain import pretrain\n" + main.replace(
+            "\nmain()\n", "\nif mode:\n    main()\nelse:\n    pretrain()\n"
+        )
+    plan = plan_project(main, engine=ENGINE, common=OPTIMIZER_BUILDER, **other)
+    texts = changed(plan)
+    assert "common.py" not in texts
+    lines = [line.strip() for line in texts["main.py"].splitlines()]
+    place = lines.index("optimizer, scheduler = common.build(model)")
+    assert lines[place + 1].endswith("set_optimizer_instance(optimizer)")
+    assert plan.notes == []
+
+
+def test_an_optimizer_of_a_builder_that_nothing_else_calls_is_registered_in_it(plan_project: Planner) -> None:
+    texts = changed(plan_project("import common\n" + BUILT_MAIN, engine=ENGINE, common=OPTIMIZER_BUILDER))
+    assert "set_optimizer_instance(optimizer)" in texts["common.py"]
+
+
+def test_a_shared_builder_that_keeps_its_optimizer_to_itself_is_named(plan_project: Planner) -> None:
+    held = OPTIMIZER_BUILDER.replace(
+        "    return optimizer, ", "    model.optimizer = optimizer\n    model.scheduler = "
+    )
+    main = "import common\n" + BUILT_MAIN.replace("optimizer, scheduler = ", "").replace(
+        "optimizer)", "model.optimizer)"
+    )
+    trains = f"import common\n{PARSED}net = Net()\ncommon.build(net)\nnet(x).backward()\n"
+    reads = f"import common\n{PARSED}print(common.__doc__)\n"
+    plan = plan_project(main, engine=ENGINE, common=held, a=reads, b=reads, c=reads, train_more=trains)
+    (note,) = plan.notes
+    assert note.message.startswith("train_more.py, a.py, b.py and 1 more import this file too: what trains")
+    text = changed(plan)["common.py"]  # harmless to the other scripts
+    assert ("pai_distributed.set_optimizer_instance(optimizer)" in text, "GPA" in text) == (True, False)
 
 
 def test_a_module_that_can_be_started_too_is_no_neighbour(plan_project: Planner) -> None:

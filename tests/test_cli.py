@@ -403,6 +403,22 @@ def test_the_dry_runs_diff_gives_exactly_what_apply_writes(folder: Folder, name:
             assert (copy / file).read_bytes() == (folder.path / file).read_bytes()
 
 
+def test_the_dry_runs_diff_names_files_from_the_projects_root_where_some_lie_above(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = "def run(loss):\n    loss.backward()\n"
+    folder.write("pyproject.toml", "")
+    folder.write("lib/steps.py", loop)
+    folder.write("tools/train.py", "from lib.steps import run\n" + SCRIPT.replace("loss.backward()", "run(loss)"))
+    monkeypatch.chdir(folder.path / "tools")
+    answer = folder.run("apply", "--dry-run", "train.py")
+    names = re.findall(r"^diff --git a/(\S+) ", answer.out, re.MULTILINE)
+    assert {"tools/train.py", "lib/steps.py", "tools/pai_distributed.py"} <= set(names)
+    subprocess.run(["git", "init", "-q"], cwd=folder.path, check=True)
+    subprocess.run(["git", "apply", "-"], cwd=folder.path, input=answer.raw, check=True, capture_output=True)
+    assert "fill_missing_gradients" in folder.text("lib/steps.py") or "initializing" in folder.text("lib/steps.py")
+
+
 def test_the_dry_runs_diff_makes_the_launcher_executable(folder: Folder) -> None:
     folder.write("train.py", SCRIPT)
     diff = folder.run("apply", "--dry-run", "train.py").raw

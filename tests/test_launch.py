@@ -186,11 +186,14 @@ class Run:
         gpus: str | None = None,
         launcher: Launcher = "torchrun",
         initialise: str = INITIALISE,
+        module: str = "",
     ) -> None:
         """Write the training script and its launcher."""
         self.project.mkdir(exist_ok=True)
         (self.project / script).write_text(PREAMBLE + initialise + body, "utf-8")
-        self.launcher.write_text(launch_script(TEMPLATE, Launch(script, save_name, nproc, gpus, launcher)), "utf-8")
+        self.launcher.write_text(
+            launch_script(TEMPLATE, Launch(script, save_name, nproc, gpus, launcher, module=module)), "utf-8"
+        )
         self.launcher.chmod(0o755)
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen[bytes]:
@@ -286,6 +289,27 @@ def test_shellcheck_finds_nothing(tmp_path: Path) -> None:
 def test_shellcheck_finds_nothing_with_odd_names(tmp_path: Path) -> None:
     plans = [Launch(name, name, 2, "GPU-8a,MIG-1/2", "torchrun") for name in ODD_NAMES]
     assert shellcheck(tmp_path, *(launch_script(TEMPLATE, plan) for plan in plans)) == ""
+
+
+def test_shellcheck_finds_nothing_with_a_module(tmp_path: Path) -> None:
+    assert shellcheck(tmp_path, launch_script(TEMPLATE, Launch("train.py", "PAI_train", module="tiny.train"))) == ""
+
+
+def test_a_module_is_started_by_its_name_from_above_its_package(run: Run) -> None:
+    run.project = run.project / "tiny"
+    run.project.mkdir(parents=True)
+    run.launcher = run.project / "train_distributed.sh"
+    run.write("complete()\n", module="tiny.train")
+    run.program("torchrun", FAKE_TORCHRUN.replace("-*) true", "-m) false ;; -*) true").replace(" -I -S", " -S"))
+    assert run() == 0
+    assert [call["argv"][1:2] for call in run.calls] == [["--perforate_model_parallel"], []]
+    assert run.calls[0]["argv"][0].endswith("tiny/train.py")
+
+
+@pytest.mark.parametrize("name", ["a b", "a-b.train", "tiny.", "$(x)"])
+def test_a_module_has_the_name_of_one(name: str) -> None:
+    with pytest.raises(ValueError, match="module"):
+        Launch("train.py", "PAI_train", module=name)
 
 
 def test_the_script_explains_itself() -> None:

@@ -1069,6 +1069,13 @@ def test_function_returns_the_score_that_it_kept(tmp_path: Path) -> None:
     assert f"    pai_score = test(epoch)  # and keep the best\n    {report}\n" in changed
 
 
+@pytest.mark.parametrize("end", ["", " \\"])
+def test_a_call_of_several_lines_that_gets_a_name_keeps_its_indentation(tmp_path: Path, end: str) -> None:
+    call = f"if x:\n    test({end}\n            epoch)"
+    changed = rewritten(plan_of(tmp_path, script(call, before=KEEPS)))
+    assert f"        pai_score = test({end}\n                epoch)\n" in changed
+
+
 def test_function_returns_none_where_it_has_no_score(tmp_path: Path) -> None:
     keeps = KEEPS.replace("    acc = run()\n", "    if rank == 0:\n        acc = run()\n").replace(
         "    if acc", "        if acc"

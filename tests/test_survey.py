@@ -1523,6 +1523,18 @@ WHILE = (
 )
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param("def normal(x):\n    range = x.max() - x.min()\n    return x / range\n", id="another function"),
+        pytest.param("class Bins:\n    def count(self, range):\n        return len(range)\n", id="another's parameter"),
+        pytest.param("class Bins:\n    def range(self):\n        return 1, 2\n", id="a method"),
+    ],
+)
+def test_a_local_name_of_another_function_hides_no_builtin(other: str) -> None:
+    assert len(loops_of(looped("range(10)", other))) == 1
+
+
 @pytest.mark.parametrize("given", ["range(1, n)", "list(range(1, n))", "tqdm(list(range(1, n)))"])
 def test_epoch_loop_over_a_range_that_has_a_name(given: str) -> None:
     text = looped("epochs", f"from tqdm import tqdm; epochs = {given}\n")
@@ -1965,6 +1977,7 @@ def test_endless_loop_is_not_limited() -> None:
         pytest.param(looped("range(10)", "from mine import range\n"), id="imported range"),
         pytest.param(looped("schedule.range(10)"), id="method called range"),
         pytest.param(looped("range(*bounds)"), id="unpacked range"),
+        pytest.param("def main(range):\n" + indent(looped("range(10)"), "    "), id="parameter called range"),
     ],
 )
 def test_no_epoch_loop(text: str) -> None:
@@ -5256,6 +5269,7 @@ def test_checkpoint_that_gives_a_value_is_loaded_after_training() -> None:
         pytest.param("pass", "update", "b.data = b.data * m + a.data", False, id="not frozen"),
         pytest.param("p.requires_grad = False", "__init__", "b.data.copy_(a.data)", False, id="to begin with"),
         pytest.param("p.requires_grad = False", "copy", "b.data.copy_(a.data)", False, id="by a method"),
+        pytest.param("p.requires_grad = False", "follow", "b.data = b.data * m + a.data", False, id="a copy to begin"),
         pytest.param("p.requires_grad = False", "forward", "loss = loss + (a - b).norm()", False, id="a distance"),
     ],
 )
@@ -5263,6 +5277,8 @@ def test_part_of_the_model_that_follows_another(frozen: str, method: str, body: 
     net = "class Net(Module):\n    def __init__(self):\n        self.a, self.b = Body(), Body()\n"
     net += f"        for p in self.b.parameters():\n            {frozen}\n"
     net += "        self.copy()\n" if method == "copy" else ""
+    begun = "        for a, b in zip(self.a.parameters(), self.b.parameters()):\n            b.data.copy_(a.data)\n"
+    net += begun if method == "follow" else ""
     net += "" if method == "__init__" else f"\n    def {method}(self):\n"
     net += f"        for a, b in zip(self.a.parameters(), self.b.parameters()):\n            {body}\n\n"
     text = script().replace("model = Net()", f"{net}model = Net()")

@@ -18,7 +18,10 @@ TRAPS = re.compile(r"\(Pdb\)|not properly set|Traceback \(most recent call last\
 
 def _command(project: Project) -> list[str]:
     program = ["python"] if project.start == "python" else ["torchrun", "--standalone", "--nproc_per_node=2"]
-    return [*program, project.entry, *project.arguments]
+    script = [project.entry]
+    if project.start == "module":
+        script = ["-m", project.entry.removesuffix(".py").replace("/", ".")]
+    return [*program, *script, *project.arguments]
 
 
 @pytest.mark.parametrize("project", [p for p in PROJECTS if p.before_runs], ids=lambda project: project.name)

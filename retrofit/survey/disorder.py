@@ -198,32 +198,36 @@ def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> str
 
 
 def paired_parts(origins: set[Origin], flow: Flow) -> str:
-    """Return where a method of the model has one of its parts follow another, a momentum encoder, or ""."""
+    """Return where a method of the model has a part follow another that it is no copy of to begin with, or "".
+
+    A momentum encoder that is copied when the model is built grows with its encoder: the recipe's helper sees to it.
+    """
     index = flow.index
     built = [flow.called(origin.node) for origin in origins if isinstance(origin.node, cst.Call)]
     classes = {one for function in built if function and function.parent for one in flow.lineage(function.parent)}
     if any("module_ids_to_track" in file.source.text for file in index.files):
         return ""
+    if not any(re.search(r"\.requires_grad(\s*=\s*False|_\(False)", index.source.code(c.node)) for c in classes):
+        return ""
     parts = re.compile("(named_)?parameters")
+    copied, following = [], []
     for call in index.calls:
         scope, loop = index.scope_of(call), index.statement(call)
-        holder = scope.enclosing_class
-        users = {index.scope_of(user) for user in flow.callers(scope) if scope.name != "__init__"} or {scope}
-        if (
-            holder not in classes
-            or all(user.name == "__init__" for user in users)
-            or index.qualified(call.func) != "zip"
-        ):
+        if scope.enclosing_class not in classes or index.qualified(call.func) != "zip":
             continue
         pair = [index.source.code(node) for arg in call.args if (node := walked_module(arg.value, parts)) is not None]
-        follows = isinstance(loop.node, cst.For) and re.search(
+        users = {index.scope_of(user) for user in flow.callers(scope) if scope.name != "__init__"} or {scope}
+        if all(user.name == "__init__" for user in users):
+            copied.append(pair)
+        elif isinstance(loop.node, cst.For) and re.search(
             r"\.data\s*=|\.(copy|mul|lerp)_\(", index.source.code(loop.node.body)
-        )
-        frozen = any(re.search(r"\.requires_grad(\s*=\s*False|_\(False)", index.source.code(c.node)) for c in classes)
-        if follows and frozen and len(set(pair)) == 2:
+        ):
+            following.append((call, pair))
+    for call, pair in following:
+        if pair not in copied and len(set(pair)) == 2:
             return (
                 f"{index.place(call)} goes through the parameters of `{pair[0]}` and `{pair[1]}` together. One is "
-                "frozen and gets no dendrites, so they would no longer match. Keep the layers of both out of dendrites "
-                "by GPA.pc.set_module_ids_to_track(['.NAME', ...])"
+                "frozen and gets no dendrites, so they would no longer match. Copy them when the model is built, or "
+                "keep the layers of both out of dendrites by GPA.pc.set_module_ids_to_track(['.NAME', ...])"
             )
     return ""

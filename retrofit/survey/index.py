@@ -52,6 +52,11 @@ class Scope:
             yield parent
             parent = parent.parent
 
+    def binds(self, name: str) -> bool:
+        """Whether the code gives ``name`` a meaning here, so that it is no builtin; a module counts whole."""
+        around = [scope for scope in self.around if scope.kind != "class"]
+        return any(name in scope.names and name not in scope.outer for scope in (self, *around))
+
     @property
     def enclosing_class(self) -> Scope | None:
         """The class whose method this scope is, or is in."""
@@ -110,6 +115,7 @@ class File:
 
     Attributes:
         name: its module's full name, "" for the entry script.
+        package: the full name of the package that its relative imports start from, "" where none is known.
         aliases: what each imported name stands for, as a full path.
         imports: every import, as its statement and the module.
         stars: the modules of which it imports everything.
@@ -123,6 +129,7 @@ class File:
     imports: list[tuple[Statement, str]] = field(default_factory=list)
     stars: list[str] = field(default_factory=list)
     body: list[Statement] = field(default_factory=list)
+    package: str = ""
 
     def imported_as(self, module: str) -> str | None:
         """Return the name under which ``module`` is imported here, None where it is not."""
@@ -227,12 +234,18 @@ class Index:
         provided: full names of functions that a recipe provides, such as `helper.function`; where they stand in the
             entry script itself, their bodies are passed over.
         modules: the other files, by the full names of their modules.
+        module: the entry script's own full name, "" where it need not have one.
     """
 
     def __init__(
-        self, source: Source, provided: frozenset[str] = frozenset(), modules: Mapping[str, Source] | None = None
+        self,
+        source: Source,
+        provided: frozenset[str] = frozenset(),
+        modules: Mapping[str, Source] | None = None,
+        module: str = "",
     ) -> None:
         modules = modules or {}
+        self.module = module
         self.source: Source | Sources = Sources([source, *modules.values()]) if modules else source
         self.provided = provided
         names = {name.rpartition(".")[2] for name in provided}
@@ -266,6 +279,8 @@ class Index:
         module = source.module
         scope = self._scope_of[module] = Scope("module", "", None, module)
         file = scope.file = File(source, name, scope)
+        full = name or self.module
+        file.package = full if name and source.path.name == "__init__.py" else full.rpartition(".")[0]
         for node in module.body:
             self.parents[node] = module
         file.body = self._block(module.body, scope, None)
@@ -576,10 +591,9 @@ class Index:
 
 def _absolute(file: File, dots: int, module: str) -> str:
     """Return the full name of a module that is imported relative to a file's package."""
-    if not file.name:
-        return "." * (dots if dots > 1 else 0) + module  # what stands beside the script needs no package
     if not dots:
         return module
-    parts = file.name.split(".")
-    package = parts if file.source.path.name == "__init__.py" else parts[:-1]
+    if not file.name and not file.package:
+        return "." * (dots if dots > 1 else 0) + module  # what stands beside the script needs no package
+    package = file.package.split(".") if file.package else []
     return ".".join([*package[: len(package) + 1 - dots], *([module] if module else [])])

@@ -414,7 +414,7 @@ def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | N
     elif name.startswith("tqdm") and name.endswith(".trange"):
         bar = code(iterable.func)[: -len("trange")] + "tqdm"
         rest = "".join(f", {arg.keyword.value}={code(arg.value)}" for arg in iterable.args if arg.keyword is not None)
-    elif name not in _RANGES or (name == "range" and "range" in index.bound_names | index.file(node).scope.names):
+    elif name not in _RANGES or (name == "range" and statement.scope.binds("range")):
         return None
     if any(arg.star for arg in iterable.args):
         return None

@@ -158,14 +158,18 @@ def find_optimizers(
         handover: qualified names of functions by which a script gives its optimizer to the recipe's library.
         in_process: whether the model is restructured without a restart, so that what is handed over must be built
             again beside the epoch loop.
-        shared: the modules that other scripts import, which are to find there what they know.
+        shared: the names of modules that other scripts import too.
     """
     leading = leading_to(loops, flow)
+    near = {statement.scope for statement in leading}
     bodies = {loop.statement for loop in loops}
     running = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
     by_target: dict[str, list[cst.Call]] = {}
     items: dict[cst.CSTNode, int | None] = {}
-    for origin in _outermost(flow, _constructions(index, flow, model, handover)):
+    made_at = [
+        _at_the_call(flow, one, near, shared) for one in _outermost(flow, _constructions(index, flow, model, handover))
+    ]
+    for origin in dict.fromkeys(made_at):
         assert isinstance(origin.node, cst.Call)
         by_target.setdefault(_target(index, origin.node, origin.item), []).append(origin.node)
         items[origin.node] = origin.item
@@ -344,6 +348,35 @@ def _outermost(flow: Flow, made: list[Origin]) -> list[Origin]:
     """Leave out the constructions in a helper that another one of the calls calls."""
     inside = {o.node for origin in made for o in flow.closure(set(flow.inside(origin)))}
     return [origin for origin in made if origin.node not in inside] or made
+
+
+def _at_the_call(flow: Flow, made: Origin, near: set[Scope], shared: Collection[str]) -> Origin:
+    """Return the call by which the training gets an optimizer from a function that others call too, else ``made``.
+
+    Args:
+        near: the scopes that lead to the training.
+        shared: the names of modules that other scripts import too.
+    """
+    index = flow.index
+    function = index.scope_of(made.node)
+    callers = flow.callers(function)
+    callers = [call for call in callers if index.scope_of(call) in near] or callers
+    if function.kind != "function" or len(callers) != 1:
+        return made
+    if index.file_of(function).name not in shared and len(list(_calls_by_name(index, function))) < 2:
+        return made
+    for binding in index.bindings:
+        outer = Origin(callers[0], binding.item)
+        if binding.value is callers[0] and made in flow.closure({outer}):
+            return _at_the_call(flow, outer, near, shared)
+    return made
+
+
+def _calls_by_name(index: Index, function: Scope) -> Iterator[cst.Call]:
+    """Yield the calls of what has a function's name, also in code that is no part of the training."""
+    for node in index.parents:
+        if isinstance(node, cst.Call) and (dotted(node.func) or "").rpartition(".")[2] == function.name:
+            yield node
 
 
 def _other_branches(flow: Flow, optimizer: Optimizer, calls: list[cst.Call]) -> list[Statement]:

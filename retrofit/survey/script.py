@@ -56,6 +56,7 @@ def survey(
     choices: Choices = Choices(),
     modules: Mapping[str, Source] | None = None,
     neighbours: Mapping[str, Sequence[str]] | None = None,
+    module: str = "",
 ) -> Script:
     """Return every site of a script.
 
@@ -64,8 +65,9 @@ def survey(
         choices: what the user says about it.
         modules: the project's other files that count, by the full names of their modules.
         neighbours: the other scripts that import one of the modules, whose command lines know no further options.
+        module: the script's own full name, where it imports relative to its package.
     """
-    index = Index(source, choices.provided, modules)
+    index = Index(source, choices.provided, modules, module)
     flow = Flow(index, choices.module_functions)
     if modules:
         flow = _without_unused(index, flow, choices)
@@ -112,6 +114,7 @@ def survey(
     for loop in script.loops:
         loop.repeated = _repeated(loop, script.models, flow)
     origins = flow.closure(origins)
+    script.neighbours = neighbours or {}
     script.optimizers = find_optimizers(
         index,
         flow,
@@ -121,7 +124,7 @@ def survey(
         script.scores,
         choices.handover,
         script.kind == "dp",
-        neighbours or {},
+        script.neighbours,
     )
     script.nameless = [] if script.optimizers else nameless_optimizers(index, flow)
     script.resumes = find_resumes(origins, script.models, script.loops, flow)
@@ -152,7 +155,6 @@ def survey(
         script.measures = find_measures(index, flow, script.loops)
     _name_models(script, flow, origins)
     namespaces = Namespaces(index, flow)
-    script.neighbours = neighbours or {}
     if script.parsers:
         script.namespace = lambda site: None if site.file.name in script.neighbours else namespaces.name(site.scope)
     for _, site in script.sites():

@@ -794,9 +794,10 @@ class EditedFile(Site):
 
     @property
     def elsewhere(self) -> list[str]:
-        """Those of the scripts that lie in other folders than the entry script."""
+        """Those of the scripts that lie elsewhere than the entry script, or what it is started from as a module."""
         here = os.path.dirname(self.index.source.shown)
-        return [name for name in self.neighbours if os.path.dirname(name) != here]
+        above = os.path.normpath(os.path.join(here, *[".."] * self.index.module.count(".")))
+        return [name for name in self.neighbours if os.path.dirname(name) not in (here, above.removeprefix("."))]
 
     def uses(self, name: str) -> bool:
         """Whether the new code uses ``name``."""
@@ -862,6 +863,10 @@ class CallSite(Site):
         node = self.argument_node(name, position)
         value = node.evaluated_value if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)) else None
         return value if isinstance(value, str) else None
+
+
+#: `if args.dist_url == "env://" and args.rank == -1:` with the line in it, as PyTorch's ImageNet example has it.
+_ONLY_IF_ASKED = re.compile(r"""==\s*["']env://["'] and [\w.]+ == -1:\s*\n[^\n]*""")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -954,13 +959,34 @@ class Script(Site):
         return isinstance(node, cst.If) and "__name__" not in self.index.source.code(node.test)
 
     @property
+    def module(self) -> str:
+        """The full name by which the script is started, `python -m`; "" for one that is started by its path."""
+        return self.index.module if self.relative_imports else ""
+
+    @property
+    def import_folder(self) -> str:
+        """The folder in which Python looks for the script's own modules, from where the user is; "" for that one."""
+        folder = os.path.dirname(self.index.source.shown)
+        found = os.path.normpath(os.path.join(folder, *[".."] * self.module.count(".")))
+        return "" if found == "." else found
+
+    def importable(self, name: str) -> str:
+        """Return the path of a file in that folder, from where the user is, as a shell takes it."""
+        return shlex.quote(os.path.join(self.import_folder, name))
+
+    @property
+    def program(self) -> str:
+        """How `python` starts the script from where the user is, as a shell takes it."""
+        return f"-m {self.module}" if self.module else self.beside(self.file_name)
+
+    @property
     def spawning(self) -> CallSite | None:
         """The call that alone can start the processes.
 
         One under a condition can where nothing reads a process's number from the environment, but the process group is
-        given one.
+        given one. Who asks for `env://` there numbers the machines by it, and only the spawned function knows its GPU.
         """
-        texts = [file.source.text for file in self.index.files]
+        texts = [_ONLY_IF_ASKED.sub("", file.source.text) for file in self.index.files]
         told = any(re.search(r"(environ|getenv)[^\n]*(RANK|WORLD_SIZE)|env://", text) for text in texts)
         numbered = self.argument("torch.distributed.init_process_group", "rank") != ""
         alone = [site for site in self.spawns if not site.conditional or (numbered and not told)]
@@ -982,8 +1008,8 @@ class Script(Site):
 
     @property
     def folder(self) -> str:
-        """The entry script's folder, from where the user is, as a shell takes it."""
-        return shlex.quote(os.path.dirname(self.index.source.shown) or ".")
+        """The folder in which Python looks for the script's own modules, as a shell takes it."""
+        return shlex.quote(self.import_folder or ".")
 
     def beside(self, name: str) -> str:
         """Return the path of a file beside the script, from where the user is, as a shell takes it."""

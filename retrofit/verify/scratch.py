@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrofit.project import holds_more, project_root
+from retrofit.project import above_package, holds_more, project_root
 
 #: What is copied: files up to this size, in bytes, and so much altogether. The rest, mostly data, is linked to.
 _FILE_LIMIT = 16 * 2**20
@@ -31,6 +31,7 @@ class Scratch:
         project: the root of its copy.
         script: the copy of the entry script.
         cwd: the folder of the copy that stands for the user's working folder.
+        module: the script's full name, where it is started as a module; else "".
     """
 
     folder: Path
@@ -38,9 +39,20 @@ class Scratch:
     project: Path
     script: Path
     cwd: Path
+    module: str = ""
+
+    @property
+    def program(self) -> list[str]:
+        """What `python` is given to start the script."""
+        return ["-m", self.module] if self.module else [str(self.script)]
+
+    @property
+    def imports(self) -> str:
+        """Where Python must be told to look for the script's package, "" for a script that is started by its path."""
+        return str(above_package(self.script, self.module)) if self.module else ""
 
 
-def copy_project(script: Path, folder: Path) -> Scratch:
+def copy_project(script: Path, folder: Path, module: str = "") -> Scratch:
     """Copy the project of a script.
 
     The project is the nearest folder above the script that looks like a project's root, else the script's own folder;
@@ -50,10 +62,13 @@ def copy_project(script: Path, folder: Path) -> Scratch:
     Args:
         script: the entry script.
         folder: an empty folder for the copy.
+        module: the script's full name, where it is started as a module.
     """
     script = Path(os.path.realpath(script))
     cwd = Path.cwd()
-    root = project_root(script) or script.parent
+    above = above_package(script, module)
+    root = project_root(script) or above
+    root = above if above in root.parents else root
     if cwd in root.parents and not holds_more(cwd):
         root = cwd
     outer = (root.parent.parent, root.parent)  # each may be the root of the file system, which has no name
@@ -71,7 +86,8 @@ def copy_project(script: Path, folder: Path) -> Scratch:
         original=root,
         project=copied,
         script=copied / script.relative_to(root),
-        cwd=copied / cwd.relative_to(root) if below else copied / script.parent.relative_to(root),
+        cwd=copied / cwd.relative_to(root) if below else copied / above.relative_to(root),
+        module=module,
     )
 
 

@@ -121,7 +121,7 @@ class Trial:
 
     def train_dp(self) -> Training:
         """Run the two commands of a script that trains in one process."""
-        command = [self._python, str(self._scratch.script), *self._arguments]
+        command = [self._python, *self._scratch.program, *self._arguments]
         initial, rounds = Round("initialisation"), list[Round]()
         ended = self._run("initialisation", [*command, "--perforate_model_parallel"], {}, _nothing)
         initial.ranks, _ = read_events(self._events, "initialisation")
@@ -154,7 +154,7 @@ class Trial:
         """
         self._scratch.script.write_bytes(text)
         launch = [] if spawns else ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={workers}"]
-        command = [self._python, *launch, str(self._scratch.script), *self._arguments]
+        command = [self._python, *launch, *self._scratch.program, *self._arguments]
         ended = self._run("unchanged", command, {}, _nothing, stop_after_steps=steps)
         one = Round("the script as it was")
         _, one.ranks = read_events(self._events, "unchanged")
@@ -225,7 +225,7 @@ class Trial:
             "MPLBACKEND": "agg",
             "PAI_TESTING_DENDRITE_CAPACITY": "1",
             "PYTHONDONTWRITEBYTECODE": "1",  # the copy links to folders of the original
-            "PYTHONPATH": os.pathsep.join(filter(None, [startup, os.environ.get("PYTHONPATH")])),
+            "PYTHONPATH": os.pathsep.join(filter(None, [startup, self._scratch.imports, os.environ.get("PYTHONPATH")])),
             "PYTHONUNBUFFERED": "1",
             "RETROFIT_VERIFY": str(path),
             "RETROFIT_VERIFY_STAGE": stage,

@@ -125,7 +125,7 @@ def _verify(request: Request, recipe: Recipe, options: Options, told: Callable[[
     with processes.interruptible() as check:
         folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="retrofit-")))
         try:
-            scratch = copy_project(request.script, folder / "copy")
+            scratch = copy_project(request.script, folder / "copy", plan.script.module)
             for file in plan.files if applied else ():
                 target = scratch.project / file.path.relative_to(scratch.original)
                 target.unlink(missing_ok=True)  # it may be a link

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -217,10 +218,17 @@ def kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
 
 
 def _outdented(index: Index, node: cst.BaseExpression) -> str:
-    """Return an expression's code, its further lines without the indentation of the block that it stands in."""
-    first, *rest = index.source.code(node).splitlines(keepends=True)
+    """Return an expression's code, its further lines without the indentation of the block that it stands in.
+
+    What follows a backslash stays where it is, as it does when the code is put into a block.
+    """
+    lines = index.source.code(node).splitlines(keepends=True)
     width = index.source.position(index.statement(node).node)[1] - 1
-    return first + "".join(line[width:] if line[:width].isspace() else line for line in rest)
+    found = lines[:1]
+    for before, line in itertools.pairwise(lines):
+        inner = line[:width].isspace() and not before.rstrip("\r\n").endswith("\\")
+        found.append(line[width:] if inner else line)
+    return "".join(found)
 
 
 def _called(decorator: cst.BaseExpression) -> cst.BaseExpression:
