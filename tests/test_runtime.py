@@ -25,7 +25,8 @@ pytestmark = [
     pytest.mark.real,
     # of the library and of torch, where a test uses them in this process
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:.*array_dims.csv:pytest.PytestUnraisableExceptionWarning"),  # left open
+    pytest.mark.filterwarnings("ignore:unclosed file .*array_dims.csv:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:.*array_dims.csv:pytest.PytestUnraisableExceptionWarning"),
 ]
 
 HELPER = Path(__file__).parent.parent / "rules" / "perforatedai" / "pai_distributed.py"
