@@ -1272,6 +1272,20 @@ def test_an_optimizer_of_a_builder_that_nothing_else_calls_is_registered_in_it(p
     assert "set_optimizer_instance(optimizer)" in texts["common.py"]
 
 
+def test_an_optimizer_of_a_shared_builder_is_registered_in_it_where_it_builds_the_model_too(
+    plan_project: Planner,
+) -> None:
+    builder = OPTIMIZER_BUILDER.replace("def build(model):\n", "def build():\n    model = Net()\n")
+    wrapped = "    model = torch.nn.parallel.DistributedDataParallel(model)\n"
+    builder = builder.replace("    return optimizer", f"{wrapped}    return model, optimizer")
+    main = BUILT_MAIN.replace("    model = Net()\n", "").replace("    model = DDP(model)\n", "")
+    main = "import common\n" + main.replace(
+        "optimizer, scheduler = common.build(model)", "model, optimizer, _ = common.build()"
+    )
+    texts = changed(plan_project(main, engine=ENGINE, common=builder, other=f"import common\n{PARSED}common.build()\n"))
+    assert "set_optimizer_instance(optimizer)" in texts["common.py"]
+
+
 def test_a_shared_builder_that_keeps_its_optimizer_to_itself_is_named(plan_project: Planner) -> None:
     held = OPTIMIZER_BUILDER.replace(
         "    return optimizer, ", "    model.optimizer = optimizer\n    model.scheduler = "

@@ -166,8 +166,10 @@ def find_optimizers(
     running = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
     by_target: dict[str, list[cst.Call]] = {}
     items: dict[cst.CSTNode, int | None] = {}
+    beside = {index.scope_of(origin.node) for origin in model}
     made_at = [
-        _at_the_call(flow, one, near, shared) for one in _outermost(flow, _constructions(index, flow, model, handover))
+        one if index.scope_of(one.node) in beside else _at_the_call(flow, one, near, shared)
+        for one in _outermost(flow, _constructions(index, flow, model, handover))
     ]
     for origin in dict.fromkeys(made_at):
         assert isinstance(origin.node, cst.Call)
