@@ -874,6 +874,11 @@ def test_attributes_without_a_value_in_restarts_are_known(text: str, names: list
         pytest.param("STATE\nprint(state.epoch)", ["state.epoch"], id="attribute"),
         pytest.param("parser.add_argument('--epoch')\nSTATE\nprint(state.epoch)", [], id="option"),
         pytest.param("STATE\nstate.epoch = 0\nprint(state.epoch)", [], id="bound anew"),
+        pytest.param("def tell(it):\n    print(it.epoch)\n\nSTATE\ntell(state)", [], id="of another name"),
+        pytest.param("def tell(state):\n    print(state.epoch)\n\nSTATE\ntell(state)", ["state.epoch"], id="passed"),
+        pytest.param("def tell(state):\n    print(state.epoch)\n\nSTATE\ntell(other)", [], id="of something else"),
+        pytest.param("STATE\nsave({'epoch': state.epoch})", ["state.epoch"], id="saved"),
+        pytest.param("defaults({'epoch': 0})\nSTATE\nprint(state.epoch)", [], id="default"),
     ],
 )
 def test_members_without_a_value_in_restarts_are_known(before: str, names: list[str]) -> None:
@@ -5532,3 +5537,16 @@ def test_loop_of_an_evaluation_that_shares_the_step_of_training_is_no_training()
 def test_score_that_one_process_alone_makes_is_told(test: str, part: str) -> None:
     (score,) = survey_of(script(f"if {test}:\n    acc = validate(model)")).scores
     assert score.only_alone == part
+
+
+def test_block_that_resumes_and_builds_its_scheduler_is_passed_over_whole() -> None:
+    before = """
+        scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [30])
+        if args.resume:
+            if os.path.isfile(args.resume):
+                saved = torch.load(args.resume)
+                model.load_state_dict(saved["model"])
+                optimizer.load_state_dict(saved["optimizer"])
+                scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [30], last_epoch=saved["epoch"] - 1)
+    """
+    assert [site.test for site in survey_of(script(before=before)).resumes] == ["args.resume"]

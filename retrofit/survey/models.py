@@ -260,7 +260,7 @@ def optimizer_statements(index: Index) -> list[Statement]:
     calls = [
         call
         for call in index.calls
-        if (name := index.qualified(call.func)).startswith("torch.optim.")
+        if re.match(r"torch\.optim\.(?!lr_scheduler\.)", name := index.qualified(call.func))
         or name.rpartition(".")[2] in torch_api.OPTIMIZERS
     ]
     calls += [
