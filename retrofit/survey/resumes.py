@@ -498,8 +498,9 @@ class _Passing:
             code = "\n".join(index.source.code(one.node) for one in lineage)
             foreign = isinstance(last, cst.ClassDef) and any(dotted(b.value) != "object" for b in last.bases)
             return foreign or any(name in c.names for c in lineage) or "setattr(" in code or "__dict__" in code
-        told = rf"""(?<!\w\[)['"](--)?{re.escape(name).replace("_", "[-_]")}['"](?!\s*:\s*[\w.]*\b{re.escape(name)}\b)"""
-        option = re.compile(rf"{told}|[(,]\s*{re.escape(name)}\s*=")  # not what reads it, or saves it
+        word = re.escape(name)
+        told = rf"""(?<!\w\[)['"](--)?{word.replace("_", "[-_]")}['"](?!\s*:\s*[\w.]*\b{word}\b)"""
+        option = re.compile(rf"{told}|[(,]\s*{word}\s*=")  # not what reads it, or saves it
         return any(option.search(file.source.text) for file in index.files)
 
     def _read(self, target: str, variable: tuple[Scope, str], block: Statement) -> bool:
