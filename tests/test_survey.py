@@ -5550,3 +5550,27 @@ def test_block_that_resumes_and_builds_its_scheduler_is_passed_over_whole() -> N
                 scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [30], last_epoch=saved["epoch"] - 1)
     """
     assert [site.test for site in survey_of(script(before=before)).resumes] == ["args.resume"]
+
+
+def test_load_beside_a_wrapper_is_passed_over_alone() -> None:
+    text = """
+        import torch
+        from torch import nn
+
+        def build():
+            model = Net()
+            if args.pretrained:
+                model = nn.DataParallel(model)
+                model.load_state_dict(torch.load(args.pretrained))
+            return model
+
+        model = build()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(9):
+            for x in loader:
+                optimizer.zero_grad()
+                model(x).backward()
+                optimizer.step()
+    """
+    (site,) = survey_of(text).resumes
+    assert (site.code.strip(), site.otherwise) == ("model.load_state_dict(torch.load(args.pretrained))", True)

@@ -67,7 +67,7 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
         block = next((part for part in whole if not _leaves_after(place, ifs[0], index)), None)
         plain = isinstance(place.node, cst.SimpleStatementLine) and place not in training and place not in making
         once = not any(isinstance(part.node, (cst.For, cst.While)) for part in place.path)
-        return place if not ifs and plain and once and (not loads or is_resume(index, place, loads)) else block
+        return place if not whole and plain and once and (not loads or is_resume(index, place, loads)) else block
 
     for call in index.calls:
         places = []
