@@ -1402,3 +1402,26 @@ def test_a_model_of_a_function_that_only_tests_is_not_the_trained_one(plan_proje
     shared = shared.replace("def main", "def wrapped(net):\n    net = DDP(net)\n    return net\n\ndef main", 1)
     message = next(question.message for question in plan_project(shared, engine=ENGINE).questions)
     assert "built in several functions: line" in message
+
+
+def test_model_that_passes_through_a_function_not_known_is_perforated_after_it(plan_project: Planner) -> None:
+    build = "    model = Net()\n"
+    main = MAIN.replace(build, f"{build}    run(model)\n\ndef run(model):\n    model = to_device(model)\n")
+    main = main.replace("import torch\n", "import torch\nfrom somewhere import to_device\n")
+    text = changed(plan_project(main, engine=ENGINE))["main.py"]
+    assert text.index("= to_device(model)") < text.index("UPA.perforate_model(") < text.index("tracker.set_optimizer(")
+    maybe = main.replace("    model = to_device(model)\n", "    if cuda:\n        model = to_device(model)\n")
+    assert "PAI102" in {question.code for question in plan_project(maybe, engine=ENGINE).questions}
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [("prune_to(goal, model)", True), ("prune_to(goal, data)", False), ("count_ops(model)", False)],
+)
+def test_layers_changed_between_two_trainings_are_told(plan_project: Planner, call: str, told: bool) -> None:
+    head, _, rest = MAIN.partition("    optimizer = ")
+    changes = f"    if args.prune:\n        run(model)\n        {call}\n    run(model)\n\ndef run(model):\n"
+    main = head.replace("import torch\n", "import torch\nfrom parts import prune_to, count_ops\n") + changes
+    parts = "def prune_to(goal, net):\n    pruner.step()\n\ndef count_ops(net):\n    return 1\n"
+    messages = [q.message for q in plan_project(f"{main}    optimizer = {rest}", engine=ENGINE, parts=parts).questions]
+    assert any("`prune_to(...)` is given it after that" in message for message in messages) == told

@@ -874,6 +874,11 @@ def test_attributes_without_a_value_in_restarts_are_known(text: str, names: list
         pytest.param("STATE\nprint(state.epoch)", ["state.epoch"], id="attribute"),
         pytest.param("parser.add_argument('--epoch')\nSTATE\nprint(state.epoch)", [], id="option"),
         pytest.param("STATE\nstate.epoch = 0\nprint(state.epoch)", [], id="bound anew"),
+        pytest.param("def tell(it):\n    print(it.epoch)\n\nSTATE\ntell(state)", [], id="of another name"),
+        pytest.param("def tell(state):\n    print(state.epoch)\n\nSTATE\ntell(state)", ["state.epoch"], id="passed"),
+        pytest.param("def tell(state):\n    print(state.epoch)\n\nSTATE\ntell(other)", [], id="of something else"),
+        pytest.param("STATE\nsave({'epoch': state.epoch})", ["state.epoch"], id="saved"),
+        pytest.param("defaults({'epoch': 0})\nSTATE\nprint(state.epoch)", [], id="default"),
     ],
 )
 def test_members_without_a_value_in_restarts_are_known(before: str, names: list[str]) -> None:
@@ -1159,7 +1164,8 @@ def test_reason_to_keep_the_scheduler(construction: str, epoch: str, reason: str
         pytest.param("pass", "groups = model.parameters()", 0, id="not called"),
     ],
 )
-def test_error_at_modules_of_unknown_classes_is_found(init: str, policies: str, told: int) -> None:
+@pytest.mark.parametrize("known", ["nn.Linear", "(nn.Linear, nn.ParameterList)"])
+def test_error_at_modules_of_unknown_classes_is_found(init: str, policies: str, told: int, known: str) -> None:
     text = f"""
         import torch
         from torch import nn
@@ -1173,7 +1179,7 @@ def test_error_at_modules_of_unknown_classes_is_found(init: str, policies: str, 
             def policies(self):
                 found = []
                 for m in self.modules():
-                    if isinstance(m, nn.Linear):
+                    if isinstance(m, {known}):
                         found += list(m.parameters())
                     elif len(m._modules) == 0:
                         if len(list(m.parameters())) > 0:
@@ -1190,7 +1196,7 @@ def test_error_at_modules_of_unknown_classes_is_found(init: str, policies: str, 
                 model(x).backward()
                 optimizer.step()
     """
-    assert [one.sorts for one in survey_of(text).assertions] == [True] * told
+    assert [one.sorts for one in survey_of(text).assertions] == [True] * (told if known == "nn.Linear" else 0)
 
 
 @pytest.mark.parametrize(
@@ -5531,3 +5537,40 @@ def test_loop_of_an_evaluation_that_shares_the_step_of_training_is_no_training()
 def test_score_that_one_process_alone_makes_is_told(test: str, part: str) -> None:
     (score,) = survey_of(script(f"if {test}:\n    acc = validate(model)")).scores
     assert score.only_alone == part
+
+
+def test_block_that_resumes_and_builds_its_scheduler_is_passed_over_whole() -> None:
+    before = """
+        scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [30])
+        if args.resume:
+            if os.path.isfile(args.resume):
+                saved = torch.load(args.resume)
+                model.load_state_dict(saved["model"])
+                optimizer.load_state_dict(saved["optimizer"])
+                scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [30], last_epoch=saved["epoch"] - 1)
+    """
+    assert [site.test for site in survey_of(script(before=before)).resumes] == ["args.resume"]
+
+
+def test_load_beside_a_wrapper_is_passed_over_alone() -> None:
+    text = """
+        import torch
+        from torch import nn
+
+        def build():
+            model = Net()
+            if args.pretrained:
+                model = nn.DataParallel(model)
+                model.load_state_dict(torch.load(args.pretrained))
+            return model
+
+        model = build()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(9):
+            for x in loader:
+                optimizer.zero_grad()
+                model(x).backward()
+                optimizer.step()
+    """
+    (site,) = survey_of(text).resumes
+    assert (site.code.strip(), site.otherwise) == ("model.load_state_dict(torch.load(args.pretrained))", True)

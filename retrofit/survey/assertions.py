@@ -45,7 +45,8 @@ def _sorts_modules(index: Index, node: cst.Raise) -> bool:
         return False
     inside = around[: around.index(walk)]
     others = [index.source.code(part.test) for part in inside if isinstance(part, cst.If) and part.orelse in inside]
-    return any(re.search(r"\bisinstance\(|\btype\(", test) for test in others)
+    known = any("ParameterList" in test for test in others)
+    return not known and any(re.search(r"\bisinstance\(|\btype\(", test) for test in others)
 
 
 def _counting(index: Index, flow: Flow, node: cst.Assert, origins: set[Origin]) -> Assertion | None:

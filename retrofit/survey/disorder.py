@@ -143,6 +143,10 @@ def _part(optimizer: Optimizer, origins: set[Origin], flow: Flow) -> str:
     return ""
 
 
+#: Names of functions that put other layers into a model, or layers of another size.
+_OTHER_LAYERS = re.compile(r"_*(prune|inject|replace|swap)(_|$|[A-Z])")
+
+
 def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
     """Return what gives the model another layer after it is perforated, "" for nothing."""
     index, training = flow.index, leading_to(loops, flow)
@@ -160,6 +164,13 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
         late = any(after_model(place, model, flow) for model in models)
         if late and any(holder == name or holder.startswith(f"{name}.") for name in names):
             return f"`{binding.target}` gets another layer after it, at {index.place(place.node)}"
+    for call in index.calls:
+        name, place = (dotted(call.func) or "").rpartition(".")[2], index.statement(call)
+        if not _OTHER_LAYERS.match(name) or not leads_to(place, training) or place in training:
+            continue
+        given = any(not origins.isdisjoint(flow.deep_origins(arg.value, place.scope)) for arg in call.args)
+        if given and any(model.scope is place.scope and after_model(place, model, flow) for model in models):
+            return f"`{name}(...)` is given it after that, at {index.place(call)}, and may change its layers"
     return ""
 
 

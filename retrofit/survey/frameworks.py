@@ -47,9 +47,10 @@ _ENGINES: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 #: What lets parameters differ between ranks.
 _UNEVEN = ("_ddp_params_and_buffers_to_ignore", "add_param_to_skip_allreduce")
+_APEX, _AVERAGED = "NVIDIA Apex", "torch.optim.swa_utils.AveragedModel"
 _CALLS = (
     (
-        "NVIDIA Apex",
+        _APEX,
         ("apex.parallel.DistributedDataParallel", "apex.amp.initialize"),
         "Its wrapper takes no find_unused_parameters, and its amp holds on to the parameters. "
         "Use torch's DistributedDataParallel and torch.amp.",
@@ -65,8 +66,8 @@ _CALLS = (
         _SHARDS,
     ),
     (
-        "torch.optim.swa_utils.AveragedModel",
-        ("torch.optim.swa_utils.AveragedModel",),
+        _AVERAGED,
+        (_AVERAGED,),
         "It is a copy of the model, which gets no dendrites when the model is restructured in its process. "
         "With DistributedDataParallel training restarts instead, so there it can stay.",
     ),
@@ -98,12 +99,13 @@ def find_frameworks(index: Index, flow: Flow) -> list[Framework]:
                 node=node, index=index, name=name, advice=advice, beside=bool(option), option=option
             )
     for name, prefixes, advice in _CALLS:
-        apex = name == "NVIDIA Apex"
+        apex = name == _APEX
         uses = list(_uses(index, prefixes))
         if uses:
             option = "" if apex else _option(index, flow, uses)
             site = Framework(node=_first(index, uses), index=index, name=name, advice=advice, option=option)
             site.beside = apex or bool(option)
+            site.wraps, site.copies = apex, name == _AVERAGED
             found[name] = site
     for name, engines in _ENGINES:
         for statement, module in (one for file in index.files for one in file.imports):

@@ -150,7 +150,7 @@ def find_models(
         return []
     joint = meeting(statements)
     if joint is None:
-        joint = _taken(origins, wrappers, flow)
+        joint = _taken(origins, wrappers, flow) or _passed_on(statements, wrappers)
     trains = joint in training and not isinstance(joint.node if joint else None, cst.SimpleStatementLine)
     if joint is not None and not trains and not any(joint in wrapper.statement.path for wrapper in wrappers):
         statements = [joint]
@@ -215,6 +215,19 @@ def _taken(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> Stateme
     return meeting(taken) if same else None
 
 
+def _passed_on(statements: list[Statement], wrappers: list[Wrapper]) -> Statement | None:
+    """Return where the function that wraps a model passes it, always, through a function that is not known."""
+    first = wrappers[0]
+    if first.module not in first.scope.parameters or any(w.scope is not first.scope for w in wrappers):
+        return None
+    own = [one for one in statements if one.scope is first.scope]
+    if len(own) != 1 or own[0].parent is None or not defines(own[0].parent) or own[0].order > first.statement.order:
+        return None
+    value = _plain_value(own[0])
+    given = isinstance(value, cst.Call) and any(dotted(arg.value) == first.module for arg in value.args)
+    return own[0] if given else None
+
+
 def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[Origin]:
     """Return the expressions that build the model.
 
@@ -247,7 +260,7 @@ def optimizer_statements(index: Index) -> list[Statement]:
     calls = [
         call
         for call in index.calls
-        if (name := index.qualified(call.func)).startswith("torch.optim.")
+        if re.match(r"torch\.optim\.(?!lr_scheduler\.)", name := index.qualified(call.func))
         or name.rpartition(".")[2] in torch_api.OPTIMIZERS
     ]
     calls += [

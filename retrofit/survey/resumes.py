@@ -67,7 +67,7 @@ def find_resumes(origins: set[Origin], models: list[Model], loops: list[EpochLoo
         block = next((part for part in whole if not _leaves_after(place, ifs[0], index)), None)
         plain = isinstance(place.node, cst.SimpleStatementLine) and place not in training and place not in making
         once = not any(isinstance(part.node, (cst.For, cst.While)) for part in place.path)
-        return place if not ifs and plain and once and (not loads or is_resume(index, place, loads)) else block
+        return place if not whole and plain and once and (not loads or is_resume(index, place, loads)) else block
 
     for call in index.calls:
         places = []
@@ -456,12 +456,13 @@ class _Passing:
         for target in dict.fromkeys(b.target for b in inside):
             own = target.startswith("self.")
             name = target if own else re.split(r"[.\[]", target)[0]
-            if called and not own:
+            if called and not own and not any(b.statement is block for b in inside if b.target == target):
                 continue
             variable = flow.variable(name, block.scope)
             same = [b for b in members if b.target == target and flow.variable(name, b.statement.scope) == variable]
             others = [b for b in same if b not in inside and not self._in_training(b.statement)]
-            always = bool(ways) and all(any(self._only_under(b, way) for b in same) for way in ways)
+            here = [block.node] if called and not own else ways
+            always = bool(here) and all(any(self._only_under(b, way) for b in same) for way in here)
             if always and not others and not self._has(target, block) and self._read(target, variable, block):
                 found.append(target)
         return found
@@ -497,7 +498,9 @@ class _Passing:
             code = "\n".join(index.source.code(one.node) for one in lineage)
             foreign = isinstance(last, cst.ClassDef) and any(dotted(b.value) != "object" for b in last.bases)
             return foreign or any(name in c.names for c in lineage) or "setattr(" in code or "__dict__" in code
-        option = re.compile(rf"""['"](--)?{re.escape(name).replace("_", "[-_]")}['"]|[(,]\s*{re.escape(name)}\s*=""")
+        word = re.escape(name)
+        told = rf"""(?<!\w\[)['"](--)?{word.replace("_", "[-_]")}['"](?!\s*:\s*[\w.]*\b{word}\b)"""
+        option = re.compile(rf"{told}|[(,]\s*{word}\s*=")  # not what reads it, or saves it
         return any(option.search(file.source.text) for file in index.files)
 
     def _read(self, target: str, variable: tuple[Scope, str], block: Statement) -> bool:
@@ -508,9 +511,17 @@ class _Passing:
                 continue
             if index.source.code(node).strip() == target and block not in index.statement(node).path:
                 root = target if target.startswith("self.") else variable[1]
-                if flow.variable(root, index.scope_of(node)) == variable:
+                if self._is_given(flow.variable(root, index.scope_of(node)), variable, {variable}):
                     return True
         return False
+
+    def _is_given(self, name: tuple[Scope, str], variable: tuple[Scope, str], seen: set[tuple[Scope, str]]) -> bool:
+        """Whether a name is a variable, or a parameter by which calls pass it on."""
+        if name == variable or name in seen or name[1] not in name[0].parameters:
+            return name == variable
+        given = [(source.value, source.scope) for source in self._flow.sources(name)]
+        names = [self._flow.variable(value.value, scope) for value, scope in given if isinstance(value, cst.Name)]
+        return any(self._is_given(one, variable, seen | {name}) for one in names)
 
     def _used_after(self, name: str, order: int, block: Statement) -> bool:
         """Whether a name is used after a block before it is bound anew on every way.
