@@ -944,6 +944,18 @@ def test_no_other_spelling_is_added(tmp_path: Path, options: str) -> None:
     assert "--local-rank" not in changed.replace(options, "")
 
 
+@pytest.mark.parametrize("wrapper", ["DistributedDataParallel", "DataParallel"])
+@pytest.mark.parametrize(("test", "thaws"), [("epoch == 3", True), ("args.epochs == 3", False)])
+def test_layers_that_thaw_get_dendrites(tmp_path: Path, wrapper: str, test: str, thaws: bool) -> None:
+    text = BASE.replace("DistributedDataParallel", wrapper)
+    if wrapper == "DataParallel":
+        text = text.replace(", device_ids=[0]", "")
+    loop = next(line for line in text.splitlines(keepends=True) if line.lstrip().startswith("for epoch in "))
+    inner = " " * (len(loop) - len(loop.lstrip()) + 4)
+    text = text.replace(loop, f"{loop}{inner}if {test}:\n{inner}    model.requires_grad_(True)\n")
+    assert (", thaws=True)" in rewritten(plan_of(tmp_path, text))) is thaws
+
+
 def test_keyword_that_comes_through_a_mapping_is_not_given_twice(tmp_path: Path) -> None:
     script = swapped(SCRIPT, ("DistributedDataParallel(model)", "DistributedDataParallel(model, **options)"))
     given = swapped(script, ("    model = nn.", "    options = dict(find_unused_parameters=True)\n    model = nn."))

@@ -5412,6 +5412,7 @@ def test_value_of_the_function_that_trains_and_validates_can_be_named() -> None:
         ),
         pytest.param("if epoch < rest:\n    pass\nelse:\n    net.requires_grad_()", True, id="in the other branch"),
         pytest.param("if epoch == rest:\n    net.unfreeze_backbone()", True, id="by a method's name"),
+        pytest.param("if epoch == rest:\n    net.Unfreeze_backbone()", True, id="capitalised"),
         pytest.param("if epoch == rest:\n    wake(net)", True, id="by a function"),
         pytest.param("if train_all:\n    wake(net)", False, id="not by the turn"),
         pytest.param("for p in net.parameters():\n    p.requires_grad = True", False, id="in every turn"),
