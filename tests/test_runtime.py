@@ -5,6 +5,7 @@ two gloo processes where several matter. A cure is tested with and without: take
 so that it also shows when a later version of the library needs it no more.
 """
 
+import contextlib
 import copy
 import importlib.util
 import json
@@ -1124,6 +1125,26 @@ def test_weights_from_before_dendrites_are_loaded(
     assert not model[0].main_module.weight.any()
     with pytest.raises(RuntimeError, match="Missing"):
         model.load_state_dict({name: plain[name] for name in list(plain)[1:]})
+
+
+@pytest.mark.parametrize("initializing", [True, False])
+def test_weights_of_a_wrapped_model_are_loaded_in_the_initialisation(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, initializing: bool
+) -> None:
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)), None)
+    monkeypatch.setattr(helper, "initializing", lambda: initializing)
+    plain = {name: torch.full_like(value, 5) for name, value in helper.own_state_dict(model).items()}
+    wrapped = {f"module.{name}": value for name, value in plain.items()}
+    for state in (wrapped, {f"module.{name}": value for name, value in model.state_dict().items()}):
+        with contextlib.nullcontext() if initializing else pytest.raises(RuntimeError, match="Missing"):
+            model.load_state_dict(state)
+    with contextlib.nullcontext() if initializing else pytest.raises(RuntimeError, match="Missing"):
+        helper.without_wrapper(model).load_state_dict(wrapped)
+    assert (model[1].weight == 5).all() == initializing
+    with pytest.raises(RuntimeError, match="Unexpected"):  # not all have it
+        model.load_state_dict(plain | {"module.more": torch.ones(1)})
 
 
 def test_weights_from_before_dendrites_are_loaded_into_a_part(
