@@ -960,9 +960,12 @@ def test_keyword_that_comes_through_a_mapping_is_not_given_twice(tmp_path: Path)
     script = swapped(SCRIPT, ("DistributedDataParallel(model)", "DistributedDataParallel(model, **options)"))
     given = swapped(script, ("    model = nn.", "    options = dict(find_unused_parameters=True)\n    model = nn."))
     assert "**options, find_unused_parameters=True)" in plan_of(tmp_path, script).files[0].after.decode()
-    plan = plan_of(tmp_path, given)
-    assert "DistributedDataParallel(model, **options)" in plan.files[0].after.decode()
-    assert any("through **" in note.message for note in plan.notes)
+    merged = 'DistributedDataParallel(model, **{**options, "find_unused_parameters": True})'
+    assert merged in plan_of(tmp_path, given).files[0].after.decode()
+    chosen = plan_of(tmp_path, given.replace("**options", "**options if options else {}")).files[0].after.decode()
+    assert '**{**(options if options else {}), "find_unused_parameters": True})' in chosen
+    again = given.replace("**options", '**{**options, "find_unused_parameters": True}')
+    assert merged in plan_of(tmp_path, again).files[0].after.decode()
 
 
 def iterating(tmp_path: Path, loop: str, before: str = "", after: str = "") -> str:

@@ -200,6 +200,15 @@ class Wrapper(Site):
         return any(arg.star == "**" for arg in self.call.args)
 
     @property
+    def mapping(self) -> str:
+        """The code of the last `**kwargs` where it may hold find_unused_parameters, which nothing may give twice."""
+        if not self.spread or "find_unused_parameters" not in self.index.source.text:
+            return ""
+        code = self.index.source.code(self.anchors["mapping"])
+        bare = isinstance(self.anchors["mapping"], (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.Dict))
+        return code if bare else f"({code})"
+
+    @property
     def unwrapped(self) -> str:
         """The code of the model as this statement leaves it, but not wrapped."""
         return (self.operand if self.module else self.target + self.moved) + self.chain

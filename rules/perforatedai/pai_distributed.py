@@ -763,10 +763,10 @@ def _pai_take_plain_names(model: torch.nn.Module, state: dict[str, Any], prefix:
     Without it a script that loads pretrained weights later, with strict=False, would train on without them. In the
     initialisation run, which has no wrapper, so do those of a wrapped model.
     """
-    if initializing() and not prefix and "module" not in model._modules:
-        if all(name.startswith("module.") for name in state):
-            for name in list(state):
-                state[name.removeprefix("module.")] = state.pop(name)
+    of_wrapped = not prefix and "module" not in model._modules and all(name.startswith("module.") for name in state)
+    if of_wrapped and initializing():
+        for name in list(state):
+            state[name.removeprefix("module.")] = state.pop(name)
     layers = _pai_layer_prefixes(model)
     plain, of_library = False, {}
     for name, value in model.state_dict().items():
