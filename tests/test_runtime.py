@@ -1164,6 +1164,18 @@ def test_weights_from_before_dendrites_are_loaded_into_a_part(
         model[0].load_state_dict(plain | {"2.weight": torch.ones(1)})
 
 
+def test_own_modules_are_those_from_before_dendrites(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    import torch
+
+    body = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    before = [body, *body, last := torch.nn.Linear(3, 2)]
+    model = helper.load_latest_switch(perforate(body, last), None)
+    assert sum(isinstance(part, torch.nn.Linear) for part in model.modules()) == 4
+    own = helper.own_modules(torch.nn.DataParallel(model))
+    assert [type(part) for part in own[2:]] == [type(part) for part in before]
+    assert own[3] is model[0][0].main_module
+
+
 def test_a_part_has_the_names_from_before_dendrites(helper: ModuleType, perforate: Callable[..., Any]) -> None:
     import torch
 

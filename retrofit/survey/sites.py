@@ -506,17 +506,19 @@ class StaleLoad(Site):
 
 @dataclass(eq=False, kw_only=True)
 class MatchedName(Site):
-    """What has names of the perforated model that the script compares with others: `model.state_dict()`.
+    """What has names or numbers of the perforated model that the script compares with others: `model.state_dict()`.
 
     The anchor "state" is the same as `node`.
 
     Attributes:
         whose: the code of the model.
         parameters: whether it is `named_parameters()`, and not the state by whose names weights are taken over.
+        modules: whether it is `modules()`, of which the script counts some.
     """
 
     whose: str
     parameters: bool = False
+    modules: bool = False
 
     @property
     def facts(self) -> dict[str, object]:

@@ -367,6 +367,21 @@ def own_named_parameters(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn
         yield name, parameter
 
 
+def own_modules(model: torch.nn.Module) -> list[torch.nn.Module]:
+    """The script's own modules, as `model.modules()` had them before dendrites, for a script that counts some of them.
+
+    Dendrites hold copies of their layer, even where there are none yet.
+
+    Args:
+        model: the model, wrapped or not.
+    """
+    copies: set[torch.nn.Module] = set()
+    for layer in model.modules():
+        if type(layer).__module__.partition(".")[0] == "perforatedai":
+            copies |= set(layer.modules()) - set(getattr(layer, "main_module", torch.nn.Module()).modules())
+    return [module for module in model.modules() if module not in copies]
+
+
 def finish_initialization() -> None:
     """Record the layers' output shapes and leave, after the first backward pass of the initialisation run.
 
