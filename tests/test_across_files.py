@@ -980,6 +980,19 @@ def test_a_wrapper_that_a_module_of_the_project_passes_on(plan_project: Planner,
     assert "find_unused_parameters=True" in changed(plan_project(main, engine=ENGINE, common=imports))["main.py"]
 
 
+def test_keyword_is_not_given_twice_where_another_file_wraps(plan_project: Planner) -> None:
+    wrap = """\
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def distributed(model, unused=False):
+    options = {"find_unused_parameters": unused}
+    return DDP(model, **options)
+"""
+    main = MAIN.replace("torch.nn.parallel import DistributedDataParallel as DDP", "common import distributed as DDP")
+    texts = changed(plan_project(main, engine=ENGINE, common=wrap))
+    assert 'DDP(model, **{**options, "find_unused_parameters": True})' in texts["common.py"]
+
+
 def test_a_script_in_the_package_that_it_imports_by_name(tmp_path: Path) -> None:
     package = tmp_path / "segment"
     package.mkdir()

@@ -956,13 +956,28 @@ def test_no_other_spelling_is_added(tmp_path: Path, options: str) -> None:
     assert "--local-rank" not in changed.replace(options, "")
 
 
+@pytest.mark.parametrize("wrapper", ["DistributedDataParallel", "DataParallel"])
+@pytest.mark.parametrize(("test", "thaws"), [("epoch == 3", True), ("args.epochs == 3", False)])
+def test_layers_that_thaw_get_dendrites(tmp_path: Path, wrapper: str, test: str, thaws: bool) -> None:
+    text = BASE.replace("DistributedDataParallel", wrapper)
+    if wrapper == "DataParallel":
+        text = text.replace(", device_ids=[0]", "")
+    loop = next(line for line in text.splitlines(keepends=True) if line.lstrip().startswith("for epoch in "))
+    inner = " " * (len(loop) - len(loop.lstrip()) + 4)
+    text = text.replace(loop, f"{loop}{inner}if {test}:\n{inner}    model.requires_grad_(True)\n")
+    assert (", thaws=True)" in rewritten(plan_of(tmp_path, text))) is thaws
+
+
 def test_keyword_that_comes_through_a_mapping_is_not_given_twice(tmp_path: Path) -> None:
     script = swapped(SCRIPT, ("DistributedDataParallel(model)", "DistributedDataParallel(model, **options)"))
     given = swapped(script, ("    model = nn.", "    options = dict(find_unused_parameters=True)\n    model = nn."))
     assert "**options, find_unused_parameters=True)" in plan_of(tmp_path, script).files[0].after.decode()
-    plan = plan_of(tmp_path, given)
-    assert "DistributedDataParallel(model, **options)" in plan.files[0].after.decode()
-    assert any("through **" in note.message for note in plan.notes)
+    merged = 'DistributedDataParallel(model, **{**options, "find_unused_parameters": True})'
+    assert merged in plan_of(tmp_path, given).files[0].after.decode()
+    chosen = plan_of(tmp_path, given.replace("**options", "**options if options else {}")).files[0].after.decode()
+    assert '**{**(options if options else {}), "find_unused_parameters": True})' in chosen
+    again = given.replace("**options", '**{**options, "find_unused_parameters": True}')
+    assert merged in plan_of(tmp_path, again).files[0].after.decode()
 
 
 def iterating(tmp_path: Path, loop: str, before: str = "", after: str = "") -> str:

@@ -5,6 +5,7 @@ two gloo processes where several matter. A cure is tested with and without: take
 so that it also shows when a later version of the library needs it no more.
 """
 
+import contextlib
 import copy
 import importlib.util
 import json
@@ -1127,6 +1128,26 @@ def test_weights_from_before_dendrites_are_loaded(
         model.load_state_dict({name: plain[name] for name in list(plain)[1:]})
 
 
+@pytest.mark.parametrize("initializing", [True, False])
+def test_weights_of_a_wrapped_model_are_loaded_in_the_initialisation(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, initializing: bool
+) -> None:
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)), None)
+    monkeypatch.setattr(helper, "initializing", lambda: initializing)
+    plain = {name: torch.full_like(value, 5) for name, value in helper.own_state_dict(model).items()}
+    wrapped = {f"module.{name}": value for name, value in plain.items()}
+    for state in (wrapped, {f"module.{name}": value for name, value in model.state_dict().items()}):
+        with contextlib.nullcontext() if initializing else pytest.raises(RuntimeError, match="Missing"):
+            model.load_state_dict(state)
+    with contextlib.nullcontext() if initializing else pytest.raises(RuntimeError, match="Missing"):
+        helper.without_wrapper(model).load_state_dict(wrapped)
+    assert (model[1].weight == 5).all() == initializing
+    with pytest.raises(RuntimeError, match="Unexpected"):  # not all have it
+        model.load_state_dict(plain | {"module.more": torch.ones(1)})
+
+
 def test_weights_from_before_dendrites_are_loaded_into_a_part(
     helper: ModuleType, perforate: Callable[..., Any]
 ) -> None:
@@ -1142,6 +1163,18 @@ def test_weights_from_before_dendrites_are_loaded_into_a_part(
     assert all((value == 7).all() for value in model[1].main_module.parameters())
     with pytest.raises(RuntimeError, match="Unexpected"):
         model[0].load_state_dict(plain | {"2.weight": torch.ones(1)})
+
+
+def test_own_modules_are_those_from_before_dendrites(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    import torch
+
+    body = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    before = [body, *body, last := torch.nn.Linear(3, 2)]
+    model = helper.load_latest_switch(perforate(body, last), None)
+    assert sum(isinstance(part, torch.nn.Linear) for part in model.modules()) == 4
+    own = helper.own_modules(torch.nn.DataParallel(model))
+    assert [type(part) for part in own[2:]] == [type(part) for part in before]
+    assert own[3] is model[0][0].main_module
 
 
 def test_a_part_has_the_names_from_before_dendrites(helper: ModuleType, perforate: Callable[..., Any]) -> None:

@@ -4597,6 +4597,23 @@ def test_weights_matched_by_names_after_the_perforation_are_told(before: str, to
     assert [match.code.startswith("model.") for match in matches] == [True] * told
 
 
+@pytest.mark.parametrize(
+    ("walk", "told"),
+    [
+        ("for m in model.modules():\n    if isinstance(m, nn.Linear):\n        count += 1\n", 1),
+        ("for m in model.modules():\n    if isinstance(m, nn.Linear):\n        count = count + 1\n", 1),
+        ("for i, m in enumerate(model.modules()):\n    if type(m) in kinds:\n        chosen.append(i)\n", 1),
+        ("for m in other.modules():\n    if isinstance(m, nn.Linear):\n        count += 1\n", 0),
+        ("for m in model.modules():\n    if isinstance(m, nn.Linear):\n        group.append(m.weight)\n", 0),
+        ("for m in model.modules():\n    if isinstance(m, nn.Linear):\n        nn.init.zeros_(m.bias)\n", 0),
+        ("for m in model.modules():\n    count += 1\n", 0),
+    ],
+)
+def test_modules_that_are_counted_after_the_perforation_are_told(walk: str, told: int) -> None:
+    matches = survey_of(script(before=f"other = Net()\n{walk}")).matched_names
+    assert [(match.whose, match.modules) for match in matches] == [("model", True)] * told
+
+
 def test_weights_that_are_copied_into_the_perforated_model_are_no_newer_than_those_of_its_switch() -> None:
     copied = "if start:\n    own = model.module.body.state_dict()\n    for k, v in p.items():\n"
     copied += "        if k in own:\n            own[k].copy_(v)\n"
@@ -5418,6 +5435,7 @@ def test_value_of_the_function_that_trains_and_validates_can_be_named() -> None:
         ),
         pytest.param("if epoch < rest:\n    pass\nelse:\n    net.requires_grad_()", True, id="in the other branch"),
         pytest.param("if epoch == rest:\n    net.unfreeze_backbone()", True, id="by a method's name"),
+        pytest.param("if epoch == rest:\n    net.Unfreeze_backbone()", True, id="capitalised"),
         pytest.param("if epoch == rest:\n    wake(net)", True, id="by a function"),
         pytest.param("if train_all:\n    wake(net)", False, id="not by the turn"),
         pytest.param("for p in net.parameters():\n    p.requires_grad = True", False, id="in every turn"),

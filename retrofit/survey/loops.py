@@ -793,7 +793,7 @@ def _thaws(index: Index, flow: Flow, loop: EpochLoop) -> list[tuple[str, str]]:
     for call in index.calls:
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         given = [index.source.code(arg.value) for arg in call.args]
-        named = re.match(r"(un_?freeze|thaw)", (dotted(call.func) or "").rpartition(".")[2])
+        named = re.match(r"(?i)(un_?freeze|thaw)", (dotted(call.func) or "").rpartition(".")[2])
         if named or (name == "requires_grad_" and given in ([], ["True"])):
             places.append(index.statement(call))
     for function in {place.scope for place in places} - {loop.scope}:

@@ -134,9 +134,10 @@ def survey(
     script.repeated = [index.place(call.node, beside) for call in again]
     script.disorder = disorder(script.models, script.optimizers, groups[0][1] if groups else [], origins, flow)
     script.matched_names = find_matched_names(origins, script.models, script.loops, flow)
+    names = [match for match in script.matched_names if not match.modules]
     if groups and not script.disorder:
         script.disorder = (
-            late_weights(origins, groups[0][1], script.loops, script.matched_names, flow)
+            late_weights(origins, groups[0][1], script.loops, names, flow)
             or late_layers(origins, script.models, script.loops, flow)
             or beside_another(origins, script.models, flow)
             or paired_parts(origins, flow)

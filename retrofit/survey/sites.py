@@ -200,6 +200,15 @@ class Wrapper(Site):
         return any(arg.star == "**" for arg in self.call.args)
 
     @property
+    def mapping(self) -> str:
+        """The code of the last `**kwargs` where it may hold find_unused_parameters, which nothing may give twice."""
+        if not self.spread or "find_unused_parameters" not in self.index.source.text:
+            return ""
+        code = self.index.source.code(self.anchors["mapping"])
+        bare = isinstance(self.anchors["mapping"], (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.Dict))
+        return code if bare else f"({code})"
+
+    @property
     def unwrapped(self) -> str:
         """The code of the model as this statement leaves it, but not wrapped."""
         return (self.operand if self.module else self.target + self.moved) + self.chain
@@ -497,17 +506,19 @@ class StaleLoad(Site):
 
 @dataclass(eq=False, kw_only=True)
 class MatchedName(Site):
-    """What has names of the perforated model that the script compares with others: `model.state_dict()`.
+    """What has names or numbers of the perforated model that the script compares with others: `model.state_dict()`.
 
     The anchor "state" is the same as `node`.
 
     Attributes:
         whose: the code of the model.
         parameters: whether it is `named_parameters()`, and not the state by whose names weights are taken over.
+        modules: whether it is `modules()`, of which the script counts some.
     """
 
     whose: str
     parameters: bool = False
+    modules: bool = False
 
     @property
     def facts(self) -> dict[str, object]:

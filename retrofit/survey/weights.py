@@ -215,7 +215,32 @@ def find_matched_names(
         if (filtered or walked) and before_training(here, loops, flow):
             whose = index.source.code(function.value)
             found.append(MatchedName(node=call, index=index, whose=whose, anchors={"state": call}))
-    return found + _matched_parameters(origins, models, flow)
+    return found + _matched_parameters(origins, models, flow) + _counted_modules(origins, models, flow)
+
+
+def _counted_modules(origins: set[Origin], models: list[Model], flow: Flow) -> list[MatchedName]:
+    """Return the perforated model's `modules()` of which a loop counts those of a class, dendrites' copies too."""
+    index, found = flow.index, []
+    for call in index.calls:
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "modules" or call.args:
+            continue
+        here = index.statement(call)
+        if not isinstance(here.node, cst.For) or call not in (here.node.iter, *_numbered(here.node.iter)):
+            continue
+        body = index.source.code(here.node.body)
+        counts = re.search(r"^\s*(\w+)\s*(\+= 1|= \1 \+ 1)$", body, re.MULTILINE) or call is not here.node.iter
+        if not counts or not re.search(r"\b(isinstance|type)\(", body):
+            continue
+        if any(after_model(here, m, flow) for m in models) and of_model(call.func.value, origins, flow):
+            whose = index.source.code(call.func.value)
+            found.append(MatchedName(node=call, index=index, whose=whose, modules=True, anchors={"state": call}))
+    return found
+
+
+def _numbered(walk: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return what `enumerate(...)` numbers."""
+    named = isinstance(walk, cst.Call) and dotted(walk.func) == "enumerate"
+    return [walk.args[0].value] if isinstance(walk, cst.Call) and named and walk.args else []
 
 
 def _matched_parameters(origins: set[Origin], models: list[Model], flow: Flow) -> list[MatchedName]:

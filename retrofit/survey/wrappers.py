@@ -37,6 +37,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
         whole, chain = _chain(index, call)
         target = _target(index, whole)
         module = _module_name(flow, operand)
+        spread = [("mapping", arg.value) for arg in call.args if arg.star == "**"]
         made = flow.called(call)  # the `__init__` of the project's own class
         found.append(
             Wrapper(
@@ -52,7 +53,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
                 moved="" if module else split_moves(index, operand)[1],
                 closed="" if made is None or _takes_unused(made) else index.source.code(call.func),
                 finds_unused=made is not None and "find_unused_parameters=True" in index.source.code(made.node),
-                anchors={"operand": operand, "call": call},
+                anchors={"operand": operand, "call": call, **dict(spread[-1:])},
             )
         )
     return found

@@ -367,6 +367,21 @@ def own_named_parameters(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn
         yield name, parameter
 
 
+def own_modules(model: torch.nn.Module) -> list[torch.nn.Module]:
+    """The script's own modules, as `model.modules()` had them before dendrites, for a script that counts some of them.
+
+    Dendrites hold copies of their layer, even where there are none yet.
+
+    Args:
+        model: the model, wrapped or not.
+    """
+    copies: set[torch.nn.Module] = set()
+    for layer in model.modules():
+        if type(layer).__module__.partition(".")[0] == "perforatedai":
+            copies |= set(layer.modules()) - set(getattr(layer, "main_module", torch.nn.Module()).modules())
+    return [module for module in model.modules() if module not in copies]
+
+
 def finish_initialization() -> None:
     """Record the layers' output shapes and leave, after the first backward pass of the initialisation run.
 
@@ -760,8 +775,13 @@ def _pai_copy_tied_tensors(_model: Any, state: dict[str, Any], _prefix: str, _me
 def _pai_take_plain_names(model: torch.nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
     """Load hook: weights of the model as it was before dendrites go to the script's own layers, which they are of.
 
-    Without it a script that loads pretrained weights later, with strict=False, would train on without them.
+    Without it a script that loads pretrained weights later, with strict=False, would train on without them. In the
+    initialisation run, which has no wrapper, so do those of a wrapped model.
     """
+    of_wrapped = not prefix and "module" not in model._modules and all(name.startswith("module.") for name in state)
+    if of_wrapped and initializing():
+        for name in list(state):
+            state[name.removeprefix("module.")] = state.pop(name)
     layers = _pai_layer_prefixes(model)
     plain, of_library = False, {}
     for name, value in model.state_dict().items():
