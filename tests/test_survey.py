@@ -3287,6 +3287,13 @@ def test_score_of_an_object_is_the_number_that_it_compares(
     assert [name for name, _ in found.measures] == ([] if scores else ["m.acc"])
 
 
+def test_users_own_score_may_be_the_number_that_an_object_compares() -> None:
+    before = code(METRIC).replace("COMPARED", "self.acc > other.acc")
+    epoch = "m = validate(model)\nif m.better_than(best):\n    best = m"
+    (score,) = survey_of(script(epoch, before), metric="m.acc").scores
+    assert (score.expression, score.direction) == ("m.acc", "max")
+
+
 def test_object_with_an_order_is_no_number() -> None:
     epoch = "m = validate(model)\nif m > best:\n    best = m"
     before = code(METRIC).replace("COMPARED", "self.acc > other.acc")
@@ -4933,6 +4940,32 @@ def test_optimizer_in_an_item(made: str, target: str) -> None:
     found = survey_of(text).optimizers
     assert [one.target for one in found] == ([target] if target else [])
     assert all(one.keeps for one in found)
+
+
+@pytest.mark.parametrize(
+    "losses",
+    ["losses = {}\nlosses['center'] = CenterLoss(9)", "losses = {'center': CenterLoss(9), 'xent': Cross()}"],
+)
+def test_optimizer_of_a_loss_in_an_item_is_left_alone(losses: str) -> None:
+    made = f"{losses}\nopts = {{}}\ngroups = []\ngroups.append(0)\nopts['model'] = torch.optim.SGD(groups)\n"
+    made += "opts['center'] = torch.optim.SGD(losses['center'].parameters(), lr=0.5)"
+    text = script().replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", made)
+    text = text.replace("optimizer.", "opts['model'].")
+    assert [one.target for one in survey_of(text).optimizers] == ["opts['model']"]
+    text = text.replace("CenterLoss(9)", "Part(model)")
+    assert [one.target for one in survey_of(text).optimizers] == ["opts['model']", "opts['center']"]
+
+
+@pytest.mark.parametrize(
+    ("returned", "found"),
+    [("choice[args.opt]", ["optimizer"]), ("choice", ["choice['a']", "choice['b']", "optimizer"])],
+)
+def test_optimizer_that_a_function_chooses_of_a_dict_is_one(returned: str, found: list[str]) -> None:
+    before = "def build(net):\n    choice = {'a': torch.optim.SGD(net.parameters()),"
+    before += f" 'b': torch.optim.Adam(net.parameters())}}\n    return {returned}\n\n"
+    text = script().replace("torch.optim.SGD(model.parameters(), lr=0.1)", "build(model)")
+    text = text.replace("model = Net", f"{before}model = Net")
+    assert [one.target for one in survey_of(text).optimizers] == found
 
 
 def test_wrapper_of_an_own_class_that_takes_something_before_the_model() -> None:

@@ -12,7 +12,7 @@ from retrofit.survey.loops import VALIDATES
 from retrofit.survey.scores.keepers import best_in, kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.validation import is_validation, validated_variables
-from retrofit.survey.scores.values import bare_of, bindings_of, code_of, is_collection, only_begins, root_of
+from retrofit.survey.scores.values import bare_of, bindings_of, code_of, is_collection, only_begins, root_of, written
 from retrofit.survey.scores.ways import (
     by_rank,
     common_condition,
@@ -28,7 +28,7 @@ from retrofit.survey.sites import EpochLoop, Score
 
 def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> Score | None:
     own = candidate.node in index.parents
-    expression = index.source.code(candidate.node) if own else cst.Module(body=[]).code_for_node(candidate.node)
+    expression = written(index, candidate.node)
     name = root_of(candidate.node)
     makers: list[Statement] = []
     kept = kept_score(index, flow, loop, candidate) if candidate.call is not None else None
