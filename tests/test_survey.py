@@ -3238,6 +3238,24 @@ def test_score_that_is_compared_in_some_of_the_turns_is_there_in_all() -> None:
     assert (score.condition, score.guarded) == ("", False)
 
 
+@pytest.mark.parametrize(
+    ("epoch", "metric", "place"),
+    [
+        ("for y in data:\n    total += run(y)\nprint(total)\ntotal = 0\nlast()", "total", "print(total)"),
+        ("for y in data:\n    total += run(y)\nprint(total)\ntotal, n = 0, 0", "total / n", "print(total)"),
+        ("for y in data:\n    m.update(run(y))\nacc = m.avg\nm.reset()\nlast()", "acc", "last()"),
+        ("m = run(model)\nif m.acc > best:\n    best = m.acc\nlog()\nm.reset()\nlast()", "m.acc", "log()"),
+        ("total = 0\nfor y in data:\n    total += run(y)\nlast()", "total", "last()"),
+        ("total = run(model)\nother.reset()\nlast()", "total", "last()"),
+        ("m = Meter()\ntrain(m)\nm.reset()\nvalidate(m)\nlast()", "m.avg", "last()"),
+    ],
+)
+def test_score_is_handed_over_before_it_is_set_back(epoch: str, metric: str, place: str) -> None:
+    found = survey_of(script(epoch), metric=metric, mode="min")
+    (score,) = found.scores
+    assert score.index.source.code(score.anchors["report"]) == place
+
+
 def test_names_of_measures_are_no_score() -> None:
     assert [name for name, _, _ in scores_of("error, error_names = validate(model)")] == ["error"]
 
