@@ -1628,6 +1628,50 @@ def test_counter_of_a_method_counts() -> None:
     assert [loop.target for loop in survey_of(code(text)).loops] == ["self.epoch"]
 
 
+PIECES = """
+    def one(x):
+        model(x).backward()
+
+    def batch(x, split):
+        if split == 1:
+            one(x)
+        else:
+            for i in range(split):
+                one(x[i])
+        optimizer.step()
+
+    def train(data):
+        for n in range(9):
+            batch(data[n], 2)
+
+    def measure(data):
+        for n in range(3):
+            batch(data[n], 1)
+
+    measure(held)
+    for turn in range(99):
+        train(data)
+    """
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ("", ""),
+        ("range(split)", "range(len(x))"),
+        ("for i in range(split):", "one(x)\n        for i in range(split):"),
+    ],
+)
+def test_loop_over_pieces_of_a_batch_hides_no_epoch_loop(changed: tuple[str, str]) -> None:
+    assert [loop.target for loop in survey_of(code(PIECES).replace(*changed)).loops] == ["turn"]
+
+
+def test_loop_that_steps_is_over_no_pieces() -> None:
+    text = code(PIECES).replace("    optimizer.step()", "    pass")
+    text = text.replace(".backward()", ".backward(); optimizer.step()")
+    assert [loop.target for loop in survey_of(text).loops] != ["turn"]
+
+
 @pytest.mark.parametrize(
     ("text", "by_iteration"),
     [

@@ -41,6 +41,7 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
     found: dict[Statement, EpochLoop] = {}
     ways = [loops for backward in backwards for loops in flow.enclosing_loops(backward.statement)]
     ways = [loops for loops in ways if not any(_only_tries(index, part) for part in loops)] or ways
+    ways = [loops for loops in ways if not _by_pieces(index, flow, loops, ways)]
     sites = {s: _epoch_loop(index, flow, s) for loops in ways for s in loops}
     within = [_before_repeats(index, flow, loops, sites) for loops in ways]
     for alone in (False, True):
@@ -93,6 +94,21 @@ def _only_tries(index: Index, loop: Statement) -> bool:
         kept = [b for b in index.bindings if b.target == given and b.statement.scope is scope]
         before = all(one.statement.order < loop.order and loop not in one.statement.path for one in kept)
         if kept and before and all(one.value is not None and "state_dict()" in code(one.value) for one in kept):
+            return True
+    return False
+
+
+def _by_pieces(index: Index, flow: Flow, loops: list[Statement], ways: list[list[Statement]]) -> bool:
+    """Whether one of the loops, in which nothing steps, is over pieces of a batch.
+
+    It is told from the loop over batches by another way to a backward pass that differs by it alone.
+    """
+    for number, loop in enumerate(loops[:-1]):
+        if not isinstance(loop.node, cst.For) or [*loops[:number], *loops[number + 1 :]] not in ways:
+            continue
+        within = [loop.node, *(scope.node for scope in called_in(index, flow, loop))]
+        steps = any(".step(" in index.source.code(node) for node in within)
+        if not steps and (len(loops) > 2 or _accumulates(index, loop)):
             return True
     return False
 
