@@ -2114,6 +2114,12 @@ def test_loop_around_the_epoch_loop_is_none_though_another_backward_pass_is_in_i
         pytest.param("loss * (1 - hits / n)", [], id="no rate"),
         pytest.param("lr0 - (lr0 - lr1) * epoch / epochs", ["lr0 - (lr0 - lr1) * epoch / epochs"], id="in a line"),
         pytest.param("(lr1 - lr0) * (it / n_iter - 1) ** 0.9 + lr0", ["(lr1 - lr0) * (it / n_iter - 1) ** 0.9 + lr0"]),
+        pytest.param(
+            "(lr1 - lr0) * (step / 2019 / epochs - 1) ** 0.9 + lr0",
+            ["(lr1 - lr0) * (step / 2019 / epochs - 1) ** 0.9 + lr0"],
+            id="by the steps of an epoch",
+        ),
+        pytest.param("(lr1 - lr0) * (loss / 2019 / width - 1) ** 0.9 + lr0", [], id="of no training"),
         pytest.param("lr0 + lr1 * epoch / epochs", [], id="rises in a line"),
         pytest.param("lr0 - 0.1 * loss / epochs", [], id="no share"),
         pytest.param("lr0 + (lr1 - lr0) * math.cos(epoch / epochs)", [], id="no line"),

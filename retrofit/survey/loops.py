@@ -215,7 +215,7 @@ def _factors(node: cst.BaseExpression) -> list[tuple[cst.BaseExpression, cst.Bas
         return [*_factors(node.left), *_factors(node.right)]
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide):
         *others, (last, by) = _factors(node.left)
-        return [*others, (last, node.right if by is None else by)]
+        return [*others, (last, node.right if by is None or isinstance(by, (cst.Integer, cst.Float)) else by)]
     return [(node, None)]
 
 
