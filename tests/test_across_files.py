@@ -1388,3 +1388,27 @@ def test_a_model_of_a_function_that_only_tests_is_not_the_trained_one(plan_proje
     shared = shared.replace("def main", "def wrapped(net):\n    net = DDP(net)\n    return net\n\ndef main", 1)
     message = next(question.message for question in plan_project(shared, engine=ENGINE).questions)
     assert "built in several functions: line" in message
+
+
+SCHEDULES = """
+from torch.optim.lr_scheduler import LRScheduler
+
+class Poly(LRScheduler):
+    def get_lr(self):
+        return [lr * (1 - self.now / self.steps) ** 0.9 for lr in self.base_lrs]
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "held"),
+    [
+        ("getattr(schedules, args.schedule)(optimizer, 9)", True),
+        ("getattr(schedules, args.schedule)(width)", False),
+        ("other(optimizer)", False),
+    ],
+)
+def test_schedule_that_a_name_chooses_of_a_module_is_held(plan_project: Planner, made: str, held: bool) -> None:
+    main = MAIN.replace("import torch\n", "import torch\nimport schedules\n", 1)
+    main = main.replace("    model = DDP", f"    schedule = {made}\n    model = DDP")
+    plan = plan_project(main, engine=ENGINE, schedules=SCHEDULES)
+    assert [one.code for one in plan.notes if one.code == "PAI017"] == ["PAI017"] * held

@@ -124,7 +124,7 @@ def find_decays(index: Index) -> list[Decay]:
     `(1 - step / steps) ** 0.9`, which is a complex number past its end; `lr * (1 - epoch / epochs)`, `lr * (epochs -
     epoch) / epochs` and the factor `lambda epoch: 1 - epoch / epochs`, which are negative.
     """
-    scopes = {statement.scope for statement in index.statements}
+    scopes, chosen = {statement.scope for statement in index.statements}, _schedules_by_name(index)
     rate = re.compile(r"(\b|_)lr|lr(\b|_)|LR\b|learning_rate|poly|sched", re.IGNORECASE)
     noise = re.compile(r"beta|alpha|sigma|noise|diffusion", re.IGNORECASE)  # of a diffusion model
     found = []
@@ -137,10 +137,23 @@ def find_decays(index: Index) -> list[Decay]:
             told = told and not any(noise.search(name) for name in names)
             rest = is_rest(index, left) or _is_rest_of(index, left, node) or _falls_past_its_end(index, left, node)
             array = ARRAY.search(resolved(index, left))
-            if scope in scopes and told and rest and not array and not _wraps(index, left):
+            runs = scope in scopes or index.file_of(scope).name in chosen
+            if runs and told and rest and not array and not _wraps(index, left):
                 found.append(Decay(node=left, index=index, anchors={"left": left}))
     inner = {part for decay in found for part in index.ancestors(decay.node)}
     return [decay for decay in found if decay.node not in inner]
+
+
+def _schedules_by_name(index: Index) -> set[str]:
+    """Return the modules of which a name chooses a schedule: `getattr(schedules, name)(optimizer, steps)`."""
+    modules = set()
+    for call in index.calls:
+        chosen = call.func
+        if not isinstance(chosen, cst.Call) or dotted(chosen.func) != "getattr" or not chosen.args:
+            continue
+        if any("optim" in index.source.code(arg.value) for arg in call.args):
+            modules.add(index.qualified(chosen.args[0].value))
+    return modules
 
 
 def _wraps(index: Index, left: cst.BaseExpression) -> bool:
