@@ -1438,3 +1438,27 @@ def test_layers_changed_between_two_trainings_are_told(plan_project: Planner, ca
     parts = "def prune_to(goal, net):\n    pruner.step()\n\ndef count_ops(net):\n    return 1\n"
     messages = [q.message for q in plan_project(f"{main}    optimizer = {rest}", engine=ENGINE, parts=parts).questions]
     assert any("`prune_to(...)` is given it after that" in message for message in messages) == told
+
+
+SCHEDULES = """
+from torch.optim.lr_scheduler import LRScheduler
+
+class Poly(LRScheduler):
+    def get_lr(self):
+        return [lr * (1 - self.now / self.steps) ** 0.9 for lr in self.base_lrs]
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "held"),
+    [
+        ("getattr(schedules, args.schedule)(optimizer, 9)", True),
+        ("getattr(schedules, args.schedule)(width)", False),
+        ("other(optimizer)", False),
+    ],
+)
+def test_schedule_that_a_name_chooses_of_a_module_is_held(plan_project: Planner, made: str, held: bool) -> None:
+    main = MAIN.replace("import torch\n", "import torch\nimport schedules\n", 1)
+    main = main.replace("    model = DDP", f"    schedule = {made}\n    model = DDP")
+    plan = plan_project(main, engine=ENGINE, schedules=SCHEDULES)
+    assert [one.code for one in plan.notes if one.code == "PAI017"] == ["PAI017"] * held

@@ -1634,6 +1634,50 @@ def test_counter_of_a_method_counts() -> None:
     assert [loop.target for loop in survey_of(code(text)).loops] == ["self.epoch"]
 
 
+PIECES = """
+    def one(x):
+        model(x).backward()
+
+    def batch(x, split):
+        if split == 1:
+            one(x)
+        else:
+            for i in range(split):
+                one(x[i])
+        optimizer.step()
+
+    def train(data):
+        for n in range(9):
+            batch(data[n], 2)
+
+    def measure(data):
+        for n in range(3):
+            batch(data[n], 1)
+
+    measure(held)
+    for turn in range(99):
+        train(data)
+    """
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ("", ""),
+        ("range(split)", "range(len(x))"),
+        ("for i in range(split):", "one(x)\n        for i in range(split):"),
+    ],
+)
+def test_loop_over_pieces_of_a_batch_hides_no_epoch_loop(changed: tuple[str, str]) -> None:
+    assert [loop.target for loop in survey_of(code(PIECES).replace(*changed)).loops] == ["turn"]
+
+
+def test_loop_that_steps_is_over_no_pieces() -> None:
+    text = code(PIECES).replace("    optimizer.step()", "    pass")
+    text = text.replace(".backward()", ".backward(); optimizer.step()")
+    assert [loop.target for loop in survey_of(text).loops] != ["turn"]
+
+
 @pytest.mark.parametrize(
     ("text", "by_iteration"),
     [
@@ -2076,6 +2120,12 @@ def test_loop_around_the_epoch_loop_is_none_though_another_backward_pass_is_in_i
         pytest.param("loss * (1 - hits / n)", [], id="no rate"),
         pytest.param("lr0 - (lr0 - lr1) * epoch / epochs", ["lr0 - (lr0 - lr1) * epoch / epochs"], id="in a line"),
         pytest.param("(lr1 - lr0) * (it / n_iter - 1) ** 0.9 + lr0", ["(lr1 - lr0) * (it / n_iter - 1) ** 0.9 + lr0"]),
+        pytest.param(
+            "(lr1 - lr0) * (step / 2019 / epochs - 1) ** 0.9 + lr0",
+            ["(lr1 - lr0) * (step / 2019 / epochs - 1) ** 0.9 + lr0"],
+            id="by the steps of an epoch",
+        ),
+        pytest.param("(lr1 - lr0) * (loss / 2019 / width - 1) ** 0.9 + lr0", [], id="of no training"),
         pytest.param("lr0 + lr1 * epoch / epochs", [], id="rises in a line"),
         pytest.param("lr0 - 0.1 * loss / epochs", [], id="no share"),
         pytest.param("lr0 + (lr1 - lr0) * math.cos(epoch / epochs)", [], id="no line"),
@@ -3244,6 +3294,24 @@ def test_score_that_is_compared_in_some_of_the_turns_is_there_in_all() -> None:
     assert (score.condition, score.guarded) == ("", False)
 
 
+@pytest.mark.parametrize(
+    ("epoch", "metric", "place"),
+    [
+        ("for y in data:\n    total += run(y)\nprint(total)\ntotal = 0\nlast()", "total", "print(total)"),
+        ("for y in data:\n    total += run(y)\nprint(total)\ntotal, n = 0, 0", "total / n", "print(total)"),
+        ("for y in data:\n    m.update(run(y))\nacc = m.avg\nm.reset()\nlast()", "acc", "last()"),
+        ("m = run(model)\nif m.acc > best:\n    best = m.acc\nlog()\nm.reset()\nlast()", "m.acc", "log()"),
+        ("total = 0\nfor y in data:\n    total += run(y)\nlast()", "total", "last()"),
+        ("total = run(model)\nother.reset()\nlast()", "total", "last()"),
+        ("m = Meter()\ntrain(m)\nm.reset()\nvalidate(m)\nlast()", "m.avg", "last()"),
+    ],
+)
+def test_score_is_handed_over_before_it_is_set_back(epoch: str, metric: str, place: str) -> None:
+    found = survey_of(script(epoch), metric=metric, mode="min")
+    (score,) = found.scores
+    assert score.index.source.code(score.anchors["report"]) == place
+
+
 def test_names_of_measures_are_no_score() -> None:
     assert [name for name, _, _ in scores_of("error, error_names = validate(model)")] == ["error"]
 
@@ -3291,6 +3359,13 @@ def test_score_of_an_object_is_the_number_that_it_compares(
     found = survey_of(script(f"m = validate(model)\n{epoch}", code(METRIC).replace("COMPARED", compared)))
     assert [(score.expression, score.direction) for score in found.scores] == scores
     assert [name for name, _ in found.measures] == ([] if scores else ["m.acc"])
+
+
+def test_users_own_score_may_be_the_number_that_an_object_compares() -> None:
+    before = code(METRIC).replace("COMPARED", "self.acc > other.acc")
+    epoch = "m = validate(model)\nif m.better_than(best):\n    best = m"
+    (score,) = survey_of(script(epoch, before), metric="m.acc").scores
+    assert (score.expression, score.direction) == ("m.acc", "max")
 
 
 def test_object_with_an_order_is_no_number() -> None:
@@ -4956,6 +5031,32 @@ def test_optimizer_in_an_item(made: str, target: str) -> None:
     found = survey_of(text).optimizers
     assert [one.target for one in found] == ([target] if target else [])
     assert all(one.keeps for one in found)
+
+
+@pytest.mark.parametrize(
+    "losses",
+    ["losses = {}\nlosses['center'] = CenterLoss(9)", "losses = {'center': CenterLoss(9), 'xent': Cross()}"],
+)
+def test_optimizer_of_a_loss_in_an_item_is_left_alone(losses: str) -> None:
+    made = f"{losses}\nopts = {{}}\ngroups = []\ngroups.append(0)\nopts['model'] = torch.optim.SGD(groups)\n"
+    made += "opts['center'] = torch.optim.SGD(losses['center'].parameters(), lr=0.5)"
+    text = script().replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", made)
+    text = text.replace("optimizer.", "opts['model'].")
+    assert [one.target for one in survey_of(text).optimizers] == ["opts['model']"]
+    text = text.replace("CenterLoss(9)", "Part(model)")
+    assert [one.target for one in survey_of(text).optimizers] == ["opts['model']", "opts['center']"]
+
+
+@pytest.mark.parametrize(
+    ("returned", "found"),
+    [("choice[args.opt]", ["optimizer"]), ("choice", ["choice['a']", "choice['b']", "optimizer"])],
+)
+def test_optimizer_that_a_function_chooses_of_a_dict_is_one(returned: str, found: list[str]) -> None:
+    before = "def build(net):\n    choice = {'a': torch.optim.SGD(net.parameters()),"
+    before += f" 'b': torch.optim.Adam(net.parameters())}}\n    return {returned}\n\n"
+    text = script().replace("torch.optim.SGD(model.parameters(), lr=0.1)", "build(model)")
+    text = text.replace("model = Net", f"{before}model = Net")
+    assert [one.target for one in survey_of(text).optimizers] == found
 
 
 def test_wrapper_of_an_own_class_that_takes_something_before_the_model() -> None:

@@ -41,6 +41,7 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
     found: dict[Statement, EpochLoop] = {}
     ways = [loops for backward in backwards for loops in flow.enclosing_loops(backward.statement)]
     ways = [loops for loops in ways if not any(_only_tries(index, part) for part in loops)] or ways
+    ways = [loops for loops in ways if not _by_pieces(index, flow, loops, ways)]
     sites = {s: _epoch_loop(index, flow, s) for loops in ways for s in loops}
     within = [_before_repeats(index, flow, loops, sites) for loops in ways]
     for alone in (False, True):
@@ -97,6 +98,21 @@ def _only_tries(index: Index, loop: Statement) -> bool:
     return False
 
 
+def _by_pieces(index: Index, flow: Flow, loops: list[Statement], ways: list[list[Statement]]) -> bool:
+    """Whether one of the loops, in which nothing steps, is over pieces of a batch.
+
+    It is told from the loop over batches by another way to a backward pass that differs by it alone.
+    """
+    for number, loop in enumerate(loops[:-1]):
+        if not isinstance(loop.node, cst.For) or [*loops[:number], *loops[number + 1 :]] not in ways:
+            continue
+        within = [loop.node, *(scope.node for scope in called_in(index, flow, loop))]
+        steps = any(".step(" in index.source.code(node) for node in within)
+        if not steps and (len(loops) > 2 or _accumulates(index, loop)):
+            return True
+    return False
+
+
 def head(index: Index, loop: Statement) -> str:
     """Return the first line of a loop, as messages quote it."""
     return index.source.code(loop.node).splitlines()[0].split("#")[0].strip()
@@ -108,7 +124,7 @@ def find_decays(index: Index) -> list[Decay]:
     `(1 - step / steps) ** 0.9`, which is a complex number past its end; `lr * (1 - epoch / epochs)`, `lr * (epochs -
     epoch) / epochs` and the factor `lambda epoch: 1 - epoch / epochs`, which are negative.
     """
-    scopes = {statement.scope for statement in index.statements}
+    scopes, chosen = {statement.scope for statement in index.statements}, _schedules_by_name(index)
     rate = re.compile(r"(\b|_)lr|lr(\b|_)|LR\b|learning_rate|poly|sched", re.IGNORECASE)
     noise = re.compile(r"beta|alpha|sigma|noise|diffusion", re.IGNORECASE)  # of a diffusion model
     found = []
@@ -121,10 +137,23 @@ def find_decays(index: Index) -> list[Decay]:
             told = told and not any(noise.search(name) for name in names)
             rest = is_rest(index, left) or _is_rest_of(index, left, node) or _falls_past_its_end(index, left, node)
             array = ARRAY.search(resolved(index, left))
-            if scope in scopes and told and rest and not array and not _wraps(index, left):
+            runs = scope in scopes or index.file_of(scope).name in chosen
+            if runs and told and rest and not array and not _wraps(index, left):
                 found.append(Decay(node=left, index=index, anchors={"left": left}))
     inner = {part for decay in found for part in index.ancestors(decay.node)}
     return [decay for decay in found if decay.node not in inner]
+
+
+def _schedules_by_name(index: Index) -> set[str]:
+    """Return the modules of which a name chooses a schedule: `getattr(schedules, name)(optimizer, steps)`."""
+    modules = set()
+    for call in index.calls:
+        chosen = call.func
+        if not isinstance(chosen, cst.Call) or dotted(chosen.func) != "getattr" or not chosen.args:
+            continue
+        if any("optim" in index.source.code(arg.value) for arg in call.args):
+            modules.add(index.qualified(chosen.args[0].value))
+    return modules
 
 
 def _wraps(index: Index, left: cst.BaseExpression) -> bool:
@@ -199,7 +228,7 @@ def _factors(node: cst.BaseExpression) -> list[tuple[cst.BaseExpression, cst.Bas
         return [*_factors(node.left), *_factors(node.right)]
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide):
         *others, (last, by) = _factors(node.left)
-        return [*others, (last, node.right if by is None else by)]
+        return [*others, (last, node.right if by is None or isinstance(by, (cst.Integer, cst.Float)) else by)]
     return [(node, None)]
 
 

@@ -631,7 +631,9 @@ def _trains_another(index: Index, flow: Flow, node: cst.BaseExpression, model: s
     params = first_argument(node, "params") if isinstance(node, cst.Call) else None
     if not isinstance(params, cst.Call) or not isinstance(params.func, cst.Attribute):
         return False
-    holders = flow.deep_origins(params.func.value, index.scope_of(params))
+    scope = index.scope_of(params)
+    kept = _in_item(index, flow, params.func.value, scope) or [params.func.value]
+    holders = {origin for one in kept for origin in flow.deep_origins(one, scope)}
     made = [origin.node for origin in holders if isinstance(origin.node, cst.Call)]
     return (
         params.func.attr.value == "parameters"
@@ -815,9 +817,24 @@ def _target(index: Index, call: cst.CSTNode, item: int | None = None) -> str:
             return ""
         if not isinstance(around.key, cst.SimpleString):
             return ""
+        if _returned_by_choice(index, value):
+            return ""
         part = f"[{around.key.value}]"
     bindings = [*index.bindings, *(b for b in index.items if re.fullmatch(r"[\w.]+\[[\"']\w+[\"']\]", b.target))]
     return next((f"{b.target}{part}" for b in bindings if b.value is value and item in (None, b.item)), "")
+
+
+def _returned_by_choice(index: Index, made: cst.Dict) -> bool:
+    """Whether a function returns the one item of a dict that a value chooses: `return choice[args.optimizer]`."""
+    names = {b.target for b in index.bindings if b.value is made}
+    return any(
+        isinstance(one.value, cst.Subscript)
+        and dotted(one.value.value) in names
+        and scope is index.scope_of(made)
+        and isinstance(key := one.value.slice[0].slice, cst.Index)
+        and not isinstance(key.value, (cst.SimpleString, cst.Integer))
+        for one, scope in index.returns
+    )
 
 
 def _held_as(index: Index, call: cst.CSTNode) -> cst.CSTNode:
@@ -851,3 +868,16 @@ def bind(index: Index, call: cst.Call, parameters: tuple[str, ...], skip: int = 
             if name not in parameters[:skip]:
                 bound.append((name, code))
     return bound
+
+
+def _in_item(index: Index, flow: Flow, node: cst.BaseExpression, scope: Scope) -> list[cst.BaseExpression]:
+    """Return what `losses['center']` was given in this scope, by itself or as part of a dict."""
+    if not isinstance(node, cst.Subscript):
+        return []
+    code = index.source.code(node)
+    given = [b.value for b in index.items if b.target == code and b.statement.scope is scope and b.value is not None]
+    for one in flow.origins(node.value, scope):
+        elements = one.node.elements if isinstance(one.node, cst.Dict) and index.scope_of(one.node) is scope else []
+        parts = [part for part in elements if isinstance(part, cst.DictElement)]
+        given += [part.value for part in parts if code.endswith(f"[{index.source.code(part.key)}]")]
+    return given

@@ -23,6 +23,7 @@ from retrofit.survey.scores.values import (
     returned_by,
     root_of,
     target_node,
+    written,
     written_items,
 )
 from retrofit.survey.scores.ways import by_rank, last_before_leaving, way_in
@@ -252,7 +253,7 @@ def dropped_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope
 
 def shown_for(index: Index, metric: str, known: list[Candidate]) -> list[Candidate]:
     """The user's own expression, with the direction that the script shows for it."""
-    return [replace(c, best="") for c in known if index.source.code(c.node) == metric][:1]
+    return [replace(c, best="") for c in known if written(index, c.node) == metric][:1]
 
 
 def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> Iterator[Candidate]:

@@ -12,7 +12,16 @@ from retrofit.survey.loops import VALIDATES
 from retrofit.survey.scores.keepers import best_in, kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.validation import is_validation, validated_variables
-from retrofit.survey.scores.values import bare_of, bindings_of, code_of, is_collection, only_begins, root_of
+from retrofit.survey.scores.values import (
+    bare_of,
+    bindings_of,
+    code_of,
+    is_collection,
+    only_begins,
+    root_of,
+    way_to_root,
+    written,
+)
 from retrofit.survey.scores.ways import (
     by_rank,
     common_condition,
@@ -28,7 +37,7 @@ from retrofit.survey.sites import EpochLoop, Score
 
 def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> Score | None:
     own = candidate.node in index.parents
-    expression = index.source.code(candidate.node) if own else cst.Module(body=[]).code_for_node(candidate.node)
+    expression = written(index, candidate.node)
     name = root_of(candidate.node)
     makers: list[Statement] = []
     kept = kept_score(index, flow, loop, candidate) if candidate.call is not None else None
@@ -80,6 +89,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     )
     if parted and not isinstance(bare_of(candidate.node), cst.Name):
         expression = f"{expression} if {name} is not None else None"
+    report = guard if direct and guard is not None else _last_of_turn(index, outer, passing, candidate)
     score = Score(
         node=here.node if not own else candidate.node if candidate.call is None else candidate.call,
         index=index,
@@ -92,7 +102,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         condition=way.condition or (kept.condition if kept is not None else ""),
         ranks="first" if kept is not None and kept.ranks == "first" else way.ranks,
         when=common_condition(index, flow, way) if direct and guard is not None else "",
-        anchors={"report": (guard if direct and guard is not None else _last_of_turn(outer, passing)).node},
+        anchors={"report": report.node},
     )
     if parted:
         score.parted = name
@@ -159,12 +169,25 @@ def _turns_begun_by(index: Index, body: Statement) -> list[Statement]:
     ]
 
 
-def _last_of_turn(place: Statement, passing: list[Statement]) -> Statement:
-    """Return the last statement of a block that no `continue` passes over."""
+def _last_of_turn(index: Index, place: Statement, passing: list[Statement], candidate: Candidate) -> Statement:
+    """Return the last statement of a block that no `continue` passes over, and before the score is set back."""
+    reset = _set_back(index, candidate.node)
     for later in place.following:
-        if any(later in part.path[:-1] for part in passing):
+        if later in reset or any(later in part.path[:-1] for part in passing):
             return later.siblings[later.index - 1]
     return last_before_leaving(place)
+
+
+def _set_back(index: Index, node: cst.BaseExpression) -> set[Statement]:
+    """Return where what an expression is made of begins anew for the next turn: `loss_sum = 0`, `meter.reset()`."""
+    names = {name for part in way_to_root(node) if (name := dotted(part)) is not None}
+    begun = [b for b in index.bindings if b.target in names and b.value is not None]
+    found = {b.statement for b in begun if isinstance(b.value, (cst.Integer, cst.Float)) or only_begins(index, b)}
+    for call in index.calls:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("reset", "clear"):
+            found |= {index.statement(call)} if dotted(call.func.value) in names else set()
+    word = re.compile(rf"\b{re.escape(root_of(node))}\b")
+    return {one for one in found if not any(word.search(index.source.code(later.node)) for later in one.following)}
 
 
 def _binds(node: cst.CSTNode | None, makers: list[Statement]) -> bool:

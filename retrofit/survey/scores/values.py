@@ -14,6 +14,11 @@ from retrofit.survey.sites import EpochLoop
 _MARGIN = (cst.Add, cst.Subtract, cst.Multiply)
 
 
+def written(index: Index, node: cst.BaseExpression) -> str:
+    """Return the code of an expression, perhaps of one that stands in no file."""
+    return index.source.code(node) if node in index.parents else cst.Module(body=[]).code_for_node(node)
+
+
 def in_loop(index: Index, loop: EpochLoop, node: cst.CSTNode) -> bool:
     statement = index.statement(node)
     return statement.scope is loop.scope and loop.statement in statement.ancestors
