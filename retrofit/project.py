@@ -60,7 +60,7 @@ class Project:
         return Project(changed(self.entry), modules, self.unread, self.neighbours, self.module)
 
 
-def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = None) -> Project:
+def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = None, helper: str = "") -> Project:
     """Read an entry script, and follow its imports as far as they lead to files of its project.
 
     Imports are looked for beside the script, where it adds constant paths to `sys.path`, and in its project's root and
@@ -70,6 +70,7 @@ def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = 
         path: the script.
         shown: how messages name it.
         pending: what files are about to hold, by their real paths.
+        helper: the name of the module that the recipe adds, by which rewritten scripts are known.
 
     Raises:
         UserError: the script itself cannot be read or parsed.
@@ -108,7 +109,7 @@ def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = 
         except UserError as error:
             if _NEEDED.search(files[name].data):
                 unread += error.problems
-    return Project(entry, modules, unread, _neighbours(entry, folder, modules, roots, known), module)
+    return Project(entry, modules, unread, _neighbours(entry, folder, modules, roots, known, helper), module)
 
 
 def _own_name(entry: Source) -> str:
@@ -141,11 +142,11 @@ def above_package(script: Path, module: str) -> Path:
 
 
 def _neighbours(
-    entry: Source, folder: Path, modules: Mapping[str, Source], roots: list[Path], reached: set[Path]
+    entry: Source, folder: Path, modules: Mapping[str, Source], roots: list[Path], reached: set[Path], helper: str
 ) -> dict[str, list[str]]:
     """Return the scripts and tests, other than those ``reached`` from the entry, that import one of its modules.
 
-    Those that know of the rewriting already are left out, and those that train come first.
+    Those that use the ``helper`` already are left out, and those that train come first.
     """
     root = project_root(entry.path) or entry.path.parent
     known = {source.path: name for name, source in modules.items()}
@@ -156,7 +157,8 @@ def _neighbours(
     found: dict[str, list[tuple[bool, str]]] = {}
     for path in _python_files(root):
         data = path.read_bytes() if path not in reached else b""
-        if b"pai_distributed" in data or not (_STARTED.search(data) and mentioned.search(data)):
+        rewritten = bool(helper) and helper.encode() in data
+        if rewritten or not (_STARTED.search(data) and mentioned.search(data)):
             continue
         shown = os.path.normpath(folder / os.path.relpath(path, entry.path.parent))
         meant = {_find(name, [path.parent, *roots]) for name in _imports(path, "", data)}

@@ -168,10 +168,15 @@ class Recipe:
         return (self.folder / names[0]).read_text(encoding="utf-8") if names else ""
 
     @cached_property
+    def helper_name(self) -> str:
+        """The name of the helper module, "" where the recipe has none."""
+        return next((output.path.removesuffix(".py") for output in self.outputs if output.path.endswith(".py")), "")
+
+    @cached_property
     def provided(self) -> frozenset[str]:
         """The full names of the functions in the helper module."""
-        module = next((output.path.removesuffix(".py") for output in self.outputs if output.path.endswith(".py")), "")
-        return frozenset(f"{module}.{name}" for name in re.findall(r"^def (\w+)", self.helper_source, re.MULTILINE))
+        names = re.findall(r"^def (\w+)", self.helper_source, re.MULTILINE)
+        return frozenset(f"{self.helper_name}.{name}" for name in names)
 
 
 @dataclass(frozen=True)
