@@ -32,35 +32,19 @@ from retrofit.survey.scores.ways import (
     way_in,
 )
 from retrofit.survey.scores.words import VALIDATION_DATA, Candidate, direction_of
-from retrofit.survey.sites import EpochLoop, Score
+from retrofit.survey.sites import EpochLoop, KeptScore, Score
 
 
 def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> Score | None:
-    own = candidate.node in index.parents
-    expression = written(index, candidate.node)
-    name = root_of(candidate.node)
-    makers: list[Statement] = []
+    """Return where all ranks can hand a candidate over, None where it is no score to decide by.
+
+    Args:
+        loop: the epoch loop that is to know it.
+        candidate: what may be the score.
+    """
+    expression, name = written(index, candidate.node), root_of(candidate.node)
     kept = kept_score(index, flow, loop, candidate) if candidate.call is not None else None
-    if kept is not None and candidate.call is not None:
-        here, again = index.statement(candidate.call), False
-    elif candidate.made is not None:
-        here, again = candidate.made, False
-    else:
-        makers, again = makers_of(index, candidate.node, code_of(index, loop)), False
-        if makers and own:
-            reaching, again = reaching_makers(index, candidate.node, makers)
-            makers = reaching or makers
-        elif makers:
-            validating = {binding.statement for binding, _ in validated_variables(index, flow, loop)}
-            validating |= {b.statement for b in bindings_of(index, loop, name) if _calls_validation(index, b.value)}
-            measured = [maker for maker in makers if maker in validating] or makers
-            again = max(m.order for m in makers) > max(m.order for m in measured)
-            makers = measured
-        here = meeting(makers) or index.statements_in(loop.body)[-1]
-        if own and makers:
-            here = _where_of_validation(index, flow, loop, candidate.node, makers) or here
-        if not makers and own:
-            here = index.statement(candidate.node)
+    here, makers, again = _made_at(index, flow, loop, candidate, kept)
     turns = [part for part in here.path[:-1] if part in loop.inner]
     way = way_in(index, flow, turns[-1] if turns else loop.statement, here)
     direct = bool(way.condition) and (bool(turns) or loop.by_iteration)
@@ -78,20 +62,13 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     together = (direct or bool(inside)) and way.ranks == "all" and not way.looped
     guard = None if together else way.guard
     outer = guard or way.block
-    if guard is None and kept is None and _of_some_ranks(index, flow, loop, candidate.node, name):
-        expression = f"{expression} if {name} is not None else None"
-    parted = (
-        bool(name)
-        and len(makers) > 1
-        and isinstance(here.node, cst.If)
-        and all(here in maker.path[:-1] for maker in makers)
-        and not _binds(here.node, makers)
-    )
-    if parted and not isinstance(bare_of(candidate.node), cst.Name):
+    partly = guard is None and kept is None and _of_some_ranks(index, flow, loop, candidate.node, name)
+    parted = bool(name) and _is_parted(here, makers)
+    if partly or (parted and not isinstance(bare_of(candidate.node), cst.Name)):
         expression = f"{expression} if {name} is not None else None"
     report = guard if direct and guard is not None else _last_of_turn(index, outer, passing, candidate)
     score = Score(
-        node=here.node if not own else candidate.node if candidate.call is None else candidate.call,
+        node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
         index=index,
         expression=expression,
         direction=candidate.direction or _told_by_value(index, candidate.node, makers),
@@ -110,14 +87,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         while isinstance(index.parents[choice], cst.If):  # an `elif` is none of its own
             choice = index.parents[choice]
         score.anchors["parting"] = choice
-    for one in best_in(index, flow, loop, name) if kept is None else []:
-        score.running = index.place(one.node, score.file)
-        updates = [
-            b.statement
-            for b in index.bindings
-            if b.target == one.best and b.statement.scope is index.scope_of(one.node)
-        ]
-        score.ranked = any(by_rank(index, flow, test, part) for part in updates for test in tests_around(part))
+    if kept is None:
+        _tell_best_so_far(score, flow, loop, name)
     score.listed = _listed_at(index, loop, candidate.node)
     score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
     score.cut_off = cut_off_at(index, flow, outer)
@@ -132,6 +103,48 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     within = any(_validates_within(index, flow, index.statement(one)) for one in guards)
     score.alone = score.ranks == "first" and (within or not guards)
     return score
+
+
+def _made_at(
+    index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, kept: KeptScore | None
+) -> tuple[Statement, list[Statement], bool]:
+    """Return the statement after which a score is known, what makes its value, and whether that is made anew later."""
+    if kept is not None and candidate.call is not None:
+        return index.statement(candidate.call), [], False
+    if candidate.made is not None:
+        return candidate.made, [], False
+    makers, again = makers_of(index, candidate.node, code_of(index, loop)), False
+    if candidate.node in index.parents:
+        if not makers:
+            return index.statement(candidate.node), [], False
+        reaching, again = reaching_makers(index, candidate.node, makers)
+        makers = reaching or makers
+        here = _where_of_validation(index, flow, loop, candidate.node, makers)
+        return here or meeting(makers) or index.statements_in(loop.body)[-1], makers, again
+    if makers:
+        validating = {binding.statement for binding, _ in validated_variables(index, flow, loop)}
+        bound = bindings_of(index, loop, root_of(candidate.node))
+        validating |= {b.statement for b in bound if _calls_validation(index, b.value)}
+        measured = [maker for maker in makers if maker in validating] or makers
+        again = max(m.order for m in makers) > max(m.order for m in measured)
+        makers = measured
+    return meeting(makers) or index.statements_in(loop.body)[-1], makers, again
+
+
+def _is_parted(here: Statement, makers: list[Statement]) -> bool:
+    """Whether a value is made in several branches of one choice, and not in all."""
+    inside = all(here in maker.path[:-1] for maker in makers)
+    return len(makers) > 1 and isinstance(here.node, cst.If) and inside and not _binds(here.node, makers)
+
+
+def _tell_best_so_far(score: Score, flow: Flow, loop: EpochLoop, name: str) -> None:
+    """Say of a score where it is the best one so far, and whether only some ranks know that."""
+    index = flow.index
+    for one in best_in(index, flow, loop, name):
+        score.running = index.place(one.node, score.file)
+        bound = [b for b in index.bindings if b.target == one.best]
+        updates = [b.statement for b in bound if b.statement.scope is index.scope_of(one.node)]
+        score.ranked = any(by_rank(index, flow, test, part) for part in updates for test in tests_around(part))
 
 
 def _validates_within(index: Index, flow: Flow, guard: Statement) -> bool:
