@@ -141,7 +141,7 @@ def make_plan(
         UserError: the script cannot be read or edited.
         EngineError: the rewriting failed its proofs.
     """
-    project = load_project(path, shown, company.pending, recipe.helper_name)
+    project = load_project(path, shown, company.pending, recipe.helper)
     try:
         return _plan(project, recipe, options, force, survey_only, company)
     except RecursionError:

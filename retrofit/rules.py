@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -146,7 +147,8 @@ class Recipe:
         module_functions: qualified names of functions that return the module they are given.
         handover: qualified names of functions by which a script gives its optimizer to the library.
         proven: the versions of the library that the recipe was proven with, the best one last.
-        outputs: files put beside the script.
+        helper: the name of the package of the folder that is put beside the script, "" for none.
+        outputs: files put beside the script, those of the helper first.
         next_steps: what to tell the user after an apply, as a Jinja2 template.
     """
 
@@ -158,25 +160,23 @@ class Recipe:
     module_functions: frozenset[str] = frozenset()
     handover: frozenset[str] = frozenset()
     proven: tuple[str, ...] = ()
+    helper: str = ""
     outputs: tuple[Output, ...] = ()
     next_steps: str = ""
 
     @cached_property
-    def helper_source(self) -> str:
-        """The text of the helper module, "" where the recipe has none."""
-        names = [output.template for output in self.outputs if output.path.endswith(".py")]
-        return (self.folder / names[0]).read_text(encoding="utf-8") if names else ""
-
-    @cached_property
-    def helper_name(self) -> str:
-        """The name of the helper module, "" where the recipe has none."""
-        return next((output.path.removesuffix(".py") for output in self.outputs if output.path.endswith(".py")), "")
+    def helper_sources(self) -> dict[str, str]:
+        """The texts of the helper package's files, by their names without ending, each after those that it imports."""
+        files = (self.folder / self.helper).glob("*.py") if self.helper else ()
+        texts = {path.stem: path.read_text(encoding="utf-8") for path in files}
+        needs = {name: set(re.findall(r"^from \.(\w+) import", text, re.MULTILINE)) for name, text in texts.items()}
+        return {name: texts[name] for name in TopologicalSorter(dict(sorted(needs.items()))).static_order()}
 
     @cached_property
     def provided(self) -> frozenset[str]:
-        """The full names of the functions in the helper module."""
-        names = re.findall(r"^def (\w+)", self.helper_source, re.MULTILINE)
-        return frozenset(f"{self.helper_name}.{name}" for name in names)
+        """The full names of the functions in the helper package."""
+        names = re.findall(r"^def (\w+)", "\n".join(self.helper_sources.values()), re.MULTILINE)
+        return frozenset(f"{self.helper}.{name}" for name in names)
 
 
 @dataclass(frozen=True)
@@ -236,9 +236,18 @@ def load_recipe(folder: Path, extra: Path | None = None) -> Recipe:
         module_functions=frozenset(shared.get("module_functions", ())),
         handover=frozenset(shared.get("handover", ())),
         proven=tuple(shared.get("proven", ())),
-        outputs=tuple(Output(**output) for output in shared.get("outputs", ())),
+        helper=shared.get("helper", ""),
+        outputs=(
+            *_helper_outputs(folder, shared.get("helper", "")),
+            *(Output(**output) for output in shared.get("outputs", ())),
+        ),
         next_steps=shared.get("next_steps", ""),
     )
+
+
+def _helper_outputs(folder: Path, helper: str) -> Iterator[Output]:
+    for path in sorted((folder / helper).glob("*.py")) if helper else ():
+        yield Output(f"{helper}/{path.name}", f"{helper}/{path.name}", when="not inlined")
 
 
 def _load_rules(folder: Path) -> Iterator[Rule]:

@@ -1,4 +1,4 @@
-"""The generated helper, rules/perforatedai/pai_distributed.py, on the real library.
+"""The generated helper, rules/perforatedai/pai_distributed/, on the real library.
 
 The scripts in tests/runtime are written as `retrofit apply` writes them, and launched as users launch them, with
 two gloo processes where several matter. A cure is tested with and without: taken out, what it cures must happen,
@@ -22,6 +22,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from retrofit.inline import inlining
+from tests.helpers import index_of, recipe
+
 pytestmark = [
     pytest.mark.real,
     # of the library and of torch, where a test uses them in this process
@@ -30,7 +33,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*array_dims.csv:pytest.PytestUnraisableExceptionWarning"),
 ]
 
-HELPER = Path(__file__).parent.parent / "rules" / "perforatedai" / "pai_distributed.py"
+HELPER = Path(__file__).parent.parent / "rules" / "perforatedai" / "pai_distributed"
 SCRIPTS = Path(__file__).parent / "runtime"
 SECONDS = 180
 SLOW_RISE = ("--scores", "0.1,0.2,0.3,0.4,0.5,0.6")  # longer than the scheduler's step
@@ -444,14 +447,17 @@ def test_spawned_processes_know_the_options(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def helper(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The helper, in this process, without options."""
+def helper(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """The helper as `--inline` puts it into one file, in this process, without options."""
     for name in ("PAI_PERFORATE_MODEL_PARALLEL", "PAI_LOAD_FOLDER", "PAI_PREFILL_GRADIENTS"):
         monkeypatch.setenv(name, "")  # so that what the helper sets is undone as well
         monkeypatch.delenv(name)
     monkeypatch.delenv("PAI_TESTING_DENDRITE_CAPACITY", raising=False)
     monkeypatch.setattr(sys, "argv", ["train.py"])
-    specification = importlib.util.spec_from_file_location("pai_distributed", HELPER)
+    file = tmp_path_factory.mktemp("helper") / "pai_distributed.py"
+    imports = "from perforatedai import globals_perforatedai as GPA, utils_perforatedai as UPA\n"
+    file.write_text(imports + inlining(recipe(), index_of(""))["helper_source"])
+    specification = importlib.util.spec_from_file_location("pai_distributed", file)
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
@@ -532,7 +538,7 @@ def test_settings_exist(helper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> 
         "use_cuda",
         "device",
     }
-    named = re.findall(r"GPA\.pc\.set_(\w+)\(", HELPER.read_text())
+    named = re.findall(r"GPA\.pc\.set_(\w+)\(", (HELPER / "library.py").read_text())
     assert [name for name in named if not hasattr(helper.GPA.pc, f"get_{name}")] == []
 
 
@@ -638,7 +644,7 @@ def test_output_dimensions_of_layers(
     model = helper.load_latest_switch(model, None)
     inputs = torch.ones((*output[:-1], 3) if linear else (output[0], 3, *output[2:]))
     assert model(inputs).shape == output
-    assert helper._pai_found_dimensions == ({} if dimensions is None else {".0": dimensions})
+    assert helper._pai.found_dimensions == ({} if dimensions is None else {".0": dimensions})
     model(inputs).sum().backward()  # where the library checks them
     assert model[0].dendrite_module.dendrite_values[0].out_channels == 2
 
@@ -668,8 +674,9 @@ def test_the_library_does_not_ask_the_driver_for_devices_when_it_is_imported(hel
         "torch.cuda.is_available = lambda: print(os.environ.get('PYTORCH_NVML_BASED_CUDA_CHECK')); "
         "import pai_distributed"
     )
-    folder = os.path.dirname(str(helper.__file__))
-    asked = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, check=True).stdout
+    asked = subprocess.run(
+        [sys.executable, "-c", code, str(HELPER.parent)], capture_output=True, text=True, check=True
+    ).stdout
     assert set(asked.split("Building")[0].split()) == {"1"}
 
 
@@ -723,7 +730,7 @@ def test_says_that_no_backward_pass_reaches_the_model(
 
     model = perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)).requires_grad_(False)
     model[1].requires_grad_(True)
-    monkeypatch.setattr(helper, "_pai_idle_passes", 998)
+    monkeypatch.setattr(helper._pai, "idle_passes", 998)
     helper.finish_initialization()
     with pytest.raises(SystemExit, match="1"):
         helper.finish_initialization()
@@ -831,7 +838,7 @@ def test_frozen_layers_stay_as_they_are(
         helper.finish_initialization()
     assert "No dendrites for .0: frozen" in capsys.readouterr().out
     assert array_dims(Path("PAI")) == {".1,1,2"}
-    monkeypatch.setattr(helper, "_pai_frozen", {})
+    monkeypatch.setattr(helper._pai, "frozen", {})
     model = helper.load_latest_switch(perforate(*built(), initialize=False), None)
     assert type(model[0]) is torch.nn.Linear
     assert grown(model) == [".1"]
@@ -883,7 +890,7 @@ def test_momentum_encoder_grows_with_its_encoder(
     with pytest.raises(SystemExit, match="0"):
         helper.finish_initialization()
     assert array_dims(Path("PAI")) == {".0,1,2", ".1,1,2"}
-    monkeypatch.setattr(helper, "_pai_frozen", {})
+    monkeypatch.setattr(helper._pai, "frozen", {})
     model = helper.load_latest_switch(perforate(*built(), initialize=False), None)
     helper.GPA.pai_tracker.set_dendrite_training()
     helper.GPA.pai_tracker.set_neuron_training()
@@ -1069,7 +1076,7 @@ def test_optimizer_that_another_object_holds(
     model = perforate(torch.nn.Linear(2, 3), torch.nn.Linear(3, 2), initialize=False)
     held: Any = Optimizer(torch.optim.Adam)
     helper.set_optimizer_instance(held)
-    assert helper._pai_optimizer is held.optimizer0
+    assert helper._pai.optimizer is held.optimizer0
     helper.GPA.pai_tracker.member_vars["optimizer_instance"] = held  # as a script with DistributedDataParallel does
     monkeypatch.setattr(helper.GPA.pai_tracker, "add_validation_score", lambda score, net: (net, False, False))
     assert helper._pai_hand_over(0.5, model) == (False, False)

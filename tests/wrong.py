@@ -56,7 +56,12 @@ WRONGS = (
     ),
     Wrong(
         "tracker-string-in-broadcast",
-        (("pai_distributed.keep_tracker_state_local(model)", "pai_distributed._pai_hide_records(model, False)"),),
+        (
+            (
+                "pai_distributed.keep_tracker_state_local(model)",
+                "pai_distributed.library._pai_hide_records(model, False)",
+            ),
+        ),
         "wrapper",
         "tracker_string",
     ),

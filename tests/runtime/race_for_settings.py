@@ -44,4 +44,4 @@ try:
         UPA.perforate_model(nn.Sequential(nn.Linear(2, 2)), save_name="PAI", maximizing_score=True)
 finally:
     store.set("rank 1 is as far as it can get", "")
-pai_distributed._pai_leave(0)
+pai_distributed.process._pai_leave(0)

@@ -21,7 +21,7 @@ def work(rank: int) -> None:
         }
     with open(f"rank{rank}.json", "w") as file:
         json.dump(known, file)
-    pai_distributed._pai_leave(0)
+    pai_distributed.process._pai_leave(0)
 
 
 if __name__ == "__main__":

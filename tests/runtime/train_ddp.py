@@ -45,31 +45,37 @@ class Flat(nn.Sequential):
 
 def take_out(cure: str) -> None:
     """Take a cure out of pai_distributed, so that the training does what it would do without it."""
-    helper = pai_distributed
     if cure == "rank 0 first":
-        helper.report_validation_score = report_on_all_ranks_at_once
+        pai_distributed.report_validation_score = report_on_all_ranks_at_once
     elif cure == "records hidden":
-        helper._pai_hide_records = lambda *arguments: None
+        put("_pai_hide_records", lambda *arguments: None)
     elif cure == "learning rate search off":
         GPA.pc.set_find_best_lr = lambda value: None
     elif cure == "own device":
         GPA.pc.set_device = GPA.pc.set_use_cuda = lambda value: None
     elif cure == "output dimensions found":
-        helper._pai_note_output_dimensions = lambda layer, inputs, output: None
+        put("_pai_note_output_dimensions", lambda layer, inputs, output: None)
     elif cure == "almost zero":
-        helper._pai_almost_zero = 0.0
+        put("_pai_almost_zero", 0.0)
     elif cure == "best model on every rank":
-        complete = helper._pai_complete
-        helper._pai_complete = lambda net, *, load_best: complete(net, load_best=False)
+        complete = pai_distributed.score._pai_complete
+        put("_pai_complete", lambda net, *, load_best: complete(net, load_best=False))
     else:
         raise ValueError(cure)
 
 
+def put(name: str, value: object) -> None:
+    """Put another thing under a name of the helper's, in all its files."""
+    for module, names in list(sys.modules.items()):
+        if module.startswith("pai_distributed.") and hasattr(names, name):
+            setattr(names, name, value)
+
+
 def report_on_all_ranks_at_once(score: float, model: nn.Module, *, leave: bool) -> bool:
     """Hand the score over as the published recipe does."""
-    restructured, complete = pai_distributed._pai_hand_over(score, pai_distributed._pai_unwrap(model))
+    restructured, complete = pai_distributed.score._pai_hand_over(score, pai_distributed.layers._pai_unwrap(model))
     if restructured or complete:
-        pai_distributed._pai_leave(0, model)
+        pai_distributed.process._pai_leave(0, model)
     return False
 
 

@@ -58,7 +58,7 @@ class Events:
             name = self.shown(frame.f_code.co_filename)
             if name:
                 place = f"{name}:{frame.f_lineno}"
-                if os.path.basename(name) != "pai_distributed.py":
+                if not in_helper(name):
                     return place
                 fallback = fallback or place
             frame = frame.f_back
@@ -68,6 +68,11 @@ class Events:
         """Return a file of the project relative to its root, "" for any other file."""
         path = os.path.realpath(path)
         return path[len(self._project) :] if path.startswith(self._project) else ""
+
+
+def in_helper(path: str) -> bool:
+    """Is a file one of the helper's?"""
+    return os.path.basename(os.path.dirname(path)) == "pai_distributed"
 
 
 def rank() -> int | None:

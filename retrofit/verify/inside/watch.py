@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .events import Events
+from .events import Events, in_helper
 
 #: Running statistics of the batches that a rank has seen itself: they may differ between ranks.
 _RANKS_OWN = ("running_mean", "running_var")
@@ -74,7 +74,7 @@ def errors(events: Events) -> None:
             for frame, line in traceback.walk_tb(trace)
             if (name := events.shown(frame.f_code.co_filename))
         ]
-        own = [place for place in places if not place.startswith("pai_distributed.py:")]
+        own = [place for place in places if not in_helper(place)]
         events.write(
             "error",
             error=kind.__name__,
