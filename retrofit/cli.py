@@ -100,6 +100,12 @@ def _recipe_options(command: _F) -> _F:
                 metavar="DIR",
                 help="A folder of further rules. [default: none]",
             ),
+            click.option(
+                "--in-process",
+                is_flag=True,
+                help="Restructure a DataParallel model while its process goes on, as the published recipe does; the tracker "
+                "must build optimizer and scheduler. [default: training restarts]",
+            ),
         ]
     ):
         command = option(command)

@@ -29,6 +29,7 @@ class Options:
         model: the variable of the model that gets dendrites, where several are wrapped.
         output_dimensions: `LAYER=-1,-1,0` words on layers whose neurons are in an unusual dimension.
         inline: whether the helper's functions go into the script itself.
+        in_process: whether a DataParallel model is restructured while its process goes on, without a restart.
         commanded: the names of the choices that were made on the command line.
         configured: the names of those that were made in pyproject.toml.
     """
@@ -42,6 +43,7 @@ class Options:
     model: str = ""
     output_dimensions: tuple[str, ...] = ()
     inline: bool = False
+    in_process: bool = False
     commanded: frozenset[str] = frozenset()
     configured: frozenset[str] = frozenset()
 
@@ -57,6 +59,7 @@ class Options:
         return {
             "save_name": self.save_name,
             "inline": self.inline,
+            "in_process": self.in_process,
             "launcher": self.launcher,
             "output_dimensions": repr(dimensions) if dimensions else "",
         }
@@ -145,13 +148,21 @@ def project_table(script: Path) -> tuple[Path | None, dict[str, Any]]:
 
 
 def _typed(key: str, value: object, path: Path | None) -> object:
-    if key == "inline" and isinstance(value, bool):
+    if key in ("inline", "in-process") and isinstance(value, bool):
         return value
     if key == "output-dimensions" and isinstance(value, list) and all(isinstance(entry, str) for entry in value):
         return tuple(value)
-    if key not in ("inline", "output-dimensions") and isinstance(value, (str, int)) and not isinstance(value, bool):
+    if (
+        key not in ("inline", "in-process", "output-dimensions")
+        and isinstance(value, (str, int))
+        and not isinstance(value, bool)
+    ):
         return str(value)
-    wanted = {"inline": "true or false", "output-dimensions": 'a list such as ["fc=-1,-1,0"]'}.get(key, "a string")
+    wanted = {
+        "inline": "true or false",
+        "in-process": "true or false",
+        "output-dimensions": 'a list such as ["fc=-1,-1,0"]',
+    }.get(key, "a string")
     raise UserError(
         Problem(shown_path(path or Path()), 0, 0, "RF006", f"[tool.retrofit] {key} is {value!r}; it must be {wanted}.")
     )

@@ -151,7 +151,13 @@ def make_plan(
 def _plan(project: Project, recipe: Recipe, options: Options, force: bool, survey_only: bool, company: Company) -> Plan:
     source = project.entry
     choices = Choices(
-        options.metric, options.mode, options.model, recipe.module_functions, recipe.provided, recipe.handover
+        options.metric,
+        options.mode,
+        options.model,
+        recipe.module_functions,
+        recipe.provided,
+        recipe.handover,
+        options.in_process,
     )
     script = survey(source, choices, project.modules, project.neighbours, project.module)
     if script.other_models:
@@ -330,6 +336,8 @@ def chosen_launcher(script: Script, options: Options) -> tuple[str, str]:
     """
     if options.launcher:
         return options.launcher, options.origin("launcher")
+    if script.kind == "dp":
+        return "python", "DataParallel trains in one process"
     if script.spawning is not None:
         return "python", f"{script.spawning.place()} spawns the workers"
     for option in script.local_ranks[:1]:
@@ -350,10 +358,11 @@ def _decisions(script: Script, options: Options, save_name: str) -> list[tuple[s
             found.append(("optimizer", f"{script.optimizer.name}, built by the script", kept))
         else:
             found.append(("optimizer", f"{script.optimizer.name}, built by the tracker", script.optimizer.place()))
+    if not script.in_process:
+        found.append(("launcher", *chosen_launcher(script, options)))
     if script.kind == "ddp":
         number = "one on each visible GPU" if options.nproc_per_node == "gpu" else options.nproc_per_node
-        found.append(("launcher", *chosen_launcher(script, options)))
         found.append(("processes", number, options.origin("nproc_per_node") or "default"))
-        if options.gpus:
-            found.append(("GPUs", options.gpus, options.origin("gpus")))
+    if options.gpus:
+        found.append(("GPUs", options.gpus, options.origin("gpus")))
     return found

@@ -41,6 +41,7 @@ class Choices:
         module_functions: qualified names of functions that return their first argument's module, of `name#1` another's.
         provided: full names of functions that a recipe provides.
         handover: qualified names of functions by which a script gives its optimizer to the recipe's library.
+        in_process: whether the model is to be restructured while the process goes on, without a restart.
     """
 
     metric: str = ""
@@ -49,6 +50,7 @@ class Choices:
     module_functions: frozenset[str] = frozenset()
     provided: frozenset[str] = frozenset()
     handover: frozenset[str] = frozenset()
+    in_process: bool = False
 
 
 def survey(
@@ -79,6 +81,7 @@ def survey(
     script.frameworks = find_frameworks(index, flow)
     script.spawns = [CallSite(node=call, index=index) for call in index.calls if _spawns(index, call)]
     script.wrappers = find_wrappers(index, flow)
+    script.in_process = choices.in_process and script.kind == "dp"
     script.backwards = find_backwards(index, flow)
     groups = _fed(group_by_model([w for w in script.wrappers if not w.part], flow), script.backwards, flow)
     if choices.model:
@@ -123,7 +126,7 @@ def survey(
         script.loops,
         script.scores,
         choices.handover,
-        script.kind == "dp",
+        script.in_process,
         script.neighbours,
     )
     script.nameless = [] if script.optimizers else nameless_optimizers(index, flow)

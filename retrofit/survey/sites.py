@@ -783,7 +783,7 @@ class Framework(Site):
             has; "wrapper" that only other code goes through; "copy" of the model that begins anew with each round; or
             "" where it is none of these.
         """
-        if self.copies and script.kind == "ddp":
+        if self.copies and script.kind and not script.in_process:
             return "copy"
         if not script.kind or not self.beside:
             return "owner"
@@ -922,6 +922,7 @@ class Script(Site):
         neighbours: the other scripts that import one of the modules, by the module's full name.
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
         kind: "ddp" where any wrapper is DistributedDataParallel, else "dp", "" without a wrapper.
+        in_process: whether the model is to be restructured while the process goes on, without a restart.
     """
 
     wrappers: list[Wrapper] = field(default_factory=list)
@@ -957,6 +958,7 @@ class Script(Site):
     spawns: list[CallSite] = field(default_factory=list)
     groups: list[list[Wrapper]] = field(default_factory=list)
     neighbours: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    in_process: bool = False
     namespace: Callable[[Site], str | None] = lambda site: None
 
     @property

@@ -87,10 +87,11 @@ class Trial:
             if (path / "array_dims.csv").exists() or (path / ".training_complete").exists():
                 path.unlink() if path.is_symlink() else shutil.rmtree(path)
 
-    def train_ddp(self, launcher: Path) -> Training:
+    def train_in_rounds(self, kind: str, launcher: Path) -> Training:
         """Run the launcher, a round at a time: the first time it initialises too.
 
         Args:
+            kind: "ddp" or "dp".
             launcher: the copy of train_distributed.sh.
         """
         settings = {
@@ -110,17 +111,17 @@ class Trial:
             if not rounds:
                 initial.ranks = initialising
                 if not self._initialised(initial, ended):
-                    return self._training("ddp", initial, rounds)
+                    return self._training(kind, initial, rounds)
                 ended.seconds -= initial.seconds
             self._end(one, ended)
             if ended.status == _ROUND_LIMIT_STATUS and self._newest_switch() != one.loaded:
                 one.ended, one.switch = "restructured", self._newest_switch()
             rounds.append(one)
             self._told(one)
-        return self._training("ddp", initial, rounds)
+        return self._training(kind, initial, rounds)
 
-    def train_dp(self) -> Training:
-        """Run the two commands of a script that trains in one process."""
+    def train_in_process(self) -> Training:
+        """Run the two commands of a DataParallel script whose process goes on after a restructuring."""
         command = [self._python, *self._scratch.program, *self._arguments]
         initial, rounds = Round("initialisation"), list[Round]()
         ended = self._run("initialisation", [*command, "--perforate_model_parallel"], {}, _nothing)

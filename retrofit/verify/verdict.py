@@ -128,19 +128,18 @@ def _verify(request: Request, recipe: Recipe, options: Options, told: Callable[[
             scratch = copy_project(request.script, folder / "copy", plan.script.module)
             for file in plan.files if applied else ():
                 target = scratch.project / file.path.relative_to(scratch.original)
+                target.parent.mkdir(exist_ok=True)
                 target.unlink(missing_ok=True)  # it may be a link
                 target.write_bytes(file.after)
             trial = Trial(interpreter.path, request.arguments, limits, scratch, folder, told, check)
-            if plan.script.kind == "ddp":
-                launcher = _launcher(recipe, scratch.script)
-                if not launcher.is_file():
-                    message = (
-                        f"cannot be tried as it stands: {launcher.name} is not beside it. `retrofit apply` writes it."
-                    )
-                    raise _untried(request, message)
-                training = trial.train_ddp(launcher)
+            launcher = _launcher(recipe, scratch.script)
+            if launcher.is_file():
+                training = trial.train_in_rounds(plan.script.kind, launcher)
+            elif plan.script.kind == "dp":
+                training = trial.train_in_process()
             else:
-                training = trial.train_dp()
+                message = f"cannot be tried as it stands: {launcher.name} is not beside it. `retrofit apply` writes it."
+                raise _untried(request, message)
             _raise_if_untried(request, trial, training, plan, applied)
             checks = judge(training)
             return Verdict(request, applied, limits, interpreter, training, checks, time.monotonic() - started)

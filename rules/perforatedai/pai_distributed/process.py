@@ -17,7 +17,6 @@ class _PaiState:
 
     Attributes:
         model: the perforated model, without a wrapper.
-        optimizer: the optimizer that the script builds itself.
         found_dimensions: layers' output dimensions that the initialisation run has found, by the layers' names.
         frozen: frozen layers, and those of which they are averages.
         steps: of optimizers.
@@ -29,7 +28,6 @@ class _PaiState:
     """
 
     model: torch.nn.Module | None = None
-    optimizer: torch.optim.Optimizer | None = None
     found_dimensions: dict[str, list[int]] = field(default_factory=dict)
     frozen: dict[str, str | None] = field(default_factory=dict)
     steps: int = 0

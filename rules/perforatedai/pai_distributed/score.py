@@ -12,7 +12,7 @@ from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
 from .layers import _pai_fail_without_gradients, _pai_freeze_averages, _pai_settle, _pai_unwrap
-from .optimizer import _pai_renew, _pai_torch_optimizer
+from .optimizer import _pai_torch_optimizer
 from .process import (
     _pai,
     _pai_device,
@@ -96,7 +96,6 @@ def add_validation_score(score: Any, model: torch.nn.Module | None = None) -> tu
     if number is None:
         return model, False, False
     device = _pai_device(net)
-    names = {id(parameter): name for name, parameter in net.named_parameters()}
     restructured, complete = _pai_hand_over(number, net)
     if complete:
         _pai_complete(net, load_best=True)
@@ -104,8 +103,6 @@ def add_validation_score(score: Any, model: torch.nn.Module | None = None) -> tu
     if restructured:
         _pai_settle(net, device)
         _pai_freeze_averages(net)
-        if _pai.optimizer is not None:
-            _pai_renew(_pai.optimizer, net, names)
     return model, restructured, False
 
 
