@@ -101,6 +101,12 @@ def _recipe_options(command: _F) -> _F:
                 help="A folder of further rules. [default: none]",
             ),
             click.option(
+                "--rounds",
+                type=click.Choice(["history", "planned"]),
+                help="When a structure is trained enough: when its score rises no more, or at the end that SCRIPT has planned. "
+                "[default: there if the learning rate moves until then, else by the score]",
+            ),
+            click.option(
                 "--in-process",
                 is_flag=True,
                 help="Restructure a DataParallel model while its process goes on, as the published recipe does; the tracker "

@@ -30,6 +30,8 @@ class Options:
         output_dimensions: `LAYER=-1,-1,0` words on layers whose neurons are in an unusual dimension.
         inline: whether the helper's functions go into the script itself.
         in_process: whether a DataParallel model is restructured while its process goes on, without a restart.
+        rounds: when a structure is trained enough: "history", when its score rises no more; "planned", at the end that the
+            script has planned; "" there if the learning rate moves until then, else by the score.
         commanded: the names of the choices that were made on the command line.
         configured: the names of those that were made in pyproject.toml.
     """
@@ -44,6 +46,7 @@ class Options:
     output_dimensions: tuple[str, ...] = ()
     inline: bool = False
     in_process: bool = False
+    rounds: str = ""
     commanded: frozenset[str] = frozenset()
     configured: frozenset[str] = frozenset()
 
@@ -60,6 +63,7 @@ class Options:
             "save_name": self.save_name,
             "inline": self.inline,
             "in_process": self.in_process,
+            "rounds": self.rounds,
             "launcher": self.launcher,
             "output_dimensions": repr(dimensions) if dimensions else "",
         }
@@ -74,6 +78,7 @@ _PATTERNS = {
     "launcher": (r"|torchrun|launch|python", "torchrun, launch or python"),
     "save_name": (r"|[A-Za-z0-9_-][A-Za-z0-9_.-]*", "letters, digits, `_`, `.` and `-` only"),
     "mode": (r"|max|min", "max or min"),
+    "rounds": (r"|history|planned", "history or planned"),
     "model": (r"|([^:]+:)?[A-Za-z_][\w.]*", "a variable's name, perhaps with FUNCTION., CLASS. or FILE: before it"),
 }
 

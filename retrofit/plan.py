@@ -284,7 +284,7 @@ def _output(
         old = before.decode("utf-8", errors="replace")
         ours = is_ours(old) if output.launcher else MARK in old[:200]
         folder = script.import_folder if not output.launcher else os.path.dirname(script.index.source.shown)
-        shown = os.path.join(folder, path.name)
+        shown = os.path.join(folder, path.name if output.launcher else output.path)
         if output.launcher and ours and not force and not _starts(old, script.file_name):
             message = "starts another script of this folder. Move it away, or replace it with --force."
             raise UserError(Problem(shown, 0, 0, "RF008", message))

@@ -422,6 +422,11 @@ class Index:
         full = self.file(node).aliases.get(first, first)
         return f"{full}.{rest}" if rest else full
 
+    def is_provided(self, function: cst.CSTNode) -> bool:
+        """Whether a recipe provides a function, in its own module or in the entry script."""
+        name = self.qualified(function)
+        return name in self.provided or (self.inlined and name in self._passed_over)
+
     def _block(self, body: object, scope: Scope, parent: Statement | None, crowded: bool = False) -> list[Statement]:
         siblings: list[Statement] = []
         assert isinstance(body, (list, tuple))

@@ -1,16 +1,16 @@
-"""Find the loop over epochs: the limited loop around the loop over batches."""
+"""Find the loop over epochs: the loop around the loop over batches."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
-from retrofit.survey.sites import Backward, Budget, Decay, EpochLoop
+from retrofit.survey.sites import Backward, EpochLoop
 
 #: What goes over what it is given, and shows how far it is.
 _BARS = ("tqdm", "track", "progressbar", "alive_it")
@@ -18,9 +18,6 @@ _RANGES = ("range", "numpy.arange", "np.arange", "six.moves.range", "six.moves.x
 
 #: What a loop over epochs calls its variable, where no loop over batches is in it.
 _EPOCH = re.compile(r"(\w+_)?(epochs?|ep)(_?(i|id|idx|index|n|no|num|number))?", re.IGNORECASE)
-
-#: Calls by such names show what they are given, and change nothing of training.
-_REPORTS = re.compile(r"print|info|debug|log|write|scalar|postfix|description|append")
 
 #: A function or class by such a name finds a learning rate.
 _FINDS_RATE = re.compile(
@@ -64,10 +61,7 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
         outer = [part for loops in ways if loop.statement in loops for part in loops[loops.index(loop.statement) + 1 :]]
         loop.repeats = [(head(index, part), index.place(part.node, loop.file)) for part in dict.fromkeys(outer)]
         loop.leftovers = _leftovers(loop.statement, flow)
-        loop.budgets = list(_budgets(index, flow, loop))
         loop.breaks = _breaks(loop)
-        loop.compared = _compared(loop)
-        loop.shares = _shares(loop)
         loop.thaws = _thaws(index, flow, loop)
     return list(found.values())
 
@@ -116,193 +110,6 @@ def _by_pieces(index: Index, flow: Flow, loops: list[Statement], ways: list[list
 def head(index: Index, loop: Statement) -> str:
     """Return the first line of a loop, as messages quote it."""
     return index.source.code(loop.node).splitlines()[0].split("#")[0].strip()
-
-
-def find_decays(index: Index) -> list[Decay]:
-    """Return where a learning rate decays with what is left of the training, by one of these forms.
-
-    `(1 - step / steps) ** 0.9`, which is a complex number past its end; `lr * (1 - epoch / epochs)`, `lr * (epochs -
-    epoch) / epochs` and the factor `lambda epoch: 1 - epoch / epochs`, which are negative.
-    """
-    scopes, chosen = {statement.scope for statement in index.statements}, _schedules_by_name(index)
-    rate = re.compile(r"(\b|_)lr|lr(\b|_)|LR\b|learning_rate|poly|sched", re.IGNORECASE)
-    noise = re.compile(r"beta|alpha|sigma|noise|diffusion", re.IGNORECASE)  # of a diffusion model
-    found = []
-    for node in index.parents:
-        for left in _decaying(index, node):
-            scope = index.scope_of(node)
-            names = [s.name for s in (scope, scope.parent) if s is not None and s.kind == "function"]
-            told = any(rate.search(name) for name in [*names, index.source.code(index.statement(node).node)])
-            told = told or any("warmup" in name for name in names)
-            told = told and not any(noise.search(name) for name in names)
-            rest = is_rest(index, left) or _is_rest_of(index, left, node) or _falls_past_its_end(index, left, node)
-            array = ARRAY.search(resolved(index, left))
-            runs = scope in scopes or index.file_of(scope).name in chosen
-            if runs and told and rest and not array and not _wraps(index, left):
-                found.append(Decay(node=left, index=index, anchors={"left": left}))
-    inner = {part for decay in found for part in index.ancestors(decay.node)}
-    return [decay for decay in found if decay.node not in inner]
-
-
-def _schedules_by_name(index: Index) -> set[str]:
-    """Return the modules of which a name chooses a schedule: `getattr(schedules, name)(optimizer, steps)`."""
-    modules = set()
-    for call in index.calls:
-        chosen = call.func
-        if not isinstance(chosen, cst.Call) or dotted(chosen.func) != "getattr" or not chosen.args:
-            continue
-        if any("optim" in index.source.code(arg.value) for arg in call.args):
-            modules.add(index.qualified(chosen.args[0].value))
-    return modules
-
-
-def _wraps(index: Index, left: cst.BaseExpression) -> bool:
-    """Whether the counter in an expression begins anew by itself: `self.step = (self.step + 1) % self.steps`."""
-    code, scope = index.source.code(left), index.scope_of(left)
-    names = set(re.findall(r"(?<![.\w])[A-Za-z_][\w.]*", code))
-    values = [b.value for b in index.bindings if b.statement.scope is scope and b.target in names]
-    return any("%" in one for one in [code, *(index.source.code(value) for value in values if value is not None)])
-
-
-def _decaying(index: Index, node: cst.CSTNode) -> list[cst.BaseExpression]:
-    """Return the factors of a product, a dividend, the base of a power that may be broken, or a factor by itself."""
-    if isinstance(node, (cst.Return, cst.Assign)):
-        return [] if node.value is None else [node.value]
-    if isinstance(node, cst.IfExp):
-        return [node.body, node.orelse]
-    if isinstance(node, cst.Lambda):
-        return [node.body]
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide):
-        return [node.left]
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
-        return [node.left, node.right]
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power):
-        return [] if isinstance(node.right, cst.Integer) else [node.left]
-    if isinstance(node, cst.Call) and len(node.args) == 2 and _last_name(index, node.func) in ("pow", "power"):
-        return [] if isinstance(node.args[1].value, cst.Integer) else [node.args[0].value]
-    return []
-
-
-def is_rest(index: Index, node: cst.BaseExpression) -> bool:
-    """Whether an expression is `1 - a / b`, perhaps with a name for the share: `1 - x`."""
-    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Subtract):
-        return False
-    one = isinstance(node.left, (cst.Integer, cst.Float)) and node.left.evaluated_value == 1
-    share: cst.BaseExpression | None = node.right
-    if one and isinstance(share, cst.Name):
-        name, scope = share.value, index.scope_of(share)
-        if "warmup" in scope.name and scope.parameters[:1] == [name]:
-            return True  # `warmup_linear(x, warmup)`, as optimizers that know their number of steps call it
-        values = [b.value for b in index.bindings if b.target == name and b.statement.scope is scope]
-        share = values[0] if len(values) == 1 and not is_before_end(index, node) else None
-        if not isinstance(share, cst.BinaryOperation) or not _is_planned(resolved(index, share.right)):
-            return False
-    return one and isinstance(share, cst.BinaryOperation) and isinstance(share.operator, cst.Divide)
-
-
-def _falls_past_its_end(index: Index, node: cst.BaseExpression, around: cst.CSTNode) -> bool:
-    """Whether a value goes in a line from one rate to another: `first + (last - first) * step / steps`, or minus that.
-
-    What is only reached before some step, as a warm-up is, does not go on past its end.
-    """
-    if not isinstance(around, cst.Assign) or not isinstance(node, cst.BinaryOperation):
-        return False
-    if not isinstance(node.operator, (cst.Add, cst.Subtract)) or is_before_end(index, node):
-        return False
-    for part in (node.right, node.left)[: 2 if isinstance(node.operator, cst.Add) else 1]:
-        factors = _factors(part)
-        shares = [one for one in factors if _is_share(index, *one)]
-        falls = isinstance(node.operator, cst.Subtract) or any(_is_difference(one) for one, by in factors if not by)
-        if len(shares) == 1 and falls:
-            return True
-    return False
-
-
-def _is_difference(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Subtract)
-
-
-def _factors(node: cst.BaseExpression) -> list[tuple[cst.BaseExpression, cst.BaseExpression | None]]:
-    """Return what a product multiplies, each with what divides it: `a * b / c` is of `a`, and of `b` by `c`."""
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
-        return [*_factors(node.left), *_factors(node.right)]
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide):
-        *others, (last, by) = _factors(node.left)
-        return [*others, (last, node.right if by is None or isinstance(by, (cst.Integer, cst.Float)) else by)]
-    return [(node, None)]
-
-
-def _is_share(index: Index, node: cst.BaseExpression, by: cst.BaseExpression | None) -> bool:
-    """Whether a factor is `step / steps`, or a power of it, of the number of steps or epochs that was planned."""
-    if by is None and isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power):
-        node = node.left
-        while isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Add, cst.Subtract)):
-            node = node.left
-        node, by = _factors(node)[-1]
-    return by is not None and COUNTER.search(index.source.code(node)) is not None and _is_planned(resolved(index, by))
-
-
-def _is_planned(code: str) -> bool:
-    return PLANNED.search(code) is not None and "warm" not in code
-
-
-#: An array of values, where one would be held.
-ARRAY = re.compile(r":\]|arange|linspace|\b(array|tensor)\(")
-
-
-def resolved(index: Index, node: cst.CSTNode) -> str:
-    """Return an expression's code, and that of the values of the local names in it."""
-    code, scope = index.source.code(node), index.scope_of(node)
-    for _ in range(2):
-        names = set(re.findall(r"(?<![.\w])[A-Za-z_]\w*", code))
-        values = [b.value for b in index.bindings if b.statement.scope is scope and b.target in names and b.value]
-        code = " ".join([code, *map(index.source.code, values)])
-    return code
-
-
-def is_before_end(index: Index, node: cst.CSTNode) -> bool:
-    """Whether an expression is only reached before its end: after `if step > steps: return`, or `if step < steps:`."""
-    statement = index.statement(node)
-    for part in (statement, *statement.ancestors):
-        if part.scope is not statement.scope:
-            break
-        around = part.parent.node if part.parent is not None else None
-        inside = isinstance(around, cst.If) and part.siblings is index.statements_in(around.body)
-        if inside and isinstance(around, cst.If) and "<" in index.source.code(around.test):
-            return True
-        tests = [earlier.node for earlier in part.preceding if isinstance(earlier.node, cst.If)]
-        if any(">" in index.source.code(one.test) and "return" in index.source.code(one.body) for one in tests):
-            return True
-    return False
-
-
-#: The number of epochs or steps that was planned, and one that counts them.
-PLANNED = re.compile(
-    r"(?<!per_)epochs?\b|(max|total|num|n)_?(train(ing)?_?)?(iter|iteration|step)s?\b|\bt_total\b", re.IGNORECASE
-)
-COUNTER = re.compile(r"(?<![.\w])(\w+\.)*(it|\w*(epoch|iter|iteration|step))(?!\w)(?!\s*[.(\[])")
-
-
-def _is_rest_of(index: Index, node: cst.BaseExpression, around: cst.CSTNode) -> bool:
-    """Whether an expression is `epochs - epoch`, of which ``around`` is the share of the number of epochs."""
-    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Subtract):
-        return False
-    share = around
-    while isinstance(share, cst.BinaryOperation) and isinstance(share.operator, cst.Multiply):
-        share = index.parents[share]
-    if not isinstance(share, cst.BinaryOperation) or not isinstance(share.operator, cst.Divide):
-        return False
-    code = index.source.code
-    planned: cst.BaseExpression = node
-    taken = []
-    while isinstance(planned, cst.BinaryOperation) and isinstance(planned.operator, cst.Subtract):
-        taken.append(code(planned.right))
-        planned = planned.left
-    return (
-        any(COUNTER.search(part) for part in taken)
-        and PLANNED.search(code(planned)) is not None
-        and PLANNED.search(code(share.right)) is not None
-    )
 
 
 def _choose(candidates: list[EpochLoop], loops: list[Statement], alone: bool) -> EpochLoop | None:
@@ -361,21 +168,12 @@ def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | 
         if VALIDATES.search(_last_name(index, call.func)) and statement in index.statement(call).path
         if any(isinstance(part.node, cst.If) and statement in part.path for part in index.statement(call).path)
     ]
-    batches = node.iter
-    while isinstance(batches, cst.Call) and _last_name(index, batches.func) in ("enumerate", *_BARS) and batches.args:
-        batches = batches.args[0].value
+    batches = _gone_through(index, node.iter)
     endless = _goes_on(index, flow, batches, statement.scope)
     if not validating or (dotted(batches) is None and not endless):
         return None
-    return EpochLoop(
-        node=node,
-        index=index,
-        target=index.source.code(node.target),
-        count="",
-        limited=not endless,
-        batches="" if endless else index.source.code(batches),
-        anchors={"range": batches},
-    )
+    target = index.source.code(node.target)
+    return EpochLoop(node=node, index=index, target=target, limited=not endless, anchors={"range": batches})
 
 
 def _goes_on(index: Index, flow: Flow, batches: cst.BaseExpression, scope: Scope) -> bool:
@@ -416,45 +214,32 @@ def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | N
         return _while_loop(index, flow, statement, node)
     if not isinstance(node, cst.For):
         return None
-    iterable = node.iter
-    code = index.source.code
-    bar, rest = "", ""
+    anchor = _gone_through(index, node.iter)
     target: cst.BaseExpression = node.target
-    if isinstance(iterable, cst.Call) and iterable.args and _last_name(index, iterable.func) in _BARS:
-        iterable = iterable.args[0].value
-    numbered = _numbered(index, node, iterable)
-    if numbered is not None:
-        iterable, target = numbered
-    anchor, iterable = _listed(index, flow, iterable, statement.scope)
+    numbered = _numbered(index, node, node.iter)
+    target = target if numbered is None else numbered
+    iterable = _listed(index, flow, anchor, statement.scope)
     names = _meant(index, flow, iterable.func, statement.scope) if isinstance(iterable, cst.Call) else [""]
-    name = names[0]
-    site = EpochLoop(node=node, index=index, target=code(target), count="", limited=True, anchors={"range": anchor})
-    if numbered is not None and not name.endswith(("range", "count")):
-        site.batches = code(anchor)
+    site = EpochLoop(node=node, index=index, target=index.source.code(target), limited=True, anchors={"range": anchor})
+    if numbered is not None and not names[0].endswith(("range", "count")):
         return site
-    if not isinstance(iterable, cst.Call):
+    if not isinstance(iterable, cst.Call) or any(arg.star for arg in iterable.args):
         return None
-    if name == "itertools.count":
+    if names[0] == "itertools.count":
         site.limited = False
         return site
-    if name != index.qualified(iterable.func):  # a name for one of them: without an end, no bar shows how far it is
-        if not all(one in _RANGES or _last(one) == "trange" for one in names):
-            return None
-    elif name.startswith("tqdm") and name.endswith(".trange"):
-        bar = code(iterable.func)[: -len("trange")] + "tqdm"
-        rest = "".join(f", {arg.keyword.value}={code(arg.value)}" for arg in iterable.args if arg.keyword is not None)
-    elif name not in _RANGES or (name == "range" and statement.scope.binds("range")):
-        return None
-    if any(arg.star for arg in iterable.args):
-        return None
-    values = [code(arg.value) for arg in iterable.args if arg.keyword is None]
-    start = values[0] if len(values) > 1 else ""
-    if len(values) == 3:
-        site.count = f"{start}, {values[2]}"
-    else:
-        site.count = "" if start == "0" else start
-    site.bar, site.bar_arguments = bar, rest
-    return site
+    own = statement.scope.binds("range")
+    counts = all((one in _RANGES and not (one == "range" and own)) or _last(one) == "trange" for one in names)
+    return site if counts else None
+
+
+def _gone_through(index: Index, iterable: cst.BaseExpression) -> cst.BaseExpression:
+    """Return what a loop goes through, within a progress bar, `enumerate` and what a recipe has put around it."""
+    while isinstance(iterable, cst.Call) and iterable.args:
+        if _last_name(index, iterable.func) not in ("enumerate", *_BARS) and not index.is_provided(iterable.func):
+            break
+        iterable = iterable.args[0].value
+    return iterable
 
 
 def _meant(index: Index, flow: Flow, function: cst.BaseExpression, scope: Scope) -> list[str]:
@@ -474,47 +259,33 @@ def _last(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _numbered(
-    index: Index, loop: cst.For, iterable: cst.BaseExpression
-) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
-    """Return what is numbered and its number in `for epoch, seed in enumerate(seeds)`, which may be repeated.
-
-    None where it is no such loop, or where there is a learning rate for each epoch, which must not rise again.
-    """
+def _numbered(index: Index, loop: cst.For, iterable: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the number in `for epoch, seed in enumerate(seeds)`, None in any other loop."""
+    while isinstance(iterable, cst.Call) and iterable.args and _last_name(index, iterable.func) in _BARS:
+        iterable = iterable.args[0].value
     if not isinstance(iterable, cst.Call) or index.qualified(iterable.func) != "enumerate" or not iterable.args:
         return None
     if not isinstance(loop.target, cst.Tuple) or len(loop.target.elements) != 2:
         return None
-    number, item = (index.source.code(element.value) for element in loop.target.elements)
-    if not re.search(r"epoch", number, re.IGNORECASE) or re.search(r"(^|_)(lr|rate|momentum|wd)", item, re.IGNORECASE):
-        return None
-    return iterable.args[0].value, loop.target.elements[0].value
+    number = loop.target.elements[0].value
+    return number if re.search(r"epoch", index.source.code(number), re.IGNORECASE) else None
 
 
-def _listed(
-    index: Index, flow: Flow, iterable: cst.BaseExpression, scope: Scope
-) -> tuple[cst.BaseExpression, cst.BaseExpression]:
-    """Return what a list, or a name with one value, goes over, the range in `epochs = tqdm(list(range(n)))`.
-
-    What is to be replaced for it comes first: the name, or in a progress bar with a name what that goes over.
-    """
-    anchor, named = iterable, False
+def _listed(index: Index, flow: Flow, iterable: cst.BaseExpression, scope: Scope) -> cst.BaseExpression:
+    """Return what a list, or a name with one value, goes over, the range in `epochs = tqdm(list(range(n)))`."""
     while True:
         values = flow.sources(flow.variable(iterable.value, scope)) if isinstance(iterable, cst.Name) else []
         bar = _opened(index, iterable, scope) if len(values) == 1 and values[0].value is None else None
         if bar is not None:
-            iterable, named = bar, True
+            iterable = bar
         elif len(values) == 1 and values[0].item is None and isinstance(values[0].value, cst.Call):
-            iterable, scope, named = values[0].value, values[0].scope, True
-            anchor = iterable if _last_name(index, iterable.func) == "trange" else anchor
+            iterable, scope = values[0].value, values[0].scope
         elif (given := _shown_by_own(index, flow, iterable)) is not None:
-            return anchor, _listed(index, flow, given, scope)[1]
+            iterable = given
         elif isinstance(iterable, cst.Call) and iterable.args and _last_name(index, iterable.func) in ("list", *_BARS):
-            bare = _last_name(index, iterable.func) == "list"
             iterable = iterable.args[0].value
-            anchor = iterable if named and not bare else anchor
         else:
-            return anchor, iterable
+            return iterable
 
 
 def _shown_by_own(index: Index, flow: Flow, call: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -548,23 +319,28 @@ def _opened(index: Index, name: cst.BaseExpression, scope: Scope) -> cst.Call | 
 
 def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While) -> EpochLoop | None:
     """Return a `while` loop that goes on for ever, or until a counter or a flag ends it; None for any other."""
-    site = EpochLoop(
-        node=node, index=index, target="", count="", limited=False, endless="True", anchors={"range": node.test}
-    )
+    site = EpochLoop(node=node, index=index, target="", limited=False, anchors={"range": node.test})
     if index.source.code(node.test).strip("()") in ("True", "1"):
         return site
-    parts = conjuncts(node.test)
+    parts = [_asked(index, part) for part in conjuncts(node.test)]
     below = (cst.LessThan, cst.LessThanEqual, cst.NotEqual)
     limits = [part for part in parts if counter(index, flow, statement, part, below)]
     others = [part for part in parts if part not in limits]
-    site.flags = [name for part in others if (name := _flag(index, statement, part))]
-    if not limits and len(site.flags) < len(parts):
+    flags = [name for part in others if (name := _flag(index, statement, part))]
+    if not limits and len(flags) < len(parts):
         return None
     if limits:
         site.target = counter(index, flow, statement, limits[0], below)
         site.limited = True
-    site.endless = " and ".join(index.source.code(part) for part in others) or "True"
+    site.limit = " and ".join(index.source.code(part) for part in limits)
+    site.others = " and ".join(index.source.code(part) for part in others)
     return site
+
+
+def _asked(index: Index, test: cst.BaseExpression) -> cst.BaseExpression:
+    """Return a condition, also within a function that a recipe has put around it."""
+    given = isinstance(test, cst.Call) and len(test.args) == 1 and index.is_provided(test.func)
+    return test.args[0].value if given and isinstance(test, cst.Call) else test
 
 
 def _flag(index: Index, loop: Statement, test: cst.BaseExpression) -> str:
@@ -720,45 +496,6 @@ def _regular(index: Index, statement: Statement, loop: Statement) -> bool:
     return True
 
 
-def _budgets(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Budget]:
-    """Yield what leaves the loop, or one inside it, after a number of turns: `if step >= max_steps: break`."""
-    bound = {b.target.partition(".")[0] for b in index.bindings if loop.statement in b.statement.path}
-    reached = (cst.GreaterThan, cst.GreaterThanEqual, cst.Equal)
-    for statement in index.statements:
-        node = statement.node
-        if not isinstance(node, cst.If) or node.orelse is not None or not _only_leaves(index, node.body, loop.flags):
-            continue
-        if statement.scope is not loop.scope or loop.statement not in statement.path or statement.crowded:
-            continue
-        loops = [part for part in statement.path if isinstance(part.node, (cst.For, cst.While))]
-        if loops[-1] is not loop.statement and loops[-1] not in loop.inner:
-            continue
-        parts = conjuncts(node.test)
-        limits = [part for part in parts if counter(index, flow, loop.statement, part, reached)]
-        others = " ".join(index.source.code(part) for part in parts if part not in limits)
-        if limits and bound.isdisjoint(re.findall(r"(?<![.\w])[A-Za-z_]\w*", others)):
-            yield Budget(node=node, index=index)
-
-
-def _only_leaves(index: Index, body: cst.BaseSuite, flags: list[str]) -> bool:
-    """Whether a block ends the loop, or sets one of its ``flags``, and does nothing else but print."""
-    leaves = False
-    for line in body.body:
-        for small in line.body if isinstance(line, cst.SimpleStatementLine) else [line]:
-            stops = isinstance(small, cst.Assign) and {dotted(target.target) for target in small.targets} <= set(flags)
-            ends = isinstance(small, cst.Break) or (isinstance(small, cst.Return) and small.value is None)
-            if not (stops or ends or _exits(index, small) or _prints(index, small)):
-                return False
-            leaves = leaves or not _prints(index, small)
-    return leaves
-
-
-def _prints(index: Index, node: cst.CSTNode) -> bool:
-    if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call):
-        return False
-    return index.qualified(node.value.func) == "print" or _last_name(index, node.value.func) == "info"
-
-
 def _exits(index: Index, node: cst.CSTNode) -> bool:
     """Whether a statement ends the program as one that has done its work."""
     if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call):
@@ -795,11 +532,10 @@ def _leftovers(statement: Statement, flow: Flow) -> list[tuple[int, str]]:
 
 
 def _breaks(loop: EpochLoop) -> list[int]:
-    """Return the lines that leave the loop: `break`, `return`, `exit()`, what is left of a `while` loop's condition."""
+    """Return the lines that leave the loop: `break`, `return`, `exit()`, what else a `while` loop's condition has."""
     index = loop.index
-    budgets = {budget.node for budget in loop.budgets}
     block = index.statements_in(loop.body)
-    lines = [] if loop.endless in ("", "True") or _only_of_budgets(loop) else [loop.line]
+    lines = [loop.line] if loop.others else []
     for statement in index.statements:
         line = statement.node
         if statement.scope is not loop.scope or not isinstance(
@@ -809,7 +545,7 @@ def _breaks(loop: EpochLoop) -> list[int]:
         leaves = [small for small in line.body if isinstance(small, (cst.Return, cst.Break)) or _exits(index, small)]
         path = statement.path if leaves else []
         inside = path[path.index(loop.statement) + 1 :] if loop.statement in path else []
-        if not inside or inside[0].siblings is not block or any(part.node in budgets for part in inside):
+        if not inside or inside[0].siblings is not block:
             continue
         inner = any(isinstance(part.node, (cst.For, cst.While)) for part in inside)
         lines += [index.source.position(small)[0] for small in leaves if not (inner and isinstance(small, cst.Break))]
@@ -836,103 +572,3 @@ def _thaws(index: Index, flow: Flow, loop: EpochLoop) -> list[tuple[str, str]]:
         if isinstance(part.node, cst.If) and loop.target and turn.search(index.source.code(part.node.test))
     }
     return [(index.place(part.node, loop.file), f"if {index.source.code(test)}") for part, test in tests.items()]
-
-
-def _compared(loop: EpochLoop) -> list[int]:
-    """Return the lines of the loop's file that compare with the number of its turns, which ends it no more.
-
-    Where that is a sum, as of a main part and a fine-tuning, also those that compare the turn with one of its parts.
-    """
-    limit, source = _limit(loop), loop.file.source
-    used = re.compile(rf"(?<![.\w]){re.escape(limit)}(?![.\w])") if limit else None
-    parts = _summands(loop)
-    turn = re.compile(rf"(?<![.\w]){re.escape(loop.target)}(?![.\w(])") if loop.target and parts else None
-    lines = set()
-    for node in loop.index.comparisons:
-        if not source.holds(node) or loop.index.statement(node) is loop.statement:
-            continue
-        code = source.code(node)
-        operands = {source.code(one).strip("()") for one in (node.left, *(c.comparator for c in node.comparisons))}
-        if (used and used.search(code)) or (turn and turn.search(code) and not parts.isdisjoint(operands)):
-            lines.add(source.position(node)[0])
-    return sorted(lines)
-
-
-def _summands(loop: EpochLoop) -> set[str]:
-    """Return the names in the sum that is the number of turns, written at the loop or given a name before."""
-    index, head = loop.index, loop.anchors["range"]
-    end = head.args[-1].value if isinstance(head, cst.Call) and head.args else None
-    if isinstance(end, cst.Name):
-        values = [b.value for b in index.bindings if b.target == end.value and b.statement.scope is loop.scope]
-        end = values[0] if len(values) == 1 else None
-    found, waiting = set(), [end]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Add):
-            waiting += [part.left, part.right]
-        elif part is not end and isinstance(part, (cst.Name, cst.Attribute, cst.Subscript)):
-            found.add(index.source.code(part))
-    return found
-
-
-def _shares(loop: EpochLoop) -> list[tuple[str, str]]:
-    """Return (place, code) of what divides by the number of turns and is no report: `rate * epoch / epochs`."""
-    limit, index = _limit(loop), loop.index
-    name = loop.target.rpartition(".")[2]
-    shares = [
-        node
-        for node in index.parents
-        if limit and name and isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide)
-        if index.source.code(node.right).rpartition(".")[2] == limit.rpartition(".")[2]
-        if re.search(rf"(?<![.\w]){re.escape(name)}(?![.\w(])", index.source.code(node.left))
-        if not _reported(index, node) and not _held(index, node)
-    ]
-    held = {part for decay in (find_decays(index) if shares else []) for part in index.ancestors(decay.node)}
-    return [(index.place(node, loop.file), index.source.code(node)) for node in shares if node not in held]
-
-
-def _reported(index: Index, node: cst.CSTNode) -> bool:
-    """Whether an expression is only for the eyes: in a call that is a statement of its own, or in a text."""
-    while not isinstance(node, cst.BaseSmallStatement):
-        node = index.parents[node]
-        if isinstance(node, (cst.FormattedString, cst.BaseCompoundStatement)):
-            return isinstance(node, cst.FormattedString)
-        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
-            return True
-    return (
-        isinstance(node, cst.Expr)
-        and isinstance(node.value, cst.Call)
-        and _REPORTS.search(_last_name(index, node.value.func)) is not None
-    )
-
-
-def _held(index: Index, node: cst.CSTNode) -> bool:
-    """Whether an expression stands in `1 - epoch / epochs` or in a `min(...)` that keeps to its end."""
-    around = index.parents[node]
-    if isinstance(around, cst.BinaryOperation) and isinstance(around.operator, cst.Subtract):
-        return around.right is node
-    while isinstance(around, (cst.Arg, cst.BinaryOperation, cst.Call)):
-        if isinstance(around, cst.Call) and _last_name(index, around.func) in ("min", "clip", "clamp", "minimum"):
-            return True
-        around = index.parents[around]
-    return False
-
-
-def _limit(loop: EpochLoop) -> str:
-    """Return the name of the number of turns, as in `range(epochs + 1)` and `while epoch < epochs`, "" without one."""
-    head = loop.anchors["range"]
-    if isinstance(head, cst.Call) and head.args and isinstance(loop.node, cst.For):
-        return _counted(head.args[-1].value) or ""
-    for part in conjuncts(head) if isinstance(head, cst.BaseExpression) and isinstance(loop.node, cst.While) else []:
-        if isinstance(part, cst.Comparison) and _counted(part.left) == loop.target:
-            return _counted(part.comparisons[0].comparator) or ""
-    return ""
-
-
-def _only_of_budgets(loop: EpochLoop) -> bool:
-    """Whether nothing but its budgets sets the flags that are all that is left of the loop's condition."""
-    if loop.endless.count(" and ") + 1 > len(loop.flags):
-        return False
-    budgets = {budget.statement for budget in loop.budgets}
-    changes = [b.statement for b in loop.index.bindings if b.target in loop.flags]
-    return all(loop.statement not in s.path or not budgets.isdisjoint(s.path) for s in changes)

@@ -49,63 +49,10 @@ def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[l
         if not stepped:
             continue
         step = _step(index, flow, call, loops)
-        parts = [one for s in stepped for one in _parts(index, flow, s) if one in by_origin]
-        step.kinds = [s.kind for s in stepped] + [by_origin[one].kind for one in parts]
-        step.limited = any(s.kind == "OneCycleLR" for s in stepped)
-        step.mixed = len(stepped) < len(origins) or len({s.kind for s in stepped}) > 1
         steps.append(step)
         for scheduler in stepped:
             scheduler.steps.append(step)
     return schedulers, steps
-
-
-def _parts(index: Index, flow: Flow, scheduler: Scheduler) -> list[Origin]:
-    """Return what a scheduler that steps others has been given: `SequentialLR(optimizer, [first, second])`."""
-    call = scheduler.node
-    if scheduler.kind not in ("SequentialLR", "ChainedScheduler") or not isinstance(call, cst.Call):
-        return []
-    lists = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "schedulers"]
-    given = [element.value for one in lists if isinstance(one, (cst.List, cst.Tuple)) for element in one.elements]
-    return [origin for one in given for origin in flow.origins(one, index.scope_of(call))]
-
-
-def find_steps_by_name(index: Index, flow: Flow, schedulers: list[Scheduler], steps: list[Step]) -> list[Step]:
-    """Return the steps of schedulers that an attribute or an item of whatever holds: `args.scheduler.step()`.
-
-    Args:
-        schedulers: all schedulers of the script; those of a kind that is known to be stepped are left out.
-        steps: the steps that are known.
-    """
-    known = {step.node for step in steps}
-    stepped = {kind for step in steps for kind in step.kinds}
-    held = {name: s.kind for s in schedulers if s.kind not in stepped for name in _holders(index, flow, s)}
-    found = []
-    for call in index.calls:
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "step" or call in known:
-            continue
-        receiver = index.source.code(call.func.value)
-        kind = held.get(_last_word(receiver), "")
-        if kind and isinstance(call.func.value, (cst.Attribute, cst.Subscript)):
-            step = Step(node=call, index=index, receiver=receiver, argument="", per="batch", conditional=True)
-            step.kinds = [kind]
-            step.limited = step.mixed = kind == "OneCycleLR"
-            found.append(step)
-    return found
-
-
-def _holders(index: Index, flow: Flow, scheduler: Scheduler) -> set[str]:
-    """Return the names of the attributes and items that hold a scheduler."""
-    around = index.parents[scheduler.node]
-    if isinstance(around, cst.DictElement):
-        return {_last_word(index.source.code(around.key))}
-    if isinstance(around, cst.Arg) and around.keyword is not None:
-        return {around.keyword.value}
-    return {
-        _last_word(b.target)
-        for b in [*index.bindings, *index.items]
-        if not b.target.isidentifier() and isinstance(b.value, (cst.Name, cst.Attribute, cst.Call))
-        if any(origin.node is scheduler.node for origin in flow.origins(b.value, b.statement.scope))
-    }
 
 
 def _last_word(code: str) -> str:

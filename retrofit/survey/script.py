@@ -15,16 +15,14 @@ from retrofit.survey.backwards import find_backwards
 from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, paired_parts
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
-from retrofit.survey.index import Index, Scope, Statement, dotted
-from retrofit.survey.loops import find_decays, find_loops, head
+from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.loops import find_loops, head
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_frozen, plural, repeated
-from retrofit.survey.optimizers import find_optimizers, find_schedulers, find_steps_by_name, nameless_optimizers
-from retrofit.survey.overruns import find_overruns
-from retrofit.survey.rates import find_rate_ends
+from retrofit.survey.optimizers import find_optimizers, find_schedulers, nameless_optimizers
 from retrofit.survey.reach import reachable
 from retrofit.survey.resumes import find_resumes
 from retrofit.survey.scores import find_hints, find_measures, find_scores
-from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Step, Wrapper
+from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Wrapper
 from retrofit.survey.weights import find_averages, find_matched_names, find_stale_loads, late_weights
 from retrofit.survey.wrappers import find_wrappers, mark_members, names_wrapper, told_apart, wrapper_kind
 
@@ -101,8 +99,6 @@ def survey(
     if script.loops or not script.wrappers:  # an engine that a file only helps itself from
         script.frameworks = [f for f in script.frameworks if not f.beside or f.option or f.file is index.entry]
     script.schedulers, script.steps = find_schedulers(index, flow, script.loops)
-    script.steps += _steps_of_helpers(script, flow)
-    script.steps += find_steps_by_name(index, flow, script.schedulers, script.steps)
     script.scores = find_scores(index, flow, script.loops, script.schedulers, choices.metric, choices.mode)
     origins: set[Origin] = set()
     _relate_wrappers(script)
@@ -147,12 +143,6 @@ def survey(
         )
     script.averages = find_averages(origins, script.loops, flow) if groups else []
     script.stale_loads = find_stale_loads(origins, script.loops, flow)
-    script.decays = find_decays(index)
-    script.overruns = find_overruns(index, flow, script.loops)
-    script.rate_ends = find_rate_ends(index, flow)
-    for loop in script.loops:
-        told = [(index.place(end.node, loop.file), end.code) for end in script.rate_ends]
-        loop.shares = [(at, share) for at, share in loop.shares if not any(at == o and share in c for o, c in told)]
     if not script.scores:
         script.hints = find_hints(index, script.loops)
     if len(script.scores) != 1:
@@ -205,29 +195,6 @@ def _without_others(index: Index, flow: Flow, choices: Choices) -> Flow:
         return flow
     index.keep(used)
     return Flow(index, choices.module_functions)
-
-
-def _steps_of_helpers(script: Script, flow: Flow) -> list[Step]:
-    """Return the steps of schedulers that a function makes and returns; those stay with the script."""
-    index = flow.index
-    kinds = {Origin(s.node): s.kind for s in script.schedulers if isinstance(s.node, cst.BaseExpression)}
-    known = {step.node for step in script.steps}
-    found = []
-    for call in index.calls:
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "step" or call in known:
-            continue
-        origins = flow.deep_origins(call.func.value, index.scope_of(call))
-        made = sorted({kinds[origin] for origin in origins if origin in kinds})
-        if made:
-            receiver = index.source.code(call.func.value)
-            step = Step(
-                node=call, index=index, receiver=receiver, argument="", per="batch", conditional=True, kinds=made
-            )
-            step.limited = "OneCycleLR" in made
-            ends = [origin for origin in origins if not flow.inside(origin) and dotted(origin.node) != "None"]
-            step.mixed = len({kinds.get(origin) for origin in ends}) > 1
-            found.append(step)
-    return found
 
 
 def _of_training(backwards: list[Backward], loops: list[EpochLoop], flow: Flow) -> list[Backward]:

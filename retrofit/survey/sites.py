@@ -26,10 +26,6 @@ SITE_KINDS = (
     "backward",
     "score",
     "kept-score",
-    "budget",
-    "decay",
-    "overrun",
-    "rate-end",
     "assertion",
     "parser",
     "local-rank",
@@ -266,9 +262,6 @@ class Step(Site):
         argument: the code of what it is given, "" where nothing.
         per: "epoch" or "batch".
         conditional: whether it runs only under some condition inside the loop.
-        limited: whether the scheduler may be stepped only a fixed number of times (OneCycleLR).
-        kinds: the classes of the schedulers that it may step.
-        mixed: whether what it steps may be of one class or another.
         removed: whether the step goes away because the scheduler is handed over.
     """
 
@@ -276,9 +269,6 @@ class Step(Site):
     argument: str
     per: str
     conditional: bool
-    limited: bool = False
-    kinds: list[str] = field(default_factory=list)
-    mixed: bool = False
     removed: bool = False
 
     @property
@@ -401,69 +391,6 @@ class Backward(Site):
 
 
 @dataclass(eq=False, kw_only=True)
-class Budget(Site):
-    """An `if` that does nothing but leave the epoch loop after a number of turns; `node` is its statement."""
-
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"leaves": self.code.splitlines()[0]}
-
-
-@dataclass(eq=False, kw_only=True)
-class Decay(Site):
-    """What is left of a training's planned length, by which a learning rate decays; `node` is that part.
-
-    The anchor "left" is the same.
-    """
-
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"left": self.code}
-
-
-@dataclass(eq=False, kw_only=True)
-class RateEnd(Site):
-    """A learning rate that is worked out for a number of steps or epochs, and has no sense past it.
-
-    Attributes:
-        name: the schedule or optimizer that is told that number, "" where the script works the rate out by hand.
-        steps: the argument by which it is, where it is not known what comes then; else "".
-        rises: whether the rate rises again then; else it stays where it is, mostly at 0.
-    """
-
-    name: str
-    steps: str = ""
-    rises: bool = False
-
-    def called(self, beside: Site) -> str:
-        """Return what ends, with its place as seen from another site."""
-        return f"`{self.name}` ({self.place(beside)})" if self.name else f"the schedule at {self.place(beside)}"
-
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"ends": self.name or self.code}
-
-
-@dataclass(eq=False, kw_only=True)
-class Overrun(Site):
-    """An index that grows with the epochs, into a sequence as long as was planned; `node` is the subscript.
-
-    The anchor "counter" is the index.
-
-    Attributes:
-        array: the code of the sequence.
-        counter: the code of the index.
-    """
-
-    array: str
-    counter: str
-
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"sequence": self.array, "index": self.counter}
-
-
-@dataclass(eq=False, kw_only=True)
 class Assertion(Site):
     """A script's own check of the model's parameters, which are more with dendrites, or of their names, which change.
 
@@ -529,47 +456,39 @@ class MatchedName(Site):
 class EpochLoop(Site):
     """The loop over epochs, or over iterations where there is none; `node` is the loop's statement.
 
-    The anchor "range" is what limits it: the iterable of a `for`, the condition of a `while`.
+    The anchor "range" is what limits it: what a `for` goes through, within `enumerate` and progress bars, or the
+    condition of a `while`.
 
     Attributes:
         target: the loop variable's code; for a `while` loop the counter in its condition, "" where it has none.
-        count: the arguments of an `itertools.count` that counts the same numbers without end.
-        bar: the progress bar's function, for `trange`, which is a bar and a range in one.
-        bar_arguments: the bar's own arguments, each after a comma.
         limited: whether the loop's head ends it after a number of turns.
-        endless: the condition of a `while` loop without that limit; "" for a `for` loop.
+        limit: the part of a `while` loop's condition that does so; "" for a `for` loop.
+        others: the other parts of the condition.
         by_iteration: whether a turn is one step of the optimizer, so that no loop over batches is inside.
         inner: the loops inside it, in its function, that lead to a backward pass.
         repeats: the heads and places of the loops around it, which train anew.
         leftovers: (line, code) of the statements after the loop that no longer run when training leaves inside it.
-        batches: what it goes through once, where it is a training as long as its batches last; "" for any other.
-        flags: the names in its condition that stop it where the loop sets them.
-        budgets: the statements that leave it after a number of turns.
-        breaks: lines at which the loop is left early for other reasons.
-        compared: lines that compare something with the number of its turns.
-        shares: (place, code) of what divides the turn by their number.
+        breaks: lines at which the loop is left early.
         thaws: (place, head) of each `if` about the turn's number under which it lets frozen parameters train.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
     """
 
     target: str
-    count: str
     limited: bool
-    bar: str = ""
-    bar_arguments: str = ""
-    endless: str = ""
+    limit: str = ""
+    others: str = ""
     by_iteration: bool = False
     inner: list[Statement] = field(default_factory=list)
     repeats: list[tuple[str, str]] = field(default_factory=list)
     leftovers: list[tuple[int, str]] = field(default_factory=list)
-    batches: str = ""
-    flags: list[str] = field(default_factory=list)
-    budgets: list[Budget] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
-    compared: list[int] = field(default_factory=list)
-    shares: list[tuple[str, str]] = field(default_factory=list)
     thaws: list[tuple[str, str]] = field(default_factory=list)
     repeated: str = ""
+
+    @property
+    def iterated(self) -> str:
+        """The code of what a `for` loop goes through, within `enumerate` and progress bars; "" for a `while` loop."""
+        return self.index.source.code(self.anchors["range"]) if isinstance(self.node, cst.For) else ""
 
     @property
     def body(self) -> cst.BaseSuite:
@@ -937,9 +856,6 @@ class Script(Site):
     local_ranks: list[LocalRank] = field(default_factory=list)
     frameworks: list[Framework] = field(default_factory=list)
     resumes: list[Resume] = field(default_factory=list)
-    decays: list[Decay] = field(default_factory=list)
-    overruns: list[Overrun] = field(default_factory=list)
-    rate_ends: list[RateEnd] = field(default_factory=list)
     assertions: list[Assertion] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
     measures: list[tuple[str, str]] = field(default_factory=list)
@@ -1074,11 +990,6 @@ class Script(Site):
     def score_mode(self) -> str:
         """The score's direction, "" where there is no clear one."""
         return self.score.direction if self.score else ""
-
-    @property
-    def budgets(self) -> list[Budget]:
-        """What leaves the epoch loops after a number of turns."""
-        return [budget for loop in self.loops for budget in loop.budgets]
 
     @property
     def kept_scores(self) -> list[KeptScore]:
