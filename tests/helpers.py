@@ -66,18 +66,18 @@ def recipe() -> Recipe:
     return load_recipe(RECIPE_FOLDER)
 
 
-def survey_of(text: str, metric: str = "", mode: str = "", model: str = "") -> Script:
+def survey_of(text: str, metric: str = "", mode: str = "", model: str = "", in_process: bool = False) -> Script:
     """Return the survey of a script, as an apply sees it."""
     known = recipe()
-    choices = Choices(metric, mode, model, known.module_functions, known.provided, known.handover)
+    choices = Choices(metric, mode, model, known.module_functions, known.provided, known.handover, in_process)
     return survey(source_of(code(text)), choices)
 
 
-def plan_of(folder: Path, text: str | bytes) -> Plan:
+def plan_of(folder: Path, text: str | bytes, options: Options | None = None) -> Plan:
     """Return the plan of an apply on a script in ``folder``."""
     path = folder / "train.py"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return make_plan(path, "train.py", recipe(), Options())
+    return make_plan(path, "train.py", recipe(), options or Options())
 
 
 def rewritten(plan: Plan) -> str:

@@ -50,13 +50,13 @@ Planner = Callable[..., Plan]
 def plan_project(tmp_path: Path) -> Planner:
     """Return a function that plans an apply on `main.py` among further files."""
 
-    def make(main: str, **files: str) -> Plan:
+    def make(main: str, options: Options | None = None, **files: str) -> Plan:
         (tmp_path / "main.py").write_text(code(main))
         for name, text in files.items():
             path = tmp_path / (f"{name}.py")
             path.parent.mkdir(exist_ok=True)
             path.write_text(code(text))
-        return make_plan(tmp_path / "main.py", "main.py", recipe(), Options())
+        return make_plan(tmp_path / "main.py", "main.py", recipe(), options or Options())
 
     return make
 
@@ -308,28 +308,6 @@ main(parse())
 """
 
 
-def test_with_dataparallel_an_optimizer_from_a_helper_follows_the_model(plan_project: Planner) -> None:
-    main = DATA_PARALLEL.replace("    SCHEDULER\n", "").replace("            STEP\n", "")
-    text = changed(plan_project(main))["main.py"]
-    made = "    optimizer = build_optimizer(args, model)\n    pai_distributed.set_optimizer_instance(optimizer)\n"
-    assert made in text
-    assert "model, _, training_complete = pai_distributed.add_validation_score(acc, model)\n" in text
-
-
-def test_with_dataparallel_an_optimizer_built_in_branches_follows_the_model(plan_project: Planner) -> None:
-    branches = """
-    if args.adam:
-        optimizer = torch.optim.Adam(model.parameters())
-    else:
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    """.rstrip()
-    main = DATA_PARALLEL.replace("    SCHEDULER\n", "").replace("            STEP\n", "")
-    main = main.replace("\n    optimizer = build_optimizer(args, model)", branches)
-    main = "import torch" + main[main.index("\n\ndef main") :]
-    text = changed(plan_project(main))["main.py"]
-    assert "lr=0.1)\n    pai_distributed.set_optimizer_instance(optimizer)\n    best_acc" in text
-
-
 @pytest.mark.parametrize(
     "choice",
     [
@@ -342,8 +320,7 @@ def test_an_optimizer_may_be_chosen_in_an_expression(plan_project: Planner, choi
     main = DATA_PARALLEL.replace("    SCHEDULER\n", "").replace("            STEP\n", "")
     main = main.replace("build_optimizer(args, model)", choice).replace("DataParallel", wrapper)
     text = changed(plan_project("import torch" + main[main.index("\n\ndef main") :]))["main.py"]
-    helper = "pai_distributed" if wrapper == "DataParallel" else "GPA.pai_tracker"
-    assert f"{choice}\n    {helper}.set_optimizer_instance(optimizer)\n" in text
+    assert f"{choice}\n    GPA.pai_tracker.set_optimizer_instance(optimizer)\n" in text
 
 
 def test_an_optimizer_made_by_a_method_of_an_object_from_elsewhere_is_that_methods(plan_project: Planner) -> None:
@@ -423,79 +400,6 @@ def test_of_a_dict_that_holds_an_optimizer_the_item_is_handed_over(plan_project:
     assert "GPA.pai_tracker.set_optimizer_instance(state['o'])\n" in text
 
 
-@pytest.mark.parametrize("scheduler", ["torch.optim.lr_scheduler.StepLR(optimizer, 3)", "WarmUp(optimizer, after)"])
-def test_with_dataparallel_a_kept_scheduler_goes_on(plan_project: Planner, scheduler: str) -> None:
-    main = DATA_PARALLEL.replace("SCHEDULER", f"scheduler = {scheduler}")
-    text = changed(plan_project(main.replace("STEP", "scheduler.step()")))["main.py"]
-    made = "    optimizer = build_optimizer(args, model)\n    pai_distributed.set_optimizer_instance(optimizer)\n"
-    assert f"{made}    scheduler = {scheduler}\n" in text
-    assert "            scheduler.step()\n" in text
-
-
-def test_with_dataparallel_parameters_may_be_collected_before(plan_project: Planner) -> None:
-    main = DATA_PARALLEL.replace("    SCHEDULER\n", "").replace("            STEP\n", "")
-    collected = (
-        "parameters = []\n    for name, p in model.named_parameters():\n        parameters += [{'params': [p]}]\n"
-    )
-    main = main.replace(
-        "optimizer = build_optimizer(args, model)", f"{collected}    optimizer = torch.optim.Adam(parameters)"
-    )
-    main = "import torch" + main[main.index("\n\ndef main") :]
-    text = changed(plan_project(main))["main.py"]
-    assert "Adam(parameters)\n    pai_distributed.set_optimizer_instance(optimizer)\n" in text
-
-
-def test_with_dataparallel_an_optimizer_of_another_function_follows_the_model(plan_project: Planner) -> None:
-    main = """
-    import torch
-    from trainer import Trainer
-
-    def main(args):
-        model = torch.nn.DataParallel(Net())
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
-        Trainer(model, optimizer, scheduler).train()
-
-    main(parse())
-    """
-    trainer = """
-    class Trainer:
-        def __init__(self, model, optimizer, scheduler):
-            self.model = model
-            self.optimizer = optimizer
-            self.scheduler = scheduler
-
-        def train(self):
-            best_acc = 0
-            for epoch in range(10):
-                for x, y in loader:
-                    self.optimizer.zero_grad()
-                    self.model(x).backward()
-                    self.optimizer.step()
-                self.scheduler.step()
-                acc = validate(self.model)
-                best_acc = max(best_acc, acc)
-    """
-    texts = changed(plan_project(main, trainer=trainer))
-    made = "lr=0.1)\n    pai_distributed.set_optimizer_instance(optimizer)\n    scheduler = "
-    assert made in texts["main.py"]
-    assert "            self.scheduler.step()\n" in texts["trainer.py"]
-    handed_over = "self.model, _, training_complete = pai_distributed.add_validation_score(acc, self.model)\n"
-    assert handed_over in texts["trainer.py"]
-
-
-@pytest.mark.parametrize(
-    "holder", ["args.optimizer = optimizer", "tool = Tool(model, optimizer)", "optimizer.add_param_group(extra)"]
-)
-def test_with_dataparallel_an_optimizer_that_something_else_holds_stays_the_same(
-    plan_project: Planner, holder: str
-) -> None:
-    main = DATA_PARALLEL.replace("SCHEDULER", holder).replace("            STEP\n", "")
-    main = main.replace("build_optimizer(args, model)", "torch.optim.SGD(model.parameters(), lr=0.1)")
-    text = changed(plan_project("import torch" + main[main.index("\n\ndef main") :]))["main.py"]
-    assert "lr=0.1)\n    pai_distributed.set_optimizer_instance(optimizer)\n" in text
-
-
 OBJECT = """
 import torch
 from trainer import Trainer
@@ -531,22 +435,10 @@ class Trainer:
 """
 
 
-@pytest.mark.parametrize(
-    ("wrapper", "handed_over"),
-    [
-        ("torch.nn.parallel.DistributedDataParallel", "        pai_distributed.report_validation_score(pai_score)\n"),
-        (
-            "torch.nn.DataParallel",
-            "        _, _, training_complete = pai_distributed.add_validation_score(pai_score)\n"
-            "        if training_complete:\n            break\n",
-        ),
-    ],
-)
-def test_a_score_is_handed_over_where_the_model_has_no_name(
-    plan_project: Planner, wrapper: str, handed_over: str
-) -> None:
+@pytest.mark.parametrize("wrapper", ["torch.nn.parallel.DistributedDataParallel", "torch.nn.DataParallel"])
+def test_a_score_is_handed_over_where_the_model_has_no_name(plan_project: Planner, wrapper: str) -> None:
     texts = changed(plan_project(OBJECT, trainer=TRAINER.replace("WRAPPER", wrapper)))
-    assert handed_over in texts["main.py"]
+    assert "        pai_distributed.report_validation_score(pai_score)\n" in texts["main.py"]
     assert texts["trainer.py"].endswith("            self.best = acc\n        return acc\n")
 
 
@@ -781,12 +673,14 @@ def plan_in_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable
     """Return a function that plans an apply on `main.py` of a package, from the folder above it."""
     monkeypatch.chdir(tmp_path)
 
-    def make(package: str, main: str, wrapper: str = "DistributedDataParallel", **files: str) -> Plan:
+    def make(
+        package: str, main: str, wrapper: str = "DistributedDataParallel", in_process: bool = False, **files: str
+    ) -> Plan:
         (tmp_path / package).mkdir(parents=True)
         for name, text in {"main": main.replace("DistributedDataParallel", wrapper), "engine": ENGINE, **files}.items():
             (tmp_path / package / f"{name}.py").write_text(code(text))
         shown = f"{package}/main.py"
-        return make_plan(tmp_path / shown, shown, recipe(), Options())
+        return make_plan(tmp_path / shown, shown, recipe(), Options(in_process=in_process))
 
     return make
 
@@ -809,20 +703,25 @@ def test_a_script_that_runs_only_as_a_module_is_started_as_one(
         for file in plan.files
         if file.before is None
     }
-    assert set(new) == {"pai_distributed.py", "tiny/inner/train_distributed.sh"}
+    assert {name for name in new if not name.startswith("pai_distributed/")} == {"tiny/inner/train_distributed.sh"}
     launcher = new["tiny/inner/train_distributed.sh"]
     assert launcher.count(" -m tiny.inner.main ") == 3
     assert 'dirname -- "$PYTHON_SCRIPT")/../.." && pwd' in launcher
 
 
 def test_a_module_that_trains_in_one_process_is_started_as_one(plan_in_package: Callable[..., Plan]) -> None:
-    steps = plan_in_package("tiny", MAIN.replace("from engine", "from .engine"), "DataParallel").next_steps
-    assert "CUDA_VISIBLE_DEVICES=0 python -m tiny.main --perforate_model_parallel" in steps
+    main = MAIN.replace("from engine", "from .engine")
+    plan = plan_in_package("tiny", main, "DataParallel")
+    launcher = next(file.after.decode() for file in plan.files if file.path.suffix == ".sh")
+    assert "LAUNCHER=${LAUNCHER:-python}" in launcher
+    assert launcher.count(" -m tiny.main ") == 3
+    assert "Train with: tiny/train_distributed.sh" in plan.next_steps
 
 
-def test_a_module_that_lies_elsewhere_is_found(plan_in_package: Callable[..., Plan]) -> None:
-    steps = plan_in_package("lib/my-code/tiny", MAIN.replace("from engine", "from .engine"), "DataParallel").next_steps
-    assert "PYTHONPATH=lib/my-code python -m tiny.main" in steps
+def test_a_module_whose_process_goes_on_is_started_as_one(plan_in_package: Callable[..., Plan]) -> None:
+    main = MAIN.replace("from engine", "from .engine")
+    steps = plan_in_package("lib/my-code/tiny", main, "DataParallel", in_process=True).next_steps
+    assert "CUDA_VISIBLE_DEVICES=0 PYTHONPATH=lib/my-code python -m tiny.main --perforate_model_parallel" in steps
 
 
 @pytest.mark.parametrize(
@@ -951,10 +850,10 @@ def test_weights_kept_by_the_loop_are_not_loaded_into_a_restructured_model(plan_
         "\nmain()", "    best = model.state_dict()\n    model.load_state_dict(best)\n\nmain()"
     )
     main = main.replace("    best = model", "        best = model")
-    plan = plan_project(main, engine=ENGINE)
+    plan = plan_project(main, Options(in_process=True), engine=ENGINE)
     assert "load_state_dict" not in changed(plan)["main.py"]
     assert [note.code for note in plan.notes] == ["PAI020"]
-    kept = plan_project(main.replace("DataParallel", "DistributedDataParallel"), engine=ENGINE)
+    kept = plan_project(main, engine=ENGINE)
     assert "model.load_state_dict(best)" in changed(kept)["main.py"]
 
 
@@ -1048,8 +947,8 @@ def test_a_loop_that_nothing_runs_is_no_second_one(plan_project: Planner, engine
     main = main.replace("        train_one_epoch(model, loader, optimizer)\n", f"        {engine}.train()\n")
     main = main.replace("    best_acc = 0\n", "    best_acc = 0\n    engine = Engine(model)\n")
     texts = changed(plan_project(main, engine=ENGINE, lent=lent))
-    assert "itertools.count()" in texts["main.py"]
-    assert "itertools.count()" not in texts["lent.py"]
+    assert "planned_epochs(" in texts["main.py"]
+    assert "planned_epochs(" not in texts["lent.py"]
     both = main.replace("    best_acc = 0\n", "    best_acc = 0\n    other = Engine(model)\n    other.run()\n")
     questions = plan_project(both, engine=ENGINE, lent=lent).questions
     assert [question.code for question in questions] == ["PAI104"]
@@ -1073,14 +972,10 @@ def test_a_training_that_a_loop_repeats_is_told(plan_project: Planner, start: st
     assert [note.split(" goes through")[0] for note in notes] == told
 
 
-@pytest.mark.parametrize(
-    ("wrapper", "ending"), [("DDP", "the launcher stops"), ("torch.nn.DataParallel", "unfinished")]
-)
-def test_a_loop_that_ends_early_is_told_as_its_wrapper_has_it(plan_project: Planner, wrapper: str, ending: str) -> None:
-    main = code(MAIN).replace("= DDP(model)", f"= {wrapper}(model)")
-    main = main.replace("        acc =", "        if stuck():\n            break\n        acc =")
-    (note,) = [note.message for note in plan_project(main, engine=ENGINE).notes if note.code == "PAI011"]
-    assert note.endswith(ending)
+def test_a_loop_that_may_end_by_itself_is_followed_by_its_end(plan_project: Planner) -> None:
+    main = code(MAIN).replace("        acc =", "        if stuck():\n            break\n        acc =")
+    assert "\n    pai_distributed.end_of_training()\n" in changed(plan_project(main, engine=ENGINE))["main.py"]
+    assert "end_of_training" not in changed(plan_project(MAIN, engine=ENGINE))["main.py"]
 
 
 TRAIN_BY_NAME = """
@@ -1438,27 +1333,3 @@ def test_layers_changed_between_two_trainings_are_told(plan_project: Planner, ca
     parts = "def prune_to(goal, net):\n    pruner.step()\n\ndef count_ops(net):\n    return 1\n"
     messages = [q.message for q in plan_project(f"{main}    optimizer = {rest}", engine=ENGINE, parts=parts).questions]
     assert any("`prune_to(...)` is given it after that" in message for message in messages) == told
-
-
-SCHEDULES = """
-from torch.optim.lr_scheduler import LRScheduler
-
-class Poly(LRScheduler):
-    def get_lr(self):
-        return [lr * (1 - self.now / self.steps) ** 0.9 for lr in self.base_lrs]
-"""
-
-
-@pytest.mark.parametrize(
-    ("made", "held"),
-    [
-        ("getattr(schedules, args.schedule)(optimizer, 9)", True),
-        ("getattr(schedules, args.schedule)(width)", False),
-        ("other(optimizer)", False),
-    ],
-)
-def test_schedule_that_a_name_chooses_of_a_module_is_held(plan_project: Planner, made: str, held: bool) -> None:
-    main = MAIN.replace("import torch\n", "import torch\nimport schedules\n", 1)
-    main = main.replace("    model = DDP", f"    schedule = {made}\n    model = DDP")
-    plan = plan_project(main, engine=ENGINE, schedules=SCHEDULES)
-    assert [one.code for one in plan.notes if one.code == "PAI017"] == ["PAI017"] * held

@@ -281,7 +281,7 @@ def test_methods_of_a_base_class_belong_to_the_class(tmp_path: Path) -> None:
     assert not plan.questions
     changed = {file.path.stem: file.after.decode() for file in plan.files if file.before}
     assert "perforate_model(" in changed["main"]
-    assert "itertools.count()" in changed["trainer"]
+    assert "planned_epochs(" in changed["trainer"]
     assert "fill_missing_gradients(self.model)" in changed["base"]
     assert "find_unused_parameters=True" in changed["base"]
 

@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 
 from retrofit.edits import ORIGINAL, Edit
 from retrofit.errors import EngineError, UserError
+from retrofit.options import Options
 from retrofit.rewrite import rewrite
 from retrofit.text import split_lines
 from tests.conftest import SCRIPT, swapped
 from tests.helpers import code, edited, edits_of, index_of, plan_of, rewritten, script
 
 Change = tuple[str, str, str]
+
+IN_PROCESS = Options(in_process=True)
 
 
 @pytest.mark.parametrize(
@@ -544,16 +547,6 @@ def changed_by(folder: Path, *swaps: tuple[str, str]) -> str:
     return rewritten(plan_of(folder, text))
 
 
-def test_trange_keeps_its_options_and_a_name_that_is_imported(tmp_path: Path) -> None:
-    changed = changed_by(
-        tmp_path,
-        ("range(args.epochs)", "trange(args.epochs, desc='epochs')"),
-        ("import torch\n", "import torch\nfrom tqdm import trange\n"),
-    )
-    assert "desc='epochs'" in changed
-    assert "import tqdm" in changed or "tqdm, " in changed
-
-
 def test_trange_of_the_module_is_not_the_module_called(tmp_path: Path) -> None:
     changed = changed_by(
         tmp_path, ("range(args.epochs)", "tqdm.trange(args.epochs)"), ("import torch\n", "import torch\nimport tqdm\n")
@@ -632,9 +625,10 @@ def test_own_function_called_setup_optimizer_is_not_the_trackers(tmp_path: Path)
 
 def test_own_function_called_setup_optimizer_stays_beside_the_generated_one(tmp_path: Path) -> None:
     own = "def setup_optimizer(model):\n    return None\n\n\ndef main():"
-    changed = changed_by(
-        tmp_path, ("def main():", own), ("DistributedDataParallel", "DataParallel"), (", device_ids=[0]", "")
-    )
+    text = BASE
+    for old, new in [("def main():", own), ("DistributedDataParallel", "DataParallel"), (", device_ids=[0]", "")]:
+        text = text.replace(old, new)
+    changed = rewritten(plan_of(tmp_path, text, IN_PROCESS))
     assert "def setup_pai_optimizer(model):" in changed
     assert "optimizer, scheduler = setup_pai_optimizer(model)" in changed
 
@@ -754,45 +748,6 @@ def test_load_alone_is_passed_over_where_more_is_made_beside_it(tmp_path: Path) 
 def test_moving_average_is_made_from_the_checkpoint_in_the_first_round_alone(tmp_path: Path) -> None:
     changed = changed_by(tmp_path, (MODEL, f"{MODEL}    ema = ModelEma(model, decay=0.9, resume=args.resume)\n"))
     assert "ModelEma(model, decay=0.9, resume=None if args.pai_load_folder else args.resume)\n" in changed
-
-
-def test_schedule_and_record_are_held_at_their_end(tmp_path: Path) -> None:
-    before = "    seen = np.zeros((args.epochs, 2))\n    lr_schedule = cosine(0.1, args.epochs)\n"
-    after = "        seen[epoch, 0] = lr_schedule[epoch]\n"
-    changed = changed_by(tmp_path, (WRAPPED, WRAPPED + before), (VALIDATION, VALIDATION + after))
-    held = "seen[min(epoch, len(seen) - 1), 0] = lr_schedule[min(epoch, len(lr_schedule) - 1)]\n"
-    assert f"        {held}" in changed
-
-
-@pytest.mark.parametrize(
-    ("built", "test"),
-    [
-        ("S.OneCycleLR(optimizer, 1, total_steps=9)", ""),
-        ("S.OneCycleLR(optimizer, 1, total_steps=9) if args.cycle else None", ""),
-        ("one(optimizer)", ""),
-        ("make(optimizer, args)", 'not hasattr(scheduler, "total_steps") or '),
-    ],
-)
-def test_schedule_of_a_fixed_length_is_held_at_its_end(tmp_path: Path, built: str, test: str) -> None:
-    made = """
-        from torch.optim import lr_scheduler as S
-
-        def one(optimizer):
-            return S.OneCycleLR(optimizer, 1, total_steps=9)
-
-        def make(optimizer, args):
-            if args.schedule == "step":
-                return S.StepLR(optimizer, 30)
-            elif args.schedule == "cosine":
-                return S.CosineAnnealingLR(optimizer, 9)
-            return S.OneCycleLR(optimizer, 1, total_steps=9)
-    """
-    changed = changed_by(
-        tmp_path,
-        ("import torch\n", f"import torch\n{code(made)}\n"),
-        ("torch.optim.lr_scheduler.StepLR(optimizer, 30)", built),
-    )
-    assert f"if {test}scheduler.last_epoch < scheduler.total_steps:\n            scheduler.step()  # once" in changed
 
 
 @pytest.mark.parametrize(
@@ -922,7 +877,7 @@ LOADED_TWICE = """
 
 
 def test_a_model_that_a_function_loads_again_after_training_is_the_same_after_rewriting(tmp_path: Path) -> None:
-    changed = rewritten(plan_of(tmp_path, code(LOADED_TWICE)))
+    changed = rewritten(plan_of(tmp_path, code(LOADED_TWICE), IN_PROCESS))
     assert "model, restructured, training_complete = pai_distributed.add_validation_score(acc, model)" in changed
 
 
@@ -1019,7 +974,8 @@ def test_endless_loop_with_a_budget(tmp_path: Path) -> None:
     expected = (
         "n = 0\nwhile True:\n    pai_score = None\n    if n % 9 == 0 and rank == 0:\n        loss = evaluate(model)\n"
         "        if loss < best:\n            best = loss\n        pai_score = loss\n"
-        f"    if n % 9 == 0 and {report}:\n        break{TRAINED}    n += 1\ndone()\n"
+        f"    if n % 9 == 0 and {report}:\n        break{TRAINED}    n += 1\n    if n > max_steps:\n        break\n"
+        "pai_distributed.end_of_training()\ndone()\n"
     )
     assert changed == expected
 
@@ -1034,8 +990,11 @@ def test_condition_that_a_validation_changes_is_not_asked_again(tmp_path: Path) 
             best = max(best, acc)
     """
     changed = iterating(tmp_path, loop)
-    assert "while True:\n" in changed
-    end = "        pai_score = acc\n    pai_distributed.report_validation_score(pai_score, model)\n"
+    assert "while n < 99:\n" in changed
+    end = (
+        "        pai_score = acc\n    pai_distributed.report_validation_score(pai_score, model)\n"
+        "pai_distributed.end_of_training()\n"
+    )
     assert changed.endswith(end)
 
 
@@ -1048,8 +1007,9 @@ def test_loop_keeps_its_other_condition(tmp_path: Path) -> None:
         epoch += 1
     """
     changed = iterating(tmp_path, loop)
-    assert "while not stopped():\n" in changed
-    assert changed.endswith("    epoch += 1\n    pai_distributed.report_validation_score(acc, model)\n")
+    assert "while epoch < epochs and not stopped():\n" in changed
+    end = "    epoch += 1\n    pai_distributed.report_validation_score(acc, model)\npai_distributed.end_of_training()\n"
+    assert changed.endswith(end)
 
 
 def test_validation_within_the_loop_over_batches_leaves_both_loops(tmp_path: Path) -> None:
@@ -1065,15 +1025,18 @@ def test_validation_within_the_loop_over_batches_leaves_both_loops(tmp_path: Pat
         log()
     """
     changed = iterating(tmp_path, loop, after="done()\n")
-    assert "training_complete = False\nwhile True:\n" in changed
+    assert "training_complete = False\nwhile n < 99:\n" in changed
     end = """\
             best = max(best, acc)
             training_complete = pai_distributed.report_validation_score(acc, model, leave=False)
             if training_complete:
                 break
+        if n >= 99:
+            break
     if training_complete:
         break
     log()
+pai_distributed.end_of_training()
 done()
 """
     assert changed.endswith(end)
@@ -1194,14 +1157,14 @@ train()
 
 
 def test_names_of_the_module_stay_so_in_the_function_with_the_loop(tmp_path: Path) -> None:
-    changed = rewritten(plan_of(tmp_path, IN_FUNCTIONS))
+    changed = rewritten(plan_of(tmp_path, IN_FUNCTIONS, IN_PROCESS))
     assert "    '''Train.'''\n    global model, optimizer\n    best = 0\n" in changed
     assert changed.count("global ") == 1
 
 
 def test_names_of_a_function_stay_so_in_one_inside_it(tmp_path: Path) -> None:
     inner = IN_FUNCTIONS.replace("import torch\n", "").strip().replace("\n", "\n    ")
-    changed = rewritten(plan_of(tmp_path, f"import torch\ndef main():\n    {inner}\nmain()\n"))
+    changed = rewritten(plan_of(tmp_path, f"import torch\ndef main():\n    {inner}\nmain()\n", IN_PROCESS))
     assert "        nonlocal model, optimizer\n" in changed
 
 
@@ -1275,8 +1238,9 @@ def test_average_of_the_weights_is_refused_where_the_model_is_restructured_in_it
     assert "PAI114" not in [problem.code for problem in plan_of(tmp_path, text).questions]
     for old, new in dp:
         text = text.replace(old, new)
-    assert [problem.code for problem in plan_of(tmp_path, text).questions] == ["PAI114"]
+    assert not plan_of(tmp_path, text).questions
+    assert [problem.code for problem in plan_of(tmp_path, text, IN_PROCESS).questions] == ["PAI114"]
     text = text.replace("    ema = ModelEma", "    if use_ema:\n        ema = ModelEma")
-    plan = plan_of(tmp_path, text)
+    plan = plan_of(tmp_path, text, IN_PROCESS)
     assert not plan.questions
     assert "PAI114" in [note.code for note in plan.notes]

@@ -61,7 +61,7 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
         outer = [part for loops in ways if loop.statement in loops for part in loops[loops.index(loop.statement) + 1 :]]
         loop.repeats = [(head(index, part), index.place(part.node, loop.file)) for part in dict.fromkeys(outer)]
         loop.leftovers = _leftovers(loop.statement, flow)
-        loop.breaks = _breaks(loop)
+        loop.ends = _ends(loop)
         loop.thaws = _thaws(index, flow, loop)
     return list(found.values())
 
@@ -320,9 +320,9 @@ def _opened(index: Index, name: cst.BaseExpression, scope: Scope) -> cst.Call | 
 def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While) -> EpochLoop | None:
     """Return a `while` loop that goes on for ever, or until a counter or a flag ends it; None for any other."""
     site = EpochLoop(node=node, index=index, target="", limited=False, anchors={"range": node.test})
-    if index.source.code(node.test).strip("()") in ("True", "1"):
+    if _is_true(index, node.test):
         return site
-    parts = [_asked(index, part) for part in conjuncts(node.test)]
+    parts = conjuncts(node.test)
     below = (cst.LessThan, cst.LessThanEqual, cst.NotEqual)
     limits = [part for part in parts if counter(index, flow, statement, part, below)]
     others = [part for part in parts if part not in limits]
@@ -332,15 +332,11 @@ def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While)
     if limits:
         site.target = counter(index, flow, statement, limits[0], below)
         site.limited = True
-    site.limit = " and ".join(index.source.code(part) for part in limits)
-    site.others = " and ".join(index.source.code(part) for part in others)
     return site
 
 
-def _asked(index: Index, test: cst.BaseExpression) -> cst.BaseExpression:
-    """Return a condition, also within a function that a recipe has put around it."""
-    given = isinstance(test, cst.Call) and len(test.args) == 1 and index.is_provided(test.func)
-    return test.args[0].value if given and isinstance(test, cst.Call) else test
+def _is_true(index: Index, test: cst.BaseExpression) -> bool:
+    return index.source.code(test).strip("()") in ("True", "1")
 
 
 def _flag(index: Index, loop: Statement, test: cst.BaseExpression) -> str:
@@ -531,11 +527,11 @@ def _leftovers(statement: Statement, flow: Flow) -> list[tuple[int, str]]:
     return found
 
 
-def _breaks(loop: EpochLoop) -> list[int]:
-    """Return the lines that leave the loop: `break`, `return`, `exit()`, what else a `while` loop's condition has."""
+def _ends(loop: EpochLoop) -> list[int]:
+    """Return the lines that leave the loop: `break`, `return`, `exit()`, the condition of a `while` loop."""
     index = loop.index
     block = index.statements_in(loop.body)
-    lines = [loop.line] if loop.others else []
+    lines = [loop.line] if isinstance(loop.node, cst.While) and not _is_true(index, loop.node.test) else []
     for statement in index.statements:
         line = statement.node
         if statement.scope is not loop.scope or not isinstance(

@@ -462,26 +462,22 @@ class EpochLoop(Site):
     Attributes:
         target: the loop variable's code; for a `while` loop the counter in its condition, "" where it has none.
         limited: whether the loop's head ends it after a number of turns.
-        limit: the part of a `while` loop's condition that does so; "" for a `for` loop.
-        others: the other parts of the condition.
         by_iteration: whether a turn is one step of the optimizer, so that no loop over batches is inside.
         inner: the loops inside it, in its function, that lead to a backward pass.
         repeats: the heads and places of the loops around it, which train anew.
         leftovers: (line, code) of the statements after the loop that no longer run when training leaves inside it.
-        breaks: lines at which the loop is left early.
+        ends: lines at which the loop is left, but for the end of what a `for` loop goes through.
         thaws: (place, head) of each `if` about the turn's number under which it lets frozen parameters train.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
     """
 
     target: str
     limited: bool
-    limit: str = ""
-    others: str = ""
     by_iteration: bool = False
     inner: list[Statement] = field(default_factory=list)
     repeats: list[tuple[str, str]] = field(default_factory=list)
     leftovers: list[tuple[int, str]] = field(default_factory=list)
-    breaks: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
     thaws: list[tuple[str, str]] = field(default_factory=list)
     repeated: str = ""
 

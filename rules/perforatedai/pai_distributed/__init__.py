@@ -28,7 +28,7 @@ from .layers import own_modules, own_named_parameters, own_state_dict
 from .library import configure_library, one_rank_at_a_time, save_name
 from .optimizer import fill_missing_gradients, set_optimizer_instance
 from .process import initializing, load_folder, take_options
-from .rounds import end_of_training, goes_on, planned_epochs
+from .rounds import end_of_training, planned_epochs
 from .score import add_validation_score, report_validation_score
 from .structure import load_latest_switch
 from .wrapping import keep_tracker_state_local, on_one_device, repeat, without_wrapper
@@ -39,7 +39,6 @@ __all__ = [
     "end_of_training",
     "fill_missing_gradients",
     "finish_initialization",
-    "goes_on",
     "initializing",
     "keep_tracker_state_local",
     "load_folder",

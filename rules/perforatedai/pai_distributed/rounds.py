@@ -27,48 +27,26 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
         SystemExit: status 0 where the model is restructured at the planned end, for the next round.
     """
     count = operator.length_hint(planned, 0)
-    previous, epoch, number = None, None, 0
+    previous, epoch = None, None
     for number, following in enumerate(planned, start=1):
         previous, epoch = epoch, following
         _pai.last_planned = number == count
         yield epoch
     _pai.last_planned = False
-    if not goes_on(False):
-        return
-    if not isinstance(epoch, int):
-        end_of_training()
-        return
-    step = epoch - previous if isinstance(previous, int) else 1
-    while True:
-        epoch += step
-        yield epoch
-
-
-def goes_on(planned: Any) -> bool:
-    """Does training go on, also where the script's own limit says that it does not?
-
-    Args:
-        planned: what the script's loop asks, such as `step < max_steps`.
-
-    Returns:
-        Whether to go on; False where training is complete.
-
-    Raises:
-        SystemExit: status 0 where the model is restructured at the planned end, for the next round.
-    """
-    if planned or _pai.past_end:
-        return not _pai.complete
     if initializing():
         end_of_training()
-    if _pai_is_planned():
+    if not isinstance(epoch, int) or _pai_is_planned():
         _pai_end_structure("The planned end of training is reached")
-        return False
+        return
     _pai.past_end = True
     _pai_say(
         "The planned end of training is past, and the learning rate does not end with it: training goes on until the "
         f"score has not risen {GPA.pc.get_n_epochs_to_switch()} times"
     )
-    return True
+    step = epoch - previous if isinstance(previous, int) else 1
+    while True:
+        epoch += step
+        yield epoch
 
 
 def end_of_training() -> None:
