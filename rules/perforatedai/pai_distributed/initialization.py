@@ -2,23 +2,30 @@
 
 import json
 import os
+from typing import Any, NoReturn
 
 from perforatedai import globals_perforatedai as GPA
 
 from .layers import _pai_fail_without_gradients, _pai_is_frozen
-from .process import _pai, _pai_fail, _pai_leave, _pai_rank, _pai_say
+from .process import _pai, _pai_leave, _pai_rank, _pai_say
+
+# So many backward passes a layer may rest, as with stochastic depth, before it counts as one that is not used.
+_pai_patience = 8
 
 
-def finish_initialization() -> None:
+def finish_initialization(*, last: bool = False) -> None:
     """Record the layers' output shapes and leave, after the first backward pass of the initialisation run.
 
-    A backward pass that has not reached the model, such as that of a GAN's other half, changes nothing.
+    A backward pass that has not reached the model, such as that of a GAN's other half, changes nothing. Where some
+    layers got no gradient, a few more passes are waited for; then those layers stay without dendrites.
+
+    Args:
+        last: no further backward pass is to be waited for.
 
     Raises:
-        SystemExit: status 0; 1, with a message, where a perforated layer that is not frozen has got no gradient, or
-            a thousand backward passes have not reached the model.
+        SystemExit: status 0; 1, with a message, where no layer gets a gradient, or a thousand backward passes have not
+            reached the model.
     """
-    save = GPA.pc.get_save_name()
     layers = {layer.name: layer for layer in GPA.pai_tracker.neuron_module_vector}
     shapes = {
         name: values.dendrite_storage_shape.tolist()
@@ -30,25 +37,40 @@ def finish_initialization() -> None:
         if _pai.idle_passes == 1000:
             _pai_fail_without_gradients(layers.values())
         return
+    _pai.passes += not last
     for name, source in _pai.frozen.items():
         if name in layers and source in shapes:
             layers[name].dendrite_module.dendrite_values[0].setup_arrays(shapes[source])
             shapes[name] = shapes[source]
     idle = [name for name in layers if name not in shapes]
-    _pai.frozen.update({name: None for name in idle if _pai_is_frozen(layers[name])})
-    unused = [name for name in idle if name not in _pai.frozen]
-    if unused:
-        _pai_fail(
-            f"The first batch gave no gradient to {', '.join(unused)}: not used, so no dendrites. "
-            f"Say so before perforate_model:\n    GPA.pc.set_module_ids_to_track({unused})"
-        )
-    left_out = [name for name, source in _pai.frozen.items() if source is None]
-    if left_out:
+    if any(not _pai_is_frozen(layers[name]) for name in idle) and not last and _pai.passes < _pai_patience:
+        return
+    _pai_leave_initialization(layers, idle)
+
+
+def _pai_leave_initialization(layers: dict[str, Any], idle: list[str]) -> NoReturn:
+    """Record what was seen, and leave.
+
+    Args:
+        layers: by their names.
+        idle: the names of those that got no gradient.
+    """
+    save = GPA.pc.get_save_name()
+    frozen = [name for name, source in _pai.frozen.items() if source is None]
+    frozen += [name for name in idle if _pai_is_frozen(layers[name]) and name not in frozen]
+    unused = [name for name in idle if name not in frozen]
+    _pai.frozen.update(dict.fromkeys([*frozen, *unused]))
+    if frozen:
         _pai_say(
-            f"No dendrites for {', '.join(left_out)}: frozen. If the script thaws them later and they are to have "
+            f"No dendrites for {', '.join(frozen)}: frozen. If the script thaws them later and they are to have "
             "dendrites, call load_latest_switch(..., thaws=True), and initialise again"
         )
-    GPA.pai_tracker.neuron_module_vector = [layers[name] for name in layers if name not in left_out]
+    if unused:
+        _pai_say(
+            f"No dendrites for {', '.join(unused)}: no gradient came through them. They are not used, or what they "
+            "give is changed in place (as by ReLU(inplace=True))"
+        )
+    GPA.pai_tracker.neuron_module_vector = [layers[name] for name in layers if name not in (*frozen, *unused)]
     if _pai_rank() == 0:
         os.makedirs(save, exist_ok=True)
         for record, value in (("output_dimensions", _pai.found_dimensions), ("frozen_layers", _pai.frozen)):

@@ -36,7 +36,8 @@ class _PaiState:
         rate_moved: whether the rate of the registered optimizer has moved since the last score.
         rate_moves: the same for each score.
         rate_kept: whether it was said that a rate is kept.
-        idle_passes: backward passes of the initialisation run that have not reached the model.
+        passes: backward passes of the initialisation run that have reached the model.
+        idle_passes: those that have not.
         exit_status: with which to leave past the end of gloo, None where there is none.
     """
 
@@ -59,6 +60,7 @@ class _PaiState:
     rate_moved: bool = False
     rate_moves: list[bool] = field(default_factory=list)
     rate_kept: bool = False
+    passes: int = 0
     idle_passes: int = 0
     exit_status: int | None = None
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from perforatedai import globals_perforatedai as GPA
 
+from .initialization import finish_initialization
 from .layers import _pai_unwrap
 from .process import _pai, _pai_fail, _pai_rank, _pai_say, initializing
 from .rates import _pai_is_planned
@@ -60,6 +61,8 @@ def end_of_training() -> None:
     if _pai.complete or not _pai.restarts:
         return
     if initializing():
+        if _pai.passes:
+            finish_initialization(last=True)
         _pai_fail("The initialisation run ended its training without a backward pass: is there a batch?")
     _pai_end_structure("The script has ended its training by itself")
 

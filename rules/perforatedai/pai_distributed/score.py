@@ -11,6 +11,7 @@ import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
+from .initialization import finish_initialization
 from .layers import _pai_fail_without_gradients, _pai_freeze_averages, _pai_settle, _pai_unwrap
 from .optimizer import _pai_torch_optimizer
 from .process import (
@@ -136,6 +137,8 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
     dendrites, and that the library takes to its debugger (measured). It is passed over, but only the first.
     """
     if initializing():
+        if _pai.passes:
+            finish_initialization(last=True)
         _pai.scores += 1
         if _pai.scores > 1 and _pai.idle_passes:
             _pai_fail_without_gradients(GPA.pai_tracker.neuron_module_vector)
