@@ -555,7 +555,6 @@ class Score(Site):
         once: whether it is made in a single epoch.
         parted: the name that some ways through the choice at the anchor "parting" leave without a value, "" for none.
         listed: the line at which its name gets several values instead of one number, 0 where it does not.
-        alone: whether only rank 0 validates, rather than only rank 0 making the score of what all have found.
         running: where a function compares the score of an epoch with this one, the best so far; "" where it is none.
         ranked: whether only some ranks do.
     """
@@ -574,7 +573,6 @@ class Score(Site):
     once: bool = False
     parted: str = ""
     listed: int = 0
-    alone: bool = False
     running: str = ""
     ranked: bool = False
 

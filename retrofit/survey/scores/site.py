@@ -101,7 +101,6 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         score.anchors["made"] = way.block.node
     guards = [site.anchors["guard"] for site in (score, kept) if site is not None and "guard" in site.anchors]
     within = any(_validates_within(index, flow, index.statement(one)) for one in guards)
-    score.alone = score.ranks == "first" and (within or not guards)
     return score
 
 

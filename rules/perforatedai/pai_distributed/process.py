@@ -21,6 +21,7 @@ class _PaiState:
         found_dimensions: layers' output dimensions that the initialisation run has found, by the layers' names.
         frozen: frozen layers, and those of which they are averages.
         steps: of optimizers.
+        meetings: of all ranks.
         scores: that were handed over or passed over.
         missing_scores: how many of them were None.
         unusable_scores: how many in a row were not finite.
@@ -31,7 +32,7 @@ class _PaiState:
         past_end: whether training goes on past its planned end.
         waits: whether it was said that the score rises no more before the planned end.
         complete: whether training is complete.
-        left: whether this process leaves for the next round, or at the end of training.
+        left: whether this process leaves for the next round or at the end of training, or has failed.
         rates: the last rates of each optimizer's groups.
         rate_moved: whether the rate of the registered optimizer has moved since the last score.
         rate_moves: the same for each score.
@@ -45,6 +46,7 @@ class _PaiState:
     found_dimensions: dict[str, list[int]] = field(default_factory=dict)
     frozen: dict[str, str | None] = field(default_factory=dict)
     steps: int = 0
+    meetings: int = 0
     scores: int = 0
     missing_scores: int = 0
     unusable_scores: int = 0
@@ -138,7 +140,7 @@ def _pai_say(message: str) -> None:
 def _pai_fail(message: str) -> NoReturn:
     if _pai_rank() == 0:
         print(f"[pai_distributed] {message}", file=sys.stderr, flush=True)
-    raise SystemExit(1)
+    sys.exit(1)
 
 
 def _pai_leave(status: int, net: torch.nn.Module | None = None) -> NoReturn:
@@ -151,7 +153,7 @@ def _pai_leave(status: int, net: torch.nn.Module | None = None) -> NoReturn:
             meeting.item()
         if "gloo" in str(dist.get_backend_config()):
             _pai.exit_status = status
-    raise SystemExit(status)
+    sys.exit(status)
 
 
 @atexit.register

@@ -4,12 +4,13 @@ import atexit
 import operator
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from perforatedai import globals_perforatedai as GPA
 
 from .initialization import finish_initialization
 from .layers import _pai_unwrap
+from .meeting import _pai_meet
 from .process import _pai, _pai_fail, _pai_rank, _pai_say, initializing
 from .rates import _pai_is_planned
 from .score import _pai_complete, _pai_hand_over, _pai_share
@@ -71,8 +72,21 @@ def _pai_end_structure(why: str) -> None:
     """Have dendrites added, or training completed, with the last score."""
     if _pai.last_score is None or _pai.model is None:
         _pai_fail(f"{why}, without a validation score in this round: train longer, or validate more often")
+    _pai_meet()
     _pai_say(f"{why}: dendrites are added here, or training is complete")
     _pai_share(_pai.last_score, _pai_unwrap(_pai.model), leave=False, force=True)
+
+
+_pai_sys_exit = sys.exit
+
+
+def _pai_exit(status: Any = None) -> NoReturn:
+    """Leave as `sys.exit` does, and note a failure: a script that has failed has not ended its training."""
+    _pai.left = _pai.left or status not in (None, 0)
+    _pai_sys_exit(status)
+
+
+sys.exit = _pai_exit
 
 
 @atexit.register

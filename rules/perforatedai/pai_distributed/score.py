@@ -13,6 +13,7 @@ from perforatedai import utils_perforatedai as UPA
 
 from .initialization import finish_initialization
 from .layers import _pai_fail_without_gradients, _pai_freeze_averages, _pai_settle, _pai_unwrap
+from .meeting import _pai_meet
 from .optimizer import _pai_torch_optimizer
 from .process import (
     _pai,
@@ -146,6 +147,7 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
             _pai_fail("The initialisation run ended an epoch without a backward pass: is there a batch?")
         return None
     number = _pai_number(score)
+    _pai_meet()
     if _pai_grouped():
         mine = [0.0, 0.0] if number is None else [number, 1.0]
         sums = torch.tensor(mine, dtype=torch.float64, device=_pai_device(net))

@@ -9,16 +9,16 @@ from perforatedai import globals_perforatedai as GPA
 from torch.nn.parallel import DistributedDataParallel
 
 from .layers import _pai_settle
+from .meeting import _pai_introduce
 from .process import _pai_cuda_index, _pai_device, _pai_fail
 
 
 def keep_tracker_state_local(model: torch.nn.Module) -> None:
     """Keep the library's own buffers out of DistributedDataParallel's broadcast, before the wrapper.
 
-    They are the same on all ranks, but with Perforated Backpropagation. A model without buffers of its own waits in
-    its forward pass for no other rank then, as it was written, and rank 0 may validate alone through the wrapper,
-    where it would hang else (measured).
+    They are the same on all ranks, but with Perforated Backpropagation.
     """
+    _pai_introduce()
     _pai_settle(model, _pai_device(model))
     ignored = list(getattr(model, "_ddp_params_and_buffers_to_ignore", []))
     if not GPA.pc.get_perforated_backpropagation():
@@ -65,3 +65,17 @@ def repeat(batches: Iterable[Any]) -> Iterator[Any]:
             yield batch
         if empty:
             _pai_fail("the data loader has no (more) batches")
+
+
+_pai_would_broadcast = DistributedDataParallel.will_sync_module_buffers
+
+
+def _pai_broadcasts(wrapper: DistributedDataParallel) -> bool:
+    """Does a forward pass begin with a broadcast of rank 0's buffers, such as those of batch norm?
+
+    In training, as ever. In evaluation it would wait for all ranks, for ever where rank 0 validates alone (measured).
+    """
+    return bool(wrapper.module.training and _pai_would_broadcast(wrapper))  # type: ignore[no-untyped-call]
+
+
+DistributedDataParallel.will_sync_module_buffers = _pai_broadcasts
