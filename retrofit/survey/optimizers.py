@@ -55,11 +55,6 @@ def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[l
     return schedulers, steps
 
 
-def _last_word(code: str) -> str:
-    words: list[str] = re.findall(r"\w+", code)
-    return words[-1] if words else ""
-
-
 def _by_star(index: Index, call: cst.Call, name: str) -> bool:
     """Whether a bare name can only come from an `import *`."""
     file = index.file(call)

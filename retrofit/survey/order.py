@@ -36,13 +36,6 @@ def apart_from_training(place: Statement, loops: list[EpochLoop], flow: Flow) ->
     return bool(ways) and not any(leads_to(way, training) or way in training for way in ways)
 
 
-def after_training_alone(place: Statement, loops: list[EpochLoop], flow: Flow) -> list[Statement]:
-    """Return the statements by which one runs where it does so only after the training; else nothing."""
-    over = after_training({part for part in leading_to(loops, flow) if not defines(part)})
-    ways = beside_training(place, loops, flow)
-    return ways if all(not over.isdisjoint(way.path) for way in ways) else []
-
-
 def beside_training(place: Statement, loops: list[EpochLoop], flow: Flow) -> list[Statement]:
     """Return the statements by which one runs, each in the innermost function that leads to the epoch loop.
 

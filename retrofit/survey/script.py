@@ -20,10 +20,9 @@ from retrofit.survey.loops import find_loops, head
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_frozen, plural, repeated
 from retrofit.survey.optimizers import find_optimizers, find_schedulers, nameless_optimizers
 from retrofit.survey.reach import reachable
-from retrofit.survey.resumes import find_resumes
 from retrofit.survey.scores import find_hints, find_measures, find_scores
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Wrapper
-from retrofit.survey.weights import find_averages, find_matched_names, find_stale_loads, late_weights
+from retrofit.survey.weights import find_averages, find_matched_names, late_weights
 from retrofit.survey.wrappers import find_wrappers, mark_members, names_wrapper, told_apart, wrapper_kind
 
 
@@ -126,7 +125,6 @@ def survey(
         script.neighbours,
     )
     script.nameless = [] if script.optimizers else nameless_optimizers(index, flow)
-    script.resumes = find_resumes(origins, script.models, script.loops, flow)
     script.assertions = find_assertions(index, flow, origins, script.models)
     again = repeated(script.models, flow) or built_again(script.models, script.optimizers, origins, flow)
     beside = groups[0][1][0].file if groups and groups[0][1] else None
@@ -142,7 +140,6 @@ def survey(
             or paired_parts(origins, flow)
         )
     script.averages = find_averages(origins, script.loops, flow) if groups else []
-    script.stale_loads = find_stale_loads(origins, script.loops, flow)
     if not script.scores:
         script.hints = find_hints(index, script.loops)
     if len(script.scores) != 1:

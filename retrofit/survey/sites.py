@@ -30,8 +30,6 @@ SITE_KINDS = (
     "parser",
     "local-rank",
     "framework",
-    "resume",
-    "stale-load",
     "matched-name",
 )
 
@@ -413,25 +411,6 @@ class Assertion(Site):
 
 
 @dataclass(eq=False, kw_only=True)
-class StaleLoad(Site):
-    """A statement after the epoch loop that loads weights of the training; `node` is the statement.
-
-    Attributes:
-        from_file: whether they are read from a file, and were not kept in memory.
-        always: whether it runs only after a training.
-        anew: whether it builds a model for them, which has no dendrites.
-    """
-
-    from_file: bool = False
-    always: bool = True
-    anew: bool = False
-
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"loads": self.code.strip()}
-
-
-@dataclass(eq=False, kw_only=True)
 class MatchedName(Site):
     """What has names or numbers of the perforated model that the script compares with others: `model.state_dict()`.
 
@@ -606,31 +585,6 @@ class Score(Site):
             "ranks": self.ranks,
             "only if": self.condition,
         }
-
-
-@dataclass(eq=False, kw_only=True)
-class Resume(Site):
-    """What loads a checkpoint into the model before training; `node` is its `if` statement, or a call's statement.
-
-    The anchor "test" is the condition of the branch that loads, the `if` an `elif`, or what leaves before.
-
-    Attributes:
-        test: the code of its condition, in parentheses where it needs them in a longer one; "" for a call without one.
-        otherwise: whether it is passed over whole: a call, or what does something else where it does not load.
-        leaves: whether it is the other way about: what the condition is of leaves before the load.
-        value: the code of a checkpoint that a call is given, for which None will do; the anchor "value" is that.
-        unbound: the names, attributes and items that are used later and have no value where it is passed over.
-    """
-
-    test: str
-    otherwise: bool = False
-    leaves: bool = False
-    value: str = ""
-    unbound: list[str] = field(default_factory=list)
-
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"if": self.test}
 
 
 @dataclass(eq=False, kw_only=True)
@@ -849,14 +803,12 @@ class Script(Site):
     parsers: list[Parser] = field(default_factory=list)
     local_ranks: list[LocalRank] = field(default_factory=list)
     frameworks: list[Framework] = field(default_factory=list)
-    resumes: list[Resume] = field(default_factory=list)
     assertions: list[Assertion] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
     measures: list[tuple[str, str]] = field(default_factory=list)
     disorder: str = ""
     averages: list[tuple[str, bool]] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
-    stale_loads: list[StaleLoad] = field(default_factory=list)
     matched_names: list[MatchedName] = field(default_factory=list)
     plural: str = ""
     adrift: list[Backward] = field(default_factory=list)

@@ -12,13 +12,10 @@ from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_
 from retrofit.survey.loops import called_in
 from retrofit.survey.order import (
     after_model,
-    after_training_alone,
-    afterwards,
     before_training,
     leading_to,
-    ways_to,
 )
-from retrofit.survey.sites import EpochLoop, MatchedName, Model, StaleLoad, Wrapper
+from retrofit.survey.sites import EpochLoop, MatchedName, Model, Wrapper
 
 
 def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
@@ -35,146 +32,6 @@ def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
         return False
     progress = r"\w*(optim|sched|scaler)\w*\.load_state_dict|start_epoch\s*=|\bbest\w*\s*=|\bepoch\w*\s*="
     return re.search(r"resume", test, re.IGNORECASE) is not None or re.search(progress, code, re.IGNORECASE) is not None
-
-
-def find_stale_loads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[StaleLoad]:
-    """Return what loads weights of the training into the trained model after the epoch loop: kept in it, or of a file.
-
-    Args:
-        origins: where the model is built.
-        loops: the epoch loops.
-    """
-    index = flow.index
-    found: dict[Statement, StaleLoad] = {}
-    behind = [(loop, *after) for loop in loops for after in afterwards(loop, flow)]
-    over = {later for _, later, _ in behind}
-    for loop, later, always in behind:
-        for place in index.statements:
-            call = _whole_call(place) if later in place.path and place.scope is later.scope else None
-            weights = None if call is None else _loaded_weights(call, origins, flow)
-            if call is None or weights is None:
-                continue
-            model, state = weights
-            mine = set(flow.origins(model, place.scope))
-            built = [index.statement(origin.node) for origin in mine]
-            if origins.isdisjoint(flow.closure(mine)) or any(not over.isdisjoint(s.path) for s in built):
-                continue  # another model, or one that is built for the test
-            kept = _kept_in(loop, state, place, flow)
-            if kept or _from_file(loop, state, place, flow):
-                always = always and _called_alone(place) is not None
-                found[place] = StaleLoad(node=place.node, index=index, from_file=not kept, always=always)
-    for place in index.statements:
-        if place not in found and any(later in place.path and place.scope is later.scope for later in over):
-            anew = _built_anew(place, origins, flow)
-            if anew or _loaded_by_method(place, loops, origins, flow):
-                found[place] = StaleLoad(node=place.node, index=index, from_file=True, always=False, anew=anew)
-    for place in index.statements:
-        call = _called_alone(place)
-        weights = None if call is None or place in found else _loaded_weights(call, origins, flow)
-        if weights is None or origins.isdisjoint(flow.closure(set(flow.origins(weights[0], place.scope)))):
-            continue
-        ways = after_training_alone(place, loops, flow)
-        known = any(part in found for way in ways for part in way.path)
-        if place not in ways and ways and not known and _from_file(loops[0], weights[1], place, flow):
-            found[place] = StaleLoad(node=place.node, index=index, from_file=True, always=False)
-    return list(found.values())
-
-
-def _loaded_by_method(place: Statement, loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> bool:
-    """Whether a statement has an object's own method load a file into its model, or a model that goes by its name."""
-    index, call = flow.index, _called_alone(place)
-    if call is None or not isinstance(call.func, cst.Attribute):
-        return False
-    name, function = call.func.attr.value, flow.called(call)
-    if function is None:
-        used = re.compile(rf"(?<![.\w]){re.escape(index.source.code(call.func.value))}(\.train)?\(")
-        trained = any(used.search(index.source.code(loop.scope.node)) for loop in loops)
-        unknown = all(isinstance(o.node, (cst.Name, cst.Attribute)) for o in flow.origins(call.func.value, place.scope))
-        return name == "load_state_dict" and trained and unknown and "torch.load(" in index.source.code(call)
-    into = [
-        one
-        for one in index.calls
-        if index.scope_of(one) is function
-        and isinstance(one.func, cst.Attribute)
-        and one.func.attr.value == "load_state_dict"
-        and of_model(one.func.value, origins, flow)
-    ]
-    reads = "torch.load(" in index.source.code(function.node) + index.source.code(call)
-    return re.match(r"_*(load|restore)", name) is not None and bool(into) and reads
-
-
-def _built_anew(place: Statement, origins: set[Origin], flow: Flow) -> bool:
-    """Whether a statement builds the trained model once more, with weights that the training has written."""
-    index = flow.index
-    bound = [b for b in index.bindings if b.statement is place]
-    made = [b.value for b in bound if isinstance(b.value, cst.Call)]
-    if not made or not any(b.target in flow.names_of(origins, place.scope) for b in bound):
-        return False
-    function = flow.called(made[0])
-    code = index.source.code(made[0].func) + ("" if function is None else index.source.code(function.node))
-    weights = "".join(index.source.code(arg.value) for arg in made[0].args)
-    written = re.search(r"out(put)?_|save|best|checkpoint|ckpt|trained", weights, re.IGNORECASE) is not None
-    return "from_pretrained" in code and written
-
-
-def _whole_call(statement: Statement) -> cst.Call | None:
-    """Return the call that is all of a statement, or what it assigns."""
-    node = statement.node
-    small = node.body[0] if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1 else None
-    call = small.value if isinstance(small, (cst.Expr, cst.Assign)) else None
-    return call if isinstance(call, cst.Call) else None
-
-
-def _called_alone(statement: Statement) -> cst.Call | None:
-    """Return the call that is all of a statement."""
-    call = _whole_call(statement)
-    return call if isinstance(call, cst.Call) and not _assigns(statement) else None
-
-
-def _assigns(statement: Statement) -> bool:
-    node = statement.node
-    return isinstance(node, cst.SimpleStatementLine) and isinstance(node.body[0], cst.Assign)
-
-
-def _loaded_weights(
-    call: cst.Call, origins: set[Origin], flow: Flow
-) -> tuple[cst.BaseExpression, cst.BaseExpression | None] | None:
-    """Return the model that a call loads weights into, and the weights, None where a function reads them itself."""
-    index = flow.index
-    name = index.source.code(call.func).rpartition(".")[2]
-    if name == "load_state_dict":
-        return (call.func.value, call.args[0].value) if isinstance(call.func, cst.Attribute) and call.args else None
-    function, scope = flow.called(call), index.scope_of(call)
-    loads = function is None or "load_state_dict" in index.source.code(function.node)
-    if not loads or not re.match(r"_*(load|restore)_\w*(checkpoint|ckpt|model|weight|best|state|param)", name):
-        return None
-    models = [arg.value for arg in call.args if not origins.isdisjoint(flow.deep_origins(arg.value, scope))]
-    return (models[0], None) if models else None
-
-
-def _kept_in(loop: EpochLoop, state: cst.BaseExpression | None, place: Statement, flow: Flow) -> bool:
-    """Whether weights were kept by the loop, in its own function."""
-    kept = [b for b in flow.index.bindings if b.target == dotted(state) and b.value is not None]
-    inside = [b for b in kept if loop.statement in b.statement.path and b.statement.scope is place.scope]
-    return bool(inside) and all(".state_dict()" in flow.index.source.code(b.value) for b in inside if b.value)
-
-
-def _from_file(loop: EpochLoop, state: cst.BaseExpression | None, place: Statement, flow: Flow) -> bool:
-    """Whether weights are read from a file after the loop: `torch.load(path)`, or an item of what a name got so."""
-    reads = re.compile(r"(\w+\.)*_*(load|restore)(_?\w*(checkpoint|ckpt|file|model|state|weight)\w*)?\(")
-    if state is None or reads.match(flow.index.source.code(state)):
-        return True
-    while isinstance(state, (cst.Subscript, cst.Call)):
-        state = state.value if isinstance(state, cst.Subscript) else state.func
-        state = state.value if isinstance(state, cst.Attribute) else state
-    bound = [b for b in flow.index.bindings if b.target == dotted(state) and b.statement.scope is place.scope]
-    last = max((b for b in bound if b.statement.order < place.order), key=lambda b: b.statement.order, default=None)
-    if last is None or last.value is None or not reads.match(flow.index.source.code(last.value)):
-        return False
-    here = loop.statement
-    return here not in last.statement.path and (
-        last.statement.scope is not here.scope or last.statement.order > here.order
-    )
 
 
 def find_matched_names(
@@ -416,78 +273,6 @@ def late_weights(
             name = index.source.code(call.func)
             return f"{name} copies weights into it by their names after it is wrapped ({index.place(call)})"
     return ""
-
-
-#: Names of functions and methods that give a model's layers their weights to begin with, and of methods alone.
-_SETS_WEIGHTS = re.compile(
-    r"_*(re)?(init|initiali[sz]e)_*|\w*(init|reset)\w*(weight|param|mod|layer|net|bias|emb)\w*"
-    r"|\w*(weight|param|layer|net)s?_*(init|reset)\w*"
-)
-_LOADS_WEIGHTS = re.compile(
-    r"_*(load|init|read|set)\w*_\w*(pretrain|weight|param|emb|glove|vectors|w2v|word2?vec|imagenet)\w*"
-)
-_SETS_VALUES = re.compile(
-    r"\binit\.\w+_\(|\.reset_parameters\(|\.(weight|bias|data)\.(normal|uniform|fill|zero|mul|copy)_\("
-    r"|\.(weight|bias)\.data\s*(\[[^\n=]*\]\s*)?="
-)
-
-
-def late_beginnings(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> list[Statement]:
-    """Return the statements that give the built model's layers their first weights only after it is perforated.
-
-    Args:
-        origins: where the model is built.
-        models: the places after which it is there.
-        loops: the epoch loops.
-    """
-    index, training = flow.index, leading_to(loops, flow)
-
-    def is_model(node: cst.BaseExpression) -> bool:
-        return not origins.isdisjoint(flow.closure(set(flow.origins(node, index.scope_of(node)))))
-
-    found = []
-    for loop in index.loops:
-        node = loop.node
-        if not isinstance(node, cst.For) or not isinstance(node.iter, cst.Call):
-            continue
-        operand = walked_module(node.iter, re.compile("(named_)?(modules|parameters|children)"))
-        if (
-            operand is not None
-            and of_model(operand, origins, flow)
-            and _SETS_VALUES.search(index.source.code(node.body))
-        ):
-            found.append(loop)
-    for call in index.calls:
-        place = index.statement(call)
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "state_dict":
-            found += _copying(call, flow) if of_model(call.func.value, origins, flow) else []
-        if not isinstance(index.parents.get(call), cst.Expr) or place.crowded:
-            continue
-        function, name = flow.called(call), index.source.code(call.func).rpartition(".")[2]
-        given = [arg.value for arg in call.args if not arg.star]
-        if isinstance(call.func, cst.Attribute):
-            if name == "apply" and given and is_model(call.func.value):
-                name = index.source.code(given[0]).rpartition(".")[2]
-                function = flow.defined(given[0], place.scope)
-            given += [call.func.value, *_roots(call.func.value)]
-        if function is not None:
-            sets = _SETS_VALUES.search(index.source.code(function.node))
-        elif isinstance(call.func, cst.Attribute) and _LOADS_WEIGHTS.fullmatch(name):
-            sets = _LOADS_WEIGHTS.match(name)
-            given = [call.func.value, *_roots(call.func.value)]
-        elif sets := _SETS_VALUES.search(f"{index.source.code(call.func)}("):  # a single layer's
-            given = [root for value in given for root in _roots(value)]
-        else:
-            sets = _SETS_WEIGHTS.fullmatch(name)
-        if sets and name != "__init__" and any(is_model(value) for value in given):
-            found.append(place)
-    late = {
-        place: [here for calls in ways_to(place, flow).values() for here in calls if here is not place]
-        for place in found
-        if place not in training and any(after_model(place, model, flow) for model in models)
-        if before_training(place, loops, flow)
-    }
-    return [place for place, calls in late.items() if late.keys().isdisjoint(calls)]
 
 
 def walked_module(value: cst.BaseExpression, parts: re.Pattern[str]) -> cst.BaseExpression | None:

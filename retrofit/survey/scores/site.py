@@ -11,7 +11,7 @@ from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, 
 from retrofit.survey.loops import VALIDATES
 from retrofit.survey.scores.keepers import best_in, kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
-from retrofit.survey.scores.validation import is_validation, validated_variables
+from retrofit.survey.scores.validation import validated_variables
 from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,
@@ -31,7 +31,7 @@ from retrofit.survey.scores.ways import (
     tests_around,
     way_in,
 )
-from retrofit.survey.scores.words import VALIDATION_DATA, Candidate, direction_of
+from retrofit.survey.scores.words import Candidate, direction_of
 from retrofit.survey.sites import EpochLoop, KeptScore, Score
 
 
@@ -99,8 +99,6 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         score.anchors |= {"guard": guard.node, "made": last_before_leaving(way.block).node}
     elif again and not direct:
         score.anchors["made"] = way.block.node
-    guards = [site.anchors["guard"] for site in (score, kept) if site is not None and "guard" in site.anchors]
-    within = any(_validates_within(index, flow, index.statement(one)) for one in guards)
     return score
 
 
@@ -144,17 +142,6 @@ def _tell_best_so_far(score: Score, flow: Flow, loop: EpochLoop, name: str) -> N
         bound = [b for b in index.bindings if b.target == one.best]
         updates = [b.statement for b in bound if b.statement.scope is index.scope_of(one.node)]
         score.ranked = any(by_rank(index, flow, test, part) for part in updates for test in tests_around(part))
-
-
-def _validates_within(index: Index, flow: Flow, guard: Statement) -> bool:
-    """Whether a statement holds a validation, rather than only what is made of its outcome."""
-    for call in index.calls:
-        if guard in index.statement(call).path:
-            function = flow.called(call)
-            moded = isinstance(call.func, cst.Attribute) and call.func.attr.value == "eval"
-            if moded or _calls_validation(index, call) or (function is not None and is_validation(index, function)):
-                return True
-    return any(VALIDATION_DATA.search(index.source.code(part.node)) for part in index.loops if guard in part.path)
 
 
 def _calls_validation(index: Index, value: cst.BaseExpression | None) -> bool:

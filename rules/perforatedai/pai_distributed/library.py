@@ -110,9 +110,11 @@ def _pai_with_records(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def save_or_load(net: torch.nn.Module, *arguments: Any) -> Any:
         _pai_hide_records(net, False)
+        _pai.of_library = True
         try:
             return function(net, *arguments)
         finally:
+            _pai.of_library = False
             _pai_hide_records(net)
 
     return save_or_load

@@ -27,6 +27,12 @@ class _PaiState:
         unusable_scores: how many in a row were not finite.
         last_score: that was handed over last.
         restarts: whether training restarts after each restructuring.
+        switch_time: when the structure was written that this round has loaded; 0.0 where it has loaded none.
+        continues: whether the script goes on from a checkpoint of this round.
+        files: what the script has loaded, until the first training batch of a restarted round.
+        ages: of each part of it, by its identity: "old", from before the newest switch, or "new".
+        of_library: whether the library itself loads, or saves.
+        restored: the weights that this round began with, until its first training batch.
         rounds: when a structure has been trained enough: "history", "planned" or ""; see configure_library.
         last_planned: whether this is the last epoch that the script has planned.
         past_end: whether training goes on past its planned end.
@@ -37,6 +43,7 @@ class _PaiState:
         rate_moved: whether the rate of the registered optimizer has moved since the last score.
         rate_moves: the same for each score.
         rate_kept: whether it was said that a rate is kept.
+        kept: what was said to keep its state.
         passes: backward passes of the initialisation run that have reached the model.
         idle_passes: those that have not.
         exit_status: with which to leave past the end of gloo, None where there is none.
@@ -52,6 +59,12 @@ class _PaiState:
     unusable_scores: int = 0
     last_score: float | None = None
     restarts: bool = True
+    switch_time: float = 0.0
+    continues: bool = False
+    files: list[Any] = field(default_factory=list)
+    ages: dict[int, str] = field(default_factory=dict)
+    of_library: bool = False
+    restored: dict[str, torch.Tensor] = field(default_factory=dict)
     rounds: str = ""
     left: bool = False
     last_planned: bool = False
@@ -62,6 +75,7 @@ class _PaiState:
     rate_moved: bool = False
     rate_moves: list[bool] = field(default_factory=list)
     rate_kept: bool = False
+    kept: set[str] = field(default_factory=set)
     passes: int = 0
     idle_passes: int = 0
     exit_status: int | None = None

@@ -13,6 +13,7 @@ from .layers import _pai_unwrap
 from .meeting import _pai_meet
 from .process import _pai, _pai_fail, _pai_rank, _pai_say, initializing
 from .rates import _pai_is_planned
+from .record import _pai_read, _pai_write
 from .score import _pai_complete, _pai_hand_over, _pai_share
 
 
@@ -28,6 +29,7 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
     Raises:
         SystemExit: status 0 where the model is restructured at the planned end, for the next round.
     """
+    planned = _pai_from_the_start(planned)
     count = operator.length_hint(planned, 0)
     previous, epoch = None, None
     for number, following in enumerate(planned, start=1):
@@ -49,6 +51,19 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
     while True:
         epoch += step
         yield epoch
+
+
+def _pai_from_the_start(planned: Iterable[Any]) -> Iterable[Any]:
+    """The epochs as the first round had them: a checkpoint of an earlier round says how far that has come, not this."""
+    if not isinstance(planned, range) or initializing():
+        return planned
+    first = _pai_read("planned").get("first_epoch")
+    if first is None:
+        _pai_write("planned", {"first_epoch": planned.start})
+    elif _pai.switch_time and not _pai.continues and planned.start != first:
+        _pai_say(f"This round begins with epoch {first} again, as the first one did")
+        return range(first, planned.stop, planned.step)
+    return planned
 
 
 def end_of_training() -> None:
