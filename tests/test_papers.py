@@ -1,4 +1,4 @@
-"""What a release holds beside code: licence, changelog, rules, names and addresses."""
+"""What a release holds beside code: licence, changelog, rules, names and addresses; what the workflows run."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ import pytest
 
 from retrofit import __version__
 from tests.projects import ROOT
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +70,9 @@ def test_the_source_distribution_holds_everything_that_it_takes_to_build_test_an
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    wanted = ["LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "README.md"]
+    wanted = ["LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "README.md", "mkdocs.yml", "docs/index.md"]
     assert set(wanted) <= names
-    assert {"tests/test_papers.py", "fixtures/README.md", "rules/ddp/recipe.toml"} <= names
+    assert {"tests/test_papers.py", "fixtures/README.md", "rules/ddp/recipe.toml", "docs/generate.py"} <= names
     assert not [name for name in names if name.endswith(".pyc") or name.startswith((".venv", "site/", "dist/"))]
 
 
@@ -85,3 +87,25 @@ def test_the_licence_is_apache_s_word_for_word() -> None:
 def test_the_changelog_knows_this_version() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(rf"^## \[{re.escape(__version__)}\] - (Unreleased|\d{{4}}-\d\d-\d\d)$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_actions_are_pinned_by_their_major_versions(path: Path) -> None:
+    used = re.findall(r"uses: (\S+)", path.read_text(encoding="utf-8"))
+    assert used
+    assert [action for action in used if not re.fullmatch(r"[\w-]+/[\w./-]+@v\d+", action)] == []
+
+
+def test_the_workflows_do_what_the_local_check_does() -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in WORKFLOWS)
+    steps = {re.sub(r"\s+(#.*|-n \w+)", "", line) for line in re.findall(r"- run: (.*)", text)}
+    local = re.findall(
+        r"^(?:ruff|mypy|retrofit|pytest|mkdocs|python3 bootstrap).*$", (ROOT / ".ci/run").read_text(), re.M
+    )
+    assert len(local) > 3
+    assert {re.sub(r"\s+(#.*|-n \w+)", "", line) for line in local} - steps == set()
+
+
+def test_the_workflows_run_on_every_python_that_is_promised() -> None:
+    promised = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text())
+    assert re.findall(r'python: \["3\.10".*\]', WORKFLOWS[0].read_text())[0] == f"python: {promised}".replace("'", '"')
