@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from retrofit.check.checker import Checker
 from retrofit.check.finding import Checked, Finding, Replacement, Report, Wanted
 from retrofit.check.formats import render
-from retrofit.check.formats.text import width
 from retrofit.check.settings import Settings, known_rules
 from retrofit.cli import main
 from retrofit.errors import Problem
+from retrofit.layout import width
 from retrofit.rules import Example, Rule, load_recipe
 from retrofit.rules_folder import rules_folder
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retrofit.check.finding import LEVELS, Report, Wanted
+from retrofit.check import LEVELS
+from retrofit.check.finding import Report, Wanted
 from retrofit.check.run import Result, Work, run
 from retrofit.check.settings import Settings, unknown
 from retrofit.errors import UserError, shown_path

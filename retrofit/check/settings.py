@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from retrofit.check.finding import LEVELS
+from retrofit.check import LEVELS
 from retrofit.errors import Problem, UserError, shown_path
 from retrofit.options import project_table
 from retrofit.rules_folder import rules_folder

@@ -8,7 +8,8 @@ import shlex
 from pathlib import Path
 
 from retrofit.doctor.facts import Interpreter, Machine
-from retrofit.doctor.finding import Finding, listed
+from retrofit.doctor.finding import Finding
+from retrofit.wording import listed
 
 #: Which Pythons perforatedai 3.2.9 has wheels for; there is no source distribution to fall back on.
 WHEELS = {
