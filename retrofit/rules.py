@@ -162,6 +162,11 @@ class Recipe:
     next_steps: str = ""
 
     @cached_property
+    def titles(self) -> dict[str, str]:
+        """The titles of the rules by their codes."""
+        return {rule.code: rule.title for rule in self.rules}
+
+    @cached_property
     def helper_source(self) -> str:
         """The text of the helper module, "" where the recipe has none."""
         names = [output.template for output in self.outputs if output.path.endswith(".py")]
