@@ -60,6 +60,39 @@ def test_a_hunk_names_the_rules_without_which_it_would_be_another(project: Proje
             assert [code in names for names in codes] == [hunk not in others for hunk in whole], code
 
 
+def test_the_diff_itself_is_that_of_the_users_own_files(folder: Folder) -> None:
+    folder.write("train.py", SCRIPT)
+    plain = folder.run("apply", "--dry-run", "train.py").out
+    text = folder.run("apply", "--dry-run", "-v", "train.py").out
+    heads = re.compile(r"^PAI\d{3} [A-Z].*\n", re.MULTILINE)
+    own, generated = plain.split("diff --git a/pai_distributed.py", 1)
+    assert heads.sub("", text).startswith(own)
+    assert generated
+    assert text.endswith("would write train.py\nwould write pai_distributed.py\nwould write train_distributed.sh\n")
+    assert f"PAI009 {recipe().titles['PAI009']}\n" in text
+
+
+@pytest.mark.parametrize("arguments", [["apply", "-v"], ["apply", "-v", "--check"], ["-v", "apply", "--dry-run"]])
+def test_apply_gives_its_reasons_when_it_is_asked_to(folder: Folder, arguments: list[str]) -> None:
+    folder.write("train.py", SCRIPT)
+    answer = folder.run(*arguments, "train.py")
+    assert f"\nPAI009 {recipe().titles['PAI009']}\n" in answer.out
+    assert re.search(
+        r"^Took \d.* s: reading the project .* s, surveying .* s, proving .* s\.$", answer.err, re.MULTILINE
+    )
+    assert "PAI009" not in Folder(folder.path).run("apply", "--dry-run", "train.py").out
+
+
+def test_inspect_lists_each_change_with_its_rule_and_place(folder: Folder) -> None:
+    folder.write("train.py", SCRIPT)
+    out = folder.run("inspect", "-v", "train.py").out
+    wrapped = 1 + SCRIPT[: SCRIPT.index("    model = DistributedDataParallel")].count("\n")
+    changes = out.partition("\nChanges:\n")[2].splitlines()
+    assert any(re.fullmatch(rf"train\.py:{wrapped} +PAI009  Wrap the model .*", line) for line in changes)
+    lines = [int(line.split()[0].partition(":")[2]) for line in changes]
+    assert lines == sorted(lines)
+
+
 def test_a_file_in_another_encoding_is_shown_as_text(folder: Folder) -> None:
     text = "# -*- coding: latin-1 -*-\n" + SCRIPT.replace("import argparse", "import argparse  # entraîner")
     script = folder.write("train.py", text.encode("latin-1"))
