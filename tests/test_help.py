@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import click
 import pytest
 from click.shell_completion import BashComplete
 
@@ -53,8 +54,8 @@ def test_an_example_is_right_and_stands_in_the_help_as_it_is_typed(folder: Folde
     program, name, *arguments = shlex.split(example)
     assert program == "retrofit"
     assert command in ("", name)
-    with main.commands[name].make_context(name, arguments, obj=None):
-        pass
+    above = click.Context(main, info_name=program, **main.context_settings)
+    assert main.commands[name].make_context(name, arguments, above)  # parses them
 
 
 def test_a_command_that_is_nearly_right_is_told(folder: Folder) -> None:
