@@ -9,7 +9,6 @@ long for that, and is not the same twice: its output is kept as it was recorded.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import html
 import inspect
 import os
@@ -25,11 +24,13 @@ import click
 from click.testing import CliRunner
 
 from docs.vocabulary import Word, apply_kinds, check_kinds, described, introduction, layers, shared, words_of
-from retrofit.check.settings import Settings
 from retrofit.cli import main
+from retrofit.cli_frame import Command
 from retrofit.edits import ORIGINAL, Edit
 from retrofit.habits.file import TrainingFile
-from retrofit.options import CHECK_KEYS, Options
+from retrofit.keys import EVERYWHERE, KEYS
+from retrofit.messages import load_messages
+from retrofit.options import Options
 from retrofit.plan import make_plan
 from retrofit.rules import Example, Recipe, Rule, load_recipe
 from retrofit.rules_folder import rules_folder
@@ -131,7 +132,7 @@ def _rule_link(rule: Rule, start: str = "rules/") -> str:
 
 def commands() -> str:
     """Every command with its arguments and options."""
-    context = click.Context(main, info_name="retrofit")
+    context = click.Context(main, info_name="retrofit", **main.context_settings)
     parts = [_prose(main.help or ""), "\n".join(_options(main, context))]
     for name in main.list_commands(context):
         command = main.get_command(context, name)
@@ -142,7 +143,9 @@ def commands() -> str:
             f"```text\n{own.command_path} {' '.join(command.collect_usage_pieces(own))}\n```",
         ]
         parts += [_prose(command.help or ""), "\n".join(_options(command, own))]
-        parts += [_prose(command.epilog)] if command.epilog else []
+        if isinstance(command, Command):
+            shown = "\n".join(f"# {what}\n{example}" for what, example in command.examples)
+            parts += [_escaped(command.on_keys()), f"```sh\n{shown}\n```"]
     return "\n\n".join(parts)
 
 
@@ -273,26 +276,21 @@ def example_changes() -> str:
 
 def settings() -> str:
     """Every key of `[tool.retrofit]`."""
-    of_apply = [field for field in dataclasses.fields(Options) if field.name not in ("commanded", "configured")]
-    of_check = {field.name.replace("_", "-"): field for field in dataclasses.fields(Settings)}
-    parts = []
-    for title, cls, fields in (
-        ("Of `apply`, `inspect` and `verify`", Options, of_apply),
-        ("Of `check`", Settings, [of_check[key] for key in CHECK_KEYS]),
-    ):
-        meanings = described(cls)
-        parts += [f"## {title}", "| key | default | meaning |\n| --- | --- | --- |"]
-        for field in fields:
-            name = field.name.replace("_", "-")
-            parts[-1] += f"\n| `{name}` | `{_toml(field.default, field.name)}` | {_cell(meanings[field.name])} |"
-    return "\n\n".join(parts)
+    rows = []
+    for key in KEYS:
+        commands = "all" if key.commands == EVERYWHERE else ", ".join(key.commands)
+        cells = (commands, _escaped(key.takes.wanted), _escaped(key.default_text), _cell(key.meaning))
+        rows.append(f"| `{key.name}` | {' | '.join(cells)} |")
+    return "\n".join(["| key | of | value | default | meaning |", "| --- | --- | --- | --- | --- |", *rows])
 
 
-def _toml(value: object, name: str) -> str:
-    if isinstance(value, tuple):
-        empty = "{}" if name in ("severity", "per_file_ignores") else "[]"
-        return "[" + ", ".join(f'"{one}"' for one in value) + "]" if value else empty
-    return f'"{value}"' if isinstance(value, str) else str(value).lower()
+def messages() -> str:
+    """Every code of retrofit's own messages."""
+    rows = [
+        f"| {one.code} | {_cell(one.title)}. {_escaped(one.means)} | {_escaped(one.cure)} |"
+        for one in load_messages().values()
+    ]
+    return "\n".join(["| code | what it means | what to do |", "| --- | --- | --- |", *rows])
 
 
 def vocabulary() -> str:
@@ -365,6 +363,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "example-diff": example_diff,
     "example-changes": example_changes,
     "settings": settings,
+    "messages": messages,
     "vocabulary": vocabulary,
     "names": names,
     "launcher": launcher,

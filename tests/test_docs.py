@@ -30,7 +30,7 @@ from docs.vocabulary import Word, apply_kinds, check_kinds, layers, words_of
 from retrofit.cli import main
 from retrofit.edits import KINDS
 from retrofit.habits.file import TrainingFile
-from retrofit.options import CHECK_KEYS, Options
+from retrofit.keys import KEYS
 from retrofit.rules import Rule, load_recipe
 from retrofit.rules_folder import rules_folder
 from retrofit.survey.sites import Site
@@ -132,9 +132,8 @@ def test_the_guide_has_every_edit_and_key() -> None:
 
 def test_every_key_of_the_settings_is_explained() -> None:
     page = text_of("docs/settings.md")
-    options = {name.replace("_", "-") for name in Options.__dataclass_fields__} - {"commanded", "configured"}
-    for key in (*options, *CHECK_KEYS):
-        assert f"| `{key}` |" in page
+    for key in KEYS:
+        assert f"| `{key.name}` |" in page
 
 
 def test_every_code_of_retrofit_is_explained() -> None:
