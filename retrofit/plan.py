@@ -13,6 +13,7 @@ from retrofit.errors import EngineError, Problem, UserError
 from retrofit.inline import inlining
 from retrofit.launch import MARK, Launch, is_ours, launch_script, own_launcher
 from retrofit.options import Options
+from retrofit.progress import Told, untold
 from retrofit.project import Project, above_package, load_project
 from retrofit.proof import prove
 from retrofit.rewrite import rewrite
@@ -20,6 +21,7 @@ from retrofit.rules import Evaluator, Output, Recipe
 from retrofit.survey.index import File
 from retrofit.survey.script import Choices, survey
 from retrofit.survey.sites import Script
+from retrofit.wording import counted
 
 _LAUNCH_CHOICES = frozenset({"nproc_per_node", "gpus", "launcher", "save_name"})
 
@@ -78,7 +80,11 @@ class Company:
 
 
 def make_plans(
-    scripts: Sequence[Path], recipe: Recipe, options: Callable[[Path], Options], force: bool = False
+    scripts: Sequence[Path],
+    recipe: Recipe,
+    options: Callable[[Path], Options],
+    force: bool = False,
+    told: Told = untold,
 ) -> list[Plan]:
     """Return what applying ``recipe`` to several scripts would do, each on top of the changes of those before it.
 
@@ -86,6 +92,7 @@ def make_plans(
         scripts: the entry scripts.
         options: tells the options for a script.
         force: replace a helper module or launch script that would be kept.
+        told: is told of each step.
 
     Raises:
         UserError: a script cannot be read or edited, or a question is open.
@@ -98,7 +105,7 @@ def make_plans(
     for script, folder in zip(scripts, folders, strict=True):
         try:
             company = Company(pending, folders.count(folder) > 1)
-            plan = make_plan(script, str(script), recipe, options(script), force, company=company)
+            plan = make_plan(script, str(script), recipe, options(script), force, company=company, told=told)
         except UserError as error:
             problems += error.problems
             continue
@@ -127,6 +134,7 @@ def make_plan(
     force: bool = False,
     survey_only: bool = False,
     company: Company = Company(),
+    told: Told = untold,
 ) -> Plan:
     """Return what applying ``recipe`` to a script would do.
 
@@ -136,20 +144,32 @@ def make_plan(
         force: replace a helper module or launch script that would be kept.
         survey_only: stop before the new files are worked out.
         company: what else the same command applies it to.
+        told: is told of each step.
 
     Raises:
         UserError: the script cannot be read or edited.
         EngineError: the rewriting failed its proofs.
     """
+    told("reading the project", "")
     project = load_project(path, shown, company.pending, recipe.helper)
     try:
-        return _plan(project, recipe, options, force, survey_only, company)
+        return _plan(project, recipe, options, force, survey_only, company, told)
     except RecursionError:
         raise UserError(Problem(shown, 1, 1, "RF004", "is nested too deeply to be rewritten.")) from None
 
 
-def _plan(project: Project, recipe: Recipe, options: Options, force: bool, survey_only: bool, company: Company) -> Plan:
+def _plan(
+    project: Project,
+    recipe: Recipe,
+    options: Options,
+    force: bool,
+    survey_only: bool,
+    company: Company,
+    told: Told,
+) -> Plan:
     source = project.entry
+    files_read = counted(1 + len(project.modules), "file")
+    told("surveying", files_read)
     choices = Choices(
         options.metric,
         options.mode,
@@ -164,6 +184,7 @@ def _plan(project: Project, recipe: Recipe, options: Options, force: bool, surve
         wrapped = ", ".join(f"`{name}`" for name in script.other_models if name)
         message = f"--model {options.model} names none of the wrapped models: {wrapped}."
         raise UserError(Problem(source.shown, 0, 0, "RF015", message))
+    told("rewriting", files_read)
     evaluator = Evaluator(recipe, options.for_rules(), inlining(recipe, script.index) if options.inline else {})
     outcome = evaluator.outcome(script)
     questions = sorted(set(outcome.questions), key=lambda problem: (problem.line, problem.column, problem.code))
@@ -185,6 +206,7 @@ def _plan(project: Project, recipe: Recipe, options: Options, force: bool, surve
     if options.inline and others:
         message = f"--inline is for one file, but {', '.join(others)} must change as well. Leave it out."
         raise UserError(Problem(source.shown, 0, 0, "RF019", message))
+    told("proving", counted(len(texts), "file"))
     _prove(project, script, outcome.edits, texts, choices, evaluator)
     names = evaluator.context(script)
     save_name = str(names["save_name"])

@@ -146,7 +146,6 @@ class Recipe:
         site_values: the same for names that depend on the site.
         module_functions: qualified names of functions that return the module they are given.
         handover: qualified names of functions by which a script gives its optimizer to the library.
-        proven: the versions of the library that the recipe was proven with, the best one last.
         helper: the name of the package of the folder that is put beside the script, "" for none.
         outputs: files put beside the script, those of the helper first.
         next_steps: what to tell the user after an apply, as a Jinja2 template.
@@ -159,10 +158,14 @@ class Recipe:
     site_values: Mapping[str, str] = field(default_factory=dict)
     module_functions: frozenset[str] = frozenset()
     handover: frozenset[str] = frozenset()
-    proven: tuple[str, ...] = ()
     helper: str = ""
     outputs: tuple[Output, ...] = ()
     next_steps: str = ""
+
+    @cached_property
+    def titles(self) -> dict[str, str]:
+        """The titles of the rules by their codes."""
+        return {rule.code: rule.title for rule in self.rules}
 
     @cached_property
     def helper_sources(self) -> dict[str, str]:
@@ -235,7 +238,6 @@ def load_recipe(folder: Path, extra: Path | None = None) -> Recipe:
         site_values=shared.get("site_values", {}),
         module_functions=frozenset(shared.get("module_functions", ())),
         handover=frozenset(shared.get("handover", ())),
-        proven=tuple(shared.get("proven", ())),
         helper=shared.get("helper", ""),
         outputs=(
             *_helper_outputs(folder, shared.get("helper", "")),

@@ -8,11 +8,6 @@ from typing import Any
 
 from retrofit.errors import Problem, UserError, shown_path
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 
 def read_toml(path: Path, code: str) -> dict[str, Any]:
     """Return a TOML file's content.
@@ -24,6 +19,10 @@ def read_toml(path: Path, code: str) -> dict[str, Any]:
     Raises:
         UserError: it cannot be read, or is no valid TOML.
     """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -131,6 +132,20 @@ class Folder:
                 changed = None if stat.S_ISDIR(status.st_mode) else status.st_mtime_ns
                 found[str(path.relative_to(self.path))] = (status.st_mode, changed, content)
         return found
+
+
+@pytest.fixture
+def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Return what makes the commands believe that people read them, on a terminal of some width."""
+
+    def widen(columns: int) -> None:
+        monkeypatch.setattr("retrofit.console.is_terminal", lambda stream: True)
+        for name in ("NO_COLOR", "FORCE_COLOR"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", str(columns))
+
+    return widen
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ import pytest
 
 from retrofit.check.checker import Checker
 from retrofit.check.finding import Wanted
-from retrofit.check.settings import Settings, known_rules
+from retrofit.check.settings import Settings
+from retrofit.rules_folder import known_rules
 from tests.helpers import code
 
 pytestmark = pytest.mark.real

@@ -651,163 +651,6 @@ def test_change_of_the_wrapped_model_does_not_move_its_place() -> None:
 
 # Checkpoints to resume from
 
-LOAD = "    model.load_state_dict(torch.load(args.resume))"
-
-
-@pytest.mark.parametrize(
-    ("statement", "tests"),
-    [
-        pytest.param(f"if args.resume:\n{LOAD}", ["args.resume"], id="plain"),
-        pytest.param(f"if args.resume or args.test:\n{LOAD}", ["(args.resume or args.test)"], id="or"),
-        pytest.param(f"if (args.resume or args.test):\n{LOAD}", ["(args.resume or args.test)"], id="in parentheses"),
-        pytest.param(f"if resume := find():\n{LOAD}", ["(resume := find())"], id="named"),
-        pytest.param(
-            f"if args.resume:\n    if exists(args.resume):\n    {LOAD}", ["args.resume"], id="the outermost of two"
-        ),
-        pytest.param(
-            f"if exists(last):\n{LOAD}\n    optimizer.load_state_dict(last)", ["exists(last)"], id="with its optimizer"
-        ),
-        pytest.param(f"if args.pretrained:\n{LOAD}", ["args.pretrained"], id="pretrained, into the loaded structure"),
-        pytest.param(f"if args.weight:\n    if exists(last):\n    {LOAD}", ["args.weight"], id="weights"),
-        pytest.param("if args.resume:\n    resume_checkpoint(model, args.resume)", ["args.resume"], id="by a library"),
-        pytest.param("if args.finetune:\n    load_checkpoint(args, model)", ["args.finetune"], id="to finetune"),
-        pytest.param("restart_from_checkpoint(path, net=model)", [""], id="by a library that resumes"),
-        pytest.param(f"if args.evaluate:\n{LOAD}\n    validate(model)\n    exit()", [], id="for a test"),
-        pytest.param("load_data(model, path)", [], id="by a library that may load anything"),
-        pytest.param("if args.resume:\n    ema.load_state_dict(torch.load(args.resume))", [], id="another module"),
-        pytest.param("if args.resume:\n    print(args.resume)", [], id="nothing loaded"),
-        pytest.param("model.load_state_dict(torch.load(args.resume))", [""], id="without a condition"),
-        pytest.param(f"for fold in folds:\n{LOAD}", [], id="again and again"),
-        pytest.param(
-            f"if args.weights:\n    if a:\n    {LOAD}\n    else:\n        exit()", ["args.weights"], id="or leaves"
-        ),
-        pytest.param(f"if args.test:\n    if a:\n    {LOAD}\n    test()\n    exit()", [], id="leaves in any case"),
-    ],
-)
-def test_checkpoint_to_resume_from_is_found(statement: str, tests: list[str]) -> None:
-    assert [resume.test for resume in survey_of(script(before=statement)).resumes] == tests
-
-
-@pytest.mark.parametrize(
-    ("otherwise", "expected"),
-    [
-        ("start = 0", False),
-        ("start, best = 0, float('inf')\n    print(f'from {start}')  # anew", False),
-        ("args.start = 0\n    # nothing else", False),
-        ("start = 0\n    best = Namespace(top1=0)", False),
-        ("model.apply(init)", True),
-        ("if args.pretrained:\n        start = 0", True),
-        ("raise RuntimeError('no checkpoint')", True),
-        ("print('no checkpoint')\n    sys.exit()", True),
-    ],
-)
-def test_values_to_begin_with_are_set_in_restarts_too(otherwise: str, expected: bool) -> None:
-    statement = f"if args.resume:\n{LOAD}\nelse:\n    {otherwise}"
-    (resume,) = survey_of(script(before=statement)).resumes
-    assert resume.otherwise is expected
-
-
-@pytest.mark.parametrize(
-    ("before", "tests"),
-    [
-        pytest.param("load(p, net=model, optimizer=optimizer)", [], id="any name"),
-        pytest.param("restart_from(p, net=model, optimizer=optimizer)", [""], id="with its optimizer"),
-        pytest.param("restart_from(p, net=model)", [], id="the model alone"),
-        pytest.param("if p:\n    restart_from(p, net=model)", ["p"], id="under a condition"),
-    ],
-)
-def test_function_that_loads_whatever_it_is_given_resumes(before: str, tests: list[str]) -> None:
-    text = "def NAME(path, **parts):\n    for key, part in parts.items():\n        part.load_state_dict(key)\n\n"
-    text = text.replace("NAME", "restart_from")
-    assert [resume.test for resume in survey_of(text + script(before=before)).resumes] == tests
-
-
-def test_checkpoint_loaded_after_training_or_for_a_test_is_none_to_resume_from() -> None:
-    assert survey_of(script(after=f"if args.save:\n{LOAD}")).resumes == []
-    text = f"def test():\n    if best:\n    {LOAD}\n" + script(after="test()")
-    assert survey_of(text).resumes == []
-
-
-@pytest.mark.parametrize(
-    ("statement", "names"),
-    [
-        pytest.param("start = resume_checkpoint(model, path)\nprint(start)", ["start"], id="by a call"),
-        pytest.param("start = 0\nstart = resume_checkpoint(model, path)\nprint(start)", [], id="bound before"),
-        pytest.param(
-            "if args.resume:\n    start = load_checkpoint(model)\nelif path:\n    start = 0\nprint(start)",
-            ["start"],
-            id="bound in some of the other branches",
-        ),
-        pytest.param(
-            f"if args.resume:\n{LOAD}\n    start = 1\nelse:\n    start = f(0)\nprint(start)", [], id="else stays"
-        ),
-        pytest.param(f"if args.resume:\n    c = f()\n{LOAD}\nc = g()\nprint(c)", [], id="bound anew"),
-        pytest.param(f"if args.resume:\n    c = f()\n{LOAD}\nprint(x.c, f(c=1))", [], id="no variable"),
-        pytest.param(
-            "if args.resume:\n    c = load_checkpoint(model)\nif not args.resume:\n    c = g()\nprint(c)",
-            ["c"],
-            id="bound anew on some ways",
-        ),
-    ],
-)
-def test_names_without_a_value_in_restarts_are_known(statement: str, names: list[str]) -> None:
-    (resume,) = survey_of(script(before=statement)).resumes
-    assert resume.unbound == names
-
-
-@pytest.mark.parametrize(
-    ("statement", "passed"),
-    [
-        pytest.param(
-            f"if args.resume:\n{LOAD}\n    start = 1\nelse:\n    if args.weights:\n    {LOAD}\n    start = 0",
-            ["args.resume", "args.weights"],
-            id="weights to begin with",
-        ),
-        pytest.param(
-            f"if args.resume:\n{LOAD}\nelse:\n    load_checkpoint(model)\n    start = 0",
-            ["args.resume", "load_checkpoint(model)"],
-            id="a call to begin with",
-        ),
-        pytest.param(
-            f"if args.resume:\n{LOAD}\nelif args.weights:\n{LOAD}\nelse:\n    start = 0",
-            ["args.resume", "args.weights"],
-            id="two branches",
-        ),
-        pytest.param(
-            f"if args.scratch:\n    start = 0\nelse:\n{LOAD}\n    optimizer.load_state_dict(state)",
-            ["model.load_state_dict(torch.load(args.resume))", "optimizer.load_state_dict(state)"],
-            id="in the else",
-        ),
-        pytest.param(
-            f"if args.resume:\n    c = f()\n{LOAD}\nif not args.resume:\n    c = g()\nprint(c)",
-            ["model.load_state_dict(torch.load(args.resume))"],
-            id="the loads alone, for what is made beside them",
-        ),
-        pytest.param(
-            f"if exists(p):\n    c = f()\n{LOAD}\n    optimizer.load_state_dict(p)\nelse:\n    raise E\nprint(c)",
-            ["model.load_state_dict(torch.load(args.resume))", "optimizer.load_state_dict(p)"],
-            id="the loads alone, where nothing else may run",
-        ),
-    ],
-)
-def test_what_runs_beside_a_load_runs_in_restarts_too(statement: str, passed: list[str]) -> None:
-    resumes = survey_of(script(before=statement)).resumes
-    assert [resume.test or resume.code.strip() for resume in resumes] == passed
-    assert not any(resume.unbound for resume in resumes)
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        pytest.param(f"if args.resume:\n    optimizer = state['optimizer']\n{LOAD}\nprint(optimizer)", id="pickled"),
-        pytest.param(f"if args.resume:\n    c = f()\n    w.data.copy_(c)\n{LOAD}\nprint(c)", id="copied"),
-        pytest.param(f"if args.resume:\n    c = f()\n{LOAD}\nelse:\n    model.apply(init)\nprint(c)", id="else"),
-    ],
-)
-def test_loads_are_not_passed_over_alone_where_more_is_done(statement: str) -> None:
-    (resume,) = survey_of(script(before=statement)).resumes
-    assert resume.code.strip().startswith("if ")
-
 
 def trainer(load: str, begin: str = "", base: str = "") -> str:
     """Return a script whose trainer resumes before its epoch loop, by a method where it does so under a condition."""
@@ -819,108 +662,6 @@ def trainer(load: str, begin: str = "", base: str = "") -> str:
     text += "                self.model(x).backward()\n            self.epochs_done = epoch\n\n"
     text += "model = Net()\noptimizer = torch.optim.SGD(model.parameters(), 0.1)\nmodel = DDP(model)\n"
     return DDP + text + "trainer = Trainer(model, optimizer, args)\ntrainer.fit()\n"
-
-
-OWN = "self.model.load_state_dict(torch.load(path))\nself.optimizer.load_state_dict(state)"
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        pytest.param(
-            trainer(
-                f"if self.args.resume:\n{indent(OWN, '    ')}\n    self.start_epoch = 2\n"
-                "else:\n    self.start_epoch = 0"
-            ),
-            [],
-            id="the else binds it",
-        ),
-        pytest.param(
-            trainer(
-                f"if self.args.resume:\n{indent(OWN, '    ')}\n    self.start_epoch = 2\nelse:\n"
-                "    if path:\n        load_ckpt(self.model, path)\n    self.start_epoch = 0"
-            ),
-            [],
-            id="the else loads weights and binds it",
-        ),
-        pytest.param(
-            trainer("self.start_epoch = resume_checkpoint(self.model, path)"),
-            ["self.start_epoch"],
-            id="by the load itself",
-        ),
-        pytest.param(
-            trainer("self.start_epoch = resume_checkpoint(self.model, path)", "self.start_epoch = 0"), [], id="before"
-        ),
-        pytest.param(
-            trainer("self.start_epoch = resume_checkpoint(self.model, path)", base="(Base)"),
-            [],
-            id="perhaps by its base",
-        ),
-        pytest.param(trainer("self.epochs_done = resume_checkpoint(self.model, path)"), [], id="never read"),
-    ],
-)
-def test_attributes_without_a_value_in_restarts_are_known(text: str, names: list[str]) -> None:
-    resumes = survey_of(text).resumes
-    assert resumes
-    assert [name for resume in resumes for name in resume.unbound] == names
-
-
-@pytest.mark.parametrize(
-    ("before", "names"),
-    [
-        pytest.param("state = {}\nSTATE\nprint(state['epoch'])", ["state['epoch']"], id="item"),
-        pytest.param("state = {'epoch': 0}\nSTATE\nprint(state['epoch'])", [], id="item of its own"),
-        pytest.param("state = f()\nSTATE\nprint(state['epoch'])", [], id="item of what is not known"),
-        pytest.param("STATE\nprint(state.epoch)", ["state.epoch"], id="attribute"),
-        pytest.param("parser.add_argument('--epoch')\nSTATE\nprint(state.epoch)", [], id="option"),
-        pytest.param("STATE\nstate.epoch = 0\nprint(state.epoch)", [], id="bound anew"),
-        pytest.param("def tell(it):\n    print(it.epoch)\n\nSTATE\ntell(state)", [], id="of another name"),
-        pytest.param("def tell(state):\n    print(state.epoch)\n\nSTATE\ntell(state)", ["state.epoch"], id="passed"),
-        pytest.param("def tell(state):\n    print(state.epoch)\n\nSTATE\ntell(other)", [], id="of something else"),
-        pytest.param("STATE\nsave({'epoch': state.epoch})", ["state.epoch"], id="saved"),
-        pytest.param("defaults({'epoch': 0})\nSTATE\nprint(state.epoch)", [], id="default"),
-    ],
-)
-def test_members_without_a_value_in_restarts_are_known(before: str, names: list[str]) -> None:
-    member = "state['epoch']" if "['epoch']" in before else "state.epoch"
-    text = script(before=before.replace("STATE", f"{member} = resume_checkpoint(model, path)"))
-    (resume,) = survey_of(text).resumes
-    assert resume.unbound == names
-
-
-@pytest.mark.parametrize(
-    ("before", "tests"),
-    [
-        pytest.param(
-            "ema = ModelEma(model)\nif args.resume:\n    load_checkpoint(ema.module, p)", ["args.resume"], id="load"
-        ),
-        pytest.param(
-            "ema = ModelEmaV2(model)\nif args.resume:\n    ema.load_state_dict(p['ema'])", ["args.resume"], id="state"
-        ),
-        pytest.param("ema = Ema()\nif args.resume:\n    ema.load_state_dict(p['ema'])", [], id="of nothing"),
-        pytest.param("t = Schema(model)\nif args.resume:\n    t.load_state_dict(p['ema'])", [], id="no average"),
-    ],
-)
-def test_moving_average_of_the_model_resumes_with_it(before: str, tests: list[str]) -> None:
-    assert [resume.test for resume in survey_of(script(before=before)).resumes] == tests
-
-
-def test_checkpoint_that_a_moving_average_is_made_with_is_known() -> None:
-    found = survey_of(
-        script(before="ema = ModelEma(model, resume=args.resume)\nb = ModelEma(model, resume='')")
-    ).resumes
-    assert [resume.value for resume in found] == ["args.resume"]
-
-
-def test_choice_of_a_training_that_loads_a_checkpoint_itself_is_none_to_resume_from() -> None:
-    training = script(before="model.load_state_dict(torch.load(weights))")
-    text = f"def train(weights):\n{indent(training, '    ')}\n"
-    text += "if not args.search:\n    train(args.weights)\nelse:\n    search(train)\n"
-    assert [resume.code.strip() for resume in survey_of(text).resumes] == ["model.load_state_dict(torch.load(weights))"]
-
-
-def test_checkpoint_loaded_in_training_is_none_to_resume_from() -> None:
-    assert survey_of(script(f"if args.resume:\n{LOAD}")).resumes == []
 
 
 # Optimizers
@@ -1725,54 +1466,6 @@ def test_batches_without_end(before: str, batches: str, found: bool) -> None:
     assert [(loop.limited, loop.by_iteration) for loop in loops] == ([(False, True)] if found else [])
 
 
-@pytest.mark.parametrize(
-    ("last", "stale"),
-    [
-        pytest.param("model.load_state_dict(best)", ["model.load_state_dict(best)"], id="kept in the loop"),
-        pytest.param("other.load_state_dict(best)", [], id="of another model"),
-        pytest.param("model.load_state_dict(first)", [], id="kept before the loop"),
-        pytest.param("load_checkpoint(path, model)", ["load_checkpoint(path, model)"], id="by a function of a library"),
-        pytest.param("load_data(path, model)", [], id="another function"),
-        pytest.param("model = Net()\nmodel.load_state_dict(torch.load(p))", [], id="into one built for the test"),
-        pytest.param("other.load_state_dict(torch.load(p))", [], id="a file for another model"),
-    ],
-)
-def test_stale_weights(last: str, stale: list[str]) -> None:
-    text = script(epoch="best = copy.deepcopy(model.state_dict())", before="first = model.state_dict()", after=last)
-    assert [site.code.strip() for site in survey_of(text).stale_loads] == stale
-
-
-@pytest.mark.parametrize(
-    ("after", "found"),
-    [
-        pytest.param("STATE", [], id="of nothing"),
-        pytest.param("model.load_state_dict(torch.load(path))", [(True, True)], id="file"),
-        pytest.param("model.module.load_state_dict(torch.load(path)['net'])", [(True, True)], id="item of a file"),
-        pytest.param(
-            "best = load_checkpoint(path)\nmodel.load_state_dict(best['net'])", [(True, True)], id="own reader"
-        ),
-        pytest.param("best = torch.load(p)\nmodel.load_state_dict(best.state_dict())", [(True, True)], id="its method"),
-        pytest.param("if isfile(p):\n    model.load_state_dict(torch.load(p))", [(True, True)], id="if there is one"),
-        pytest.param("best = f(p)\nmodel.load_state_dict(best)", [], id="anything"),
-        pytest.param("model.load_state_dict(early['net'])", [], id="read before the loop"),
-    ],
-)
-def test_own_checkpoint_loaded_after_training(after: str, found: list[tuple[bool, bool]]) -> None:
-    survey = survey_of(script(before="early = torch.load(path)", after=after))
-    assert [(site.from_file, site.always) for site in survey.stale_loads] == found
-
-
-def test_own_checkpoint_loaded_where_the_training_is_called() -> None:
-    text = f"import torch\n{DDP}def train(model):\n    optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
-    text += "    for epoch in range(9):\n        for x in loader:\n            model(x).backward()\n\n"
-    text += "def main():\n    model = Net()\n    model = DDP(model)\n    train(model)\n    LAST\n\nmain()\n"
-    load = "model.load_state_dict(torch.load(best))"
-    (site,) = survey_of(text.replace("LAST", load)).stale_loads
-    assert (site.code.strip(), site.from_file, site.always) == (load, True, True)
-    text = text.replace("    train(model)\n", "    if args.train:\n        train(model)\n")
-    assert [site.always for site in survey_of(text.replace("LAST", load)).stale_loads] == [False]
-
-
 def test_wrapper_after_the_training_stays() -> None:
     survey = survey_of(script(after="model = DDP(model)\ntest(model)"))
     assert [wrapper.line for wrapper in survey.wrappers] == [5]
@@ -1799,19 +1492,6 @@ def test_scheduler_stepped_every_iteration_stays_with_the_script() -> None:
 def test_failure_is_no_end_of_training() -> None:
     (loop,) = survey_of("while True:\n    loss.backward()\n    n += 1\n    if n > 9:\n        sys.exit(1)\n").loops
     assert loop.ends == []
-
-
-FLAGGED = """
-going = True
-while going:
-    for x in y:
-        loss.backward()
-        step += 1
-        if step > args.steps:
-            going = False
-            break
-    LATER
-"""
 
 
 @pytest.mark.parametrize("head", ["going", "not stopped()", "trainer.goes_on()"])
@@ -2026,16 +1706,6 @@ def test_loop_around_the_epoch_loop_is_none_though_another_backward_pass_is_in_i
             train()
     """
     assert [loop.target for loop in survey_of(text).loops] == ["epoch"]
-
-
-def test_loads_are_passed_over_alone_where_the_model_is_wrapped_beside_them() -> None:
-    block = "if args.resume:\n    start_epoch = 3\n    model.load_state_dict(torch.load('x'))\n    model = DDP(model)\n"
-    text = (
-        script()
-        .replace("model = DDP(model)\noptimizer", "optimizer")
-        .replace(".1)\n", f".1)\n{block}else:\n    model = DDP(model)\n")
-    )
-    assert [resume.code.strip() for resume in survey_of(text).resumes] == ["model.load_state_dict(torch.load('x'))"]
 
 
 @pytest.mark.parametrize(
@@ -3244,26 +2914,6 @@ if mode != 'off':
 """
 
 
-@pytest.mark.parametrize(
-    ("epoch", "alone"),
-    [
-        pytest.param("if rank == 0:\n    acc = validate(model)\n    best = max(best, acc)", True, id="validates"),
-        pytest.param(
-            "if rank == 0:\n    model.eval()\n    acc = run()\n    best = max(best, acc)",
-            True,
-            id="validates inline",
-        ),
-        pytest.param(
-            "n = validate(model)\nif rank == 0:\n    acc = n.item() / 2\n    best = max(best, acc)", False, id="divides"
-        ),
-        pytest.param("acc = validate(model)\nbest = max(best, acc)", False, id="all ranks"),
-    ],
-)
-def test_first_rank_that_validates_alone(epoch: str, alone: bool) -> None:
-    (score,) = survey_of(script(epoch)).scores
-    assert score.alone is alone
-
-
 def test_score_of_a_monitor_is_asked_for_its_direction_alone() -> None:
     (score,) = survey_of(script(MONITORED)).scores
     assert (score.expression, score.direction, score.condition) == ("log[key]", "", "mode != 'off'")
@@ -4127,38 +3777,6 @@ def test_model_is_finished_within_a_context_of_the_whole_training() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "guarded"),
-    [
-        pytest.param("for m in model.modules():\n    nn.init.zeros_(m.bias)", True, id="loop over its layers"),
-        pytest.param("for p in model.parameters():\n    p.requires_grad = False", False, id="frozen"),
-        pytest.param("for m in other.modules():\n    nn.init.zeros_(m.bias)", False, id="another model's"),
-        pytest.param("model.apply(weights_init)", True, id="applied"),
-        pytest.param("model.apply(freeze)", False, id="applied, but sets no weights"),
-        pytest.param("init_weights(model)", True, id="function"),
-        pytest.param("model.module.fc.weight.data.zero_()", True, id="one layer's weights"),
-        pytest.param("torch.nn.init.zeros_(model.module.fc.bias)", True, id="one layer's bias"),
-        pytest.param("torch.nn.init.zeros_(other.fc.bias)", False, id="a layer of another model"),
-        pytest.param("model.requires_grad_(False)", False, id="no weights"),
-        pytest.param("model.module.init_mods()", True, id="method"),
-        pytest.param("init_distributed(args)", False, id="starts something else"),
-        pytest.param("model.init_hidden(3)", False, id="state, not weights"),
-        pytest.param("log(model)", False, id="logged"),
-        pytest.param("model.module.emb.load_glove(path)", True, id="weights of a part"),
-        pytest.param("model.module.emb.init_embedding(path)", True, id="embedding of a part"),
-        pytest.param("model.module.load_data(path)", False, id="data"),
-        pytest.param("words.load_glove(path)", False, id="another object's"),
-    ],
-)
-def test_first_weights_after_the_perforation_are_for_the_first_round(before: str, guarded: bool) -> None:
-    survey = survey_of(script(before="other = Net()\n" + before))
-    assert [site.otherwise for site in survey.resumes] == ([True] if guarded else [])
-
-
-def test_weights_that_each_epoch_sets_are_its_own_affair() -> None:
-    assert survey_of(script("init_weights(model)")).resumes == []
-
-
-@pytest.mark.parametrize(
     ("before", "seen"),
     [
         pytest.param("model.module.fc = torch.nn.Linear(3, 4)", "gets another layer after it, at line 7", id="layer"),
@@ -4189,30 +3807,6 @@ def test_what_does_not_fit_the_perforated_model_is_told(before: str, seen: str) 
     assert seen in disorder if seen else disorder == ""
 
 
-def test_helper_that_wraps_and_sets_the_first_weights_gets_the_perforated_model() -> None:
-    helpers = """
-
-def init_weights(net):
-    for m in net.modules():
-        nn.init.zeros_(m.bias)
-
-def init_net(net):
-    net = DDP(net)
-    init_weights(net)
-    return net
-
-def define():
-    net = Net()
-    return init_net(net)
-
-"""
-    text = script().replace("model = Net()\nmodel = DDP(model)", "model = define()").replace("\n\n", helpers, 1)
-    survey = survey_of(text)
-    assert [model.code.strip() for model in survey.models] == ["net = Net()"]
-    assert [site.code.strip() for site in survey.resumes] == ["init_weights(net)"]
-    assert survey.disorder == ""
-
-
 def test_second_model_of_the_same_builder_beside_the_perforated_one_is_told() -> None:
     pairing = """
 
@@ -4226,14 +3820,6 @@ def update(net, ema):
 """
     text = script("update(model, slow)").replace("model = Net()", "model = build()\nslow = build(ema=True)")
     assert "those of `ema`" in survey_of(text.replace("\n\n", pairing, 1)).disorder
-
-
-def test_weights_that_the_builder_loads_are_no_resume() -> None:
-    builder = "\ndef build(path):\n    net = Net()\n    net.load_state_dict(torch.load(path))\n    return DDP(net)\n\n"
-    text = script().replace("\n\n", f"\n{builder}", 1)
-    text = text.replace("model = Net()\nmodel = DDP(model)", "if a:\n    model = build(x)\nelse:\n    model = build(y)")
-    survey = survey_of(text)
-    assert (survey.resumes, survey.repeated) == ([], [])
 
 
 def test_model_that_is_built_and_wrapped_in_one_statement_is_told() -> None:
@@ -4449,16 +4035,6 @@ def test_modules_that_are_counted_after_the_perforation_are_told(walk: str, told
     assert [(match.whose, match.modules) for match in matches] == [("model", True)] * told
 
 
-def test_weights_that_are_copied_into_the_perforated_model_are_no_newer_than_those_of_its_switch() -> None:
-    copied = "if start:\n    own = model.module.body.state_dict()\n    for k, v in p.items():\n"
-    copied += "        if k in own:\n            own[k].copy_(v)\n"
-    assert [site.code.strip()[:8] for site in survey_of(script(before=copied)).resumes] == ["for k, v"]
-    zeroed = "for name, p in model.module.body.named_parameters():\n    nn.init.zeros_(p)\n"
-    assert [site.code.strip()[:8] for site in survey_of(script(before=zeroed)).resumes] == ["for name"]
-    out = "for k, v in model.state_dict().items():\n    mean[k].copy_(v)\n"
-    assert survey_of(script(before=out)).resumes == []
-
-
 def test_weights_matched_by_names_in_the_building_or_in_a_function() -> None:
     take = "def take(net, p):\n    own = net.state_dict()\n    new = {}\n    for k, v in own.items():\n"
     take += "        if k in p:\n            new[k] = p[k]\n    net.load_state_dict(new)\n\n"
@@ -4509,35 +4085,6 @@ def test_a_layer_that_a_function_replaces_before_the_perforation_is_not_late() -
     main = f"def work(rank):\n{indent(body, '    ')}\nif many:\n    mp.spawn(work, nprocs=2)\nelse:\n    work(0)\n"
     head = f"import torch.multiprocessing as mp\n{script().partition('DDP')[0]}DDP\n\n"
     assert survey_of(head + before + main).disorder == ""
-
-
-@pytest.mark.parametrize(
-    ("early", "tests"),
-    [
-        pytest.param(f"if args.resume:\n{LOAD}", ["args.resume"], id="resumes"),
-        pytest.param(f"if args.pretrained:\n{LOAD}", [], id="weights to begin with"),
-    ],
-)
-def test_resume_before_the_perforation_is_for_the_first_round(early: str, tests: list[str]) -> None:
-    text = script().replace("model = Net()", f"model = Net()\n{early}\nmodel = convert(model)")
-    survey = survey_of(text)
-    assert [model.code.strip() for model in survey.models] == ["model = convert(model)"]
-    assert [site.test for site in survey.resumes] == tests
-
-
-@pytest.mark.parametrize(
-    ("before", "guarded"),
-    [
-        pytest.param("if args.resume:\n    optimizer.load_state_dict(state)", ["args.resume"], id="optimizer"),
-        pytest.param("if args.resume:\n    resume_optimizer(optimizer)", ["args.resume"], id="by a function"),
-        pytest.param("optimizer.load_state_dict(state)", [""], id="without a condition"),
-        pytest.param("if args.resume:\n    loader.load_state_dict(state)", [], id="another state"),
-    ],
-)
-def test_optimizer_resumes_in_the_first_round_alone(before: str, guarded: list[str]) -> None:
-    function = "def resume_optimizer(optimizer):\n    optimizer.load_state_dict(read(path))\n\n"
-    text = script(before=before).replace("\n\n", f"\n\n{function}", 1)
-    assert [site.test for site in survey_of(text).resumes] == guarded
 
 
 def test_optimizer_that_is_built_anew_beside_the_training_is_handed_over_before_it() -> None:
@@ -4629,9 +4176,6 @@ def test_optimizer_that_a_function_returns_beside_the_model_without_naming_it() 
     function = "def build():\n    model = Net()\n    return model, torch.optim.SGD(model.parameters(), lr=0.1)\n\n"
     text = script().replace(MADE, "").replace("model = Net()", f"{function}model, optimizer = build()")
     assert [one.target for one in survey_of(text).optimizers] == ["optimizer"]
-
-
-COSINE = "0.5 * lr * (1 + math.cos(math.pi * step / steps))"
 
 
 @pytest.mark.parametrize(
@@ -4732,90 +4276,6 @@ def test_wrapper_of_an_own_class_that_takes_something_before_the_model() -> None
     assert len(found.groups) == 1
 
 
-TRAINER = """
-import torch
-from torch.nn.parallel import DistributedDataParallel as DDP
-
-class Trainer:
-    def __init__(self, args):
-        self.model = Net()
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
-        self.model = DDP(self.model)
-        SETUP
-
-    def load(self, path):
-        state = torch.load(path)
-        self.model.load_state_dict(state)
-
-    def train(self):
-        for epoch in range(10):
-            EPOCH
-            for x, y in loader:
-                loss = criterion(self.model(x), y)
-                loss.backward()
-                self.optimizer.step()
-        AFTER
-
-Trainer(args).train()
-"""
-
-
-@pytest.mark.parametrize(
-    ("setup", "epoch", "after", "passed"),
-    [
-        pytest.param("if args.load:\n            self.load(args.load)", "pass", "pass", ["args.load"], id="of a flag"),
-        pytest.param("self.load(args.load)", "pass", "pass", [""], id="always"),
-        pytest.param(
-            "if args.load:\n            self.load(1)\n        if args.two:\n            self.load(2)",
-            "pass",
-            "pass",
-            ["args.load", "args.two"],
-            id="twice",
-        ),
-        pytest.param("pass", "self.load(epoch)", "pass", [], id="in the loop"),
-        pytest.param("pass", "pass", "self.load(best)", [], id="after training"),
-        pytest.param(
-            "if args.load:\n            self.load(1)", "pass", "if best:\n            self.load(best)", ["args.load"],
-            id="before and after",
-        ),
-        pytest.param("self.init_weights()", "pass", "pass", ["init"], id="first weights"),
-    ],
-)  # fmt: skip
-def test_loads_of_what_a_constructor_calls_are_passed_over(
-    setup: str, epoch: str, after: str, passed: list[str]
-) -> None:
-    text = TRAINER.replace("SETUP", setup).replace("EPOCH", epoch).replace("AFTER", after)
-    if passed == ["init"]:
-        method = "def init_weights(self):\n        for m in self.model.modules():\n            m.weight.data.zero_()\n"
-        text, passed = text.replace("def load(", f"{method}\n    def load("), [""]
-    assert [site.test for site in survey_of(text).resumes] == passed
-
-
-def test_loads_of_a_function_that_returns_the_model_are_passed_over() -> None:
-    text = """
-    import torch
-    from torch.nn.parallel import DistributedDataParallel as DDP
-
-    def setup(args):
-        model = DDP(Net())
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        if args.pretrained:
-            message = model.load_state_dict(torch.load(args.pretrained), strict=False)
-            print(message)
-        return model, optimizer
-
-    def main(args):
-        model, optimizer = setup(args)
-        for epoch in range(10):
-            for x, y in loader:
-                criterion(model(x), y).backward()
-                optimizer.step()
-
-    main(args)
-    """
-    assert [site.test for site in survey_of(text).resumes] == ["args.pretrained"]
-
-
 @pytest.mark.parametrize(
     ("groups", "matched"),
     [
@@ -4847,66 +4307,6 @@ def test_parameters_that_are_chosen_by_whole_names_are_told(groups: str, matched
     assert [site.parameters for site in sites] == [True] * matched
 
 
-@pytest.mark.parametrize(
-    ("after", "anew"),
-    [
-        pytest.param("model = Net.from_pretrained(args.output_dir)", [True], id="from its folder"),
-        pytest.param("if ok:\n    model = load_model(path=best_path)", [True], id="by a function"),
-        pytest.param("other = Net.from_pretrained(args.teacher_checkpoint)", [], id="another model"),
-        pytest.param("tokenizer = Tokenizer.from_pretrained(args.output_dir)", [], id="no model"),
-        pytest.param("model = Net.from_pretrained('bert')", [], id="other weights"),
-        pytest.param("framework.load_state_dict(torch.load(path)['state'])", [False], id="by an object's method"),
-        pytest.param("framework.load_vocabulary(path)", [], id="something else"),
-    ],
-)
-def test_weights_of_the_training_that_something_else_loads_after_it_are_noted(after: str, anew: list[bool]) -> None:
-    begin = """
-    class Framework:
-        def __init__(self, net):
-            self.net = net
-
-        def load_state_dict(self, state):
-            self.net.load_state_dict(state)
-
-        def load_vocabulary(self, path):
-            self.words = open(path)
-
-    def load_model(path):
-        state = torch.load(path)
-        return Net.from_pretrained(name, state_dict=state)
-
-    framework = Framework(model)
-    """
-    found = survey_of(script(before=begin, after=after)).stale_loads
-    assert [(site.anew, site.always) for site in found] == [(one, False) for one in anew]
-
-
-def test_weights_that_a_method_loads_after_its_training_into_a_model_of_elsewhere_are_noted() -> None:
-    text = """
-    import torch
-    from basis import Basis
-
-    class Experiment(Basis):
-        def build(self):
-            net = torch.nn.DataParallel(Net())
-            return net
-
-        def train(self):
-            optimizer = torch.optim.Adam(self.model.parameters())
-            for epoch in range(10):
-                self.model.train()
-                for x, y in loader:
-                    criterion(self.process(x), y).backward()
-                    optimizer.step()
-            self.model.load_state_dict(torch.load(path))
-            self.other.load_state_dict(torch.load(path))
-
-    Experiment().train()
-    """
-    found = survey_of(text).stale_loads
-    assert [(site.code.strip()[:10], site.always) for site in found] == [("self.model", False)]
-
-
 def test_a_library_that_wraps_again_what_it_finds_in_a_wrapper_is_none_of_the_script() -> None:
     library = """
     def convert(module):
@@ -4928,114 +4328,10 @@ def test_a_library_that_wraps_again_what_it_finds_in_a_wrapper_is_none_of_the_sc
     assert [model.target for model in survey.models] == ["model"]
 
 
-def test_loads_by_functions_that_call_each_other_are_passed_over_where_the_script_calls_them() -> None:
-    functions = """
-    def load_latest(folder, net):
-        state = torch.load(folder)
-        net.load_state_dict(state['model'])
-        return net, state['iteration']
-
-    def load_checkpoint(net):
-        net, iteration = load_latest(folder, net)
-        return net, iteration
-
-    """
-    before = "if args.more:\n    model, start = load_checkpoint(model)\nelse:\n    start = 0\nprint(start)\n"
-    sites = survey_of(script(before=code(functions) + before)).resumes
-    assert [(site.test, site.unbound) for site in sites] == [("args.more", [])]
-
-
-def test_a_value_that_only_other_loads_read_needs_none() -> None:
-    before = (
-        "if args.resume:\n    p = torch.load(args.resume)\n    model.load_state_dict(p)\n    model.fc.data = p['fc']\n"
-    )
-    before += "    state = p['scheduler']\n"
-    before += "scheduler = make(optimizer)\nif args.resume:\n    scheduler.load_state_dict(state)\n"
-    assert [site.unbound for site in survey_of(script(before=before)).resumes] == [[], []]
-
-
-def test_a_block_that_wraps_again_what_it_loaded_is_passed_over_for_its_else() -> None:
-    block = "if args.resume:\n    start = load_checkpoint(model) + 1\n    model = DDP(model.module)\n"
-    sites = survey_of(script(before=f"{block}else:\n    start = 0\nprint(start)\n")).resumes
-    assert [(site.test, site.unbound) for site in sites] == [("args.resume", [])]
-
-
-def test_layers_that_are_frozen_beside_a_load_are_frozen_in_all_rounds() -> None:
-    load = "    if exists(path):\n        state = torch.load(path)\n        model.load_state_dict(state['model'])\n"
-    load += "        optimizer.load_state_dict(state['optimizer'])\n"
-    freeze = "    if args.head:\n        for p in model.parameters():\n            p.requires_grad = False\n"
-    tests = [resume.test for resume in survey_of(script(before=f"if rank == 0:\n{load}{freeze}")).resumes]
-    assert tests == ["exists(path)"]
-    assert [resume.test for resume in survey_of(script(before=f"if rank == 0:\n{load}")).resumes] == ["rank == 0"]
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "names"),
-    [
-        pytest.param("if args.ema:\n    best = 0\n", "print(best)", ["best"], id="under an option"),
-        pytest.param("if args.ema:\n    best = 0\n", "if args.ema:\n    print(best)", [], id="used under it too"),
-        pytest.param("if args.ema:\n    best = 0\nelse:\n    best = 1\n", "print(best)", [], id="in both branches"),
-        pytest.param("if args.ema:\n    raise ValueError\nelse:\n    best = 1\n", "print(best)", [], id="or left"),
-        pytest.param("with torch.no_grad():\n    best = f()\n", "print(best)", [], id="with"),
-        pytest.param("try:\n    best = f()\nexcept OSError:\n    pass\n", "print(best)", [], id="tried"),
-    ],
-)
-def test_a_name_has_a_value_where_whatever_the_options_it_gets_one(before: str, after: str, names: list[str]) -> None:
-    (site,) = survey_of(script(before=f"{before}best = resume_checkpoint(model, path)\n{after}\n")).resumes
-    assert site.unbound == names
-
-
-@pytest.mark.parametrize(
-    ("early", "leaves"),
-    [
-        pytest.param("if not os.path.isfile(path):\n    return -1, 0", True, id="no file"),
-        pytest.param("if path is None:\n    return -1, 0", True, id="None"),
-        pytest.param("if path == '':\n    return -1, 0", True, id="empty"),
-        pytest.param("if not isfile(path):\n    raise OSError", False, id="no value"),
-        pytest.param("if strict:\n    return -1, 0", False, id="another test"),
-    ],
-)
-def test_a_loading_function_that_gives_the_values_of_no_checkpoint_gives_them(early: str, leaves: bool) -> None:
-    load = "state = torch.load(path)\nmodel.load_state_dict(state['m'])\nreturn state['epoch'], state['best']"
-    function = f"def resume_if_possible(path, model):\n{indent(early, '    ')}\n{indent(load, '    ')}\n\n"
-    before = "start, best = resume_if_possible(p, model)\nprint(start, best)\n"
-    (site,) = survey_of(script(before=function + before)).resumes
-    assert (site.leaves, site.unbound) == ((True, []) if leaves else (False, ["start", "best"]))
-
-
-def test_a_load_is_passed_over_in_its_function_or_where_it_is_called_but_not_twice() -> None:
-    load = "    if args.resume:\n        model.load_state_dict(torch.load(path))\n        return 3\n"
-    function = f"def load_checkpoint(args, model):\n{load}    else:\n        return 0\n\n"
-    sites = survey_of(script(before=f"{function}start = load_checkpoint(args, model)\nprint(start)\n")).resumes
-    assert [(site.test, site.unbound) for site in sites] == [("args.resume", [])]
-    twice = "if a:\n    start = load_checkpoint(args, model)\n    load_checkpoint(args, other)\n"
-    twice += "else:\n    load_checkpoint(args, model)\n"
-    sites = survey_of(script(before=f"{function}{twice}print(start)\n")).resumes
-    assert [site.unbound for site in sites] == [[]]
-
-
 def test_names_that_are_made_a_set_of_themselves_are_looked_at_once() -> None:
     before = "names = ['body.weight']\nnames = set(names)\nfor n, p in model.named_parameters():\n    if n in names:\n"
     survey = survey_of(script(before=f"{before}        p.requires_grad = False\n"))
     assert [site.whose for site in survey.matched_names] == ["model"]
-
-
-def test_best_checkpoint_that_is_tested_after_training_is_no_resume() -> None:
-    load = "self.model.load_state_dict(torch.load('best.pt'))"
-    test = f"    def test(self):\n        {load}\n        return self.validate()\n\n    def fit(self):"
-    text = trainer("pass").replace("    def fit(self):", test)
-    survey = survey_of(f"{text}score = trainer.test()\nprint(score)\n")
-    assert survey.resumes == []
-    assert [(site.code.strip(), site.always) for site in survey.stale_loads] == [(load, False)]
-    assert survey_of(text.replace("trainer.fit()", "trainer.test()\ntrainer.fit()")).stale_loads == []
-
-
-def test_checkpoint_that_gives_a_value_is_loaded_after_training() -> None:
-    survey = survey_of(script(after="best, _ = load_checkpoint(model, path)"))
-    assert [(site.code.strip(), site.always) for site in survey.stale_loads] == [
-        ("best, _ = load_checkpoint(model, path)", False)
-    ]
-    assert survey.resumes == []
 
 
 @pytest.mark.parametrize(
@@ -5267,40 +4563,3 @@ def test_loop_of_an_evaluation_that_shares_the_step_of_training_is_no_training()
 def test_score_that_one_process_alone_makes_is_told(test: str, part: str) -> None:
     (score,) = survey_of(script(f"if {test}:\n    acc = validate(model)")).scores
     assert score.only_alone == part
-
-
-def test_block_that_resumes_and_builds_its_scheduler_is_passed_over_whole() -> None:
-    before = """
-        scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [30])
-        if args.resume:
-            if os.path.isfile(args.resume):
-                saved = torch.load(args.resume)
-                model.load_state_dict(saved["model"])
-                optimizer.load_state_dict(saved["optimizer"])
-                scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [30], last_epoch=saved["epoch"] - 1)
-    """
-    assert [site.test for site in survey_of(script(before=before)).resumes] == ["args.resume"]
-
-
-def test_load_beside_a_wrapper_is_passed_over_alone() -> None:
-    text = """
-        import torch
-        from torch import nn
-
-        def build():
-            model = Net()
-            if args.pretrained:
-                model = nn.DataParallel(model)
-                model.load_state_dict(torch.load(args.pretrained))
-            return model
-
-        model = build()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for epoch in range(9):
-            for x in loader:
-                optimizer.zero_grad()
-                model(x).backward()
-                optimizer.step()
-    """
-    (site,) = survey_of(text).resumes
-    assert (site.code.strip(), site.otherwise) == ("model.load_state_dict(torch.load(args.pretrained))", True)

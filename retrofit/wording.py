@@ -1,8 +1,9 @@
-"""What the formats share: text that is safe to print on a line, and numbers in words."""
+"""Numbers and lists in words, and text that is safe to print on a line."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable, Sequence
 
 _BIDIRECTIONAL = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
 
@@ -19,18 +20,21 @@ def _picture(character: str) -> str:
     return "\ufffd" if hidden or unicodedata.bidirectional(character) in _BIDIRECTIONAL else character
 
 
-def width(character: str) -> int:
-    """Return how many columns of a terminal a character takes."""
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
 def counted(number: int, one: str, many: str = "") -> str:
     """Return a number with its noun; the plural ends in s where no other is given."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-def listed(parts: list[str]) -> str:
-    """Return an enumeration, with `and` before its last part."""
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+def listed(words: Iterable[object]) -> str:
+    """Return words as a sentence lists them, with `and` before the last."""
+    *head, last = map(str, words)
+    return f"{', '.join(head)} and {last}" if head else last
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """Return a question, with a space before it, whether a known word was meant; "" where none is like ``word``."""
+    import difflib
+
+    words = {one.lower(): one for one in known}
+    found = difflib.get_close_matches(word.lower(), words, 1)
+    return f" Did you mean {words[found[0]]}?" if found else ""
