@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from textwrap import indent
 
 import pytest
 
@@ -486,16 +485,6 @@ def test_a_backward_without_the_model_in_sight_is_asked_for(plan_project: Planne
     assert "pai_distributed.fill_missing_gradients()\n" in changed(plan_project(main, engine=engine))["engine.py"]
 
 
-def test_a_function_that_resumes_is_passed_over_where_it_is_called(plan_project: Planner) -> None:
-    load = "\n\ndef load_checkpoint(path, net):\n    state = torch.load(path)\n    net.load_state_dict(state)\n"
-    main = MAIN.replace(
-        "    best_acc = 0\n", "    if config.resume:\n        load_checkpoint(config.resume, model)\n    best_acc = 0\n"
-    )
-    main = main.replace("import train_one", "import load_checkpoint, train_one")
-    texts = changed(plan_project(main, engine=ENGINE + load))
-    assert "    if config.resume and not pai_distributed.load_folder():\n" in texts["main.py"]
-
-
 def test_a_function_that_loads_pretrained_weights_is_no_resume(plan_project: Planner) -> None:
     load = "\n\ndef load_weights(path, net):\n    net.load_state_dict(torch.load(path))\n"
     main = MAIN.replace(
@@ -843,33 +832,6 @@ def test_scripts_that_count_their_arguments_are_told_of_the_launchers(
 ) -> None:
     plan = plan_project(SPAWN.replace("args.spawn", test), engine=ENGINE)
     assert len([note for note in plan.notes if note.code == "PAI002"]) == told
-
-
-def test_weights_kept_by_the_loop_are_not_loaded_into_a_restructured_model(plan_project: Planner) -> None:
-    main = MAIN.replace("DistributedDataParallel", "DataParallel").replace(
-        "\nmain()", "    best = model.state_dict()\n    model.load_state_dict(best)\n\nmain()"
-    )
-    main = main.replace("    best = model", "        best = model")
-    plan = plan_project(main, Options(in_process=True), engine=ENGINE)
-    assert "load_state_dict" not in changed(plan)["main.py"]
-    assert [note.code for note in plan.notes] == ["PAI020"]
-    kept = plan_project(main, engine=ENGINE)
-    assert "model.load_state_dict(best)" in changed(kept)["main.py"]
-
-
-@pytest.mark.parametrize("skipped", [False, True])
-def test_a_checkpoint_of_an_earlier_structure_is_not_loaded_after_training(
-    plan_project: Planner, skipped: bool
-) -> None:
-    load = "model.load_state_dict(torch.load('best.pt'))"
-    main = MAIN.replace("DistributedDataParallel", "DataParallel").replace("\nmain()", f"    {load}\n\nmain()")
-    if skipped:
-        loop = main[main.index("    for epoch") : main.index(f"    {load}")]
-        main = main.replace(loop, f"    if not args.test:\n{indent(loop, '    ')}")
-    plan = plan_project(main, engine=ENGINE)
-    assert (load in changed(plan)["main.py"]) is skipped
-    (note,) = plan.notes
-    assert ("also runs after a training" if skipped else "is left out") in note.message
 
 
 @pytest.mark.parametrize("head", ["from common import DDP, torch", "from common import *"])

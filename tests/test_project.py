@@ -348,25 +348,3 @@ def test_a_package_may_import_from_itself(tmp_path: Path) -> None:
     assert not plan.questions
     (optimizer,) = plan.script.optimizers
     assert dict(optimizer.bound)["params"] == "model.parameters()"
-
-
-def test_a_resume_by_a_function_of_another_module_is_passed_over_in_restarts(tmp_path: Path) -> None:
-    main = MAIN.replace("IMPORT", "from engine import evaluate, train_one_epoch\nfrom state import load_state")
-    main = main.replace("EVALUATE", "evaluate").replace("TRAIN", "train_one_epoch")
-    main = main.replace(
-        "    best_acc = 0\n", "    best_acc = 0\n    if RESUME:\n        best_acc = load_state(model, optimizer)\n"
-    )
-    state = """\
-import torch
-
-
-def load_state(model, optimizer):
-    state = torch.load("last.pth")
-    model.module.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
-    return state["best_acc"]
-"""
-    write(tmp_path, {"main": main, "engine": ENGINE, "state": state})
-    plan = plan_of_project(tmp_path / "main.py")
-    assert not plan.questions
-    assert "    if RESUME and not pai_distributed.load_folder():\n" in plan.files[0].after.decode()

@@ -675,79 +675,10 @@ def test_model_is_perforated_after_its_last_change(tmp_path: Path, statement: st
     assert f"{MODEL}    {statement}\n    pai_distributed.configure_library()\n" in changed
 
 
-@pytest.mark.parametrize(
-    ("test", "new"),
-    [
-        pytest.param("args.resume", "args.resume and not args.pai_load_folder", id="plain"),
-        pytest.param(
-            "args.resume or args.test",
-            "(args.resume or args.test) and not args.pai_load_folder",
-            id="or in parentheses",
-        ),
-    ],
-)
-def test_own_checkpoint_is_loaded_in_the_first_round_alone(tmp_path: Path, test: str, new: str) -> None:
-    load = "        model.load_state_dict(torch.load(args.resume))\n"
-    changed = changed_by(tmp_path, (WRAPPED, f"{WRAPPED}    if {test}:\n{load}"))
-    assert f"    if {new}:\n{load}" in changed
-
-
-def test_own_checkpoint_is_not_loaded_over_the_folder_that_the_user_continues_from(tmp_path: Path) -> None:
-    def changed(*rest: str) -> str:
-        load = ["    if args.resume:\n        model.load_state_dict(torch.load(args.resume))\n", *rest]
-        text = BASE.replace(WRAPPED, f"    model = torch.nn.DataParallel(model)\n{''.join(load)}")
-        return rewritten(plan_of(tmp_path, text))
-
-    assert "    if args.resume and not args.pai_load_folder:\n" in changed()
-    assert "    if args.resume:\n" in changed("        start = 1\n", "    print(start)\n")  # which nothing else gives
-
-
 def test_own_checkpoint_is_loaded_into_the_perforated_model(tmp_path: Path) -> None:
     load = "    if args.resume:\n        model.load_state_dict(torch.load(args.resume))\n"
     changed = changed_by(tmp_path, (MODEL, MODEL + load))
     assert in_order(changed, "UPA.perforate_model(", "load_latest_switch(", "model.load_state_dict(", " = DDP(")
-
-
-def test_loading_function_leaves_early_in_later_rounds(tmp_path: Path) -> None:
-    function = "def find(model, path):\n    if not exists(path):\n        epoch = 0\n        return epoch\n"
-    function += "    state = torch.load(path)\n"
-    function += "    model.load_state_dict(state)\n    return state['epoch']\n\n\n"
-    call = f"{WRAPPED}    start_epoch = find(model, args.resume)\n    print(start_epoch)\n"
-    changed = changed_by(tmp_path, ("\n\ndef main(", f"\n\n{function}def main("), (WRAPPED, call))
-    assert "    if not exists(path) or pai_distributed.load_folder():\n" in changed
-    assert call.partition("start_epoch")[2] in changed
-
-
-def test_call_that_resumes_is_made_in_the_first_round_alone(tmp_path: Path) -> None:
-    changed = changed_by(tmp_path, (WRAPPED, f"{WRAPPED}    resume_checkpoint(model, args.resume)\n"))
-    assert "    if not args.pai_load_folder:\n        resume_checkpoint(model, args.resume)\n" in changed
-
-
-def test_weights_to_begin_with_are_loaded_in_the_first_round_alone(tmp_path: Path) -> None:
-    load = "        model.load_state_dict(torch.load(args.resume))\n        start = 1\n"
-    weights = (
-        "        if args.weights:\n            model.load_state_dict(torch.load(args.weights))\n        start = 0\n"
-    )
-    changed = changed_by(
-        tmp_path, (WRAPPED, f"{WRAPPED}    if args.resume:\n{load}    else:\n{weights}    print(start)\n")
-    )
-    assert f"    if args.resume and not args.pai_load_folder:\n{load}    else:\n" in changed
-    assert "        if args.weights and not args.pai_load_folder:\n            model." in changed
-    other = f"    elif args.weights:\n{load}    else:\n        start = 0\n    print(start)\n"
-    changed = changed_by(tmp_path, (WRAPPED, f"{WRAPPED}    if args.resume:\n{load}{other}"))
-    assert "    elif args.weights and not args.pai_load_folder:\n" in changed
-
-
-def test_load_alone_is_passed_over_where_more_is_made_beside_it(tmp_path: Path) -> None:
-    load = "        step = make()\n        model.load_state_dict(torch.load(args.resume))\n"
-    changed = changed_by(tmp_path, (WRAPPED, f"{WRAPPED}    if args.resume:\n{load}    print(step)\n"))
-    guarded = "        if not args.pai_load_folder:\n            model.load_state_dict(torch.load(args.resume))\n"
-    assert f"    if args.resume:\n        step = make()\n{guarded}    print(step)\n" in changed
-
-
-def test_moving_average_is_made_from_the_checkpoint_in_the_first_round_alone(tmp_path: Path) -> None:
-    changed = changed_by(tmp_path, (MODEL, f"{MODEL}    ema = ModelEma(model, decay=0.9, resume=args.resume)\n"))
-    assert "ModelEma(model, decay=0.9, resume=None if args.pai_load_folder else args.resume)\n" in changed
 
 
 @pytest.mark.parametrize(
@@ -792,21 +723,6 @@ def test_error_at_modules_of_unknown_classes_is_asked_about_where_training_resta
     plan = plan_of(tmp_path, text.replace("def main", f"def check(net):\n{walk}{error}\n\ndef main", 1))
     assert [told.code for told in (plan.questions if asked else plan.notes)] == ["PAI019"]
     assert bool(plan.questions) == asked
-
-
-def test_value_that_only_resuming_gives_is_asked_for(tmp_path: Path) -> None:
-    load = "    start = resume_checkpoint(model, args.resume)\n    print(start)\n"
-    (question,) = plan_of(tmp_path, BASE.replace(WRAPPED, WRAPPED + load)).questions
-    assert question.code == "PAI015"
-    assert "`start`" in question.message
-
-
-def test_initialisation_instead_of_resuming_does_not_follow_the_loaded_structure(tmp_path: Path) -> None:
-    load = "    if args.resume:\n        model.load_state_dict(torch.load(args.resume))\n"
-    plan = plan_of(tmp_path, BASE.replace(MODEL, f"{MODEL}{load}    else:\n        model.apply(init_weights)\n"))
-    changed = "" if plan.questions else rewritten(plan)
-    rest = changed.partition("load_latest_switch(")[2]
-    assert "    else:\n        model.apply(" not in rest
 
 
 def test_validation_every_few_epochs_keeps_the_scheduler(tmp_path: Path) -> None:
@@ -1082,14 +998,6 @@ def test_name_of_the_score_is_not_one_of_the_script(tmp_path: Path) -> None:
     assert "    pai_epoch_score = test(epoch)\n" in changed
 
 
-def test_first_rank_is_told_to_validate_past_the_wrapper(tmp_path: Path) -> None:
-    def notes(call: str) -> int:
-        text = script(f"if rank == 0:\n    acc = validate({call})\n    best = max(best, acc)")
-        return sum("only rank 0 validates" in note.message for note in plan_of(tmp_path, text).notes)
-
-    assert (notes("model"), notes("model.module")) == (1, 0)
-
-
 LOADERS = """
 sampler = WeightedRandomSampler(weights, len(train_set))
 loader = DataLoader(train_set, batch_size=8, sampler=sampler)
@@ -1105,9 +1013,7 @@ def test_data_and_what_is_saved_stay_as_they_are(tmp_path: Path, wrapper: str) -
     text = text.replace("model = DDP(model)", f"model = {wrapper}")
     kept = [line for line in text.splitlines() if "_set" in line or ".module." in line]
     changed = rewritten(plan_of(tmp_path, text))
-    guarded = f"if not pai_distributed.load_folder():\n    {LOADERS.splitlines()[-1]}\n"  # for the first round
-    assert guarded in changed
-    lines = changed.replace(guarded, f"{LOADERS.splitlines()[-1]}\n").splitlines()
+    lines = changed.splitlines()
     assert len(kept) == 5
     assert [line for line in lines if line in kept] == kept
     assert any(wrapper.removesuffix("model)") in line for line in lines)
@@ -1190,7 +1096,6 @@ def test_pretrained_weights_are_matched_by_the_names_from_before_dendrites(tmp_p
     """
     changed = rewritten(plan_of(tmp_path, script("acc = validate()\nbest = max(best, acc)", before)))
     assert f"    own = pai_distributed.own_state_dict({owner})\n" in changed
-    assert "if args.weights and not " in changed
 
 
 def test_optimizer_in_an_item_is_handed_over_as_that(tmp_path: Path) -> None:
