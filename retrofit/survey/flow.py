@@ -17,6 +17,8 @@ Variable = tuple[Scope, str]
 
 #: Functions that run another one in processes of their own.
 SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
+#: What starts one process, with the function as its argument `target`.
+PROCESSES = ("torch.multiprocessing.Process", "multiprocessing.Process", "multiprocessing.process.Process")
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +182,9 @@ class Flow:
         if self.index.qualified(call.func) in SPAWNS:
             target = first_argument(call, "fn")
             function = None if target is None else self._function(target, scope)
+        elif self.starts_process(call):
+            target = _keyword(call, "target")
+            function = None if target is None else self._function(target, scope)
         elif isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
             closure = first_argument(call, "closure")
             function = None if closure is None else self._function(closure, scope)
@@ -187,6 +192,17 @@ class Flow:
             meant = [self._method(s, "__init__") if s.kind == "class" else s for s in self.choices(call.func, scope)]
             return [function for function in meant if function is not None]
         return [] if function is None else [function]
+
+    def starts_process(self, call: cst.Call) -> bool:
+        """Whether a call makes a process of Python's `multiprocessing`, perhaps of one of its contexts."""
+        if self.index.qualified(call.func) in PROCESSES:
+            return True
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "Process":
+            return False
+        name = dotted(call.func.value)
+        made = [call.func.value, *(b.value for b in self.index.bindings if b.target == name)]
+        contexts = ("multiprocessing.get_context", "torch.multiprocessing.get_context")
+        return any(isinstance(node, cst.Call) and self.index.qualified(node.func) in contexts for node in made)
 
     def choices(
         self, node: cst.BaseExpression | None, scope: Scope, seen: frozenset[Variable] = frozenset()
@@ -251,6 +267,10 @@ class Flow:
             known = passed.elements if isinstance(passed, (cst.Tuple, cst.List)) else ()
             arguments = [(None, element.value) for element in known]
             parameters = function.parameters[1:]
+        elif self.starts_process(call):
+            passed = _keyword(call, "args")
+            known = passed.elements if isinstance(passed, (cst.Tuple, cst.List)) else ()
+            arguments = [(None, element.value) for element in known]
         self._callers[function].append(call)
         for number, (keyword, value) in enumerate(arguments):
             if keyword is None and number < len(parameters):
@@ -480,6 +500,10 @@ class Flow:
             if isinstance(ancestor.node, (cst.FunctionDef, cst.ClassDef)):
                 return
             yield ancestor
+
+
+def _keyword(call: cst.Call, name: str) -> cst.BaseExpression | None:
+    return next((arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == name), None)
 
 
 def first_argument(call: cst.Call, *keywords: str) -> cst.BaseExpression | None:

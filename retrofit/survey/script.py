@@ -19,6 +19,7 @@ from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import find_loops, head
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_frozen, plural, repeated
 from retrofit.survey.optimizers import find_optimizers, find_schedulers, nameless_optimizers
+from retrofit.survey.order import leading_to
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores import find_hints, find_measures, find_scores
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Wrapper
@@ -76,7 +77,6 @@ def survey(
     script.parsers = find_parsers(index, flow)
     script.local_ranks = find_local_ranks(index)
     script.frameworks = find_frameworks(index, flow)
-    script.spawns = [CallSite(node=call, index=index) for call in index.calls if _spawns(index, call)]
     script.wrappers = find_wrappers(index, flow)
     script.in_process = choices.in_process and script.kind == "dp"
     script.backwards = find_backwards(index, flow)
@@ -92,6 +92,7 @@ def survey(
     trained = [wrapper for group in script.groups for wrapper in group]
     script.wrappers = [wrapper for wrapper in script.wrappers if wrapper.part or wrapper in trained]
     script.loops = find_loops(index, flow, script.backwards)
+    script.spawns = _find_spawns(script, flow)
     script.backwards = _of_training(script.backwards, script.loops, flow)
     if not script.loops:
         _tell_what_is_there(script, flow)
@@ -274,8 +275,15 @@ def _relate_wrappers(script: Script) -> None:
         group[0].other_model = True
 
 
-def _spawns(index: Index, call: cst.Call) -> bool:
-    return index.qualified(call.func) in SPAWNS
+def _find_spawns(script: Script, flow: Flow) -> list[CallSite]:
+    """Return what starts the training's processes: `mp.spawn(...)`, or `Process(target=...)` of what leads to it."""
+    index = flow.index
+    leading = leading_to(script.loops, flow)
+    return [
+        CallSite(node=call, index=index)
+        for call in index.calls
+        if index.qualified(call.func) in SPAWNS or (flow.starts_process(call) and index.statement(call) in leading)
+    ]
 
 
 def _before_leaving(script: Script, flow: Flow) -> list[Statement]:

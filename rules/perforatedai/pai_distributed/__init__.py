@@ -23,6 +23,7 @@ import os
 # and a script that sets it later chooses in vain.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
+from .continuity import best_so_far
 from .initialization import finish_initialization
 from .layers import own_modules, own_named_parameters, own_state_dict
 from .library import configure_library, one_rank_at_a_time, save_name
@@ -35,6 +36,7 @@ from .wrapping import keep_tracker_state_local, on_one_device, repeat, without_w
 
 __all__ = [
     "add_validation_score",
+    "best_so_far",
     "configure_library",
     "end_of_training",
     "fill_missing_gradients",

@@ -56,11 +56,41 @@ def configure_library(*, restarts: bool = True, rounds: str = "") -> None:
 
 
 def save_name(name: str) -> str:
-    """The folder to save in: `name`, or another one for a capacity test.
+    """The folder to save in: `name`, or another one for a capacity test; in the folder that the launcher runs in.
 
     A real run in a capacity test's folder would load the test's dendrites and stop after an epoch (measured).
     """
-    return name + "_capacity_test" if os.environ.get("PAI_TESTING_DENDRITE_CAPACITY") == "1" else name
+    if os.environ.get("PAI_TESTING_DENDRITE_CAPACITY") == "1":
+        name += "_capacity_test"
+    _pai.save = name
+    _pai_anchor()
+    return name
+
+
+def _pai_root() -> str:
+    """The folder that SAVE is in: that of the launcher, or of the script where it was started without."""
+    return os.environ.setdefault("PAI_ROOT", os.getcwd())
+
+
+def _pai_anchor() -> None:
+    """Let the library, which knows SAVE by its name alone, find it also where the script works in another folder."""
+    root = _pai_root()
+    if _pai.save and not os.path.samefile(root, ".") and not os.path.lexists(_pai.save):
+        os.makedirs(os.path.join(root, _pai.save), exist_ok=True)
+        os.symlink(os.path.join(root, _pai.save), _pai.save)
+
+
+_pai_chdir = os.chdir
+
+
+def _pai_go_to(folder: Any) -> None:
+    """Change the working folder."""
+    _pai_root()
+    _pai_chdir(folder)
+    _pai_anchor()
+
+
+os.chdir = _pai_go_to
 
 
 @contextlib.contextmanager
@@ -75,8 +105,8 @@ def one_rank_at_a_time() -> Iterator[None]:
         if sys.platform != "win32":  # which has no fcntl
             import fcntl
 
-            # In the working folder, as SAVE is; if the file system cannot lock there, in the node's own.
-            for folder in (".", tempfile.gettempdir()):
+            # Where SAVE is; if the file system cannot lock there, in the node's own.
+            for folder in (_pai_root(), tempfile.gettempdir()):
                 with contextlib.suppress(OSError):
                     lock = stack.enter_context(open(os.path.join(folder, f".pai_{os.getuid()}.lock"), "a"))
                     fcntl.flock(lock, fcntl.LOCK_EX)

@@ -20,8 +20,14 @@ class _PaiState:
         model: the perforated model, without a wrapper.
         found_dimensions: layers' output dimensions that the initialisation run has found, by the layers' names.
         frozen: frozen layers, and those of which they are averages.
+        save: the name of the folder to save in.
         steps: of optimizers.
         meetings: of all ranks.
+        before: what the rounds before have come to: their number, their epochs, the best score.
+        best: the best score of all rounds.
+        epochs: how many scores were handed over in this round.
+        begun: whether this later round has other random numbers than those before.
+        loggers: the runs of loggers, and the next step of theirs.
         scores: that were handed over or passed over.
         missing_scores: how many of them were None.
         unusable_scores: how many in a row were not finite.
@@ -52,8 +58,14 @@ class _PaiState:
     model: torch.nn.Module | None = None
     found_dimensions: dict[str, list[int]] = field(default_factory=dict)
     frozen: dict[str, str | None] = field(default_factory=dict)
+    save: str = ""
     steps: int = 0
     meetings: int = 0
+    before: dict[str, Any] = field(default_factory=dict)
+    best: float | None = None
+    epochs: int = 0
+    begun: bool = False
+    loggers: dict[str, Any] = field(default_factory=dict)
     scores: int = 0
     missing_scores: int = 0
     unusable_scores: int = 0
@@ -120,6 +132,23 @@ def _pai_options() -> tuple[bool, str | None, list[str]]:
         else:
             rest.append(word)
     return initialize, folder, rest
+
+
+_pai_rendezvous = dist.distributed_c10d.rendezvous
+
+
+def _pai_meet_alone(url: str, rank: int = -1, world_size: int = -1, **settings: Any) -> Any:
+    """Begin a process group: in the initialisation run one of rank 0 alone, whatever the script's own processes are."""
+    if initializing():
+        if (rank if rank >= 0 else int(os.environ.get("RANK", "0"))) > 0:
+            _pai.left = True
+            sys.exit(0)
+        os.environ["WORLD_SIZE"] = "1"
+        rank, world_size = 0, 1
+    return _pai_rendezvous(url, rank, world_size, **settings)
+
+
+dist.distributed_c10d.rendezvous = _pai_meet_alone
 
 
 def _pai_grouped() -> bool:

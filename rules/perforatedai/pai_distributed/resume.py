@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from .continuity import _pai_begin_round
 from .layers import _pai_layer_prefixes
 from .process import _pai, _pai_say, initializing
 
@@ -87,6 +88,7 @@ def _pai_let_restored_weights_win(model: torch.nn.Module) -> None:
         if all(part is not model for part in module.modules()):
             return
         hook.remove()
+        _pai_begin_round()
         changed = []
         for name, value in itertools.chain(model.named_parameters(), model.named_buffers()):
             old = _pai.restored.get(name, value)

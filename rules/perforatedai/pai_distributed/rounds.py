@@ -8,8 +8,10 @@ from typing import Any, NoReturn
 
 from perforatedai import globals_perforatedai as GPA
 
+from .continuity import _pai_begin_round
 from .initialization import finish_initialization
 from .layers import _pai_unwrap
+from .loggers import _pai_shift_steps
 from .meeting import _pai_meet
 from .process import _pai, _pai_fail, _pai_rank, _pai_say, initializing
 from .rates import _pai_is_planned
@@ -30,6 +32,8 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
         SystemExit: status 0 where the model is restructured at the planned end, for the next round.
     """
     planned = _pai_from_the_start(planned)
+    _pai_begin_round()
+    _pai_shift_steps()
     count = operator.length_hint(planned, 0)
     previous, epoch = None, None
     for number, following in enumerate(planned, start=1):

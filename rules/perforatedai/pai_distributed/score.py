@@ -11,8 +11,10 @@ import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
+from .continuity import _pai_note_score, _pai_write_rounds
 from .initialization import finish_initialization
 from .layers import _pai_fail_without_gradients, _pai_freeze_averages, _pai_settle, _pai_unwrap
+from .loggers import _pai_write_runs
 from .meeting import _pai_meet
 from .optimizer import _pai_torch_optimizer
 from .process import (
@@ -78,6 +80,8 @@ def _pai_share(number: float, net: torch.nn.Module, *, leave: bool, force: bool 
         return True
     if restructured:
         _pai_say("The model was restructured: leaving, for the next round to load the new structure")
+        _pai_write_rounds()
+        _pai_write_runs()
         _pai_leave(0, net)
     if _pai_rank() != 0:
         _pai_hand_over(number, net)
@@ -186,6 +190,7 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False) -> 
     known = GPA.pai_tracker.member_vars
     known["optimizer_instance"] = _pai_torch_optimizer(known["optimizer_instance"])
     _pai.last_score = number
+    _pai_note_score(number)
     _pai.rate_moves.append(_pai.rate_moved)
     _pai.rate_moved = False
     tracker = GPA.pai_tracker

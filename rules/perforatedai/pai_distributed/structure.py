@@ -10,6 +10,7 @@ import torch
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
+from .continuity import _pai_read_rounds
 from .layers import (
     _pai_freeze_averages,
     _pai_frozen_layers,
@@ -92,6 +93,7 @@ def load_latest_switch(
         _pai_freeze_averages(model)
         _pai_say(f"Loaded {path}")
         _pai.switch_time = os.path.getmtime(path)
+        _pai_read_rounds()
         _pai_let_restored_weights_win(model)
         return model
     _pai_say(f"Starting from the beginning: {folder} has no switch_N.pt that can be read")
