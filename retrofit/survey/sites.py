@@ -540,6 +540,7 @@ class Score(Site):
         listed: the line at which its name gets several values instead of one number, 0 where it does not.
         running: where a function compares the score of an epoch with this one, the best so far; "" where it is none.
         ranked: whether only some ranks do.
+        best: the variable with which it is compared, where that has a first value before the epoch loop; else "".
     """
 
     expression: str
@@ -558,6 +559,7 @@ class Score(Site):
     listed: int = 0
     running: str = ""
     ranked: bool = False
+    best: str = ""
 
     @property
     def guarded(self) -> bool:

@@ -67,7 +67,7 @@ def tracked_scores(
                 code = index.source.code(binding.statement.node)
                 best = re.split(r"\W", binding.target)[0]
                 saved = _saved_by(index, inside, score, binding.target)
-                yield Candidate(score, direction, f"{index.place(score)}: {code}", best, saved)
+                yield Candidate(score, direction, f"{index.place(score)}: {code}", best, binding.target, saved)
     for comparison in index.comparisons:
         if len(comparison.comparisons) != 1 or not inside(comparison):
             continue
@@ -86,13 +86,30 @@ def tracked_scores(
                     found = True
                     saved = _saved_by(index, inside, score, index.source.code(best))
                     direction = "max" if better * sense > 0 else "min"
-                    yield Candidate(score, direction, evidence, root_of(best), saved)
+                    yield Candidate(score, direction, evidence, root_of(best), index.source.code(best), saved)
         if not found:
             for best, score, better in pairs:
                 name = (dotted(best) or "").rpartition(".")[2]
                 known = re.search(r"best|lowest|highest", name) or _best_of_history(best)
                 if known and root_of(score) in bound and is_score(score) and _saves(index, comparison):
                     yield Candidate(score, "max" if better > 0 else "min", evidence, root_of(best))
+
+
+def carried_over(index: Index, loop: EpochLoop, holder: str) -> bool:
+    """Whether a variable has a number as the best score already before the epoch loop, on every way there."""
+
+    def comes_first(binding: Binding) -> bool:
+        scope, parent = binding.statement.scope, binding.statement.parent
+        if "." in holder:  # an attribute, of an object whose constructor gives it its first value
+            method = scope.kind == "function" and scope.name == "__init__" and holder.startswith("self.")
+            return method and scope.parent is loop.scope.parent and parent is not None and parent.node is scope.node
+        if scope is loop.scope:
+            earlier = binding.statement.order < loop.statement.order
+            return earlier and (parent is None or parent in loop.statement.ancestors)
+        return scope.parent is None and holder in loop.scope.outer and parent is None
+
+    numbers = (cst.Integer, cst.Float, cst.UnaryOperation, cst.Call, cst.Attribute)
+    return any(b.target == holder and isinstance(b.value, numbers) and comes_first(b) for b in index.bindings)
 
 
 def best_of_history(index: Index, loop: EpochLoop) -> Iterator[Candidate]:

@@ -9,6 +9,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, meeting, names_in
 from retrofit.survey.loops import VALIDATES
+from retrofit.survey.scores.best import carried_over
 from retrofit.survey.scores.keepers import best_in, kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.validation import validated_variables
@@ -89,6 +90,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         score.anchors["parting"] = choice
     if kept is None:
         _tell_best_so_far(score, flow, loop, name)
+    score.best = candidate.holder if carried_over(index, loop, candidate.holder) else ""
     score.listed = _listed_at(index, loop, candidate.node)
     score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
     score.cut_off = cut_off_at(index, flow, outer)

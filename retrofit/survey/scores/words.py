@@ -48,6 +48,7 @@ class Candidate:
 
     Attributes:
         best: the root of what holds the best of it, "" where the script keeps none.
+        holder: the code of what holds it where it is compared, "" elsewhere.
         saved: whether a checkpoint is saved by it.
         call: the loop's call of the function that keeps it, None where the loop itself has it.
         rest: what is to be taken out of what the function returns.
@@ -58,6 +59,7 @@ class Candidate:
     direction: str
     evidence: str
     best: str = ""
+    holder: str = ""
     saved: bool = False
     call: cst.Call | None = None
     rest: str = ""

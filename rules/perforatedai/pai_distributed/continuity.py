@@ -13,13 +13,21 @@ from .record import _pai_read, _pai_write
 
 
 def best_so_far(value: Any) -> Any:
-    """The best score of the rounds before, so that a script's own best checkpoint stays the best of all rounds.
+    """The best score of the rounds before too, so that a script's own best checkpoint stays the best of all rounds.
+
+    Put it before the epoch loop.
 
     Args:
-        value: what the script begins with, for the first round.
+        value: the best score that the script begins with.
+
+    Returns:
+        The better one of the two; in the first round what is given.
     """
     best = _pai.before.get("best")
-    return value if best is None else best
+    if best is None or not _pai.switch_time:
+        return value
+    better = max if GPA.pc.get_maximizing_score() else min
+    return best if value is None else better(value, best)
 
 
 def _pai_read_rounds() -> None:
