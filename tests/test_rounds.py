@@ -7,12 +7,15 @@ The scores are made up of the epoch and of the dendrites, so that a round ends w
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.conftest import swapped
+from tests.forked import training_python
 from tests.projects import apply, run, shown
 
 pytestmark = pytest.mark.real
@@ -74,8 +77,8 @@ def main():
             if dist.get_rank() == 0:
                 torch.save(model.module.state_dict(), "best.pt")
         if dist.get_rank() == 0:
-            rate = optimizer.param_groups[0]["lr"]
-            print(f"epoch {epoch} lr {rate:.6f} acc {acc:.4f} order {list(sampler)[:4]} draw {torch.rand(1).item():.6f}")
+            rate, order, draw = optimizer.param_groups[0]["lr"], list(sampler)[:4], torch.rand(1).item()
+            print(f"epoch {epoch} lr {rate} acc {acc:.4f} order {order} draw {draw:.6f}")
     if dist.get_rank() == 0:
         print("after the loop")
 
@@ -83,8 +86,11 @@ def main():
 if __name__ == "__main__":
     main()
 '''
+#: Entries of the state of its network without dendrites.
+WEIGHTS = 9
 OPTIMIZER = "    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
 LOOP = "    for epoch in range(args.epochs):\n"
+PRINTED = 'draw {draw:.6f}")\n'
 END = '    if dist.get_rank() == 0:\n        print("after the loop")\n'
 SETTINGS = ("--settings", "n_epochs_to_switch=3", "--settings", "max_dendrites=1")
 
@@ -96,7 +102,14 @@ def train(
     script = folder / "train.py"
     script.write_text(text)
     apply(script, *settings, *options)
-    return run(["bash", "train_distributed.sh"], folder, NUM_GPUS="2", **environment)
+    return run(["bash", "train_distributed.sh"], folder, NUM_GPUS="2", PYTHON=training_python(), **environment)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
 
 
 def rounds(result: subprocess.CompletedProcess[str]) -> list[list[str]]:
@@ -117,7 +130,9 @@ def values(lines: list[str], name: str) -> list[str]:
 
 def test_a_rate_that_ends_as_planned_ends_the_round(tmp_path: Path) -> None:
     cosine = "    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.epochs)\n"
-    text = swapped(DDP, (OPTIMIZER, OPTIMIZER + cosine), ("        acc = v", "        scheduler.step()\n        acc = v"))
+    text = swapped(
+        DDP, (OPTIMIZER, OPTIMIZER + cosine), ("        acc = v", "        scheduler.step()\n        acc = v")
+    )
     found = rounds(train(tmp_path, text))
     assert [len(one) for one in found][:2] == [5, 5]
     assert {len(one) for one in found} == {5}
@@ -136,7 +151,6 @@ def test_history_goes_on_past_the_plan_at_the_last_good_rate(tmp_path: Path) -> 
             group["lr"] = 0.1 * (1 - epoch / args.epochs) ** 0.9
 """
     text = swapped(DDP, (LOOP, LOOP + decay), ("default=5", "default=4"))
-    text = text.replace("{rate:.6f}", "{rate}")
     result = train(tmp_path, text, "--rounds", "history")
     for one in rounds(result):
         rates = [complex(rate) for rate in values(one, "lr")]
@@ -148,12 +162,9 @@ def test_history_goes_on_past_the_plan_at_the_last_good_rate(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("leaves", ["break", "return"])
 def test_the_scripts_own_end_is_the_rounds(leaves: str, tmp_path: Path) -> None:
-    text = swapped(DDP, ("        if dist.get_rank() == 0:\n            rate", f"        STOP\n        if dist.get_rank() == 0:\n            rate"))
-    text = text.replace("        STOP\n", f"        if epoch == 3:\n            {leaves}\n")
+    text = swapped(DDP, (PRINTED, f"{PRINTED}        if epoch == 2:\n            {leaves}\n"))
     result = train(tmp_path, text, settings=("--settings", "n_epochs_to_switch=9", "--settings", "max_dendrites=1"))
-    found = rounds(result)
-    assert len(found) > 1
-    assert {len(one) for one in found} == {3}
+    assert [len(one) for one in rounds(result)] == [3, 3]
     assert "The script has ended its training by itself" in result.stdout
 
 
@@ -161,18 +172,207 @@ def test_the_scripts_own_end_is_the_rounds(leaves: str, tmp_path: Path) -> None:
 
 
 def test_rounds_go_on_from_one_another(tmp_path: Path) -> None:
-    text = swapped(DDP, ("{min(epoch, 2) / 10}", "")) if False else DDP
-    text = text.replace("/ 1000", "/ -1000")  # dendrites make it worse
-    text = swapped(text, ("    dist.init_process_group(", '    os.makedirs("run", exist_ok=True)\n    os.chdir("run")\n    dist.init_process_group('))
-    result = train(tmp_path, text, settings=("--settings", "n_epochs_to_switch=3", "--settings", "max_dendrites=2"))
+    """Dendrites make the score worse, so that they are tried again; and the script works in a folder of its own."""
+    text = swapped(
+        DDP,
+        ("/ 1000", "/ -1000"),
+        ("    dist.init_p", '    os.makedirs("run", exist_ok=True)\n    os.chdir("run")\n    dist.init_p'),
+    )
+    result = train(tmp_path, text)
     found = rounds(result)
-    assert len(found) > 2, "a dendrite is tried again"
-    orders = [order for one in found for order in values(one, "order")]
-    assert len(set(orders)) == len(orders)
-    draws = [draw for one in found for draw in values(one, "draw")]
-    assert len(set(draws)) == len(draws)
+    assert len(found) > 2, "no dendrite was tried again"
+    for name in ("order", "draw"):
+        seen = [value for one in found for value in values(one, name)]
+        assert len(set(seen)) == len(seen), f"{name} repeats itself"
     assert result.stdout.count("after the loop") == 1
-    assert not (tmp_path / "run" / "PAI_train").exists()
-    best = max(float(acc) for one in found for acc in values(one, "acc"))
-    holder = [number for number, one in enumerate(found) if any(float(a) == best for a in values(one, "acc"))]
-    assert holder == [0]
+    assert (tmp_path / "run" / "PAI_train").resolve() == tmp_path / "PAI_train"
+    assert len(torch.load(tmp_path / "run" / "best.pt")) == WEIGHTS, "the best checkpoint is not of the best round"
+
+
+def resuming(text: str, load: str) -> str:
+    """Return a script that resumes from its own newest checkpoint."""
+    block = f"""\
+    start_epoch = 0
+    if os.path.exists("last.pt"):
+        checkpoint = torch.load("last.pt")
+        {load}
+        optimizer.load_state_dict(checkpoint["optimizer"])
+        start_epoch = checkpoint["epoch"] + 1
+        print("resumed at", start_epoch)
+"""
+    saved = """\
+        if dist.get_rank() == 0:
+            parts = {"model": model.module.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
+            torch.save(parts, "last.pt")
+"""
+    loop = LOOP.replace("range(args", "range(start_epoch, args")
+    return swapped(text, (LOOP, block + loop), (PRINTED, PRINTED + saved))
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        'model.module.load_state_dict(checkpoint["model"])',
+        'model.load_state_dict({"module." + name: value for name, value in checkpoint["model"].items()})',
+        'model.module.load_state_dict(checkpoint["model"], strict=False)',
+    ],
+    ids=["strict", "wrapped", "not-strict"],
+)
+def test_the_scripts_own_resume_does_no_harm(load: str, tmp_path: Path) -> None:
+    result = train(tmp_path, resuming(DDP, load))
+    found = rounds(result)
+    assert [len(one) for one in found] == [6, 6]
+    assert [one[0].split()[1] for one in found] == ["0", "0"]
+    assert "The model keeps its weights: what the script loads is of another structure or round" in result.stdout
+    assert "The optimizer begins anew" in result.stdout
+
+
+def test_initial_and_pretrained_weights_do_not_replace_those_of_a_round(tmp_path: Path) -> None:
+    """The weights that a round ends with are those that the next one begins with, whatever the script sets first."""
+    weights = "sum(p.abs().sum().item() for n, p in model.named_parameters() if 'dendrite' not in n)"
+    pretrained = """\
+    net = Net()
+    if os.path.exists("pretrained.pt"):
+        net.load_state_dict(torch.load("pretrained.pt"))
+    for layer in net.modules():
+        if isinstance(layer, nn.Linear):
+            nn.init.constant_(layer.weight, 0.5)
+"""
+    text = swapped(
+        DDP,
+        ("    model = DistributedDataParallel(Net())\n", pretrained + "    model = DistributedDataParallel(net)\n"),
+        ("            optimizer.zero_grad()\n", f"            first = {weights}\n            optimizer.zero_grad()\n"),
+    )
+    (tmp_path / "x").touch()
+    result = train(tmp_path, text)
+    assert len(rounds(result)) == 2
+
+
+# ---- collective calls
+
+
+def test_rank_0_alone_may_validate_through_the_wrapper(tmp_path: Path) -> None:
+    text = swapped(
+        DDP,
+        (
+            "        acc = validate(model, epoch)\n",
+            "        acc = validate(model, epoch) if dist.get_rank() == 0 else 0.0\n",
+        ),
+    )
+    assert len(rounds(train(tmp_path, text))) == 2
+
+
+def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
+    text = swapped(
+        DDP,
+        (PRINTED, PRINTED + "        while epoch == 1 and dist.get_rank() == 1:\n            time.sleep(0.1)\n"),
+        ("import os\n", "import os\nimport time\n"),
+    )
+    result = train(tmp_path, text, PAI_WAIT_SECONDS="3")
+    assert result.returncode not in (0, None), shown(result)
+    assert "After 3 s rank 1 has not come to hand over a score." in result.stdout
+    assert re.search(r'File ".*train.py", line \d+ in main', result.stdout), shown(result)
+
+
+# ---- layers
+
+
+def test_layers_that_no_gradient_comes_through_are_left_without_dendrites(tmp_path: Path) -> None:
+    text = swapped(
+        DDP,
+        (
+            "        self.last = nn",
+            "        self.spare = nn.Linear(8, 2)\n        self.wide = nn.Linear(8, 8)\n        self.last = nn",
+        ),
+        (
+            "        return self.last(torch.relu(self.norm(self.first(x))))\n",
+            "        x = self.norm(self.first(x)).unsqueeze(1)\n        return self.last(torch.relu_(self.wide(x)).squeeze(1))\n",
+        ),
+        ("DistributedDataParallel(Net())", "DistributedDataParallel(Net(), find_unused_parameters=True)"),
+    )
+    result = train(tmp_path, text)
+    assert len(rounds(result)) == 2
+    (line,) = re.findall(r"No dendrites for (.*): no gradient came through them", result.stdout)
+    assert set(line.split(", ")) == {".spare", ".wide"}
+
+
+# ---- ways to start
+
+
+def test_processes_of_multiprocessing_train(tmp_path: Path) -> None:
+    text = swapped(
+        DDP,
+        ("def main():\n", "def main(rank, args):\n"),
+        (
+            '    parser = argparse.ArgumentParser()\n    parser.add_argument("--epochs", type=int, default=5)\n    args = parser.parse_args()\n    dist.init_process_group("gloo")\n',
+            '    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{args.port}", rank=rank, world_size=args.world_size)\n',
+        ),
+        (
+            "    main()\n",
+            """\
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--world_size", type=int, default=2)
+    parser.add_argument("--port", type=int, default=PORT)
+    args = parser.parse_args()
+    processes = []
+    for rank in range(args.world_size):
+        process = multiprocessing.Process(target=main, args=(rank, args))
+        process.start()
+        processes.append(process)
+    for process in processes:
+        process.join()
+""",
+        ),
+        ("import os\n", "import multiprocessing\nimport os\n"),
+    ).replace("PORT", str(free_port()))
+    assert [len(one) for one in rounds(train(tmp_path, text))] == [6, 6]
+
+
+DATA_PARALLEL = swapped(
+    DDP,
+    ("import torch.distributed as dist\n", ""),
+    ("from torch.nn.parallel import DistributedDataParallel\n", ""),
+    ("from torch.utils.data.distributed import DistributedSampler\n", ""),
+    ('    dist.init_process_group("gloo")\n', ""),
+    ("    sampler = DistributedSampler(data)\n", ""),
+    ("        sampler.set_epoch(epoch)\n", ""),
+    ("sampler=sampler", "shuffle=True"),
+    ("DistributedDataParallel(Net())", "nn.DataParallel(Net())"),
+    ("list(sampler)[:4]", "torch.randperm(64)[:4].tolist()"),
+).replace("if dist.get_rank() == 0:", "if True:")
+
+
+def test_data_parallel_goes_on_by_restarts(tmp_path: Path) -> None:
+    """After a restructuring the schedule begins anew, and the parameters move."""
+    step = "    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)\n"
+    text = swapped(
+        DATA_PARALLEL,
+        (OPTIMIZER, OPTIMIZER + step),
+        ("        acc = v", "        scheduler.step()\n        acc = v"),
+        (
+            "        model.train()\n",
+            "        model.train()\n        before = [p.clone() for p in model.parameters()]\n",
+        ),
+        (
+            "draw {draw:.6f}",
+            "draw {draw:.6f} moved {sum((p - b).abs().sum().item() for p, b in zip(model.parameters(), before))}",
+        ),
+    )
+    found = rounds(train(tmp_path, text))
+    assert [len(one) for one in found] == [6, 6]
+    assert values(found[0], "lr") == values(found[1], "lr")
+    assert all(float(moved) > 0 for one in found for moved in values(one[:2], "moved"))
+
+
+def test_data_parallel_in_process_is_the_published_loop(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(DATA_PARALLEL)
+    apply(script, *SETTINGS, "--in-process")
+    assert not (tmp_path / "train_distributed.sh").exists()
+    started = run([training_python(), "train.py", "--perforate_model_parallel"], tmp_path)
+    assert started.returncode == 0, shown(started)
+    trained = run([training_python(), "train.py"], tmp_path)
+    assert trained.returncode == 0, shown(trained)
+    assert "Training is complete" in trained.stdout
+    assert (tmp_path / "PAI_train" / ".training_complete").exists()
