@@ -158,7 +158,6 @@ class Wrapper(Site):
         first: whether it is the first wrapper of its statement.
         other_model: whether it is the first wrapper of a further model.
         closed: the wrapper's class, where it is the project's own and takes no keyword arguments beyond its own.
-        finds_unused: whether that class itself asks for unused parameters to be found.
     """
 
     kind: str
@@ -173,7 +172,6 @@ class Wrapper(Site):
     first: bool = True
     other_model: bool = False
     closed: str = ""
-    finds_unused: bool = False
 
     @property
     def call(self) -> cst.Call:

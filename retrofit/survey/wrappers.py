@@ -52,7 +52,6 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
                 returned=bool(module) and _is_returned(index, whole),
                 moved="" if module else split_moves(index, operand)[1],
                 closed="" if made is None or _takes_unused(made) else index.source.code(call.func),
-                finds_unused=made is not None and "find_unused_parameters=True" in index.source.code(made.node),
                 anchors={"operand": operand, "call": call, **dict(spread[-1:])},
             )
         )

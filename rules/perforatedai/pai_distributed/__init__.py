@@ -32,7 +32,7 @@ from .process import initializing, load_folder, take_options
 from .rounds import end_of_training, planned_epochs
 from .score import add_validation_score, report_validation_score
 from .structure import load_latest_switch
-from .wrapping import keep_tracker_state_local, on_one_device, repeat, without_wrapper
+from .wrapping import finds_unused_parameters, keep_tracker_state_local, on_one_device, repeat, without_wrapper
 
 __all__ = [
     "add_validation_score",
@@ -40,6 +40,7 @@ __all__ = [
     "configure_library",
     "end_of_training",
     "fill_missing_gradients",
+    "finds_unused_parameters",
     "finish_initialization",
     "initializing",
     "keep_tracker_state_local",

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from perforatedai import globals_perforatedai as GPA
-from perforatedai import utils_perforatedai as UPA
 
 from .process import _pai, _pai_cuda_index, _pai_publish_rank
 
@@ -116,40 +115,6 @@ def one_rank_at_a_time() -> Iterator[None]:
         yield
 
 
-def _pai_hide_records(model: torch.nn.Module, hide: bool = True) -> None:
-    """Keep out of the model's state, but for the library, what an average of the weights cannot take in.
-
-    `tracker_string`, the library's records as text, is longer after each score and not the same on all ranks: a copy
-    of the model, a checkpoint and DistributedDataParallel's broadcast stumble over it (measured). So it is no buffer,
-    but an attribute, which serves the library as well. Of a `this_node_index` of 3 an average makes 2 (measured).
-    """
-    for module in model.modules():
-        if "this_node_index" in module._buffers:
-            (module._non_persistent_buffers_set.add if hide else module._non_persistent_buffers_set.discard)(
-                "this_node_index"
-            )
-    if hide and "tracker_string" in model._buffers:
-        model.__dict__["tracker_string"] = model._buffers.pop("tracker_string")
-    elif not hide and "tracker_string" in model.__dict__:
-        model.register_buffer("tracker_string", model.__dict__.pop("tracker_string"))
-
-
-def _pai_with_records(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What the library saves and loads holds its records."""
-
-    @functools.wraps(function)
-    def save_or_load(net: torch.nn.Module, *arguments: Any) -> Any:
-        _pai_hide_records(net, False)
-        _pai.of_library = True
-        try:
-            return function(net, *arguments)
-        finally:
-            _pai.of_library = False
-            _pai_hide_records(net)
-
-    return save_or_load
-
-
 def _pai_copy_tied_tensors(_model: Any, state: dict[str, Any], _prefix: str, _metadata: Any) -> None:
     """State-dict hook: give each further name of a tied parameter a copy. In the model they stay tied."""
     known = set()
@@ -179,6 +144,3 @@ def _pai_with_frozen_parameters(setup: Callable[..., Any]) -> Callable[..., Any]
                 parameter.requires_grad_(False)
 
     return setup_optimizer
-
-
-UPA.save_net, UPA.load_net = _pai_with_records(UPA.save_net), _pai_with_records(UPA.load_net)

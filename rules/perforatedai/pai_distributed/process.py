@@ -4,6 +4,7 @@ import atexit
 import logging
 import os
 import sys
+import time
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
@@ -37,7 +38,11 @@ class _PaiState:
         continues: whether the script goes on from a checkpoint of this round.
         files: what the script has loaded, until the first training batch of a restarted round.
         ages: of each part of it, by its identity: "old", from before the newest switch, or "new".
-        of_library: whether the library itself loads, or saves.
+        drawn: when the library's graphs were drawn last, or this process has started.
+        drawing: how many seconds that took.
+        ending: whether it has just drawn what it draws when it restructures.
+        undrawn: whether the library knows scores that its graphs do not show.
+        of_library: how many calls of the library are under way that may see its own in the model.
         restored: the weights that this round began with, until its first training batch.
         rounds: when a structure has been trained enough: "history", "planned" or ""; see configure_library.
         last_planned: whether this is the last epoch that the script has planned.
@@ -75,7 +80,11 @@ class _PaiState:
     continues: bool = False
     files: list[Any] = field(default_factory=list)
     ages: dict[int, str] = field(default_factory=dict)
-    of_library: bool = False
+    drawn: float = field(default_factory=time.monotonic)
+    drawing: float = 1.0
+    ending: bool = False
+    undrawn: bool = False
+    of_library: int = 0
     restored: dict[str, torch.Tensor] = field(default_factory=dict)
     rounds: str = ""
     left: bool = False

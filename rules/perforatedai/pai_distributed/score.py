@@ -12,6 +12,8 @@ from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
 from .continuity import _pai_note_score, _pai_write_rounds
+from .graphs import _pai_save_graphs
+from .hidden import _pai_library_at_work
 from .initialization import finish_initialization
 from .layers import _pai_fail_without_gradients, _pai_freeze_averages, _pai_settle, _pai_unwrap
 from .loggers import _pai_write_runs
@@ -196,7 +198,9 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False) -> 
     tracker = GPA.pai_tracker
     asked = type(tracker).switch_time
     tracker.switch_time = lambda: force or _pai_is_time(asked(tracker))
-    _, restructured, complete = tracker.add_validation_score(number, net)
+    tracker.save_graphs = _pai_save_graphs
+    with _pai_library_at_work(net):
+        _, restructured, complete = tracker.add_validation_score(number, net)
     return bool(restructured), bool(complete)
 
 

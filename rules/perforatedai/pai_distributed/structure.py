@@ -11,13 +11,14 @@ from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
 from .continuity import _pai_read_rounds
+from .hidden import _pai_hide
 from .layers import (
     _pai_freeze_averages,
     _pai_frozen_layers,
     _pai_layers,
     _pai_leave_frozen_layers_out,
 )
-from .library import _pai_copy_tied_tensors, _pai_hide_records, _pai_with_frozen_parameters
+from .library import _pai_copy_tied_tensors, _pai_with_frozen_parameters
 from .process import _pai, _pai_device, _pai_fail, _pai_say, initializing
 from .record import _pai_read
 from .resume import _pai_let_restored_weights_win, _pai_watch_loads
@@ -59,7 +60,7 @@ def load_latest_switch(
     # memory"; what it saves with weight_tying_experimental, a new process cannot load (both measured).
     model.register_state_dict_post_hook(_pai_copy_tied_tensors)
     _pai_watch_loads(model)
-    _pai_hide_records(model)
+    _pai_hide(model)
     if initializing():
         _pai.frozen.update(_pai_frozen_layers(model, thaws))
         _pai_leave_frozen_layers_out(model)
