@@ -19,9 +19,7 @@ TRAPS = re.compile(r"\(Pdb\)|not properly set|Traceback \(most recent call last\
 
 def _command(project: Project) -> list[str]:
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    script = [project.entry]
-    if project.start == "module":
-        script = ["-m", project.entry.removesuffix(".py").replace("/", ".")]
+    script = ["-m", project.module] if project.module else [project.entry]
     return [training_python(), *(torchrun if project.start != "python" else []), *script, *project.arguments]
 
 
