@@ -13,7 +13,6 @@ import pytest
 from retrofit.check.checker import Checker
 from retrofit.check.finding import Wanted
 from retrofit.check.settings import Settings
-from retrofit.rules_folder import known_rules
 from tests.forked import training_python
 from tests.helpers import code
 
