@@ -32,7 +32,7 @@ def test_without_torch_it_shows_all_but_the_training(folder: Folder, options: tu
     assert {"a new one/train.py", "a new one/spirals.py", "a new one/train_distributed.sh"} <= folder.names()
     assert "PAI009 Wrap the model" in answer.out
     assert "+        model = " in answer.out
-    assert f"torch and perforatedai must be installed for {sys.executable}" in answer.out
+    assert "torch and perforatedai must be installed for /" in answer.out
     assert "pip install --no-deps perforatedai==" in answer.out.splitlines()[-1]
     assert folder.run("undo", "a new one/train.py").code == 0
     assert folder.text("a new one/train.py") == before
