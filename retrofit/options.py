@@ -31,6 +31,7 @@ class Options:
         in_process: whether a DataParallel model is restructured while its process goes on, without a restart.
         rounds: when a structure is trained enough: "history", when its score rises no more; "planned", at the end that
             the script has planned; "", there if the learning rate moves until then, else by the score.
+        settings: (name, code of the value) of the library's settings that the script is to make.
         commanded: the names of the choices that were made on the command line.
         configured: the names of those that were made in pyproject.toml.
     """
@@ -46,6 +47,7 @@ class Options:
     inline: bool = False
     in_process: bool = False
     rounds: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
     commanded: frozenset[str] = frozenset()
     configured: frozenset[str] = frozenset()
 
@@ -64,6 +66,7 @@ class Options:
             "in_process": self.in_process,
             "rounds": self.rounds,
             "launcher": self.launcher,
+            "settings": self.settings,
             "output_dimensions": repr(dimensions) if dimensions else "",
         }
 
