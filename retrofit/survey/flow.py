@@ -471,7 +471,10 @@ class Flow:
                     yield name, scope
 
     def enclosing_loops(self, statement: Statement, seen: frozenset[Scope] = frozenset()) -> Iterator[list[Statement]]:
-        """Yield the loops around ``statement``, innermost first, once for each way of calls that leads there."""
+        """Yield the loops around ``statement``, innermost first, once for each way of calls that leads there.
+
+        A loop that starts processes and waits for none of them, as for one on each GPU, is not around what they do.
+        """
         loops = [s for s in self._within(statement) if isinstance(s.node, (cst.For, cst.While))]
         scope = statement.scope
         callers = [] if scope.kind != "function" or scope in seen else self.callers(scope)
@@ -479,7 +482,13 @@ class Flow:
             yield loops
         for call in callers:
             for outer in self.enclosing_loops(self.index.statement(call), seen | {scope}):
-                yield [*loops, *outer]
+                yield [*loops, *(one for one in outer if not self._starts_side_by_side(one, call))]
+
+    def _starts_side_by_side(self, loop: Statement, call: cst.Call) -> bool:
+        if not self.starts_process(call) or loop not in self.index.statement(call).path:
+            return False
+        methods = [c for c in self.index.calls if isinstance(c.func, cst.Attribute) and c.func.attr.value == "join"]
+        return not any(loop in self.index.statement(c).path for c in methods if not c.args)
 
     def uncalled(self, statement: Statement) -> Scope | None:
         """Return the function around a statement, or one that leads to it, that nothing calls; None where all are."""

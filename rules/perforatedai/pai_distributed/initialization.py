@@ -70,7 +70,8 @@ def _pai_leave_initialization(layers: dict[str, Any], idle: list[str]) -> NoRetu
             "give is changed in place (as by ReLU(inplace=True))"
         )
     GPA.pai_tracker.neuron_module_vector = [layers[name] for name in layers if name not in (*frozen, *unused)]
-    _pai_write("output_dimensions", _pai.found_dimensions)
+    left = {layer.name for layer in GPA.pai_tracker.neuron_module_vector}
+    _pai_write("output_dimensions", {name: found for name, found in _pai.found_dimensions.items() if name in left})
     _pai_write("frozen_layers", _pai.frozen)
     if _pai_rank() == 0:
         GPA.pai_tracker.save_tracker_settings()

@@ -56,8 +56,8 @@ def _pai_is_planned() -> bool:
     So it is where the rate moves all the way there, as that of a cosine, a line, a polynomial or OneCycleLR does: it
     has done its work at the end, and not before. One that falls in a few steps, or never, says nothing of an end.
     """
-    recent = _pai.rate_moves[-GPA.pc.get_n_epochs_to_switch() :]
-    moves = 2 * sum(recent) >= max(len(recent), 1)
+    recent = _pai.rate_moves[1:][-GPA.pc.get_n_epochs_to_switch() :]  # before the first score nothing has moved yet
+    moves = bool(recent) and all(recent)
     return _pai.restarts and (_pai.rounds == "planned" or (moves and _pai.rounds != "history"))
 
 

@@ -82,8 +82,6 @@ def _pai_share(number: float, net: torch.nn.Module, *, leave: bool, force: bool 
         return True
     if restructured:
         _pai_say("The model was restructured: leaving, for the next round to load the new structure")
-        _pai_write_rounds()
-        _pai_write_runs()
         _pai_leave(0, net)
     if _pai_rank() != 0:
         _pai_hand_over(number, net)
@@ -201,6 +199,9 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False) -> 
     tracker.save_graphs = _pai_save_graphs
     with _pai_library_at_work(net):
         _, restructured, complete = tracker.add_validation_score(number, net)
+    if restructured and _pai.restarts:
+        _pai_write_rounds()
+        _pai_write_runs()
     return bool(restructured), bool(complete)
 
 

@@ -91,9 +91,15 @@ _pai_would_broadcast = DistributedDataParallel.will_sync_module_buffers
 def _pai_broadcasts(wrapper: DistributedDataParallel) -> bool:
     """Does a forward pass begin with a broadcast of rank 0's buffers, such as those of batch norm?
 
-    In training, as ever. In evaluation it would wait for all ranks, for ever where rank 0 validates alone (measured).
+    In training, as ever. In evaluation it would wait for all ranks, for ever where rank 0 validates alone (measured). After
+    a pass without gradients a wrapper leaves the next broadcast out, so what was to be before it is kept till then.
     """
-    return bool(wrapper.module.training and _pai_would_broadcast(wrapper))  # type: ignore[no-untyped-call]
+    kept = wrapper.__dict__
+    if not wrapper.module.training:
+        kept.setdefault("_pai_broadcast_next", wrapper.require_forward_param_sync)
+        return False
+    wrapper.require_forward_param_sync = kept.pop("_pai_broadcast_next", wrapper.require_forward_param_sync)
+    return bool(_pai_would_broadcast(wrapper))  # type: ignore[no-untyped-call]
 
 
 DistributedDataParallel.will_sync_module_buffers = _pai_broadcasts
