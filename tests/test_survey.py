@@ -4563,3 +4563,75 @@ def test_loop_of_an_evaluation_that_shares_the_step_of_training_is_no_training()
 def test_score_that_one_process_alone_makes_is_told(test: str, part: str) -> None:
     (score,) = survey_of(script(f"if {test}:\n    acc = validate(model)")).scores
     assert score.only_alone == part
+
+
+PROCESSES = """\
+import multiprocessing
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def work(rank):
+    model = DDP(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(10):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+
+for rank in range(2):
+    process = multiprocessing.Process(target=work, args=(rank,))
+    process.start()
+"""
+
+
+@pytest.mark.parametrize(("waits", "repeated"), [("", ""), ("    process.join()\n", "line 14")])
+def test_processes_side_by_side_are_ranks_and_one_after_the_other_trainings(waits: str, repeated: str) -> None:
+    (loop,) = survey_of(PROCESSES + waits).loops
+    assert loop.repeated == repeated
+
+
+TAKEN = "acc = validate(model)\nif acc > BEST:\n    BEST = acc"
+TRAINER = """\
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Trainer:
+    def __init__(self, model):
+        self.best = 0.0
+        self.model = DDP(model)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def fit(self):
+        for epoch in range(10):
+            for x, y in loader:
+                self.optimizer.zero_grad()
+                criterion(self.model(x), y).backward()
+                self.optimizer.step()
+            acc = validate(self.model)
+            if acc > self.best:
+                self.best = acc
+
+Trainer(Net()).fit()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "best"),
+    [
+        pytest.param(script(TAKEN, "BEST = 0.0").replace("BEST", "best_acc"), "best_acc", id="before the loop"),
+        pytest.param(script(TAKEN, "BEST, first = -1, 0").replace("BEST", "top"), "top", id="with another"),
+        pytest.param(script(TAKEN, "if resume:\n    BEST = 0.0").replace("BEST", "best_acc"), "", id="on some ways"),
+        pytest.param(
+            script(TAKEN.replace("if ", "if epoch == 0 or ")).replace("BEST", "best_acc"), "", id="in it alone"
+        ),
+        pytest.param(script(TAKEN, "BEST = 0").replace("BEST", "state.best"), "", id="of some object"),
+        pytest.param(
+            script("acc = validate(model)\nbest = max(best, acc)", "best = float('-inf')"), "best", id="by max"
+        ),
+        pytest.param(TRAINER, "self.best", id="of the trainer"),
+    ],
+)
+def test_best_score_that_a_script_begins_with(text: str, best: str) -> None:
+    (score,) = survey_of(text).scores
+    assert score.best == best
