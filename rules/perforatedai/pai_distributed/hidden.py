@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
-from .layers import _pai_layers
+from .layers import _pai_backpropagates, _pai_layers
 from .process import _pai, _pai_device
 
 
@@ -86,11 +85,6 @@ def _pai_idle_parameters(layer: Any) -> Iterator[torch.nn.Parameter]:
             yield from part.parameters()
     yield from dendrites.dendrites_to_dendrites[:1]  # empty
     yield from layer.dendrites_to_top[:-1]  # only the last counts
-
-
-def _pai_backpropagates() -> bool:
-    """Is Perforated Backpropagation active? It trains what rests without it."""
-    return bool(GPA.pc.get_perforated_backpropagation())
 
 
 def _pai_shown(function: Callable[..., Any]) -> Callable[..., Any]:

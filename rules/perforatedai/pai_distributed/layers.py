@@ -5,6 +5,7 @@ from typing import Any, NoReturn
 
 import torch
 from perforatedai import globals_perforatedai as GPA
+from perforatedai import modules_perforatedai as PA
 
 from .process import _pai, _pai_fail
 
@@ -59,6 +60,30 @@ def own_modules(model: torch.nn.Module) -> list[torch.nn.Module]:
         if type(layer).__module__.partition(".")[0] == "perforatedai":
             copies |= set(layer.modules()) - set(getattr(layer, "main_module", torch.nn.Module()).modules())
     return [module for module in model.modules() if module not in copies]
+
+
+_pai_forward_with_dendrites = PA.PAINeuronModule.forward
+
+
+def _pai_forward(layer: Any, *arguments: Any, **keywords: Any) -> Any:
+    """The forward pass of a layer: the script's own layer alone, while it has no dendrites and its shape is known.
+
+    So the library's takes three times as long, and torch.compile cannot look into it (both measured).
+    """
+    facts = layer.__dict__
+    if facts["dendrite_modules_added"] or not facts["_fb_init_done"] or facts.get("processor", layer) is not None:
+        return _pai_forward_with_dendrites(layer, *arguments, **keywords)
+    if _pai_backpropagates():
+        return _pai_forward_with_dendrites(layer, *arguments, **keywords)
+    return layer._modules["main_module"](*arguments, **keywords)
+
+
+PA.PAINeuronModule.forward = _pai_forward
+
+
+def _pai_backpropagates() -> bool:
+    """Is Perforated Backpropagation active? It trains what rests without it."""
+    return bool(GPA.pc.get_perforated_backpropagation())
 
 
 def _pai_unwrap(model: torch.nn.Module) -> torch.nn.Module:

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from .hidden import _pai_backpropagates, _pai_idle_parameters, _pai_library_at_work, _pai_rest
-from .layers import _pai_layers, _pai_settle
+from .hidden import _pai_idle_parameters, _pai_library_at_work, _pai_rest
+from .layers import _pai_backpropagates, _pai_layers, _pai_settle
 from .meeting import _pai_introduce
 from .process import _pai, _pai_cuda_index, _pai_device, _pai_fail
 
@@ -39,7 +39,7 @@ def finds_unused_parameters(asked: Any = False) -> bool:
     """Must DistributedDataParallel look, in every step, for parameters that get no gradient?
 
     With Perforated Backpropagation dendrites take turns. Without it those that rest do so for a whole round, and are
-    frozen, so that a step costs what it did before dendrites (measured), but where a script has thawed all that there is.
+    frozen, so that a step costs what it did before dendrites (measured), but where a script has thawed all of them.
 
     Args:
         asked: whether the script itself asks for it, or the keyword arguments in which it may do so.
