@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +16,6 @@ from retrofit import __version__
 from retrofit.errors import EngineError, Interrupted, Problem, UserError, shown_path
 
 if TYPE_CHECKING:
-    from retrofit.plan import Plan
     from retrofit.rules import Recipe
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -44,6 +43,10 @@ def _guarded(command: _F) -> _F:
         except BrokenPipeError:  # whoever read our output has gone
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - what is left in the buffer goes there at exit
             code = 128 + signal.SIGPIPE
+        except OSError as error:  # a disk or a permission that gives way where nobody expects it
+            problem = Problem(str(error.filename or "."), 0, 0, "RF010", f"{error.strerror or error}.")
+            click.echo(str(problem), err=True)
+            code = QUESTION
         except EngineError as error:
             click.echo(f"retrofit failed its own check, and changed nothing: {error}", err=True)
             click.echo(
@@ -109,6 +112,12 @@ def _recipe_options(command: _F) -> _F:
 _PYTHON = click.option(
     "--python", metavar="PROGRAM", help="The Python that trains. [default: retrofit's own if it has torch, else PATH's]"
 )
+_PROJECT_ROOT = click.option(
+    "--project-root",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The folder below which files may be written. [default: the script's repository, project or package]",
+)
 _SCRIPT = click.argument("script", type=click.Path(path_type=Path), metavar="SCRIPT")
 _SCRIPTS = click.argument("scripts", type=click.Path(path_type=Path), metavar="SCRIPT...", nargs=-1, required=True)
 
@@ -128,16 +137,21 @@ def main() -> None:
 @main.command()
 @_SCRIPT
 @_recipe_options
+@_PROJECT_ROOT
 @click.option("--json", "as_json", is_flag=True, help="Print JSON. [default: text]")
 @_guarded
-def inspect(script: Path, as_json: bool, rules: Path | None, **chosen: Any) -> int:
+def inspect(script: Path, as_json: bool, rules: Path | None, project_root: Path | None, **chosen: Any) -> int:
     """Show every site in SCRIPT, and every open question.
 
     Exit code 0 also where questions are open: they are what inspect is for.
     """
     from retrofit import report
+    from retrofit.options import load_options
+    from retrofit.plan import Company, make_plan
 
-    plan = _plan(script, rules, chosen)
+    company = Company(root=_root([script], project_root))
+    options = load_options(script, chosen)
+    plan = make_plan(script, str(script), _recipe(rules), options, survey_only=True, company=company)
     click.echo(report.survey_json(plan.script, plan) if as_json else report.survey_text(plan.script, plan))
     return OK
 
@@ -175,8 +189,17 @@ def inspect(script: Path, as_json: bool, rules: Path | None, **chosen: Any) -> i
     is_flag=True,
     help="Replace a train_distributed.sh or pai_distributed.py that would be kept. [default: off]",
 )
+@_PROJECT_ROOT
 @_guarded
-def apply(scripts: tuple[Path, ...], dry_run: bool, check: bool, rules: Path | None, force: bool, **chosen: Any) -> int:
+def apply(
+    scripts: tuple[Path, ...],
+    dry_run: bool,
+    check: bool,
+    rules: Path | None,
+    force: bool,
+    project_root: Path | None,
+    **chosen: Any,
+) -> int:
     """Rewrite each SCRIPT, and write its helper and launcher.
 
     They are pai_distributed.py and train_distributed.sh beside it. Where several scripts of a folder are given, the
@@ -191,7 +214,9 @@ def apply(scripts: tuple[Path, ...], dry_run: bool, check: bool, rules: Path | N
     if len(scripts) > 1 and chosen.get("save_name"):
         message = "is for one script: several would overwrite each other's checkpoints there."
         raise UserError(Problem("--save-name", 0, 0, "RF006", message))
-    plans = make_plans(scripts, _recipe(rules), lambda script: load_options(script, chosen), force)
+    root = _root(scripts, project_root)
+    _recover(scripts, writing=not (dry_run or check))
+    plans = make_plans(scripts, _recipe(rules), lambda script: load_options(script, chosen), force, root)
     for script, plan in zip(scripts, plans, strict=True):
         if not plan.files:
             ignored = [name for name in ("metric", "mode", "model", "output_dimensions", "inline") if chosen.get(name)]
@@ -215,10 +240,10 @@ def apply(scripts: tuple[Path, ...], dry_run: bool, check: bool, rules: Path | N
         for file in files:
             click.echo(f"would write {shown_path(file.path)}")
         return FOUND
-    from retrofit.write import write_files
+    from retrofit.write.record import Written, write_files
 
     changing = [plan for plan in plans if plan.files]
-    write_files(*((plan.script.index.source.path, plan.files) for plan in changing))
+    write_files(root, "apply", *(Written(plan.path, plan.files, plan.uses) for plan in changing))
     shown = {file.path: shown_path(file.path) for file in files}
     click.echo("\n\n".join(report.summary(plan, shown) for plan in changing))
     return OK
@@ -432,15 +457,45 @@ def check(
 
 @main.command()
 @_SCRIPT
-@click.option("--force", is_flag=True, help="Undo also where a file was changed since. [default: off]")
+@click.option("--list", "listing", is_flag=True, help="List what can be undone; SCRIPT may be a folder. [default: off]")
+@click.option(
+    "--dry-run", is_flag=True, help="Print the diff of everything that would be undone, write nothing. [default: off]"
+)
+@click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Go back so many steps. [default: all]")
+@click.option(
+    "--force", is_flag=True, help="Bring the originals back also over what was edited since. [default: merge]"
+)
 @_guarded
-def undo(script: Path, force: bool) -> int:
-    """Bring back what applies to SCRIPT changed."""
-    from retrofit.write import undo as undo_apply
+def undo(script: Path, listing: bool, dry_run: bool, steps: int | None, force: bool) -> int:
+    """Bring back what applies to SCRIPT, or fixes of it, changed.
 
-    for path in undo_apply(Path(os.path.realpath(script)), str(script), force):
-        click.echo(f"{'restored' if path.exists() else 'removed'} {shown_path(path)}")
-    return OK
+    What was edited since is merged by git where there is one. Conflicts are marked as git marks them. A file that was
+    renamed is found by what it holds. Files that another rewritten script needs stay.
+
+    Exit codes: 0 undone; 1 conflicts are marked; 2 there is nothing to undo, or a file cannot be merged.
+    """
+    from retrofit.report import steps_text, undo_diff, undo_text
+    from retrofit.write.undo import steps_on_record
+    from retrofit.write.undo import undo as undo_steps
+
+    if listing:
+        click.echo(steps_text(steps_on_record(script)))
+        return OK
+    undone = undo_steps(script, str(script), steps, force, dry_run)
+    for line in undone.said:
+        click.echo(line, err=True)
+    if dry_run:
+        click.echo(undo_diff(undone.files), nl=False)
+    else:
+        click.echo(undo_text(undone.files), nl=bool(undone.files))
+    conflicts = [
+        Problem(shown_path(file.path), line, 1, "RF035", "is in conflict with what was edited since. Resolve it.")
+        for file in undone.files
+        for line in file.conflicts
+    ]
+    for problem in conflicts:
+        click.echo(str(problem), err=True)
+    return FOUND if conflicts else OK
 
 
 @main.command()
@@ -477,8 +532,25 @@ def _recipe(rules: Path | None, name: str = "perforatedai") -> Recipe:
     return load_recipe(rules_folder() / name, rules)
 
 
-def _plan(script: Path, rules: Path | None, chosen: dict[str, Any]) -> Plan:
-    from retrofit.options import load_options
-    from retrofit.plan import make_plan
+def _recover(scripts: Sequence[Path], writing: bool = True) -> None:
+    """See to what a command left unfinished before another one begins, or only say so."""
+    from retrofit.write.record import recover_around, unfinished_around
 
-    return make_plan(script, str(script), _recipe(rules), load_options(script, chosen), survey_only=True)
+    for script in scripts:
+        for line in recover_around(script) if writing else unfinished_around(script):
+            click.echo(line, err=True)
+
+
+def _root(scripts: Sequence[Path], chosen: Path | None) -> Path:
+    """Return the folder below which a command for some scripts may write."""
+    from retrofit.write.fence import root_of
+
+    roots = {root_of(script, chosen): script for script in scripts}
+    if len(roots) > 1:
+        one, other = list(roots.values())[:2]
+        message = (
+            f"is of another project than {one}, and all or no files of a project are written. Run once for each, or "
+            "give --project-root a folder that holds both."
+        )
+        raise UserError(Problem(str(other), 0, 0, "RF030", message))
+    return next(iter(roots))

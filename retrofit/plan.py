@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from retrofit.edits import Edit
-from retrofit.errors import EngineError, Problem, UserError
+from retrofit.errors import EngineError, Problem, UserError, shown_path
 from retrofit.inline import inlining
 from retrofit.launch import MARK, Launch, is_ours, launch_script, own_launcher
 from retrofit.options import Options
@@ -20,6 +20,7 @@ from retrofit.rules import Evaluator, Output, Recipe
 from retrofit.survey.index import File
 from retrofit.survey.script import Choices, survey
 from retrofit.survey.sites import Script
+from retrofit.write.fence import outside
 
 _LAUNCH_CHOICES = frozenset({"nproc_per_node", "gpus", "launcher", "save_name"})
 
@@ -53,6 +54,7 @@ class Plan:
         notes: what the user should know.
         decisions: what was chosen and where it came from, as (what, value, source).
         next_steps: what the user does next.
+        kept: generated files that are there already, by their real paths.
     """
 
     script: Script
@@ -62,6 +64,17 @@ class Plan:
     files: list[NewFile] = field(default_factory=list)
     decisions: list[tuple[str, str, str]] = field(default_factory=list)
     next_steps: str = ""
+    kept: list[Path] = field(default_factory=list)
+
+    @property
+    def path(self) -> Path:
+        """The script's real path."""
+        return self.script.index.source.path
+
+    @property
+    def uses(self) -> list[Path]:
+        """The real paths of the project's other files that the script trains by, as they are after the apply."""
+        return [*(file.source.path for file in self.script.index.files), *self.kept]
 
 
 @dataclass(frozen=True)
@@ -71,14 +84,20 @@ class Company:
     Attributes:
         pending: what the plans of the scripts before this one write, by the files' real paths.
         neighbours: whether another script of this one's folder is among them, so that each gets a launcher of its own.
+        root: the folder below which files may be written, None for any.
     """
 
     pending: Mapping[Path, bytes] = field(default_factory=dict)
     neighbours: bool = False
+    root: Path | None = None
 
 
 def make_plans(
-    scripts: Sequence[Path], recipe: Recipe, options: Callable[[Path], Options], force: bool = False
+    scripts: Sequence[Path],
+    recipe: Recipe,
+    options: Callable[[Path], Options],
+    force: bool = False,
+    root: Path | None = None,
 ) -> list[Plan]:
     """Return what applying ``recipe`` to several scripts would do, each on top of the changes of those before it.
 
@@ -86,6 +105,7 @@ def make_plans(
         scripts: the entry scripts.
         options: tells the options for a script.
         force: replace a helper module or launch script that would be kept.
+        root: the folder below which files may be written, None for any.
 
     Raises:
         UserError: a script cannot be read or edited, or a question is open.
@@ -97,7 +117,7 @@ def make_plans(
     pending: dict[Path, bytes] = {}
     for script, folder in zip(scripts, folders, strict=True):
         try:
-            company = Company(pending, folders.count(folder) > 1)
+            company = Company(pending, folders.count(folder) > 1, root)
             plan = make_plan(script, str(script), recipe, options(script), force, company=company)
         except UserError as error:
             problems += error.problems
@@ -163,6 +183,8 @@ def _plan(project: Project, recipe: Recipe, options: Options, force: bool, surve
     questions = sorted(set(outcome.questions), key=lambda problem: (problem.line, problem.column, problem.code))
     if questions and project.unread:
         questions = list(project.unread)  # the others are asked without having seen these files
+    if company.root is not None:
+        questions += _outside(script, outcome.edits, company.root)
     texts: dict[File, str] = {}
     if not questions:
         try:
@@ -189,19 +211,36 @@ def _plan(project: Project, recipe: Recipe, options: Options, force: bool, surve
     ]
     notes = list(outcome.notes)
     problems: list[Problem] = []
+    kept: list[Path] = []
     for output in recipe.outputs:
         if evaluator.evaluate(output.when, names):
             target = _target(output, script, company)
+            fault = outside(company.root, target) if company.root is not None else ""
+            if fault:
+                problems.append(Problem(shown_path(target), 0, 0, "RF030", fault))
+                continue
             if output.launcher:
                 names["launcher"] = target.name
             try:
-                files += _output(output, target, recipe, script, options, save_name, force, notes, company)
+                made = _output(output, target, recipe, script, options, save_name, force, notes, company)
+                files += made
+                kept += [] if made else [target]
             except UserError as error:
                 problems += error.problems
     if problems:
         raise UserError(*problems)
     decisions = _decisions(script, options, save_name)
-    return Plan(script, outcome.edits, [], notes, files, decisions, evaluator.render(recipe.next_steps, names).strip())
+    next_steps = evaluator.render(recipe.next_steps, names).strip()
+    return Plan(script, outcome.edits, [], notes, files, decisions, next_steps, kept)
+
+
+def _outside(script: Script, edits: list[Edit], root: Path) -> Iterator[Problem]:
+    """Yield a question for each file that must change and may not."""
+    for file, mine in _by_file(script, edits).items():
+        fault = outside(root, file.source.path)
+        if fault:
+            line, column = min(file.source.position(e.node) for e in mine if e.kind != "add-import" or len(mine) == 1)
+            yield Problem(file.source.shown, line, column, "RF030", f"must be rewritten here, but {fault}")
 
 
 def _by_file(script: Script, edits: list[Edit]) -> dict[File, list[Edit]]:

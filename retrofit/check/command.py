@@ -105,16 +105,20 @@ def _rendered(form: str, report: Report) -> str:
 def _write(result: Result, given: tuple[str, bytes] | None) -> None:
     """Write repaired files, and what was given on standard input, repaired or not, to standard output."""
     from retrofit.plan import NewFile
-    from retrofit.write import write_files
+    from retrofit.write.fence import root_of
+    from retrofit.write.record import Written, write_files
 
     fixed = dict(result.fixed)
     if given is not None:
         name, data = given
         sys.stdout.buffer.write(fixed.pop(name, (data, data))[1])
         sys.stdout.buffer.flush()
-    files = {Path(os.path.realpath(path)): change for path, change in fixed.items()}
-    if files:
-        write_files(*((path, [NewFile(path, before, after)]) for path, (before, after) in files.items()))
+    written: dict[Path, list[Written]] = {}
+    for name, (before, after) in fixed.items():
+        path = Path(os.path.realpath(name))
+        written.setdefault(root_of(Path(name)), []).append(Written(path, [NewFile(path, before, after)]))
+    for root, files in written.items():
+        write_files(root, "check --fix", *files)
 
 
 def _print_diff(result: Result) -> None:
