@@ -418,6 +418,7 @@ def doctor(python: str | None, ranks: int | None, timeout: float, as_json: bool)
 @click.option(
     "--stdin-filename", metavar="NAME", default="stdin.py", help="What to call the input of `-`. [default: stdin.py]"
 )
+@_PROJECT_ROOT
 @_guarded
 def check(
     paths: tuple[str, ...],
@@ -429,6 +430,7 @@ def check(
     fail_on: str,
     jobs: int | None,
     stdin_filename: str,
+    project_root: Path | None,
     **chosen: tuple[str, ...],
 ) -> int:
     """Find mistakes in each PATH's use of DDP.
@@ -450,6 +452,7 @@ def check(
         fail_on=fail_on,
         jobs=jobs,
         stdin_name=stdin_filename,
+        root=project_root,
         **{key: tuple(word for words in given for word in words.split(",")) for key, given in chosen.items()},
     )
     return command.check(request)

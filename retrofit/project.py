@@ -12,6 +12,7 @@ from pathlib import Path
 
 from retrofit.errors import Problem, UserError
 from retrofit.launch import MARK
+from retrofit.root import holds_more, project_root
 from retrofit.source import Source, read_source
 
 #: What code that trains mentions: wrapper, backward pass, optimizer, options. What imports such code may train by it.
@@ -27,7 +28,6 @@ _STARTED = re.compile(rb"__main__|parse_args\(|sys\.argv|\bdef test_")
 #: More files than these are not searched for other scripts.
 _LOOKED_THROUGH = 2000
 _COMMENT = re.compile(rb"#[^\n]*")
-_PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
@@ -232,23 +232,6 @@ def _roots(entry: Source) -> list[Path]:
     named = {name.partition(".")[0] for name in _imports(entry.path, "", entry.data)}
     roots += [folder.parent for folder in entry.path.parents if folder.name in named]  # its package, installed or not
     return list(dict.fromkeys(roots))
-
-
-def project_root(script: Path) -> Path | None:
-    """Return the nearest folder above a script that looks like a project's root, None where there is none.
-
-    Args:
-        script: the script's real path.
-    """
-    for folder in script.parents:
-        if not holds_more(folder) and any(os.path.lexists(folder / mark) for mark in _PROJECT_MARKS):
-            return folder
-    return None
-
-
-def holds_more(folder: Path) -> bool:
-    """Does a folder hold much that cannot belong to one project, as a home and the root of the file system do?"""
-    return folder in (Path(folder.anchor), Path.home())
 
 
 def _added_folders(path: Path, text: str) -> Iterator[Path]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from retrofit.errors import shown_path
 from retrofit.plan import NewFile, Plan
-from retrofit.project import project_root
+from retrofit.root import project_root
 from retrofit.rules import Rule
 from retrofit.survey.sites import Script, Site
 from retrofit.write.journal import Step

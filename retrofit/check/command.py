@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +39,7 @@ class Request:
         fail_on: the mildest level for exit code 1.
         jobs: processes that may work at a time, None for one on each CPU.
         stdin_name: what to call standard input.
+        root: the folder below which files may be fixed, None for each one's own project.
     """
 
     paths: tuple[str, ...]
@@ -49,6 +50,7 @@ class Request:
     fail_on: str
     jobs: int | None
     stdin_name: str
+    root: Path | None = None
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -72,16 +74,18 @@ def check(request: Request) -> int:
     if request.select and not known:
         raise UserError(*problems)
     chosen = Settings(select=tuple(known) or Settings.select, ignore=request.ignore, exclude=request.exclude)
-    work = Work(chosen, Wanted(request.fixes, request.form in _WITH_REPLACEMENTS))
+    work = Work(chosen, Wanted(request.fixes, request.form in _WITH_REPLACEMENTS), request.root)
     given = (request.stdin_name, sys.stdin.buffer.read()) if "-" in request.paths else None
     paths = [path for path in request.paths if path != "-"]
+    if request.write:
+        _recover(paths)
     with _bar() as progress:
         result = run(paths, work, request.jobs or os.cpu_count() or 1, given, progress)
     if request.diff:
         _print_diff(result)
     else:
         if request.write:
-            _write(result, given)
+            _write(result, given, request.root)
         text = _rendered(request.form, result.report)
         click.echo(text, nl=bool(text), err=request.write and given is not None)
     for problem in (*problems, *result.report.problems):
@@ -89,6 +93,15 @@ def check(request: Request) -> int:
     if problems or result.report.problems:
         return _PROBLEM
     return _exit_code(request, result)
+
+
+def _recover(paths: Sequence[str]) -> None:
+    """See to what a command left unfinished where this one writes."""
+    from retrofit.write.record import recover_around
+
+    for path in paths:
+        for line in recover_around(Path(path)):
+            click.echo(line, err=True)
 
 
 def _exit_code(request: Request, result: Result) -> int:
@@ -102,7 +115,7 @@ def _rendered(form: str, report: Report) -> str:
     return formats.render(form, report)
 
 
-def _write(result: Result, given: tuple[str, bytes] | None) -> None:
+def _write(result: Result, given: tuple[str, bytes] | None, chosen: Path | None) -> None:
     """Write repaired files, and what was given on standard input, repaired or not, to standard output."""
     from retrofit.plan import NewFile
     from retrofit.write.fence import root_of
@@ -116,7 +129,7 @@ def _write(result: Result, given: tuple[str, bytes] | None) -> None:
     written: dict[Path, list[Written]] = {}
     for name, (before, after) in fixed.items():
         path = Path(os.path.realpath(name))
-        written.setdefault(root_of(Path(name)), []).append(Written(path, [NewFile(path, before, after)]))
+        written.setdefault(root_of(Path(name), chosen), []).append(Written(path, [NewFile(path, before, after)]))
     for root, files in written.items():
         write_files(root, "check --fix", *files)
 

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -60,10 +60,12 @@ class Work:
     Attributes:
         chosen: the command line's settings, on top of each project's.
         wanted: what else than finding.
+        root: the folder below which files may be fixed, None for each one's own project.
     """
 
     chosen: Settings
     wanted: Wanted
+    root: Path | None = None
 
 
 def run(
@@ -149,6 +151,13 @@ def _check_bytes(work: Work, shown: str, data: bytes) -> _Outcome:
     real = os.path.realpath(shown)
     settings, faults = _settings(os.path.dirname(real), work.chosen)
     checked = _checker().check(Path(real), shown, data, settings, work.wanted)
+    if checked.fixed is not None:
+        from retrofit.write.fence import outside, root_of
+
+        fault = outside(root_of(Path(shown), work.root), Path(real))
+        if fault:
+            faults = [*faults, Problem(shown, 0, 0, "RF030", f"is not fixed: it {fault}")]
+            checked = _checker().check(Path(real), shown, data, settings, replace(work.wanted, fixes=frozenset()))
     return _Outcome(shown, checked, data, tuple(faults))
 
 

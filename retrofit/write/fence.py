@@ -13,7 +13,7 @@ import stat
 from pathlib import Path, PurePosixPath
 
 from retrofit.errors import Problem, UserError, shown_path
-from retrofit.project import holds_more, project_root
+from retrofit.root import holds_more, project_root
 from retrofit.write.journal import taken_path
 
 
@@ -21,7 +21,7 @@ def root_of(script: Path, chosen: Path | None = None) -> Path:
     """Return the folder below which a command for a script may write.
 
     Args:
-        script: the script as the user gave it; where it is a link, the project around the link counts.
+        script: the script, or a folder, as the user gave it; where it is a link, the project around the link counts.
         chosen: the user's own choice.
 
     Raises:
@@ -32,11 +32,11 @@ def root_of(script: Path, chosen: Path | None = None) -> Path:
         if not root.is_dir():
             raise UserError(Problem("--project-root", 0, 0, "RF006", f"{chosen} is no folder."))
         return root
-    folder = Path(os.path.realpath(script.parent))
+    folder = Path(os.path.realpath(script if script.is_dir() else script.parent))
     around = [above for above in (folder, *folder.parents) if not holds_more(above)]
     repository = next((above for above in around if os.path.lexists(above / ".git")), None)
     package = next(above for above in (folder, *folder.parents) if not os.path.lexists(above / "__init__.py"))
-    return repository or project_root(folder / script.name) or package
+    return repository or project_root(folder / "x") or package
 
 
 def below(root: Path, path: Path) -> str | None:

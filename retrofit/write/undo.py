@@ -66,7 +66,7 @@ def steps_on_record(script: Path) -> list[tuple[Path, int, Step]]:
         UserError: a record cannot be read.
     """
     found = []
-    for journal in journals_around(script / "x" if script.is_dir() else script):
+    for journal in journals_around(script):
         path = below(journal.root, Path(os.path.realpath(script)))
         for number, step in reversed(journal.steps().items()):
             if script.is_dir() or path in step.scripts:
