@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+_MAX_FILE_SIZE = click.option(
+    "--max-file-size",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="MB",
+    help="The largest file that is looked into, in megabytes. [default: 2]",
+)
+
 OK, FOUND, QUESTION, OUR_ERROR = 0, 1, 2, 123
 
 
@@ -28,7 +36,11 @@ def _guarded(command: _F) -> _F:
 
     @wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
+        for stream in (sys.stdout, sys.stderr):  # a file's name may have what no encoding has
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
         try:
+            _find_working_folder()
             code = command(*args, **kwargs)
         except UserError as error:
             for problem in error.problems:
@@ -63,6 +75,15 @@ def _guarded(command: _F) -> _F:
         sys.exit(code or OK)
 
     return run  # type: ignore[return-value]
+
+
+def _find_working_folder() -> None:
+    try:
+        os.getcwd()
+    except OSError:
+        raise UserError(
+            Problem(".", 0, 0, "RF036", "the working folder is gone. Change to one that is there.")
+        ) from None
 
 
 def _recipe_options(command: _F) -> _F:
@@ -103,6 +124,7 @@ def _recipe_options(command: _F) -> _F:
                 metavar="DIR",
                 help="A folder of further rules. [default: none]",
             ),
+            _MAX_FILE_SIZE,
         ]
     ):
         command = option(command)
@@ -419,6 +441,7 @@ def doctor(python: str | None, ranks: int | None, timeout: float, as_json: bool)
     "--stdin-filename", metavar="NAME", default="stdin.py", help="What to call the input of `-`. [default: stdin.py]"
 )
 @_PROJECT_ROOT
+@_MAX_FILE_SIZE
 @_guarded
 def check(
     paths: tuple[str, ...],
@@ -431,6 +454,7 @@ def check(
     jobs: int | None,
     stdin_filename: str,
     project_root: Path | None,
+    max_file_size: float | None,
     **chosen: tuple[str, ...],
 ) -> int:
     """Find mistakes in each PATH's use of DDP.
@@ -453,6 +477,7 @@ def check(
         jobs=jobs,
         stdin_name=stdin_filename,
         root=project_root,
+        max_file_size=max_file_size,
         **{key: tuple(word for words in given for word in words.split(",")) for key, given in chosen.items()},
     )
     return command.check(request)

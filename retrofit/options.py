@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from retrofit.errors import Problem, UserError, shown_path
+from retrofit.reading import DEFAULT_MEGABYTES
 from retrofit.toml import read_toml
 
 
@@ -29,6 +30,7 @@ class Options:
         model: the variable of the model that gets dendrites, where several are wrapped.
         output_dimensions: `LAYER=-1,-1,0` words on layers whose neurons are in an unusual dimension.
         inline: whether the helper's functions go into the script itself.
+        max_file_size: how many megabytes a file may have to be looked into.
         commanded: the names of the choices that were made on the command line.
         configured: the names of those that were made in pyproject.toml.
     """
@@ -42,6 +44,7 @@ class Options:
     model: str = ""
     output_dimensions: tuple[str, ...] = ()
     inline: bool = False
+    max_file_size: float = DEFAULT_MEGABYTES
     commanded: frozenset[str] = frozenset()
     configured: frozenset[str] = frozenset()
 
@@ -125,7 +128,7 @@ def project_table(script: Path) -> tuple[Path | None, dict[str, Any]]:
     """
     for folder in Path(os.path.realpath(script)).parents:
         path = folder / "pyproject.toml"
-        if path.is_file():
+        if os.path.isfile(path):
             break
     else:
         return None, {}
@@ -144,9 +147,23 @@ def project_table(script: Path) -> tuple[Path | None, dict[str, Any]]:
     return path, table
 
 
+def megabytes(path: Path | None, value: object) -> float:
+    """Return the number of megabytes that a project's files may have by its `[tool.retrofit]`.
+
+    Raises:
+        UserError: it is no number.
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
+        return float(value)
+    message = f"[tool.retrofit] max-file-size is {value!r}; it must be a number of megabytes."
+    raise UserError(Problem(shown_path(path or Path()), 0, 0, "RF006", message))
+
+
 def _typed(key: str, value: object, path: Path | None) -> object:
     if key == "inline" and isinstance(value, bool):
         return value
+    if key == "max-file-size":
+        return megabytes(path, value)
     if key == "output-dimensions" and isinstance(value, list) and all(isinstance(entry, str) for entry in value):
         return tuple(value)
     if key not in ("inline", "output-dimensions") and isinstance(value, (str, int)) and not isinstance(value, bool):

@@ -15,11 +15,15 @@ from retrofit.launch import MARK, Launch, is_ours, launch_script, own_launcher
 from retrofit.options import Options
 from retrofit.project import Project, above_package, load_project
 from retrofit.proof import prove
+from retrofit.reading import read_file
 from retrofit.rewrite import rewrite
 from retrofit.rules import Evaluator, Output, Recipe
+from retrofit.source import Source
+from retrofit.survey.frameworks import may_wrap
 from retrofit.survey.index import File
 from retrofit.survey.script import Choices, survey
 from retrofit.survey.sites import Script
+from retrofit.text import deepest, too_deep
 from retrofit.write.fence import outside
 
 _LAUNCH_CHOICES = frozenset({"nproc_per_node", "gpus", "launcher", "save_name"})
@@ -161,15 +165,20 @@ def make_plan(
         UserError: the script cannot be read or edited.
         EngineError: the rewriting failed its proofs.
     """
-    project = load_project(path, shown, company.pending, recipe.helper_name)
+    project = load_project(path, shown, company.pending, recipe.helper_name, options.max_file_size)
     try:
         return _plan(project, recipe, options, force, survey_only, company)
     except RecursionError:
-        raise UserError(Problem(shown, 1, 1, "RF004", "is nested too deeply to be rewritten.")) from None
+        source = max((project.entry, *project.modules.values()), key=lambda source: deepest(source.text))
+        raise UserError(too_deep(source.text, source.shown, "rewritten")) from None
 
 
 def _plan(project: Project, recipe: Recipe, options: Options, force: bool, survey_only: bool, company: Company) -> Plan:
     source = project.entry
+    if not survey_only and not project.unread and not any(may_wrap(file.data) for file in project.sources):
+        plan = _without_wrapper(source, recipe, options)
+        if plan.questions:
+            return plan
     choices = Choices(
         options.metric, options.mode, options.model, recipe.module_functions, recipe.provided, recipe.handover
     )
@@ -234,6 +243,13 @@ def _plan(project: Project, recipe: Recipe, options: Options, force: bool, surve
     return Plan(script, outcome.edits, [], notes, files, decisions, next_steps, kept)
 
 
+def _without_wrapper(source: Source, recipe: Recipe, options: Options) -> Plan:
+    """Return what the recipe asks where there is no wrapper, without a survey: of a file that has nothing in it."""
+    script = survey(Source(source.path, b"", source.shown))
+    outcome = Evaluator(recipe, options.for_rules()).outcome(script)
+    return Plan(script, [], outcome.questions, outcome.notes)
+
+
 def _outside(script: Script, edits: list[Edit], root: Path) -> Iterator[Problem]:
     """Yield a question for each file that must change and may not."""
     for file, mine in _by_file(script, edits).items():
@@ -284,7 +300,7 @@ def _target(output: Output, script: Script, company: Company) -> Path:
     if not output.launcher:
         return above_package(entry, script.module) / output.path
     own = own_launcher(path, entry)
-    started = (_data(path, company) or b"").decode("utf-8", errors="replace")
+    started = _text(_data(path, company) or b"")
     free = not started or _starts(started, entry.name)
     return own if _data(own, company) is not None or (company.neighbours and not free) else path
 
@@ -295,7 +311,7 @@ def _starts(launcher: str, script: str) -> bool:
 
 def _data(path: Path, company: Company) -> bytes | None:
     """Return what a file holds, or is about to hold, None where there is none."""
-    return company.pending.get(path) or (path.read_bytes() if path.is_file() else None)
+    return company.pending.get(path) or (read_file(path) if os.path.isfile(path) else None)
 
 
 def _output(
@@ -314,7 +330,7 @@ def _output(
         text = launch_script(text, _launch(script, options, save_name, path.name))
     before = _data(path, company)
     if before is not None:
-        old = before.decode("utf-8", errors="replace")
+        old = _text(before)
         ours = is_ours(old) if output.launcher else MARK in old[:200]
         folder = script.import_folder if not output.launcher else os.path.dirname(script.index.source.shown)
         shown = os.path.join(folder, path.name)
@@ -343,9 +359,12 @@ def _output(
                     )
                 )
             return []
-    if before == text.encode():
-        return []
-    return [NewFile(path, before, text.encode(), output.executable)]
+    after = text.encode(errors="surrogateescape")  # a script's name may be in any bytes
+    return [NewFile(path, before, after, output.executable)] if before != after else []
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="surrogateescape")
 
 
 def _launch(script: Script, options: Options, save_name: str, name: str) -> Launch:

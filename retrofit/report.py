@@ -45,14 +45,14 @@ def diff(file: NewFile, name: str) -> bytes:
 def _diff(before: bytes | None, after: bytes | None, name: str, executable: bool) -> bytes:
     name = name.lstrip("/")
     tab = "\t" if " " in name else ""
-    old = b"/dev/null" if before is None else f"a/{name}{tab}".encode()
-    new = b"/dev/null" if after is None else f"b/{name}{tab}".encode()
+    old = b"/dev/null" if before is None else os.fsencode(f"a/{name}{tab}")
+    new = b"/dev/null" if after is None else os.fsencode(f"b/{name}{tab}")
     lines = difflib.diff_bytes(difflib.unified_diff, _byte_lines(before or b""), _byte_lines(after or b""), old, new)
     head = f"diff --git a/{name} b/{name}\n"
     if before is None or after is None:
         head += f"{'new' if before is None else 'deleted'} file mode {'100755' if executable else '100644'}\n"
     body = [line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n" for line in lines]
-    return head.encode() + b"".join(body)
+    return os.fsencode(head) + b"".join(body)
 
 
 def undo_diff(files: Iterable[Restored]) -> bytes:

@@ -22,4 +22,4 @@ def project_root(script: Path) -> Path | None:
 
 def holds_more(folder: Path) -> bool:
     """Does a folder hold much that cannot belong to one project, as a home and the root of the file system do?"""
-    return folder in (Path(folder.anchor), Path.home())
+    return folder in (Path(folder.anchor), Path(os.path.expanduser("~")))

@@ -40,6 +40,7 @@ class Request:
         jobs: processes that may work at a time, None for one on each CPU.
         stdin_name: what to call standard input.
         root: the folder below which files may be fixed, None for each one's own project.
+        max_file_size: how many megabytes a file may have, None for what each project says.
     """
 
     paths: tuple[str, ...]
@@ -51,6 +52,7 @@ class Request:
     jobs: int | None
     stdin_name: str
     root: Path | None = None
+    max_file_size: float | None = None
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -73,7 +75,12 @@ def check(request: Request) -> int:
     known = [selector for selector in request.select if not unknown([selector], "")]
     if request.select and not known:
         raise UserError(*problems)
-    chosen = Settings(select=tuple(known) or Settings.select, ignore=request.ignore, exclude=request.exclude)
+    chosen = Settings(
+        select=tuple(known) or Settings.select,
+        ignore=request.ignore,
+        exclude=request.exclude,
+        max_file_size=request.max_file_size or Settings.max_file_size,
+    )
     work = Work(chosen, Wanted(request.fixes, request.form in _WITH_REPLACEMENTS), request.root)
     given = (request.stdin_name, sys.stdin.buffer.read()) if "-" in request.paths else None
     paths = [path for path in request.paths if path != "-"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrofit.launch import MARK
+from retrofit.reading import read_file
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -81,7 +82,7 @@ def _walk(shown: str, real: str, ignores: list[_Ignores]) -> Iterator[str]:
     for entry in entries:
         path = f"{real}/{entry.name}"
         if entry.name.endswith(".py"):
-            if entry.is_file() and not (ignores and _ignored(path, ignores)):
+            if os.path.isfile(entry.path) and not (ignores and _ignored(path, ignores)):
                 yield entry.path
         elif entry.is_dir(follow_symlinks=False) and entry.name not in EXCLUDED:
             if (ignores and _ignored(path + "/", ignores)) or _foreign(path, entry.name):
@@ -116,13 +117,23 @@ def _ignores_above(folder: str) -> list[_Ignores]:
 
 def _read(folder: str) -> list[_Ignores]:
     try:
-        with open(f"{folder}/.gitignore", encoding="utf-8", errors="replace") as stream:
-            return [_patterns(folder, stream)]
+        text = read_file(f"{folder}/.gitignore").decode(errors="replace")
+        return [_patterns(folder, text.splitlines())]
     except OSError:
         return []
 
 
-def _patterns(folder: str, lines: Sequence[str] | Iterator[str]) -> _Ignores:
+def _patterns(folder: str, lines: Sequence[str]) -> _Ignores:
     from pathspec import GitIgnoreSpec
 
-    return _Ignores(folder.rstrip("/") + "/", GitIgnoreSpec.from_lines(lines))
+    def valid(line: str) -> bool:
+        try:
+            return bool(GitIgnoreSpec.from_lines([line]))
+        except ValueError:  # git passes over such a line too
+            return False
+
+    try:
+        patterns = GitIgnoreSpec.from_lines(lines)
+    except ValueError:
+        patterns = GitIgnoreSpec.from_lines([line for line in lines if valid(line)])
+    return _Ignores(folder.rstrip("/") + "/", patterns)

@@ -15,6 +15,7 @@ from retrofit.check.files import python_files, relevant
 from retrofit.check.finding import Checked, Report, Wanted
 from retrofit.check.settings import Settings, load_settings
 from retrofit.errors import Problem, UserError
+from retrofit.reading import read_file, size_fault
 from retrofit.text import decode, syntax_fault
 
 if TYPE_CHECKING:
@@ -126,8 +127,7 @@ def _candidate(given: frozenset[str], path: str) -> str | Problem | None:
     Of a file that was given itself it is said also where nobody would look further that Python cannot read it.
     """
     try:
-        with open(path, "rb") as stream:
-            data = stream.read()
+        data = read_file(path)
         if relevant(data):
             return path
         if path in given:
@@ -141,7 +141,7 @@ def _candidate(given: frozenset[str], path: str) -> str | Problem | None:
 
 def _check(work: Work, path: str) -> _Outcome:
     try:
-        return _check_bytes(work, path, Path(path).read_bytes())
+        return _check_bytes(work, path, read_file(path))
     except OSError as error:
         return _Outcome(path, Checked(problem=Problem(path, 0, 0, "RF001", f"cannot be read: {error.strerror}.")))
 
@@ -150,6 +150,9 @@ def _check_bytes(work: Work, shown: str, data: bytes) -> _Outcome:
     """Check one file's bytes by the settings of the project that its name is in."""
     real = os.path.realpath(shown)
     settings, faults = _settings(os.path.dirname(real), work.chosen)
+    too_large = size_fault(data, settings.max_file_size, shown)
+    if too_large is not None:
+        return _Outcome(shown, Checked(problem=too_large), data, tuple(faults))
     checked = _checker().check(Path(real), shown, data, settings, work.wanted)
     if checked.fixed is not None:
         from retrofit.write.fence import outside, root_of

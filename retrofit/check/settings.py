@@ -12,7 +12,8 @@ from typing import Any
 
 from retrofit.check.finding import LEVELS
 from retrofit.errors import Problem, UserError, shown_path
-from retrofit.options import project_table
+from retrofit.options import megabytes, project_table
+from retrofit.reading import DEFAULT_MEGABYTES
 from retrofit.rules_folder import rules_folder
 
 
@@ -29,6 +30,7 @@ class Settings:
         severity: the level of rules in place of their own.
         exclude: patterns, as in .gitignore, of files that are passed over.
         folder: where the settings come from; patterns are relative to it.
+        max_file_size: how many megabytes a file may have.
     """
 
     select: tuple[str, ...] = ("ALL",)
@@ -37,6 +39,7 @@ class Settings:
     severity: tuple[tuple[str, str], ...] = ()
     exclude: tuple[str, ...] = ()
     folder: Path = Path()
+    max_file_size: float = DEFAULT_MEGABYTES
 
     def want(self, code: str, name: str, path: Path) -> bool:
         """Whether a rule counts in a file."""
@@ -93,6 +96,8 @@ def load_settings(folder: Path, chosen: Settings) -> tuple[Settings, list[Proble
         return chosen, list(error.problems)
     if chosen.select != Settings.select:
         own = replace(own, select=chosen.select)
+    if chosen.max_file_size != Settings.max_file_size:
+        own = replace(own, max_file_size=chosen.max_file_size)
     return replace(own, ignore=own.ignore + chosen.ignore, exclude=own.exclude + chosen.exclude), []
 
 
@@ -102,6 +107,7 @@ def _typed(path: Path, table: dict[str, Any]) -> Settings:
         ignore=_words(path, "ignore", table.get("ignore", [])),
         exclude=_words(path, "exclude", table.get("exclude", [])),
         folder=path.parent,
+        max_file_size=megabytes(path, table.get("max-file-size", DEFAULT_MEGABYTES)),
     )
     pairs = {key: table.get(key, {}) for key in ("per-file-ignores", "severity")}
     for key, value in pairs.items():

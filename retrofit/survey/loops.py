@@ -135,10 +135,11 @@ def find_decays(index: Index) -> list[Decay]:
             told = any(rate.search(name) for name in [*names, index.source.code(index.statement(node).node)])
             told = told or any("warmup" in name for name in names)
             told = told and not any(noise.search(name) for name in names)
-            rest = is_rest(index, left) or _is_rest_of(index, left, node) or _falls_past_its_end(index, left, node)
-            array = ARRAY.search(resolved(index, left))
             runs = scope in scopes or index.file_of(scope).name in chosen
-            if runs and told and rest and not array and not _wraps(index, left):
+            if not runs or not told:
+                continue
+            rest = is_rest(index, left) or _is_rest_of(index, left, node) or _falls_past_its_end(index, left, node)
+            if rest and not ARRAY.search(resolved(index, left)) and not _wraps(index, left):
                 found.append(Decay(node=left, index=index, anchors={"left": left}))
     inner = {part for decay in found for part in index.ancestors(decay.node)}
     return [decay for decay in found if decay.node not in inner]
@@ -160,7 +161,7 @@ def _wraps(index: Index, left: cst.BaseExpression) -> bool:
     """Whether the counter in an expression begins anew by itself: `self.step = (self.step + 1) % self.steps`."""
     code, scope = index.source.code(left), index.scope_of(left)
     names = set(re.findall(r"(?<![.\w])[A-Za-z_][\w.]*", code))
-    values = [b.value for b in index.bindings if b.statement.scope is scope and b.target in names]
+    values = [b.value for b in index.bound(names, scope)]
     return any("%" in one for one in [code, *(index.source.code(value) for value in values if value is not None)])
 
 
@@ -193,7 +194,7 @@ def is_rest(index: Index, node: cst.BaseExpression) -> bool:
         name, scope = share.value, index.scope_of(share)
         if "warmup" in scope.name and scope.parameters[:1] == [name]:
             return True  # `warmup_linear(x, warmup)`, as optimizers that know their number of steps call it
-        values = [b.value for b in index.bindings if b.target == name and b.statement.scope is scope]
+        values = [b.value for b in index.bound([name], scope)]
         share = values[0] if len(values) == 1 and not is_before_end(index, node) else None
         if not isinstance(share, cst.BinaryOperation) or not _is_planned(resolved(index, share.right)):
             return False
@@ -207,14 +208,14 @@ def _falls_past_its_end(index: Index, node: cst.BaseExpression, around: cst.CSTN
     """
     if not isinstance(around, cst.Assign) or not isinstance(node, cst.BinaryOperation):
         return False
-    if not isinstance(node.operator, (cst.Add, cst.Subtract)) or is_before_end(index, node):
+    if not isinstance(node.operator, (cst.Add, cst.Subtract)):
         return False
     for part in (node.right, node.left)[: 2 if isinstance(node.operator, cst.Add) else 1]:
         factors = _factors(part)
         shares = [one for one in factors if _is_share(index, *one)]
         falls = isinstance(node.operator, cst.Subtract) or any(_is_difference(one) for one, by in factors if not by)
         if len(shares) == 1 and falls:
-            return True
+            return not is_before_end(index, node)
     return False
 
 
@@ -255,7 +256,7 @@ def resolved(index: Index, node: cst.CSTNode) -> str:
     code, scope = index.source.code(node), index.scope_of(node)
     for _ in range(2):
         names = set(re.findall(r"(?<![.\w])[A-Za-z_]\w*", code))
-        values = [b.value for b in index.bindings if b.statement.scope is scope and b.target in names and b.value]
+        values = [b.value for b in index.bound(names, scope) if b.value]
         code = " ".join([code, *map(index.source.code, values)])
     return code
 

@@ -61,6 +61,9 @@ def make(journal: Journal, step: Step) -> None:
     begun = False
     moves: list[Move] = []
     try:
+        for entry in step.entries:
+            here = journal.root / entry.path
+            target(journal.root, entry.path)
         for move in _moves(journal, step):
             here = move.path
             move.check()
