@@ -168,6 +168,11 @@ def make_plan(
     project = load_project(path, shown, company.pending, recipe.helper_name, options.max_file_size)
     try:
         return _plan(project, recipe, options, force, survey_only, company)
+    except EngineError as error:
+        if recipe.extra is None:
+            raise
+        message = f"its rules write what cannot be: {error}. Nothing was changed."
+        raise UserError(Problem(str(recipe.extra), 0, 0, "RF007", message)) from None
     except RecursionError:
         source = max((project.entry, *project.modules.values()), key=lambda source: deepest(source.text))
         raise UserError(too_deep(source.text, source.shown, "rewritten")) from None
