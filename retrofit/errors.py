@@ -32,8 +32,16 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
+        return self.shown(self.code)
+
+    def shown(self, code: str) -> str:
+        """Return the line that tells it.
+
+        Args:
+            code: how its code is shown, perhaps in colours.
+        """
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-        return f"{place}: {self.code} {self.message}"
+        return f"{place}: {code} {self.message}"
 
 
 class UserError(Exception):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
-
-import libcst as cst
+from functools import cache
 
 from retrofit.rules import Recipe
 from retrofit.survey.index import Index
+from retrofit.text import whole_lines
 
 
 def inlining(recipe: Recipe, index: Index) -> dict[str, str]:
@@ -23,30 +24,32 @@ def inlining(recipe: Recipe, index: Index) -> dict[str, str]:
     """
     aliases = index.entry.aliases
     bound = {**aliases, **{name: module for name, module in recipe.imports.items() if name not in aliases}}
-    body: list[cst.SimpleStatementLine | cst.BaseCompoundStatement] = []
+    body: list[str] = []
     provided = {name.rpartition(".")[2] for name in recipe.provided}
     collisions = {name for name in provided if name in index.scope.names or name in index.bound_names}
-    for statement in cst.parse_module(recipe.helper_source).body[1:]:
-        imported = _imported(statement)
+    for text, imported in _statements(recipe.helper_source):
         collisions.update(name for name, module in imported.items() if name in aliases and bound[name] != module)
         if not imported or any(name not in bound for name in imported):
-            body.append(statement)
-    source = re.sub(r"\n{4,}", "\n\n\n", cst.Module(body=body).code).strip("\n")
+            body.append(text)
+    source = re.sub(r"\n{4,}", "\n\n\n", "".join(body)).strip("\n")
     return {"helper_source": source, "collisions": ", ".join(sorted(collisions))}
 
 
-def _imported(statement: cst.CSTNode) -> dict[str, str]:
+@cache
+def _statements(source: str) -> list[tuple[str, dict[str, str]]]:
+    """Return a module's statements behind its docstring, each with the lines before it, and the names it imports."""
+    lines = whole_lines(source)
+    found, begin = [], 0
+    for statement in ast.parse(source).body:
+        assert statement.end_lineno is not None
+        found.append(("".join(lines[begin : statement.end_lineno]), _imported(statement)))
+        begin = statement.end_lineno
+    return found[1:]
+
+
+def _imported(statement: ast.stmt) -> dict[str, str]:
     """Return the names that an import statement binds, with the full path of each; {} for any other statement."""
-    if not isinstance(statement, cst.SimpleStatementLine):
+    if not isinstance(statement, (ast.Import, ast.ImportFrom)):
         return {}
-    small = statement.body[0]
-    if not isinstance(small, (cst.Import, cst.ImportFrom)) or isinstance(small.names, cst.ImportStar):
-        return {}
-    module = cst.Module(body=[])
-    prefix = module.code_for_node(small.module) + "." if isinstance(small, cst.ImportFrom) and small.module else ""
-    found = {}
-    for alias in small.names:
-        path = prefix + module.code_for_node(alias.name)
-        name = module.code_for_node(alias.asname.name) if alias.asname else module.code_for_node(alias.name)
-        found[name] = path
-    return found
+    prefix = f"{statement.module}." if isinstance(statement, ast.ImportFrom) and statement.module else ""
+    return {alias.asname or alias.name: prefix + alias.name for alias in statement.names}

@@ -13,6 +13,7 @@ from retrofit.errors import EngineError, Problem, UserError, shown_path
 from retrofit.inline import inlining
 from retrofit.launch import MARK, Launch, is_ours, launch_script, own_launcher
 from retrofit.options import Options
+from retrofit.progress import Told, untold
 from retrofit.project import Project, above_package, load_project
 from retrofit.proof import prove
 from retrofit.reading import read_file
@@ -24,6 +25,7 @@ from retrofit.survey.index import File
 from retrofit.survey.script import Choices, survey
 from retrofit.survey.sites import Script
 from retrofit.text import deepest, too_deep
+from retrofit.wording import counted
 from retrofit.write.fence import outside
 
 _LAUNCH_CHOICES = frozenset({"nproc_per_node", "gpus", "launcher", "save_name"})
@@ -102,6 +104,7 @@ def make_plans(
     options: Callable[[Path], Options],
     force: bool = False,
     root: Path | None = None,
+    told: Told = untold,
 ) -> list[Plan]:
     """Return what applying ``recipe`` to several scripts would do, each on top of the changes of those before it.
 
@@ -110,6 +113,7 @@ def make_plans(
         options: tells the options for a script.
         force: replace a helper module or launch script that would be kept.
         root: the folder below which files may be written, None for any.
+        told: is told of each step.
 
     Raises:
         UserError: a script cannot be read or edited, or a question is open.
@@ -122,7 +126,7 @@ def make_plans(
     for script, folder in zip(scripts, folders, strict=True):
         try:
             company = Company(pending, folders.count(folder) > 1, root)
-            plan = make_plan(script, str(script), recipe, options(script), force, company=company)
+            plan = make_plan(script, str(script), recipe, options(script), force, company=company, told=told)
         except UserError as error:
             problems += error.problems
             continue
@@ -151,6 +155,7 @@ def make_plan(
     force: bool = False,
     survey_only: bool = False,
     company: Company = Company(),
+    told: Told = untold,
 ) -> Plan:
     """Return what applying ``recipe`` to a script would do.
 
@@ -160,14 +165,16 @@ def make_plan(
         force: replace a helper module or launch script that would be kept.
         survey_only: stop before the new files are worked out.
         company: what else the same command applies it to.
+        told: is told of each step.
 
     Raises:
         UserError: the script cannot be read or edited.
         EngineError: the rewriting failed its proofs.
     """
+    told("reading the project", "")
     project = load_project(path, shown, company.pending, recipe.helper_name, options.max_file_size)
     try:
-        return _plan(project, recipe, options, force, survey_only, company)
+        return _plan(project, recipe, options, force, survey_only, company, told)
     except EngineError as error:
         if recipe.extra is None:
             raise
@@ -178,12 +185,22 @@ def make_plan(
         raise UserError(too_deep(source.text, source.shown, "rewritten")) from None
 
 
-def _plan(project: Project, recipe: Recipe, options: Options, force: bool, survey_only: bool, company: Company) -> Plan:
+def _plan(
+    project: Project,
+    recipe: Recipe,
+    options: Options,
+    force: bool,
+    survey_only: bool,
+    company: Company,
+    told: Told,
+) -> Plan:
     source = project.entry
     if not survey_only and not project.unread and not any(may_wrap(file.data) for file in project.sources):
         plan = _without_wrapper(source, recipe, options)
         if plan.questions:
             return plan
+    files_read = counted(1 + len(project.modules), "file")
+    told("surveying", files_read)
     choices = Choices(
         options.metric, options.mode, options.model, recipe.module_functions, recipe.provided, recipe.handover
     )
@@ -192,6 +209,7 @@ def _plan(project: Project, recipe: Recipe, options: Options, force: bool, surve
         wrapped = ", ".join(f"`{name}`" for name in script.other_models if name)
         message = f"--model {options.model} names none of the wrapped models: {wrapped}."
         raise UserError(Problem(source.shown, 0, 0, "RF015", message))
+    told("rewriting", files_read)
     evaluator = Evaluator(recipe, options.for_rules(), inlining(recipe, script.index) if options.inline else {})
     outcome = evaluator.outcome(script)
     questions = sorted(set(outcome.questions), key=lambda problem: (problem.line, problem.column, problem.code))
@@ -215,6 +233,7 @@ def _plan(project: Project, recipe: Recipe, options: Options, force: bool, surve
     if options.inline and others:
         message = f"--inline is for one file, but {', '.join(others)} must change as well. Leave it out."
         raise UserError(Problem(source.shown, 0, 0, "RF019", message))
+    told("proving", counted(len(texts), "file"))
     _prove(project, script, outcome.edits, texts, choices, evaluator)
     names = evaluator.context(script)
     save_name = str(names["save_name"])

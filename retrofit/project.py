@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from retrofit.errors import Problem, UserError
@@ -296,6 +297,7 @@ def _imports(path: Path, name: str, data: bytes, relative: bool = True) -> Itera
             yield from (f"{prefix}.{alias.name}".lstrip(".") for alias in node.names)
 
 
+@lru_cache(maxsize=1)  # one file after the other is asked about, each several times
 def _parsed(data: bytes) -> ast.Module | None:
     try:
         with warnings.catch_warnings():

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from retrofit.errors import shown_path
+from retrofit.layout import PLAIN, View
 from retrofit.plan import NewFile, Plan
 from retrofit.root import project_root
 from retrofit.rules import Rule
@@ -80,13 +81,12 @@ def undo_text(files: Iterable[Restored]) -> str:
     return "\n".join(lines)
 
 
-def steps_text(steps: Iterable[tuple[Path, int, Step]]) -> str:
-    """Return a line on each step that can be undone."""
-    lines = []
-    for root, number, step in steps:
-        files = ", ".join(shown_path(root / entry.path) for entry in step.entries)
-        lines.append(f"{number:>4}  {step.time}  {step.command}  {files}")
-    return "\n".join(lines) if lines else "There is nothing to undo."
+def steps_rows(steps: Iterable[tuple[Path, int, Step]]) -> list[tuple[str, ...]]:
+    """Return a row on each step that can be undone: its number, time, command and files."""
+    return [
+        (str(number), step.time, step.command, ", ".join(shown_path(root / entry.path) for entry in step.entries))
+        for root, number, step in steps
+    ]
 
 
 def _byte_lines(data: bytes) -> list[bytes]:
@@ -105,7 +105,7 @@ def changes(file: NewFile) -> tuple[int, int]:
     return added, removed
 
 
-def summary(plan: Plan, shown: dict[Path, str]) -> str:
+def summary(plan: Plan, shown: dict[Path, str], view: View = PLAIN) -> str:
     """Return the lines that an apply ends with."""
     lines = []
     for file in plan.files:
@@ -113,27 +113,24 @@ def summary(plan: Plan, shown: dict[Path, str]) -> str:
         verb = "wrote" if file.before is None else "rewrote"
         size = f"{added} lines" if file.before is None else f"+{added} -{removed} lines"
         lines.append(f"{verb} {shown[file.path]} ({size})")
-    width = max((len(what) for what, _, _ in plan.decisions), default=0)
-    lines += [f"  {what:<{width}}  {value}  [{source}]" for what, value, source in plan.decisions]
+    lines.append(view.table([(what, f"{value}  [{source}]") for what, value, source in plan.decisions], "  "))
     if plan.next_steps:
         lines += ["", plan.next_steps]
     return "\n".join(lines)
 
 
-def survey_text(script: Script, plan: Plan) -> str:
+def survey_text(script: Script, plan: Plan, view: View = PLAIN) -> str:
     """Return the survey for people: what stands where, then what is open."""
     rows = [(f"{site.shown}:{site.line}", kind, _facts(site.facts)) for kind, site in _rows(script)]
-    widths = [max((len(row[n]) for row in rows), default=0) for n in (0, 1)]
-    lines = [f"{place:<{widths[0]}}  {kind:<{widths[1]}}  {facts}".rstrip() for place, kind, facts in rows]
-    lines.append("")
+    lines = [view.table(rows), ""] if rows else [""]
     if plan.questions:
         lines.append(f"Open questions: {len(plan.questions)}")
-        lines += [f"  {problem}" for problem in plan.questions]
+        lines += [view.wrap(str(problem), "  ", "  ") for problem in plan.questions]
     else:
         lines.append("No open question.")
     if plan.notes:
         lines.append("Notes:")
-        lines += [f"  {problem}" for problem in plan.notes]
+        lines += [view.wrap(str(problem), "  ", "  ") for problem in plan.notes]
     return "\n".join(lines)
 
 
@@ -187,18 +184,17 @@ def _value(value: object) -> str:
     return str(value)
 
 
-def rule_list(rules: Iterable[Rule]) -> str:
+def rule_list(rules: Iterable[Rule], view: View = PLAIN) -> str:
     """Return one line a rule, with the level of what `retrofit check` reports."""
-    rows = [(rule.code, rule.name, rule.level, rule.title) for rule in rules]
-    widths = [max((len(row[n]) for row in rows), default=0) for n in (1, 2)]
-    return "\n".join(f"{code}  {name:<{widths[0]}}  {level:<{widths[1]}}  {title}" for code, name, level, title in rows)
+    return view.table([(rule.code, rule.name, view.graded(rule.level), rule.title) for rule in rules])
 
 
-def rule_text(rule: Rule) -> str:
+def rule_text(rule: Rule, view: View = PLAIN) -> str:
     """Explain a rule: what, why, the code that it writes or examples, what it may ask, and where it comes from."""
+    head = f"{view.paint(rule.code, bold=True)} {rule.name}: {rule.title}."
     return "\n\n".join(
-        "\n".join(f"    {line}".rstrip() for line in text.split("\n")) if is_code else text
-        for is_code, text in [(False, f"{rule.code} {rule.name}: {rule.title}."), *_explained(rule)]
+        "\n".join(f"    {line}".rstrip() for line in text.split("\n")) if is_code else view.wrap(text)
+        for is_code, text in [(False, head), *_explained(rule)]
     )
 
 
@@ -247,6 +243,4 @@ def _when(condition: str) -> str:
 
 
 def _paragraph(text: str) -> str:
-    import textwrap
-
-    return textwrap.fill(" ".join(text.split()), width=100)
+    return " ".join(text.split())

@@ -34,15 +34,26 @@ def rewrite(index: Index, edits: Sequence[Edit], file: File | None = None) -> st
         EngineError: two edits want the same place.
     """
     file = file or index.entry
+    edits = placed(index, edits, file)
+    _refuse_crowded(index, edits)
+    _refuse_overlaps(index, edits)
+    changed = file.source.module.visit(_Rewriter(index, file, edits))
+    assert isinstance(changed, cst.Module)
+    return changed.code
+
+
+def placed(index: Index, edits: Sequence[Edit], file: File) -> list[Edit]:
+    """Return a file's edits, each at the node where it takes effect, with the declarations that they need.
+
+    Args:
+        index: the project's files.
+        edits: the file's edits in the order of their rules.
+        file: the file.
+    """
     edits = [*_declarations(index, edits), *edits]
     own = [edit for edit in edits if edit.kind != "add-import"]
     edited = min((index.statement(edit.node).path[0].index for edit in own if edit.node in index.parents), default=None)
-    placed = [_place_import(file, edit, edited) if edit.kind == "add-import" else edit for edit in edits]
-    _refuse_crowded(index, placed)
-    _refuse_overlaps(index, placed)
-    changed = file.source.module.visit(_Rewriter(index, file, placed))
-    assert isinstance(changed, cst.Module)
-    return changed.code
+    return [_place_import(file, edit, edited) if edit.kind == "add-import" else edit for edit in edits]
 
 
 def _refuse_crowded(index: Index, edits: Sequence[Edit]) -> None:
@@ -83,6 +94,7 @@ def _refuse_overlaps(index: Index, edits: Sequence[Edit]) -> None:
 def _declarations(index: Index, edits: Sequence[Edit]) -> list[Edit]:
     """Return `global model` for each function in which an edit gives a value to a name that it has from outside."""
     declared: dict[tuple[Scope, str], list[str]] = {}
+    codes: dict[Scope, str] = {}
     for edit in edits:
         if edit.node not in index.parents or isinstance(edit.node, cst.BaseExpression):
             continue
@@ -94,8 +106,9 @@ def _declarations(index: Index, edits: Sequence[Edit]) -> list[Edit]:
             if owner is not None:
                 names = declared.setdefault((scope, "global" if owner.kind == "module" else "nonlocal"), [])
                 names += [name] if name not in names else []
+                codes.setdefault(scope, edit.code)
     return [
-        Edit("insert-before", _first_statement(index, scope), f"{keyword} {', '.join(names)}\n", "scope")
+        Edit("insert-before", _first_statement(index, scope), f"{keyword} {', '.join(names)}\n", codes[scope])
         for (scope, keyword), names in declared.items()
     ]
 

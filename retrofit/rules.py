@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -147,7 +147,6 @@ class Recipe:
         site_values: the same for names that depend on the site.
         module_functions: qualified names of functions that return the module they are given.
         handover: qualified names of functions by which a script gives its optimizer to the library.
-        proven: the versions of the library that the recipe was proven with, the best one last.
         outputs: files put beside the script.
         next_steps: what to tell the user after an apply, as a Jinja2 template.
         extra: the user's own folder of further rules, None for none.
@@ -160,10 +159,14 @@ class Recipe:
     site_values: Mapping[str, str] = field(default_factory=dict)
     module_functions: frozenset[str] = frozenset()
     handover: frozenset[str] = frozenset()
-    proven: tuple[str, ...] = ()
     outputs: tuple[Output, ...] = ()
     next_steps: str = ""
     extra: Path | None = None
+
+    @cached_property
+    def titles(self) -> dict[str, str]:
+        """The titles of the rules by their codes."""
+        return {rule.code: rule.title for rule in self.rules}
 
     @cached_property
     def helper_source(self) -> str:
@@ -219,13 +222,13 @@ def load_recipe(folder: Path, extra: Path | None = None) -> Recipe:
     """Load a folder of rules.
 
     Args:
-        folder: holds recipe.toml and one TOML file a rule.
+        folder: holds recipe.toml and one TOML file a rule, which are read once in a process.
         extra: a folder of further rules; a rule with a known code takes its place.
 
     Raises:
         UserError: a file is no valid TOML or no valid rule.
     """
-    rules = {rule.code: rule for rule in _load_rules(folder)}
+    rules = {rule.code: rule for rule in _own_rules(folder)}
     if extra is not None:
         if not extra.is_dir():
             raise UserError(Problem(str(extra), 0, 0, "RF007", "is no folder of rules. Give --rules a folder."))
@@ -239,11 +242,15 @@ def load_recipe(folder: Path, extra: Path | None = None) -> Recipe:
         site_values=shared.get("site_values", {}),
         module_functions=frozenset(shared.get("module_functions", ())),
         handover=frozenset(shared.get("handover", ())),
-        proven=tuple(shared.get("proven", ())),
         outputs=tuple(Output(**output) for output in shared.get("outputs", ())),
         next_steps=shared.get("next_steps", ""),
         extra=extra,
     )
+
+
+@cache
+def _own_rules(folder: Path) -> tuple[Rule, ...]:
+    return tuple(_load_rules(folder))
 
 
 def _load_rules(folder: Path) -> Iterator[Rule]:
@@ -330,6 +337,23 @@ def _edited_files(script: Script, edits: list[Edit], names: Iterable[str]) -> li
     ]
 
 
+@cache
+def _environment() -> Environment:
+    from retrofit.templates import RuleEnvironment
+
+    return RuleEnvironment()
+
+
+@cache
+def _expression(text: str) -> TemplateExpression:
+    return _environment().compile_expression(text, undefined_to_none=False)
+
+
+@cache
+def _template(text: str) -> Template:
+    return _environment().from_string(text)
+
+
 class Evaluator:
     """Asks a recipe's rules about a script's sites.
 
@@ -343,14 +367,6 @@ class Evaluator:
         self._recipe = recipe
         self._options = options
         self._texts = texts or {}
-        self._expressions: dict[str, TemplateExpression] = {}
-        self._templates: dict[str, Template] = {}
-
-    @cached_property
-    def _environment(self) -> Environment:
-        from retrofit.templates import RuleEnvironment
-
-        return RuleEnvironment()
 
     def context(self, script: Script, file: File | None = None) -> dict[str, object]:
         """Return the names that conditions and templates see at every site of a file.
@@ -377,17 +393,11 @@ class Evaluator:
 
     def evaluate(self, expression: str, names: Mapping[str, object]) -> object:
         """Return the value of a Jinja2 expression."""
-        if expression not in self._expressions:
-            self._expressions[expression] = self._environment.compile_expression(expression, undefined_to_none=False)
-        return self._expressions[expression](**names)
+        return _expression(expression)(**names)
 
     def render(self, template: str, names: Mapping[str, object]) -> str:
         """Return the text of a Jinja2 template."""
-        if "{" not in template:
-            return template
-        if template not in self._templates:
-            self._templates[template] = self._environment.from_string(template)
-        return self._templates[template].render(**names)
+        return _template(template).render(**names) if "{" in template else template
 
     def outcome(self, script: Script) -> Outcome:
         """Return everything that the recipe's rules say of a script."""

@@ -9,11 +9,6 @@ from typing import Any
 from retrofit.errors import Problem, UserError, shown_path
 from retrofit.reading import read_file
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 
 def read_toml(path: Path, code: str) -> dict[str, Any]:
     """Return a TOML file's content.
@@ -25,6 +20,10 @@ def read_toml(path: Path, code: str) -> dict[str, Any]:
     Raises:
         UserError: it cannot be read, or is no valid TOML.
     """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
     try:
         return tomllib.loads(read_file(path).decode())
     except RecursionError:

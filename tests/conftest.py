@@ -1,9 +1,11 @@
-"""What the tests of the command line share: a small DDP script, and a folder to run retrofit in."""
+"""How the tests run, and what those of the command line share: a small DDP script, and a folder to run retrofit in."""
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +13,26 @@ import pytest
 from click.testing import CliRunner
 
 from retrofit.cli import main
+
+#: Beyond so many processes their start takes longer than what they save.
+MOST_PROCESSES = 8
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """A process on each CPU, more for trainings, which wait half their time, and none but this one for single tests."""
+    if all("::" in argument for argument in config.args):
+        return 0
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = cpus * 3 // 2 if config.option.markexpr == "real" else cpus
+    return min(wanted, MOST_PROCESSES) if wanted > 1 else 0
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave out what stays, and look less often: a script's tree is many objects at once."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
 
 SCRIPT = '''\
 """Train."""
@@ -134,6 +156,20 @@ class Folder:
                 changed = None if stat.S_ISDIR(status.st_mode) else status.st_mtime_ns
                 found[str(path.relative_to(self.path))] = (status.st_mode, changed, content)
         return found
+
+
+@pytest.fixture
+def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Return what makes the commands believe that people read them, on a terminal of some width."""
+
+    def widen(columns: int) -> None:
+        monkeypatch.setattr("retrofit.console.is_terminal", lambda stream: True)
+        for name in ("NO_COLOR", "FORCE_COLOR"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", str(columns))
+
+    return widen
 
 
 @pytest.fixture

@@ -130,7 +130,7 @@ class Trial:
             if state.get(name) not in (self.old.get(name), self.new.get(name)):
                 self.wrong.append(f"{where}: {name} is neither old nor new")
         try:
-            said = " ".join(recover_around(self.script))
+            said = " ".join(map(str, recover_around(self.script)))
         except Exception as error:
             self.wrong.append(f"{where}: {type(error).__name__}: {error}")
             return

@@ -95,7 +95,7 @@ def test_per_file_ignores(project: Path) -> None:
     ("text", "message"),
     [
         ("[tool.retrofit", "is no valid TOML file"),
-        ('[tool.retrofit]\nselect = "DDP2"\n', "select must be a list"),
+        ('[tool.retrofit]\nselect = "DDP2"\n', "select is 'DDP2'; it must be a list such as [\"DDP2\"]."),
         ('[tool.retrofit]\nselect = ["DDP999"]\n', "'DDP999' means no rule"),
         ('[tool.retrofit.severity]\nDDP202 = "fatal"\n', "must be advice, warning or error"),
         ("[tool.retrofit]\nselects = []\n", "unknown key 'selects'. Did you mean select?"),

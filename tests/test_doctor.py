@@ -62,11 +62,15 @@ def judged(
     machine = replace(machine, environ={**machine.environ, **(environ or {})})
     number = ranks or max(2, len(facts.gpus))
     return [
-        *judge_software(facts, machine, ("3.2.8", "3.2.9")),
+        *judge_software(facts, machine, {"perforatedai": ("3.2.8", "3.2.9"), "torch": ("2.6.0",)}),
         *judge_gpus(facts, machine, ranks),
         *judge_environment(facts, machine, number),
         *judge_machine(facts, machine, number),
     ]
+
+
+def test_nothing_is_said_of_versions_that_nobody_proved() -> None:
+    assert only(judge_software(SOUND, NODE, {}), "torch").what == "torch 2.6.0+cu124, built for CUDA 12.4."
 
 
 def only(findings: list[Finding], topic: str) -> Finding:
@@ -114,7 +118,8 @@ def test_all_is_well_on_a_sound_machine() -> None:
         ),
         (replace(BARE, platform="win32", machine="AMD64", python=(3, 10, 0)), "Python", "problem", "3.11 only", "3.11"),
         (replace(BARE, machine="aarch64"), "Python", "problem", "no wheel for linux aarch64", "Linux x86_64"),
-        (SOUND, "torch", "ok", "torch 2.6.0+cu124, built for CUDA 12.4.", ""),
+        (SOUND, "torch", "ok", "torch 2.6.0+cu124, built for CUDA 12.4. The recipe was proven with it.", ""),
+        (replace(SOUND, torch="2.13.1"), "torch", "ok", "The recipe was proven with 2.6.0.", ""),
         (replace(SOUND, cuda=None, hip="6.2"), "torch", "ok", "built for ROCm 6.2.", ""),
         (CPU, "torch", "ok", "built for the CPU only.", ""),
         (
@@ -737,7 +742,7 @@ def test_no_python(content: str | None, what: str, tmp_path: Path) -> None:
         program.write_text(content)
         program.chmod(0o755)
     with pytest.raises(UserError) as caught:
-        doctor.examine(str(program), None, DEADLINE, ("3.2.9",))
+        doctor.examine(str(program), None, DEADLINE, {"perforatedai": ("3.2.9",)})
     assert str(caught.value) == f"--python {program}: RF017 {what}. Name the Python that trains, 3.9 or newer."
 
 
@@ -753,7 +758,7 @@ def test_scripts_need_nothing_but_python(script: Path) -> None:
 def test_retrofit_does_not_import_torch(tmp_path: Path) -> None:
     environ = fake_modules(tmp_path / "lib", "raise SystemExit('torch was imported')")
     code = (
-        "import sys; from retrofit.doctor import examine; examine(sys.executable, 2, 60, ()); "
+        "import sys; from retrofit.doctor import examine; examine(sys.executable, 2, 60, {}); "
         "print('torch' in sys.modules)"
     )
     environ |= {"PYTHONPATH": f"{environ['PYTHONPATH']}{os.pathsep}{os.getcwd()}"}
@@ -763,7 +768,7 @@ def test_retrofit_does_not_import_torch(tmp_path: Path) -> None:
 
 def test_no_group_is_tried_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", fake_modules(tmp_path / "lib", "raise ImportError('no')")["PYTHONPATH"])
-    findings = doctor.examine(sys.executable, None, DEADLINE, ("9.8.7",))
+    findings = doctor.examine(sys.executable, None, DEADLINE, {"perforatedai": ("9.8.7",)})
     assert only(findings, "process group").level == "warning"
     assert only(findings, "torch").level == "problem"
     assert (findings[-1].topic, findings[-1].level) == ("verdict", "problem")
@@ -1021,7 +1026,7 @@ def test_ranks_get_torchrun_s_variables(tmp_path: Path) -> None:
 
 @pytest.mark.real
 def test_examination_of_a_real_interpreter() -> None:
-    findings = doctor.examine(sys.executable, 2, 300.0, ("3.2.9",))
+    findings = doctor.examine(sys.executable, 2, 300.0, {"perforatedai": ("3.2.9",)})
     text = to_text(findings)
     assert only(findings, "torch").level == "ok", text
     assert only(findings, "perforatedai").what == "perforatedai 3.2.9. The recipe was proven with it.", text

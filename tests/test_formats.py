@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from retrofit.check.checker import Checker
 from retrofit.check.finding import Checked, Finding, Replacement, Report, Wanted
 from retrofit.check.formats import render
-from retrofit.check.formats.text import width
-from retrofit.check.settings import Settings, known_rules
+from retrofit.check.settings import Settings
 from retrofit.cli import main
 from retrofit.errors import Problem
+from retrofit.layout import width
 from retrofit.rules import Example, Rule, load_recipe
-from retrofit.rules_folder import rules_folder
+from retrofit.rules_folder import known_rules, rules_folder
 
 FORMATS = ("full", "concise", "json", "sarif", "github", "junit", "statistics")
 SCHEMAS = Path(__file__).parent / "schemas"

@@ -8,9 +8,9 @@ import pytest
 
 from retrofit.check.checker import Checker
 from retrofit.check.finding import Checked, Wanted
-from retrofit.check.settings import Settings, known_rules
+from retrofit.check.settings import Settings
 from retrofit.rules import Example, Rule, load_recipe
-from retrofit.rules_folder import rules_folder
+from retrofit.rules_folder import known_rules, rules_folder
 
 CHECKER = Checker()
 RULES = load_recipe(rules_folder() / "ddp").rules

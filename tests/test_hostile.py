@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-import retrofit.check.run
 from retrofit.survey.index import Index
 from retrofit.text import deepest
 from tests.conftest import SCRIPT, Folder, swapped
@@ -128,12 +127,13 @@ def test_a_file_that_is_too_large_is_one_line_that_names_the_option(folder: Fold
     assert located(answer, "RF034")
     assert "has 2.0 MB, and files of more than 2 MB are not looked into. --max-file-size allows more." in answer.err
     assert folder.run(command, "train.py", "--max-file-size", "2.1").code == 0
-    retrofit.check.run._settings.cache_clear()
-    folder.write("pyproject.toml", "[tool.retrofit]\nmax-file-size = 2.1\n")
-    assert folder.run(command, "train.py").code == 0
-    retrofit.check.run._settings.cache_clear()
-    folder.write("pyproject.toml", "[tool.retrofit]\nmax-file-size = 'huge'\n")
-    assert "max-file-size is 'huge'; it must be a number of megabytes" in folder.run(command, "train.py").lines[0]
+
+
+@pytest.mark.parametrize("key", ["max-file-size = 60", "project-root = '/'"])
+def test_a_project_widens_no_guard_of_its_user(folder: Folder, key: str) -> None:
+    folder.write("train.py", SCRIPT)
+    folder.write("pyproject.toml", f"[tool.retrofit]\n{key}\n")
+    assert "has the unknown key" in folder.run("apply", "train.py").err
 
 
 def test_a_large_module_is_named_only_where_it_is_needed(folder: Folder) -> None:

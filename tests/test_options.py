@@ -291,7 +291,7 @@ def test_the_command_line_wins(folder: Folder, name: str, key: str, option: str,
 def test_the_command_line_wins_for_each_key_by_itself(folder: Folder) -> None:
     folder.write("pyproject.toml", "[tool.retrofit]\nmode = 'min'\nsave-name = 'kept'\noutput-dimensions = ['a=0']\n")
     folder.write("train.py", SCRIPT)
-    options = load_options(folder.path / "train.py", {"mode": "max", "output_dimensions": ("b=-1,0",), "inline": False})
+    options = load_options(folder.path / "train.py", {"mode": "max", "output_dimensions": ("b=-1,0",), "inline": None})
     assert (options.mode, options.save_name, options.output_dimensions) == ("max", "kept", ("b=-1,0",))
     assert options.commanded == {"mode", "output_dimensions"}
     assert options.configured == {"save_name"}
@@ -496,7 +496,7 @@ def test_an_impossible_value_of_a_key_is_one_line_that_names_the_file(
     folder: Folder, key: str, value: str | int
 ) -> None:
     line = _key(folder, f"[tool.retrofit]\n{key} = {value!r}\n")
-    assert repr(str(value)) in line
+    assert repr(value) in line
     assert key in line
 
 

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.forked import training_python
+
 pytestmark = [
     pytest.mark.real,
     # of the library and of torch, where a test uses them in this process
@@ -60,7 +62,7 @@ def launch(folder: Path, *arguments: str, script: str = "train_ddp.py", ranks: i
     if capacity:
         environment["PAI_TESTING_DENDRITE_CAPACITY"] = "1"
     process = subprocess.Popen(
-        [sys.executable, *(torchrun if ranks else []), str(SCRIPTS / script), *arguments],
+        [training_python(), *(torchrun if ranks else []), str(SCRIPTS / script), *arguments],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,69 @@ import pytest
 from click.testing import CliRunner, Result
 
 from retrofit.cli import main
+from retrofit.interpreter import Interpreter
+from retrofit.layout import View
 from retrofit.verify import processes
 from retrofit.verify import scratch as scratch_module
 from retrofit.verify.causes import between_ranks, cause, trap
 from retrofit.verify.inside import files
 from retrofit.verify.judge import Check, Training, judge
 from retrofit.verify.record import Event, Round, cut_rounds, read_events
+from retrofit.verify.report import to_text
 from retrofit.verify.scratch import copy_project
+from retrofit.verify.trial import Limits
+from retrofit.verify.verdict import Request, Verdict
+from tests.conftest import SCRIPT, Folder
+
+# ---- the report ------------------------------------------------------------------------------------------------------
+
+
+def _verdict(rounds: list[Round]) -> Verdict:
+    training = _training(*rounds)
+    request = Request(Path("train.py"), "train.py", (), "python", 2, True, False, 4, 10, 300, None)
+    limits = Limits(2, True, 4, 10, 300)
+    interpreter = Interpreter("python", "3.11", "2.13.0", "3.2.9", 0)
+    return Verdict(request, True, limits, interpreter, training, judge(training), 31.0)
+
+
+def _disproven() -> Verdict:
+    rounds = _proven()
+    _event(rounds[1], 1, "score").update(score=0.6)
+    return _verdict(rounds)
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_report_fits_the_terminal_and_loses_nothing(width: int) -> None:
+    for verdict in (_verdict(_proven()), _disproven()):
+        shown, plain = to_text(verdict, View(width)), to_text(verdict)
+        assert shown.split() == plain.split()
+        assert max(map(len, shown.splitlines())) <= width
+
+
+def test_the_report_of_failures_leaves_out_what_went_well() -> None:
+    lines = to_text(_disproven(), failures_only=True).splitlines()
+    assert lines[0].startswith("failed  score  round 2: the ranks gave the tracker different scores, 0.5, 0.6")
+    assert lines[1] == ""
+    assert lines[2].startswith("train.py: disproven, rewritten (2 simulated GPUs")
+
+
+def test_a_quiet_verify_says_nothing_of_a_proven_script(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.write("train.py", SCRIPT)
+    for verdict, code, lines in ((_verdict(_proven()), 0, 0), (_disproven(), 1, 4)):
+
+        def verify(
+            request: Request, recipe: object, options: object, ended: Callable[[Round], None], told: object,
+            verdict: Verdict = verdict,
+        ) -> Verdict:  # fmt: skip
+            ended(verdict.training.initial)
+            return verdict
+
+        monkeypatch.setattr("retrofit.verify.verdict.verify", verify)
+        loud, quiet = folder.run("verify", "train.py"), folder.run("verify", "-q", "train.py")
+        assert (quiet.code, len(quiet.out.splitlines()), quiet.err) == (code, lines, "")
+        assert len(loud.out.splitlines()) > 10
+        assert loud.err.startswith("initialisation ")
+
 
 # ---- judging ---------------------------------------------------------------------------------------------------------
 

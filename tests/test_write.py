@@ -514,6 +514,7 @@ def test_inline_writes_one_file_that_compiles_and_is_complete(folder: Folder, sc
     for name in ("fill_missing_gradients", "finish_initialization", "report_validation_score", "load_latest_switch"):
         assert text.count(f"def {name}(") == 1
     assert "nothing to do" in folder.run("apply", "train.py").out  # it shows that it is inlined
+    assert "nothing to do" in folder.run("apply", "--inline", "train.py").out
     assert folder.run("undo", "train.py").code == 0
     assert folder.text("train.py") == script
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,9 +36,11 @@ _WORDS = (
 )
 
 
-def relevant(data: bytes) -> bool:
-    """Whether a file's bytes may hold anything that a rule speaks of; the generated helper module is as it must be."""
-    return b"torch" in data and any(word in data for word in _WORDS) and MARK.encode() not in data[:200]
+def irrelevant(data: bytes) -> str:
+    """Return why a file's bytes hold nothing that a rule speaks of, "" where they may."""
+    if b"torch" not in data or not any(word in data for word in _WORDS):
+        return "passed over, nothing in it that a rule speaks of"
+    return "passed over, retrofit generated it" if MARK.encode() in data[:200] else ""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,12 @@ class _Ignores:
     patterns: GitIgnoreSpec
 
 
-def python_files(folder: str, excluded: Sequence[str] = (), base: str = "") -> Iterator[str]:
+def python_files(
+    folder: str,
+    excluded: Sequence[str] = (),
+    base: str = "",
+    passed: Callable[[str, str], None] = lambda path, why: None,
+) -> Iterator[str]:
     """Yield the Python files below a folder in the order of their names.
 
     Files that .gitignore names are passed over, those of the Git repository around the folder included, and so are
@@ -63,15 +70,16 @@ def python_files(folder: str, excluded: Sequence[str] = (), base: str = "") -> I
         folder: the folder as the user gave it; the files' paths begin with it.
         excluded: further patterns, as in .gitignore.
         base: the folder that they are relative to, "" for the working folder.
+        passed: is told what is passed over, and why.
     """
     top = os.path.realpath(folder)
     ignores = _ignores_above(top)
     if excluded:
         ignores = [_patterns(os.path.realpath(base or "."), excluded), *ignores]
-    yield from _walk(folder, top, ignores)
+    yield from _walk(folder, top, ignores, passed)
 
 
-def _walk(shown: str, real: str, ignores: list[_Ignores]) -> Iterator[str]:
+def _walk(shown: str, real: str, ignores: list[_Ignores], passed: Callable[[str, str], None]) -> Iterator[str]:
     try:
         entries = sorted(os.scandir(shown or "."), key=lambda entry: entry.name)
     except OSError:
@@ -81,20 +89,27 @@ def _walk(shown: str, real: str, ignores: list[_Ignores]) -> Iterator[str]:
         ignores = [*ignores, *_read(real)]
     for entry in entries:
         path = f"{real}/{entry.name}"
-        if entry.name.endswith(".py"):
-            if os.path.isfile(entry.path) and not (ignores and _ignored(path, ignores)):
-                yield entry.path
-        elif entry.is_dir(follow_symlinks=False) and entry.name not in EXCLUDED:
-            if (ignores and _ignored(path + "/", ignores)) or _foreign(path, entry.name):
-                continue
-            yield from _walk(entry.path, path, ignores)
+        folder = not entry.name.endswith(".py")
+        if not (entry.is_dir(follow_symlinks=False) if folder else os.path.isfile(entry.path)):
+            continue
+        why = _foreign(path, entry.name) if folder else ""
+        if not why and ignores and _ignored(path + "/" * folder, ignores):
+            why = "named by .gitignore or exclude"
+        if why:
+            passed(entry.path, f"passed over, {why}")
+        elif folder:
+            yield from _walk(entry.path, path, ignores, passed)
+        else:
+            yield entry.path
 
 
-def _foreign(path: str, name: str) -> bool:
-    """Whether a folder is a virtual environment, or PyTorch's own package."""
-    if name == "torch":
-        return os.path.isfile(f"{path}/nn/parallel/distributed.py")
-    return os.path.isfile(f"{path}/pyvenv.cfg")
+def _foreign(path: str, name: str) -> str:
+    """Return why a folder holds nothing of the project's own, "" where it may."""
+    if name in EXCLUDED:
+        return "a folder of this name holds no code of the project's own"
+    if name == "torch" and os.path.isfile(f"{path}/nn/parallel/distributed.py"):
+        return "PyTorch itself"
+    return "a virtual environment" if os.path.isfile(f"{path}/pyvenv.cfg") else ""
 
 
 def _ignored(path: str, ignores: list[_Ignores]) -> bool:

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from retrofit.errors import Problem
 
-#: From the mildest to the gravest.
-LEVELS = ("advice", "warning", "error")
-
 
 @dataclass(frozen=True)
 class Replacement:

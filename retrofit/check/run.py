@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -11,12 +10,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from retrofit.check.files import python_files, relevant
+from retrofit.check.files import irrelevant, python_files
 from retrofit.check.finding import Checked, Report, Wanted
 from retrofit.check.settings import Settings, load_settings
 from retrofit.errors import Problem, UserError
-from retrofit.reading import read_file, size_fault
+from retrofit.progress import Told, untold
+from retrofit.reading import DEFAULT_MEGABYTES, read_file, size_fault
 from retrofit.text import decode, syntax_fault
+from retrofit.wording import counted
 
 if TYPE_CHECKING:
     from retrofit.check.checker import Checker
@@ -34,10 +35,12 @@ class Result:
 
     Attributes:
         fixed: the files that fixes change, with their bytes before and after.
+        read: what was done with each file and folder that was come across, and why.
     """
 
     report: Report
     fixed: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
+    read: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,11 +65,13 @@ class Work:
         chosen: the command line's settings, on top of each project's.
         wanted: what else than finding.
         root: the folder below which files may be fixed, None for each one's own project.
+        max_file_size: how many megabytes a file may have.
     """
 
     chosen: Settings
     wanted: Wanted
     root: Path | None = None
+    max_file_size: float = DEFAULT_MEGABYTES
 
 
 def run(
@@ -74,7 +79,7 @@ def run(
     work: Work,
     jobs: int,
     given: tuple[str, bytes] | None = None,
-    progress: Callable[[int, int], None] = lambda done, all: None,
+    told: Told = untold,
 ) -> Result:
     """Check files and folders.
 
@@ -82,20 +87,27 @@ def run(
         paths: as the user gave them.
         jobs: how many processes may work at a time.
         given: a file that comes from elsewhere, as its name and bytes.
-        progress: is told how many of how many relevant files are checked.
+        told: is told of each step, and how many of how many relevant files are checked.
     """
     problems: list[Problem] = []
-    files = list(dict.fromkeys(_listed(paths, work.chosen, problems)))
+    read: list[tuple[str, str]] = []
+    told("listing files", "")
+    files = list(dict.fromkeys(_listed(paths, work.chosen, problems, lambda path, why: read.append((path, why)))))
+    told("reading", counted(len(files), "file"))
     waiting: list[str] = []
-    for candidate in map_many(partial(_candidate, frozenset(paths)), files, jobs, _MANY, 200):
+    candidates = map_many(partial(_candidate, frozenset(paths)), files, jobs, _MANY, 200)
+    for file, candidate in zip(files, candidates, strict=True):
         if isinstance(candidate, Problem):
             problems.append(candidate)
-        elif candidate is not None:
-            waiting.append(candidate)
+        elif candidate:
+            read.append((file, candidate))
+        else:
+            waiting.append(file)
     outcomes: list[_Outcome] = []
+    told("checking", counted(len(waiting), "file"))
     for outcome in map_many(partial(_check, work), waiting, jobs, _SEVERAL, 1):
         outcomes.append(outcome)
-        progress(len(outcomes), len(waiting))
+        told("checking", f"{len(outcomes)} of {counted(len(waiting), 'file')}")
     if given is not None:
         outcomes.append(_check_bytes(work, *given))
     for outcome in outcomes:
@@ -106,15 +118,19 @@ def run(
         files=len(files) + (given is not None),
         repaired=tuple(code for outcome in outcomes for code in outcome.checked.repaired),
     )
-    return Result(report, {o.path: (o.data, o.checked.fixed) for o in outcomes if o.checked.fixed is not None})
+    read += [(outcome.path, "checked") for outcome in outcomes if outcome.checked.problem is None]
+    fixed = {o.path: (o.data, o.checked.fixed) for o in outcomes if o.checked.fixed is not None}
+    return Result(report, fixed, tuple(read))
 
 
-def _listed(paths: Sequence[str], chosen: Settings, problems: list[Problem]) -> Iterator[str]:
+def _listed(
+    paths: Sequence[str], chosen: Settings, problems: list[Problem], passed: Callable[[str, str], None]
+) -> Iterator[str]:
     for path in paths:
         if os.path.isdir(path):
             settings, faults = load_settings(Path(os.path.realpath(path)), chosen)
             problems += faults
-            yield from python_files(path, settings.exclude, str(settings.folder))
+            yield from python_files(path, settings.exclude, str(settings.folder), passed)
         elif os.path.lexists(path):
             yield path
         else:
@@ -122,21 +138,20 @@ def _listed(paths: Sequence[str], chosen: Settings, problems: list[Problem]) -> 
 
 
 def _candidate(given: frozenset[str], path: str) -> str | Problem | None:
-    """Return a file that may be of interest, None for any other, and what keeps it from being checked.
+    """Return None for a file that may be of interest, else why it is not, or what keeps it from being checked.
 
     Of a file that was given itself it is said also where nobody would look further that Python cannot read it.
     """
     try:
         data = read_file(path)
-        if relevant(data):
-            return path
-        if path in given:
-            return syntax_fault(decode(data, path)[0], path)
+        why = irrelevant(data)
+        if why and path in given:
+            return syntax_fault(decode(data, path)[0], path) or why
+        return why or None
     except OSError as error:
         return Problem(path, 0, 0, "RF001", f"cannot be read: {error.strerror}.")
     except UserError as error:
         return error.problems[0]
-    return None
 
 
 def _check(work: Work, path: str) -> _Outcome:
@@ -150,17 +165,20 @@ def _check_bytes(work: Work, shown: str, data: bytes) -> _Outcome:
     """Check one file's bytes by the settings of the project that its name is in."""
     real = os.path.realpath(shown)
     settings, faults = _settings(os.path.dirname(real), work.chosen)
-    too_large = size_fault(data, settings.max_file_size, shown)
+    too_large = size_fault(data, work.max_file_size, shown)
     if too_large is not None:
         return _Outcome(shown, Checked(problem=too_large), data, tuple(faults))
-    checked = _checker().check(Path(real), shown, data, settings, work.wanted)
+    wanted = work.wanted
+    if wanted.fixes and settings.unsafe_fixes:
+        wanted = replace(wanted, fixes=wanted.fixes | {"unsafe"})
+    checked = _checker().check(Path(real), shown, data, settings, wanted)
     if checked.fixed is not None:
         from retrofit.write.fence import outside, root_of
 
         fault = outside(root_of(Path(shown), work.root), Path(real))
         if fault:
             faults = [*faults, Problem(shown, 0, 0, "RF030", f"is not fixed: it {fault}")]
-            checked = _checker().check(Path(real), shown, data, settings, replace(work.wanted, fixes=frozenset()))
+            checked = _checker().check(Path(real), shown, data, settings, replace(wanted, fixes=frozenset()))
     return _Outcome(shown, checked, data, tuple(faults))
 
 
@@ -190,6 +208,8 @@ def map_many(
     if jobs < 2 or len(inputs) < several:
         yield from map(function, inputs)
         return
+    import multiprocessing  # here, because it takes as long as the rest of a small check
+
     # fork starts fast, and there are no threads yet that it could hurt.
     method = "fork" if "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin" else None
     with multiprocessing.get_context(method).Pool(jobs) as pool:

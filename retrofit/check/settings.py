@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
-from retrofit.check.finding import LEVELS
 from retrofit.errors import Problem, UserError, shown_path
-from retrofit.options import megabytes, project_table
-from retrofit.reading import DEFAULT_MEGABYTES
-from retrofit.rules_folder import rules_folder
+from retrofit.options import project_table
+from retrofit.rules_folder import known_rules
+from retrofit.wording import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -29,8 +25,8 @@ class Settings:
         per_file_ignores: the same for the files that a pattern, as in .gitignore, names.
         severity: the level of rules in place of their own.
         exclude: patterns, as in .gitignore, of files that are passed over.
+        unsafe_fixes: whether a fix may change what is trained, None where nobody says so.
         folder: where the settings come from; patterns are relative to it.
-        max_file_size: how many megabytes a file may have.
     """
 
     select: tuple[str, ...] = ("ALL",)
@@ -38,8 +34,8 @@ class Settings:
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     severity: tuple[tuple[str, str], ...] = ()
     exclude: tuple[str, ...] = ()
+    unsafe_fixes: bool | None = None
     folder: Path = Path()
-    max_file_size: float = DEFAULT_MEGABYTES
 
     def want(self, code: str, name: str, path: Path) -> bool:
         """Whether a rule counts in a file."""
@@ -49,6 +45,11 @@ class Settings:
                 ignored += selectors
         selected = any(covers(selector, code, name) for selector in self.select)
         return selected and not any(covers(selector, code, name) for selector in ignored)
+
+    def selectors(self) -> list[str]:
+        """Return every selector."""
+        by_file = [selector for _, selectors in self.per_file_ignores for selector in selectors]
+        return [*self.select, *self.ignore, *(selector for selector, _ in self.severity), *by_file]
 
     def level(self, code: str, name: str, level: str) -> str:
         """Return the level of a rule whose own one is ``level``; the closest selector counts."""
@@ -71,70 +72,33 @@ def _matches(pattern: str, path: Path, folder: Path) -> bool:
     return GitIgnoreSpec.from_lines([pattern]).match_file(relative.as_posix())
 
 
-@cache
-def known_rules() -> dict[str, str]:
-    """Return the codes of all rules with their names, as the names of their files tell them."""
-    found = {}
-    for path in sorted(rules_folder().glob("*/*.toml")):
-        code, _, name = path.stem.partition("-")
-        if name:
-            found[code] = name
-    return found
-
-
 def load_settings(folder: Path, chosen: Settings) -> tuple[Settings, list[Problem]]:
     """Return the settings of the nearest pyproject.toml at or above a folder, and what is wrong with them.
 
     Args:
         folder: a real path.
-        chosen: what the command line says; what differs from the defaults wins, and what is ignored is added.
+        chosen: what the command line says; what it selects wins, what it ignores and excludes is added.
     """
+    own = Settings()
+    problems: list[Problem] = []
     try:
         path, table = project_table(folder / "x")
-        own = _typed(path, table) if path is not None else Settings()
+        if path is not None:
+            names = {field.name for field in fields(Settings)} - {"folder"}
+            values = {key.replace("-", "_"): value for key, value in table.items()}
+            read = Settings(folder=path.parent, **{name: values[name] for name in names & values.keys()})
+            problems = unknown(read.selectors(), f"{shown_path(path)}: [tool.retrofit]")
+            own = own if problems else read
     except UserError as error:
-        return chosen, list(error.problems)
-    if chosen.select != Settings.select:
-        own = replace(own, select=chosen.select)
-    if chosen.max_file_size != Settings.max_file_size:
-        own = replace(own, max_file_size=chosen.max_file_size)
-    return replace(own, ignore=own.ignore + chosen.ignore, exclude=own.exclude + chosen.exclude), []
-
-
-def _typed(path: Path, table: dict[str, Any]) -> Settings:
-    found = Settings(
-        select=_words(path, "select", table.get("select", ["ALL"])),
-        ignore=_words(path, "ignore", table.get("ignore", [])),
-        exclude=_words(path, "exclude", table.get("exclude", [])),
-        folder=path.parent,
-        max_file_size=megabytes(path, table.get("max-file-size", DEFAULT_MEGABYTES)),
+        problems = list(error.problems)
+    merged = replace(
+        own,
+        select=chosen.select or own.select,
+        ignore=own.ignore + chosen.ignore,
+        exclude=own.exclude + chosen.exclude,
+        unsafe_fixes=own.unsafe_fixes if chosen.unsafe_fixes is None else chosen.unsafe_fixes,
     )
-    pairs = {key: table.get(key, {}) for key in ("per-file-ignores", "severity")}
-    for key, value in pairs.items():
-        if not isinstance(value, dict):
-            raise _fault(path, key, "must be a table")
-    ignores = tuple((pattern, _words(path, "per-file-ignores", v)) for pattern, v in pairs["per-file-ignores"].items())
-    for selector, level in pairs["severity"].items():
-        if level not in LEVELS:
-            raise _fault(
-                path, "severity", f"{selector} is {level!r}; it must be {', '.join(LEVELS[:-1])} or {LEVELS[-1]}"
-            )
-    found = replace(found, per_file_ignores=ignores, severity=tuple(pairs["severity"].items()))
-    selectors = [*found.select, *found.ignore, *pairs["severity"], *(word for _, words in ignores for word in words)]
-    problems = unknown(selectors, f"{shown_path(path)}: [tool.retrofit]")
-    if problems:
-        raise UserError(*problems)
-    return found
-
-
-def _words(path: Path, key: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise _fault(path, key, 'must be a list such as ["DDP2"]')
-    return tuple(value)
-
-
-def _fault(path: Path, key: str, what: str) -> UserError:
-    return UserError(Problem(shown_path(path), 0, 0, "RF006", f"[tool.retrofit] {key} {what}."))
+    return merged, problems
 
 
 def unknown(selectors: Iterable[str], where: str) -> list[Problem]:
@@ -144,7 +108,6 @@ def unknown(selectors: Iterable[str], where: str) -> list[Problem]:
     for selector in dict.fromkeys(selectors):
         if re.fullmatch(r"\w[\w-]*", selector) and any(covers(selector, code, name) for code, name in rules.items()):
             continue
-        near = difflib.get_close_matches(selector, [*rules, *rules.values()], 1)
-        hint = f" Did you mean {near[0]}?" if near else " `retrofit rule` lists them."
+        hint = did_you_mean(selector, [*rules, *rules.values()]) or " `retrofit rule` lists them."
         problems.append(Problem(where, 0, 0, "RF020", f"{selector!r} means no rule.{hint}"))
     return problems

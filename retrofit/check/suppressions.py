@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from retrofit.check.finding import Replacement
-from retrofit.check.settings import known_rules
+from retrofit.rules_folder import known_rules
 from retrofit.text import split_lines
 
 _NOQA = re.compile(r"#\s*noqa(?!\w)(?:\s*:\s*(?P<codes>[A-Za-z]+\d+(?:[,\s]+[A-Za-z]+\d+)*))?", re.IGNORECASE)

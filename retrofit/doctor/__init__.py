@@ -18,27 +18,38 @@ from retrofit.doctor.judge_machine import judge_machine
 from retrofit.doctor.judge_software import judge_software
 from retrofit.doctor.machine import look_around
 from retrofit.doctor.runs import ask, try_group
+from retrofit.progress import Told, untold
+from retrofit.wording import counted
 
 __all__ = ["Finding", "examine", "exit_code", "to_json", "to_text"]
 
 
-def examine(python: str, ranks: int | None, timeout: float, proven: tuple[str, ...]) -> list[Finding]:
+def examine(
+    python: str,
+    ranks: int | None,
+    timeout: float,
+    proven: Mapping[str, tuple[str, ...]],
+    told: Told = untold,
+) -> list[Finding]:
     """Look at everything that training needs; the last finding is the verdict.
 
     Args:
         python: the interpreter that trains, a path or a name on PATH.
         ranks: how many processes to try; None for one on each visible GPU, at least two.
         timeout: seconds that the imports may take, and then the process group.
-        proven: the versions of perforatedai that the recipe was proven with, the best one last.
+        proven: the versions of packages that the recipe was proven with, by their names, the best one last.
+        told: is told of each step.
 
     Raises:
         UserError: the interpreter does not exist, or is no Python.
     """
     environ = dict(os.environ)
+    told("asking the Python that trains", "")
     facts = ask(python, environ, timeout)
     machine = look_around(environ)
     number = ranks or max(2, len(facts.gpus))
     on_gpus = number <= len(facts.gpus) and facts.nccl is not None
+    told("starting a process group", f"of {counted(number, 'process', 'processes')}")
     findings = [
         *judge_software(facts, machine, proven),
         *judge_gpus(facts, machine, ranks),

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from retrofit.layout import PLAIN, View
+from retrofit.wording import counted
+
 Level = Literal["ok", "warning", "problem"]
 
 
@@ -27,20 +30,16 @@ class Finding:
     cure: str = ""
 
 
-def to_text(findings: Iterable[Finding]) -> str:
+def to_text(findings: Iterable[Finding], view: View = PLAIN) -> str:
     """Return a line for each finding, with its cure below it."""
     findings = list(findings)
-    width = max((len(finding.topic) for finding in findings), default=0)
-    lines = []
-    for finding in findings:
-        lines.append(f"{finding.level:<7}  {finding.topic:<{width}}  {finding.what}")
-        lines += [" " * (width + 11) + line for line in finding.cure.splitlines()]
-    return "\n".join(lines)
+    rows = [(view.graded(f"{finding.level:<7}"), finding.topic, finding.what) for finding in findings]
+    return view.table(rows, below=[finding.cure for finding in findings])
 
 
 def to_json(findings: Iterable[Finding]) -> str:
     """Return the findings as a JSON list of objects, in their order."""
-    return json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False)
+    return json.dumps([asdict(finding) for finding in findings], indent=2)
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
@@ -58,20 +57,9 @@ def verdict(findings: Iterable[Finding], ranks: int, on_gpus: bool) -> Finding:
     """
     problems = sum(finding.level == "problem" for finding in findings)
     if problems:
-        return Finding("verdict", "problem", f"This machine cannot train so yet: {count(problems, 'problem')}.")
+        return Finding("verdict", "problem", f"This machine cannot train so yet: {counted(problems, 'problem')}.")
     where = "each on a GPU" if on_gpus else "on the CPU"
-    return Finding("verdict", "ok", f"This machine can train with {count(ranks, 'process', 'processes')}, {where}.")
-
-
-def count(number: int, one: str, many: str = "") -> str:
-    """Return a number with its noun."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
-
-
-def listed(words: Iterable[object]) -> str:
-    """Return words as a sentence lists them."""
-    *head, last = map(str, words)
-    return f"{', '.join(head)} and {last}" if head else last
+    return Finding("verdict", "ok", f"This machine can train with {counted(ranks, 'process', 'processes')}, {where}.")
 
 
 def size(number: float) -> str:

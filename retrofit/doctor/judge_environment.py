@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from retrofit.doctor.facts import Interpreter, Machine
-from retrofit.doctor.finding import Finding, Level, count, listed
+from retrofit.doctor.finding import Finding, Level
 from retrofit.doctor.judge_gpus import visible
 from retrofit.doctor.machine import USUAL_PORT
+from retrofit.wording import counted, listed
 
 _OF_A_RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 _OF_THE_MEETING = ("MASTER_ADDR", "MASTER_PORT")
@@ -104,11 +105,11 @@ def _cuda_devices(environ: Mapping[str, str], facts: Interpreter) -> Iterable[Fi
         yield Finding(
             name,
             "problem",
-            f"{name}={value} names {count(len(shown), 'GPU')}, but torch sees {seen}.",
+            f"{name}={value} names {counted(len(shown), 'GPU')}, but torch sees {seen}.",
             f"nvidia-smi -L lists them, from 0; export {name}={','.join(map(str, range(seen)))}",
         )
     else:
-        yield Finding(name, "ok", f"{name}={value} chooses {count(len(shown), 'GPU')}.")
+        yield Finding(name, "ok", f"{name}={value} chooses {counted(len(shown), 'GPU')}.")
 
 
 def _threads(environ: Mapping[str, str], facts: Interpreter, cpus: int, ranks: int) -> Finding:
@@ -129,8 +130,8 @@ def _threads(environ: Mapping[str, str], facts: Interpreter, cpus: int, ranks: i
         return Finding(
             name,
             "warning",
-            f"{name}={value} gives {count(ranks, 'process', 'processes')} {count(ranks * threads, 'thread')}, on "
-            f"{count(cpus, 'CPU')}.",
+            f"{name}={value} gives {counted(ranks, 'process', 'processes')} {counted(ranks * threads, 'thread')}, on "
+            f"{counted(cpus, 'CPU')}.",
             cure,
         )
     return Finding(name, "ok", f"{name}={value}.")
@@ -147,7 +148,7 @@ def _launcher(environ: Mapping[str, str], facts: Interpreter) -> Iterable[Findin
     elif value not in ("gpu", "cpu", "auto") and (not value.isdecimal() or int(value) < 1):
         what = f"NUM_GPUS={value!r} is no number of processes."
     elif value.isdecimal() and seen and int(value) > seen:
-        what = f"NUM_GPUS={value}, but torch sees {count(seen, 'GPU')}."
+        what = f"NUM_GPUS={value}, but torch sees {counted(seen, 'GPU')}."
     else:
         yield Finding("NUM_GPUS", "ok", f"NUM_GPUS={value}.")
         return

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from retrofit.doctor.facts import Gpu, Interpreter, Machine
-from retrofit.doctor.finding import Finding, count, listed, size
+from retrofit.doctor.finding import Finding, size
+from retrofit.wording import counted, listed
 
 #: Below this, CUDA's context and NCCL's buffers alone hardly fit.
 _NO_ROOM = 2**30
@@ -45,7 +46,7 @@ def _none(facts: Interpreter, machine: Machine) -> Finding:
         return Finding(
             "GPUs",
             "problem",
-            f"The driver shows {count(there, 'GPU')}, but torch is built for the CPU only.",
+            f"The driver shows {counted(there, 'GPU')}, but torch is built for the CPU only.",
             "Install a build with CUDA: https://pytorch.org/get-started/locally/ has the command.",
         )
     hiding = machine.environ.get("CUDA_VISIBLE_DEVICES")
@@ -53,14 +54,14 @@ def _none(facts: Interpreter, machine: Machine) -> Finding:
         return Finding(
             "GPUs",
             "problem",
-            f"The driver shows {count(there, 'GPU')}, but CUDA_VISIBLE_DEVICES={hiding!r} hides them.",
+            f"The driver shows {counted(there, 'GPU')}, but CUDA_VISIBLE_DEVICES={hiding!r} hides them.",
             "unset CUDA_VISIBLE_DEVICES",
         )
     if there:
         return Finding(
             "GPUs",
             "problem",
-            f"The driver shows {count(there, 'GPU')}, but torch, built with {built}, can use none: "
+            f"The driver shows {counted(there, 'GPU')}, but torch, built with {built}, can use none: "
             f"{facts.cuda_error or 'it gives no reason.'}",
             f"Run nvidia-smi: if it fails, repair the driver; if it names a CUDA version below {facts.cuda},\n"
             "update the driver, or install torch for that version: https://pytorch.org/get-started/locally/",
@@ -80,7 +81,7 @@ def _none(facts: Interpreter, machine: Machine) -> Finding:
 def _number(facts: Interpreter, ranks: int | None) -> Finding:
     models = Counter(gpu.name for gpu in facts.gpus)
     number = len(facts.gpus)
-    what = f"torch sees {count(number, 'GPU')}: {listed(f'{n} x {name}' for name, n in models.items())}."
+    what = f"torch sees {counted(number, 'GPU')}: {listed(f'{n} x {name}' for name, n in models.items())}."
     if ranks is not None and ranks > number:
         return Finding(
             "GPUs",
@@ -202,7 +203,7 @@ def _peers(facts: Interpreter) -> Iterable[Finding]:
     yield Finding(
         "peer access",
         "ok",
-        f"{len(facts.strangers)} of {count(pairs, 'pair')} of GPUs cannot read each other's memory; there NCCL goes "
+        f"{len(facts.strangers)} of {counted(pairs, 'pair')} of GPUs cannot read each other's memory; there NCCL goes "
         "through the CPU's, which is slower.",
     )
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from statistics import median
 
 from retrofit.doctor.facts import Group, Rank
-from retrofit.doctor.finding import Finding, count, listed, size
+from retrofit.doctor.finding import Finding, size
+from retrofit.wording import counted, listed
 
 #: The check computes in double precision; what a different order of additions does is far below this.
 _TOLERANCE = 1e-9
@@ -18,13 +19,13 @@ def judge_group(group: Group) -> list[Finding]:
     failed = _failure(group)
     if failed:
         return [failed]
-    name = f"{group.backend} over {count(len(group.ranks), 'process', 'processes')}"
+    name = f"{group.backend} over {counted(len(group.ranks), 'process', 'processes')}"
     return [Finding("process group", "ok", f"{name} met."), _all_reduce(group), _gradients(group)]
 
 
 def _failure(group: Group) -> Finding | None:
     topic = "process group"
-    name = f"{group.backend} over {count(len(group.ranks), 'process', 'processes')}"
+    name = f"{group.backend} over {counted(len(group.ranks), 'process', 'processes')}"
     if group.hung_after is not None:
         waiting: dict[str, list[int]] = {}
         for number, rank in enumerate(group.ranks):

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Iterable
 
 from retrofit.doctor.facts import Interpreter, Machine
-from retrofit.doctor.finding import Finding, count, size
+from retrofit.doctor.finding import Finding, size
 from retrofit.doctor.machine import USUAL_PORT
+from retrofit.wording import counted
 
 #: A DataLoader's workers hand over whole batches through it, NCCL some megabytes for each pair of GPUs.
 _SHARED_MEMORY = 2**30
@@ -142,7 +143,7 @@ def _folder(machine: Machine) -> Finding:
 
 
 def _cpus(machine: Machine, ranks: int) -> Finding:
-    what = f"{count(machine.cpus, 'CPU')} for {count(ranks, 'process', 'processes')}"
+    what = f"{counted(machine.cpus, 'CPU')} for {counted(ranks, 'process', 'processes')}"
     if machine.cpus >= ranks:
         return Finding("CPUs", "ok", f"{what}.")
     return Finding(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 from retrofit.doctor.facts import Interpreter, Machine
-from retrofit.doctor.finding import Finding, listed
+from retrofit.doctor.finding import Finding
+from retrofit.wording import listed
 
 #: Which Pythons perforatedai 3.2.9 has wheels for; there is no source distribution to fall back on.
 WHEELS = {
@@ -21,19 +23,19 @@ WHEELS = {
 OLDEST_TORCH = (2, 4)
 
 
-def judge_software(facts: Interpreter, machine: Machine, proven: tuple[str, ...]) -> list[Finding]:
+def judge_software(facts: Interpreter, machine: Machine, proven: Mapping[str, tuple[str, ...]]) -> list[Finding]:
     """Judge what is installed.
 
     Args:
         facts: the interpreter that trains.
         machine: this machine.
-        proven: the versions of perforatedai that the recipe was proven with, the best one last.
+        proven: the versions of packages that the recipe was proven with, by their names, the best one last.
     """
     pip = f"{shlex.quote(facts.executable)} -m pip install"
     return [
         _python(facts),
-        _torch(facts, pip),
-        _perforatedai(facts, pip, proven),
+        _torch(facts, pip, proven.get("torch", ())),
+        _perforatedai(facts, pip, proven.get("perforatedai", ())),
         _packages(facts, pip),
         _bash(machine),
         _torchrun(facts, machine),
@@ -66,7 +68,7 @@ def _python(facts: Interpreter) -> Finding:
     )
 
 
-def _torch(facts: Interpreter, pip: str) -> Finding:
+def _torch(facts: Interpreter, pip: str, proven: tuple[str, ...]) -> Finding:
     if facts.torch is None and not facts.torch_error:
         return Finding("torch", "problem", "torch is not installed.", f"{pip} torch")
     if facts.torch is None:
@@ -84,6 +86,9 @@ def _torch(facts: Interpreter, pip: str) -> Finding:
         return Finding("torch", "problem", f"{what} retrofit needs {oldest} or newer.", f"{pip} --upgrade torch")
     if not facts.distributed:
         return Finding("torch", "problem", f"{what} It lacks torch.distributed.", f"{pip} --force-reinstall torch")
+    if proven:
+        same = facts.torch.partition("+")[0] in proven
+        what += f" The recipe was proven with {'it' if same else listed(proven)}."
     return Finding("torch", "ok", what)
 
 

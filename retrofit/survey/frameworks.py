@@ -90,6 +90,12 @@ def may_wrap(data: bytes) -> bool:
     return any(word.encode() in data for word in words)
 
 
+def known_libraries() -> dict[str, str]:
+    """Return the libraries that are recognised, each with what its user can do."""
+    named = {name: advice for name, _, advice in (*_IMPORTS, *_CALLS)}
+    return {**named, **{name: _OWNS_LOOP for name, _ in _ENGINES}}
+
+
 def find_frameworks(index: Index, flow: Flow) -> list[Framework]:
     """Return the first use of each such library in a project, of one that only an option leads to with that option."""
     found: dict[str, Framework] = {}

@@ -391,7 +391,11 @@ class Rebuilding(Site):
 
 @dataclass(eq=False, kw_only=True)
 class Backward(Site):
-    """A backward pass; `node` is the call, `loop` the batch loop around it."""
+    """A backward pass; `node` is the call.
+
+    Attributes:
+        loop: the batch loop around it.
+    """
 
     loop: Statement | None
 
@@ -906,6 +910,25 @@ class Script(Site):
     """The whole entry script; `node` is its module.
 
     Attributes:
+        wrappers: where a model is wrapped.
+        models: where the model that is wrapped gets built.
+        optimizers: the constructions of optimizers that train it.
+        schedulers: the constructions of learning-rate schedulers.
+        steps: the calls of a scheduler's `step`.
+        backwards: the backward passes in loops.
+        loops: the epoch loops.
+        scores: what may be the validation score.
+        parsers: the argparse parsers.
+        local_ranks: the spellings of the option that gives a process its number on its machine.
+        frameworks: the uses of libraries that own the training loop or shard the model.
+        resumes: what loads a checkpoint into the model before training.
+        decays: what is left of the planned training, by which a learning rate decays.
+        overruns: the indexes that grow with the epochs, into sequences as long as was planned.
+        rate_ends: the learning rates that have no sense past a number of steps or epochs.
+        assertions: the script's own checks of the model's parameters.
+        stale_loads: the statements after the epoch loop that load weights of the training.
+        matched_names: what has names or numbers of the perforated model that the script compares with others.
+        spawns: the calls that start the processes from one.
         groups: the whole-model wrappers, grouped by the model that they wrap.
         hints: (name, place) of values that the script compares with its best outside the epoch loop.
         measures: (expression, place) of what its validation knows and keeps to itself.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from retrofit.layout import PLAIN, View
 from retrofit.verify.judge import Check, first_error
 from retrofit.verify.record import Round
 from retrofit.verify.verdict import Verdict
@@ -25,17 +26,16 @@ def _trained(one: Round) -> str:
     return f"{one.epochs} epoch{'' if one.epochs == 1 else 's'}, {one.steps} steps{score}"
 
 
-def to_text(verdict: Verdict) -> str:
-    """Return the report: a table of the checks, then the verdict."""
-    rows = [(check.result, check.name, _detail(check)) for check in verdict.checks]
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    lines = [f"{result:<{widths[0]}}  {name:<{widths[1]}}  {detail}".rstrip() for result, name, detail in rows]
+def to_text(verdict: Verdict, view: View = PLAIN, failures_only: bool = False) -> str:
+    """Return the report: a table of the checks, or of those that failed, then the verdict."""
+    checks = [check for check in verdict.checks if check.result == "failed" or not failures_only]
+    lines = [view.table([(view.graded(check.result), check.name, _detail(check)) for check in checks])]
     failure = verdict.failure
     if failure is not None:
         last = (verdict.training.initial, *verdict.training.rounds)[-1]
         if last.ended in ("failed", "hung"):
             lines += ["", *_evidence(last)]
-    lines += ["", f"{verdict.request.shown}: {_conclusion(verdict)}"]
+    lines += ["", view.wrap(f"{verdict.request.shown}: {_conclusion(verdict)}")]
     return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import tempfile
@@ -15,6 +16,7 @@ from retrofit.interpreter import Interpreter, look_at
 from retrofit.launch import own_launcher
 from retrofit.options import Options
 from retrofit.plan import Plan, make_plan
+from retrofit.progress import Told, untold
 from retrofit.rules import Recipe
 from retrofit.verify import causes, processes
 from retrofit.verify.judge import Check, Training, first_error, judge, summary
@@ -95,33 +97,48 @@ class Verdict:
         return next((check for check in self.checks if check.result == "failed"), None)
 
 
-def verify(request: Request, recipe: Recipe, options: Options, told: Callable[[Round], None]) -> Verdict:
+def verify(
+    request: Request,
+    recipe: Recipe,
+    options: Options,
+    ended: Callable[[Round], None],
+    told: Told = untold,
+) -> Verdict:
     """Verify a script.
 
     Args:
         request: what to verify.
         recipe: the recipe to apply.
         options: the user's choices for it.
-        told: called with every round that has ended, the initialisation first.
+        ended: called with every round that has ended, the initialisation first.
+        told: is told of each step.
 
     Raises:
         UserError: it could not be tried, and why; or the recipe cannot be applied.
         Interrupted: a signal asked to stop; no process and no file is left.
     """
     try:
-        return _verify(request, recipe, options, told)
+        return _verify(request, recipe, options, ended, told)
     except OSError as error:  # such as a full disk
         raise _untried(request, f"cannot be tried: {error}") from None
 
 
-def _verify(request: Request, recipe: Recipe, options: Options, told: Callable[[Round], None]) -> Verdict:
+def _verify(request: Request, recipe: Recipe, options: Options, ended: Callable[[Round], None], told: Told) -> Verdict:
     started = time.monotonic()
     if request.keep is not None:
         _prepare_to_keep(request, request.keep)
-    plan, applied = _plan(request, recipe, options)
+    plan, applied = _plan(request, recipe, options, told)
+    told("asking the Python that trains", "")
     interpreter = _interpreter(request)
     simulate = request.simulate or interpreter.gpus < request.gpus
     limits = Limits(request.gpus, simulate, request.max_batches, request.max_rounds, request.timeout)
+    rounds = itertools.count(1)
+
+    def ended_one(one: Round) -> None:
+        ended(one)
+        told(f"round {next(rounds)}" if one.ended in ("initialised", "restructured") else "judging", "")
+
+    told("initialisation", "")
     with processes.interruptible() as check:
         folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="retrofit-")))
         try:
@@ -136,7 +153,7 @@ def _verify(request: Request, recipe: Recipe, options: Options, told: Callable[[
                     raise _untried(request, message)
                 target.unlink(missing_ok=True)  # it may be a link
                 target.write_bytes(file.after)
-            trial = Trial(interpreter.path, request.arguments, limits, scratch, folder, told, check)
+            trial = Trial(interpreter.path, request.arguments, limits, scratch, folder, ended_one, check)
             if plan.script.kind == "ddp":
                 launcher = _launcher(recipe, scratch.script)
                 if not launcher.is_file():
@@ -168,15 +185,15 @@ def _prepare_to_keep(request: Request, keep: Path) -> None:
         raise _untried(request, f"cannot be tried: --keep {keep} cannot be written.")
 
 
-def _plan(request: Request, recipe: Recipe, options: Options) -> tuple[Plan, bool]:
+def _plan(request: Request, recipe: Recipe, options: Options, told: Told) -> tuple[Plan, bool]:
     """The plan of an apply, and whether it is to be carried out."""
-    survey = make_plan(request.script, request.shown, recipe, options, survey_only=True)
+    survey = make_plan(request.script, request.shown, recipe, options, survey_only=True, told=told)
     retrofitted = any(survey.script.calls(name.rpartition(".")[2]) for name in recipe.provided)
     if request.as_is or retrofitted:
         if not survey.script.kind:
             raise _untried(request, "cannot be tried: it wraps no model in DistributedDataParallel or DataParallel.")
         return survey, False
-    plan = make_plan(request.script, request.shown, recipe, options, force=True)
+    plan = make_plan(request.script, request.shown, recipe, options, force=True, told=told)
     if plan.questions:
         raise UserError(*plan.questions)
     return plan, True

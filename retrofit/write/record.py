@@ -82,26 +82,29 @@ def journals_around(script: Path) -> Iterator[Journal]:
             yield journal
 
 
-def recover_around(script: Path) -> list[str]:
+def recover_around(script: Path) -> list[Problem]:
     """Finish or take back what a command left unfinished in the project of a script, and return what was done.
 
     Raises:
         UserError: it cannot be finished or taken back without a decision of the user.
     """
-    said = []
+    told = []
     for journal in journals_around(script):
         if unfinished(journal):
             with locked(journal):
                 recovered = recover(journal)
-            said += [recovered.message] if recovered is not None else []
-    return said
+            told += [recovered.told] if recovered is not None else []
+    return told
 
 
-def unfinished_around(script: Path) -> list[str]:
-    """Return what a command left unfinished in the project of a script, as messages."""
-    return [
-        f"{shown_path(journal.folder)}: RF032 a command was interrupted here, and its files may be half written. "
+def unfinished_around(script: Path) -> list[Problem]:
+    """Return what a command left unfinished in the project of a script."""
+    message = (
+        "a command was interrupted here, and its files may be half written. "
         "The next `retrofit apply` or `retrofit undo` sees to it."
+    )
+    return [
+        Problem(shown_path(journal.folder), 0, 0, "RF032", message)
         for journal in journals_around(script)
         if unfinished(journal)
     ]

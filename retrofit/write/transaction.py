@@ -39,12 +39,12 @@ class Recovered:
 
     Attributes:
         finished: whether it is made; else all is as it was before it.
-        message: the same for the user.
+        told: the same for the user.
     """
 
     step: Step
     finished: bool
-    message: str
+    told: Problem
 
 
 def make(journal: Journal, step: Step) -> None:
@@ -165,8 +165,8 @@ def _recovered(journal: Journal, step: Step, finished: bool) -> Recovered:
     files = ", ".join(shown_path(journal.root / entry.path) for entry in step.entries)
     done = "finished" if finished else "taken back"
     state = "as it writes them" if finished else "as they were before it"
-    said = f"RF032 the {step.command} of {step.time} had been interrupted and is {done}: {files} are {state}."
-    return Recovered(step, finished, f"{shown_path(journal.folder)}: {said}")
+    message = f"the {step.command} of {step.time} had been interrupted and is {done}: {files} are {state}."
+    return Recovered(step, finished, Problem(shown_path(journal.folder), 0, 0, "RF032", message))
 
 
 def _undo(step: Step) -> str:

@@ -49,11 +49,11 @@ class Undone:
 
     Attributes:
         files: to each file.
-        said: what became of unfinished commands first.
+        recovered: what became of unfinished commands first.
     """
 
     files: tuple[Restored, ...]
-    said: tuple[str, ...] = ()
+    recovered: tuple[Problem, ...] = ()
 
 
 def steps_on_record(script: Path) -> list[tuple[Path, int, Step]]:
@@ -91,11 +91,11 @@ def undo(script: Path, shown: str, steps: int | None = None, force: bool = False
         UserError: there is nothing to undo, an edited file cannot be merged, or one cannot be written; all are as they
             were.
     """
-    said: tuple[str, ...] = ()
+    told: tuple[Problem, ...] = ()
     for journal in journals_around(script):
         with locked(journal):
             recovered = None if dry_run else recover(journal)
-            said += (recovered.message,) if recovered is not None else ()
+            told += (recovered.told,) if recovered is not None else ()
             on_record = journal.steps()
             name = _recorded_name(journal.root, script, on_record)
             if name is not None:
@@ -110,9 +110,9 @@ def undo(script: Path, shown: str, steps: int | None = None, force: bool = False
                     raise UserError(Problem(shown, 0, 0, "RF012", message))
                 if not dry_run:
                     make(journal, undoing.step(files))
-                return Undone(files, said)
+                return Undone(files, told)
             if recovered is not None and not recovered.finished:
-                return Undone((), said)
+                return Undone((), told)
     raise UserError(Problem(shown, 0, 0, "RF011", "there is nothing to undo: no apply to this script is on record."))
 
 

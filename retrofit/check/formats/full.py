@@ -5,9 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 
-from retrofit.check.finding import LEVELS, Finding, Report
+from retrofit.check import LEVELS
+from retrofit.check.finding import Finding, Report
 from retrofit.check.formats.concise import line
-from retrofit.check.formats.text import counted, listed, visible, width
+from retrofit.layout import PLAIN, View, width
+from retrofit.wording import counted, listed, visible
 
 _TAB = 4
 #: A longer line, such as one of data, is cut around what is underlined.
@@ -15,9 +17,10 @@ _WIDEST = 160
 _OPTIONS = {"safe": "--fix", "unsafe": "--fix --unsafe-fixes"}
 
 
-def render(report: Report) -> str:
+def render(report: Report, view: View = PLAIN, brief: bool = False) -> str:
     """Return every finding with the lines that it is about, then the summary."""
-    return "\n\n".join([*(_finding(finding) for finding in report.findings), summary(report)])
+    findings = [_finding(finding, view) for finding in report.findings]
+    return "\n\n".join([*findings, *([] if brief else [view.wrap(summary(report))])])
 
 
 def summary(report: Report) -> str:
@@ -45,16 +48,18 @@ def summary(report: Report) -> str:
     return " ".join(sentences)
 
 
-def _finding(finding: Finding) -> str:
+def _finding(finding: Finding, view: View) -> str:
     margin = " " * len(str(finding.line + len(finding.excerpt) - 1))
-    lines = [line(finding), *_excerpt(finding, margin)]
-    lines.append(f"{margin} = rule: {finding.name}; `retrofit rule {finding.code}` explains it")
+    widest = min(_WIDEST, (view.width or _WIDEST) - len(margin) - len(" | ") - len("……"))
+    lines = [view.wrap(line(finding, view), hang="  "), *_excerpt(finding, margin, widest)]
+    below = [f"rule: {finding.name}; `retrofit rule {finding.code}` explains it"]
     if finding.fix:
-        lines.append(f"{margin} = fix: {finding.fix}, `{_OPTIONS[finding.fix]}` applies it")
+        below.append(f"fix: {finding.fix}, `{_OPTIONS[finding.fix]}` applies it")
+    lines += [view.wrap(f"{margin} = {text}", hang="   ") for text in below]
     return "\n".join(lines)
 
 
-def _excerpt(finding: Finding, margin: str) -> list[str]:
+def _excerpt(finding: Finding, margin: str, widest: int) -> list[str]:
     """Return the lines that a finding is about, each with carets below the part that is meant."""
     lines = [f"{margin} |"] if finding.excerpt else []
     for number, text in enumerate(finding.excerpt, finding.line):
@@ -62,7 +67,7 @@ def _excerpt(finding: Finding, margin: str) -> list[str]:
         last = finding.end_column - 1 if number == finding.end_line else len(text.rstrip())
         if number > finding.line and number == finding.end_line and not text[:last].strip():
             return lines  # it ends with the line end before
-        shown, carets = _underlined(text, first, last)
+        shown, carets = _underlined(text, first, last, widest)
         lines.append(f"{number:>{len(margin)}} | {shown}".rstrip())
         if text.strip() or finding.line == finding.end_line:
             lines.append(f"{margin} | {carets}")
@@ -71,16 +76,16 @@ def _excerpt(finding: Finding, margin: str) -> list[str]:
     return lines
 
 
-def _underlined(text: str, first: int, last: int) -> tuple[str, str]:
-    """Return a line as it is shown, and the carets below the characters from ``first`` up to ``last``."""
+def _underlined(text: str, first: int, last: int, widest: int) -> tuple[str, str]:
+    """Return a line as it is shown, cut to a width, and the carets below the characters from ``first`` to ``last``."""
     pieces: list[str] = []
     places = [0]
     for character in text:
         piece = " " * (_TAB - places[-1] % _TAB) if character == "\t" else visible(character)
         pieces.append(piece)
         places.append(places[-1] + sum(map(width, piece)))
-    left = 0 if places[max(first, last)] <= _WIDEST else first
-    right = bisect_right(places, places[left] + _WIDEST) - 1
+    left = 0 if places[max(first, last)] <= widest else first
+    right = bisect_right(places, places[left] + widest) - 1
     before, after = "…" * (left > 0), "…" * (right < len(pieces))
     shown = before + "".join(pieces[left:right]) + after
     indent = len(before) + places[first] - places[left]

@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import asdict
 
 from retrofit import __version__
-from retrofit.check.finding import LEVELS, Finding, Report
+from retrofit.check import LEVELS
+from retrofit.check.finding import Finding, Report
 
 #: Goes up when a key is renamed, taken away or given another meaning, not when one is added.
 VERSION = 1

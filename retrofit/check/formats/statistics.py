@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 
-from retrofit.check.finding import LEVELS, Report
+from retrofit.check import LEVELS
+from retrofit.check.finding import Report
 from retrofit.check.formats.full import summary
+from retrofit.layout import PLAIN, View
 
 
-def render(report: Report) -> str:
+def render(report: Report, view: View = PLAIN, brief: bool = False) -> str:
     """Return a line for each code and level, the most frequent first, then the summary."""
     found = Counter((finding.code, finding.level, finding.name) for finding in report.findings)
     fixable = Counter((finding.code, finding.level, finding.name) for finding in report.findings if finding.fix)
     rows = sorted(found.items(), key=lambda row: (-row[1], row[0]))
-    columns = [max((len(str(part)) for part in column), default=0) for column in zip(*found, strict=True)]
     digits = len(str(max(found.values(), default=0)))
     level_width = max(map(len, LEVELS))
-    lines = []
+    cells = []
     for (code, level, name), number in rows:
         fixes = f"{fixable[code, level, name]} fixable" if fixable[code, level, name] else ""
-        row = f"{number:>{digits}}  {code:<{columns[0]}}  {level:<{level_width}}  {name:<{columns[2]}}  {fixes}"
-        lines.append(row.rstrip())
-    return "\n".join([*lines, *([""] if lines else []), summary(report)])
+        cells.append((f"{number:>{digits}}", code, view.graded(f"{level:<{level_width}}"), name, fixes))
+    parts = [view.table(cells)] if cells else []
+    return "\n\n".join([*parts, *([] if brief else [view.wrap(summary(report))])])

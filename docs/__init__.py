@@ -1,0 +1,1 @@
+"""The site, and what makes those of its parts that come from the code."""
