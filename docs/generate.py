@@ -355,6 +355,12 @@ def libraries() -> str:
     return "\n".join(f"- **{name}.** {_escaped(advice)}" for name, advice in known_libraries().items())
 
 
+def library_settings() -> str:
+    """The settings of the library that a user may choose."""
+    rows = [f"| `{name}` | `{default}` | {meaning} |" for name, (default, meaning) in _recipes()[0].settings.items()]
+    return "\n".join(["| setting | default | what it does |", "| --- | --- | --- |", *rows])
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "rule-list": rule_list,
@@ -363,6 +369,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "example-diff": example_diff,
     "example-changes": example_changes,
     "settings": settings,
+    "library-settings": library_settings,
     "messages": messages,
     "vocabulary": vocabulary,
     "names": names,

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 _SCRIPT = click.argument("script", type=click.Path(path_type=Path), metavar="SCRIPT")
 _SCRIPTS = click.argument("scripts", type=click.Path(path_type=Path), metavar="SCRIPT...", nargs=-1, required=True)
+_PYTHON = click.option(
+    "--python",
+    type=click.Path(),
+    metavar="PROGRAM",
+    help="The Python that trains. [default: retrofit's own if it has torch, else PATH's]",
+)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON. [default: text]")
 _PROJECT_ROOT = click.option(
     "--project-root",
@@ -212,7 +218,7 @@ def _remark(asked: Asked, scripts: Sequence[Path], plans: Sequence[Plan], dry_ru
             for note in plan.notes:
                 console.remark(str(note))
             continue
-        for name in ("metric", "mode", "model", "output_dimensions", "inline"):
+        for name in ("metric", "mode", "model", "output_dimensions", "settings", "inline"):
             if asked.chosen[name]:
                 option = f"--{name.replace('_', '-')}"
                 message = f"{option} changes nothing in a script that is rewritten already."
@@ -256,6 +262,7 @@ def _print_diffs(
 @click.option(
     "--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the copy that trained in DIR. [default: none]"
 )
+@_PYTHON
 @_JSON
 @_MAX_FILE_SIZE
 @keyed
@@ -265,6 +272,7 @@ def verify(
     arguments: tuple[str, ...],
     as_is: bool,
     keep: Path | None,
+    python: str | None,
     as_json: bool,
     max_file_size: float,
 ) -> int:
@@ -286,7 +294,7 @@ def verify(
         script=script,
         shown=str(script),
         arguments=arguments,
-        python=find_python(choices["python"]),
+        python=find_python(python),
         gpus=choices["simulate_gpus"] or 2,
         simulate=choices["simulate_gpus"] is not None,
         as_is=as_is,
@@ -312,9 +320,10 @@ def verify(
         ("On as many processes as the training will have:", "retrofit doctor --ranks 4"),
     )
 )
+@_PYTHON
 @_JSON
 @keyed
-def doctor(asked: Asked, as_json: bool) -> int:
+def doctor(asked: Asked, python: str | None, as_json: bool) -> int:
     """Say whether this machine can train so.
 
     It looks at the Python that trains, GPUs, environment, ports and memory, and starts a real process group. Where
@@ -327,8 +336,7 @@ def doctor(asked: Asked, as_json: bool) -> int:
 
     console, choices = asked.console, asked.choices
     with console.progress(not as_json) as told:
-        python = find_python(choices["python"])
-        findings = examine(python, choices["ranks"], choices["timeout"], proven_versions(), told)
+        findings = examine(find_python(python), choices["ranks"], choices["timeout"], proven_versions(), told)
     if as_json:
         console.result(to_json(findings))
         return exit_code(findings)
@@ -336,6 +344,30 @@ def doctor(asked: Asked, as_json: bool) -> int:
     if shown:
         console.result(to_text(shown, console.out))
     return exit_code(findings)
+
+
+@main.command(
+    examples=(
+        ("See the whole way, in a minute:", "retrofit demo"),
+        ("In another folder, with DataParallel:", "retrofit demo --dp ~/dendrites"),
+    )
+)
+@click.argument("folder", default="retrofit-demo", type=click.Path(path_type=Path), metavar="[FOLDER]")
+@click.option("--dp", is_flag=True, help="Show DataParallel. [default: DistributedDataParallel]")
+@_PYTHON
+@keyed
+def demo(asked: Asked, folder: Path, dp: bool, python: str | None) -> int:
+    """Rewrite and train a small project that comes along, in FOLDER.
+
+    FOLDER is a new one, retrofit-demo unless named. What would change is shown with its reasons, then it is changed,
+    and trained to the end on two processes of the CPU, where torch and perforatedai are installed.
+
+    Exit codes: 0 trained, or told what is missing for that; 1 the training failed; 2 FOLDER is there already or cannot
+    be written.
+    """
+    from retrofit.demo.command import demo as run_demo
+
+    return OK if run_demo(folder, "dp" if dp else "ddp", python, _recipe(None), asked.console) else FOUND
 
 
 @main.command(

@@ -29,6 +29,7 @@ class Options:
         model: the variable of the model that gets dendrites, where several are wrapped.
         output_dimensions: `LAYER=-1,-1,0` words on layers whose neurons are in an unusual dimension.
         inline: whether the helper's functions go into the script itself.
+        settings: (name, code of the value) of the library's settings that the script is to make.
         max_file_size: how many megabytes a file may have to be looked into, which no project decides for its user.
         commanded: the names of the choices that were made on the command line.
         configured: the names of those that were made in pyproject.toml.
@@ -43,6 +44,7 @@ class Options:
     model: str = ""
     output_dimensions: tuple[str, ...] = ()
     inline: bool = False
+    settings: tuple[tuple[str, str], ...] = ()
     max_file_size: float = DEFAULT_MEGABYTES
     commanded: frozenset[str] = frozenset()
     configured: frozenset[str] = frozenset()
@@ -60,6 +62,7 @@ class Options:
             "save_name": self.save_name,
             "inline": self.inline,
             "launcher": self.launcher,
+            "settings": self.settings,
             "output_dimensions": repr(dimensions) if dimensions else "",
         }
 

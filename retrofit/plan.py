@@ -25,7 +25,7 @@ from retrofit.survey.index import File
 from retrofit.survey.script import Choices, survey
 from retrofit.survey.sites import Script
 from retrofit.text import deepest, too_deep
-from retrofit.wording import counted
+from retrofit.wording import counted, did_you_mean
 from retrofit.write.fence import outside
 
 _LAUNCH_CHOICES = frozenset({"nproc_per_node", "gpus", "launcher", "save_name"})
@@ -204,6 +204,11 @@ def _plan(
     choices = Choices(
         options.metric, options.mode, options.model, recipe.module_functions, recipe.provided, recipe.handover
     )
+    for name, _ in options.settings:
+        if name not in recipe.settings:
+            near = did_you_mean(name, [*recipe.settings]) or f" There are {', '.join(recipe.settings)}."
+            message = f"the library has no setting {name!r} that can be chosen so.{near}"
+            raise UserError(Problem(options.origin("settings"), 0, 0, "RF006", message))
     script = survey(source, choices, project.modules, project.neighbours, project.module)
     if script.other_models:
         wrapped = ", ".join(f"`{name}`" for name in script.other_models if name)

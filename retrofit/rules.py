@@ -8,7 +8,7 @@ templates, both over the sites of the survey.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -147,6 +147,8 @@ class Recipe:
         site_values: the same for names that depend on the site.
         module_functions: qualified names of functions that return the module they are given.
         handover: qualified names of functions by which a script gives its optimizer to the library.
+        settings: (code of the default, what it is for) of each setting of the library that a user may choose, by its
+            name.
         outputs: files put beside the script.
         next_steps: what to tell the user after an apply, as a Jinja2 template.
         extra: the user's own folder of further rules, None for none.
@@ -159,6 +161,7 @@ class Recipe:
     site_values: Mapping[str, str] = field(default_factory=dict)
     module_functions: frozenset[str] = frozenset()
     handover: frozenset[str] = frozenset()
+    settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     outputs: tuple[Output, ...] = ()
     next_steps: str = ""
     extra: Path | None = None
@@ -242,6 +245,7 @@ def load_recipe(folder: Path, extra: Path | None = None) -> Recipe:
         site_values=shared.get("site_values", {}),
         module_functions=frozenset(shared.get("module_functions", ())),
         handover=frozenset(shared.get("handover", ())),
+        settings=shared.get("settings", {}),
         outputs=tuple(Output(**output) for output in shared.get("outputs", ())),
         next_steps=shared.get("next_steps", ""),
         extra=extra,

@@ -70,15 +70,16 @@ def now() -> str:
 
 
 def journals_around(script: Path) -> Iterator[Journal]:
-    """Yield the journals that may have a script on record: its project's, and those of folders around that.
+    """Yield the journals that may have a script on record: its project's, and those of all folders around the script.
 
     Args:
         script: the script as the user gave it.
     """
-    own = Journal(root_of(script))
-    folders = [own.root, *own.root.parents]
-    for journal in (own, *(Journal(folder) for folder in folders[1:])):
-        if journal.folder.is_dir() and (journal is own or journal.problem() is None):
+    own = root_of(script)
+    folder = Path(os.path.realpath(script if script.is_dir() else script.parent))
+    for root in (folder, *folder.parents):
+        journal = Journal(root)
+        if journal.folder.is_dir() and (root == own or journal.problem() is None):
             yield journal
 
 
