@@ -51,6 +51,13 @@ def whole_lines(text: str) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
+def comments(text: str) -> Iterator[tokenize.TokenInfo]:
+    """Yield the comments of a Python file's text, in their order."""
+    if "#" in text:
+        lines = StringIO(NEWLINE.sub("\n", text))
+        yield from (token for token in tokenize.generate_tokens(lines.readline) if token.type == tokenize.COMMENT)
+
+
 def syntax_fault(text: str, shown: str) -> Problem | None:
     """Return what Python itself says against a text, None where it compiles.
 
