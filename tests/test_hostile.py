@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from retrofit.interpreter import look_at
 from retrofit.survey.index import Index
 from retrofit.text import deepest
 from tests.conftest import SCRIPT, Folder, swapped
@@ -361,6 +362,41 @@ def test_no_home_is_needed(folder: Folder) -> None:
     program += "from retrofit.cli import main\nmain(sys.argv[1:])\n"
     result = run(folder.path, "-c", program, "apply", "train.py", env=environment)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+# ---- what would run
+
+#: Names by which Python, retrofit, what it uses, and tools around them import; those of the standard library too.
+TRAPS = (
+    "sitecustomize", "usercustomize", "click", "libcst", "jinja2", "rich", "pathspec", "tomllib", "tomli", "json",
+    "ast", "ctypes", "difflib", "tempfile", "multiprocessing", "subprocess", "torch", "perforatedai", "conftest",
+    "setup", "utils",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("module", [True, False], ids=["python -m", "console script"])
+def test_nothing_of_a_hostile_folder_runs(folder: Folder, module: bool) -> None:
+    ran = folder.path.parent / "ran"
+    trap = f"open({str(ran)!r}, 'a').write(__file__)\n"
+    for name in TRAPS:
+        folder.write(f"{name}.py", trap)
+        folder.write(f"{name}.pth", f"import {name}\n")
+    folder.write("train.py", trap + USES)
+    folder.write("engine.py", trap + SHARED)
+    folder.write("bad.py", trap + BAD)
+    backend = '[build-system]\nrequires = []\nbuild-backend = "conftest"\nbackend-path = ["."]\n'
+    folder.write("pyproject.toml", backend)
+    script = folder.path.parent / "script.py"
+    script.write_text("import sys\nfrom retrofit.cli import main\nsys.exit(main())\n")
+    for words in (["inspect", "train.py"], ["apply", "train.py"], ["check", "--fix", "."], ["undo", "train.py"]):
+        result = run(folder.path, *(["-m", "retrofit"] if module else [str(script)]), *words)
+        assert (result.returncode, result.stderr) == (0, "")
+    assert not ran.exists()
+
+
+def test_the_python_that_trains_is_looked_at_without_the_working_folder(folder: Folder) -> None:
+    folder.write("json.py", "raise SystemExit(3)\n")
+    assert look_at(sys.executable).path == sys.executable
 
 
 def run(folder: Path, *arguments: str, **chosen: Any) -> subprocess.CompletedProcess[str]:
