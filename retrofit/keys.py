@@ -392,24 +392,14 @@ KEYS = (
     ),
 )  # fmt: skip
 
-#: Options that are no keys: each is a deed of one call, or where one call's output goes.
-#: The Python is one because a project must not say which program of its own a look at it starts.
+#: Options that are no keys: each is a deed of one call, where one call's output goes, or what a project must not decide
+#: for whoever looks at it: which program that starts, how far it may write, and how much it reads.
 DEEDS = frozenset(
     {
-        "as-is",
-        "check",
-        "diff",
-        "dp",
-        "dry-run",
-        "fix",
-        "force",
-        "json",
-        "keep",
-        "python",
-        "statistics",
-        "stdin-filename",
+        "as-is", "check", "diff", "dp", "dry-run", "fix", "force", "json", "keep", "list", "max-file-size",
+        "project-root", "python", "statistics", "stdin-filename", "steps",
     }
-)
+)  # fmt: skip
 
 
 def keys_of(command: str) -> tuple[Key, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -79,16 +78,9 @@ def launch_script(template_text: str, plan: Launch) -> str:
     Raises:
         jinja2.TemplateError: for a template with an error or a variable that it does not get.
     """
-    from jinja2 import Environment, StrictUndefined  # imported here: most commands never render
+    from retrofit.templates import RuleEnvironment  # imported here: most commands never render
 
-    environment = Environment(
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    environment.filters["quote"] = shlex.quote
+    environment = RuleEnvironment(keep_trailing_newline=True)
     return environment.from_string(template_text).render(
         script=plan.script,
         save_name=plan.save_name,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, cast
 import libcst as cst
 
 from retrofit.edits import KINDS, ORIGINAL, Edit, Kind
-from retrofit.errors import Problem, UserError
+from retrofit.errors import Problem, UserError, shown_path
 from retrofit.habits.kinds import KINDS as HABITS
 from retrofit.survey.index import File
 from retrofit.survey.sites import SITE_KINDS, EditedFile, Script, Site
@@ -90,6 +90,7 @@ class Rule:
     """A rule as its TOML file says it.
 
     Attributes:
+        path: the file, None for a rule that comes from none.
         level: of what `retrofit check` finds by it: "error", "warning" or "advice"; "" where check leaves it out.
         message: what a finding says, as a Jinja2 template.
         at: the site's anchor that a finding points at, "" for the site itself.
@@ -113,6 +114,7 @@ class Rule:
     asks: tuple[Remark, ...] = ()
     notes: tuple[Remark, ...] = ()
     examples: tuple[Example, ...] = ()
+    path: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,7 @@ class Recipe:
         helper: the name of the package of the folder that is put beside the script, "" for none.
         outputs: files put beside the script, those of the helper first.
         next_steps: what to tell the user after an apply, as a Jinja2 template.
+        extra: the user's own folder of further rules, None for none.
     """
 
     folder: Path
@@ -164,6 +167,7 @@ class Recipe:
     settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     outputs: tuple[Output, ...] = ()
     next_steps: str = ""
+    extra: Path | None = None
 
     @cached_property
     def titles(self) -> dict[str, str]:
@@ -248,6 +252,7 @@ def load_recipe(folder: Path, extra: Path | None = None) -> Recipe:
             *(Output(**output) for output in shared.get("outputs", ())),
         ),
         next_steps=shared.get("next_steps", ""),
+        extra=extra,
     )
 
 
@@ -284,15 +289,24 @@ def _rule(path: Path) -> Rule:
             asks=tuple(Remark(**ask) for ask in data.pop("asks", [])),
             notes=tuple(Remark(**note) for note in data.pop("notes", [])),
             examples=tuple(Example(**example) for example in data.pop("examples", [])),
+            path=path,
             **{"when": "true", **data},
         )
-    except (TypeError, KeyError) as error:
+        _expect_texts(rule, *rule.changes, *rule.asks, *rule.notes, *rule.examples)
+    except (TypeError, KeyError, AttributeError) as error:
         raise UserError(Problem(str(path), 0, 0, "RF007", f"is no valid rule: {error}")) from None
     unknown = [change.kind for change in rule.changes if change.kind not in KINDS and "{{" not in change.kind]
     unknown += [site for site in (rule.site, *(c.site for c in rule.changes)) if not _known_site(site)]
     if unknown:
         raise UserError(Problem(str(path), 0, 0, "RF007", f"names an unknown edit or site: {', '.join(unknown)}"))
     return rule
+
+
+def _expect_texts(*parts: Rule | Change | Remark | Example) -> None:
+    """Raise where a part of a rule has something else than a text where a text should be."""
+    for key, value in (item for part in parts for item in vars(part).items()):
+        if not isinstance(value, (str, tuple, Path)):
+            raise TypeError(f"{key} is {value!r:.40}, and should be a text")
 
 
 def _known_site(site: str) -> bool:
@@ -307,9 +321,11 @@ def _naming(rule: Rule | None) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        name = rule.code if rule else "recipe.toml"
-        what = f"{type(error).__name__}: {error}"
-        raise UserError(Problem(name, 0, 0, "RF007", f"has a mistake in a condition or template: {what}")) from error
+        where = shown_path(rule.path) if rule is not None and rule.path is not None else "recipe.toml"
+        name = f"{rule.code} " if rule is not None else ""
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        message = f"{name}has a mistake in a condition or template: {what}"
+        raise UserError(Problem(where, 0, 0, "RF007", message)) from error
 
 
 def _edited_files(script: Script, edits: list[Edit], names: Iterable[str]) -> list[Site]:
@@ -336,11 +352,9 @@ def _edited_files(script: Script, edits: list[Edit], names: Iterable[str]) -> li
 
 @cache
 def _environment() -> Environment:
-    from jinja2 import Environment, StrictUndefined
+    from retrofit.templates import RuleEnvironment
 
-    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
-    environment.filters["repr"] = repr
-    return environment
+    return RuleEnvironment()
 
 
 @cache

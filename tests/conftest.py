@@ -138,9 +138,12 @@ class Folder:
 
     def names(self) -> set[str]:
         """Return the paths of all files, without retrofit's own record."""
-        return {
-            str(p.relative_to(self.path)) for p in self.path.rglob("*") if p.is_file() and p.parent.name != ".retrofit"
-        }
+        paths = [path.relative_to(self.path) for path in self.path.rglob("*") if path.is_file()]
+        return {str(path) for path in paths if ".retrofit" not in path.parts}
+
+    def contents(self) -> dict[str, tuple[int, bytes]]:
+        """Return mode and bytes of all files but retrofit's own record."""
+        return {name: (self.mode(name), (self.path / name).read_bytes()) for name in self.names()}
 
     def state(self) -> dict[str, tuple[object, ...]]:
         """Return everything about every file and folder below this one that must not change by itself."""

@@ -203,7 +203,7 @@ def test_scripts_of_projects_with_other_rules_are_not_rewritten_together(folder:
     for scripts in (["one/train.py", "two/train.py"], ["two/train.py", "one/train.py"]):
         [line] = folder.run("apply", *scripts).lines
         assert line == f"{scripts[1]}: RF006 its project has other rules than {scripts[0]}'s. Apply to them one by one."
-    assert folder.run("apply", "--check", "--rules", "two/mine", "one/train.py", "two/train.py").code == 1
+    assert folder.run("apply", "--check", "--project-root", ".", "--rules", "two/mine", *scripts).code == 1
 
 
 def test_a_key_can_be_quiet_and_coloured(folder: Folder) -> None:

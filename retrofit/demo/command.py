@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from retrofit.options import load_options
 from retrofit.plan import Plan, make_plans
 from retrofit.rules import Recipe
 from retrofit.rules_folder import proven_versions
-from retrofit.write import write_files
+from retrofit.write.record import Written, write_files
 
 _SAVE = "PAI_train"
 #: Where the demo's Python needs torch and perforatedai, which brings torchvision unless told otherwise.
@@ -65,7 +66,7 @@ def demo(folder: Path, kind: str, python: str | None, recipe: Recipe, console: C
     console.tell(f"\n$ retrofit apply --dry-run -v {shown_path(script)}\n")
     names = report.names_in_diff(plan.files, [script])
     console.tell(explained(plan, names, recipe.titles, console.out))
-    write_files((plan.script.index.source.path, plan.files))
+    write_files(Path(os.path.realpath(folder)), "apply", Written(plan.path, plan.files, plan.uses))
     shown = {file.path: shown_path(file.path) for file in plan.files}
     console.tell(f"\n$ retrofit apply {shown_path(script)}\n")
     console.tell(report.summary(plan, shown, console.out))
@@ -77,7 +78,10 @@ def demo(folder: Path, kind: str, python: str | None, recipe: Recipe, console: C
 
 
 def _put(project: Path, folder: Path) -> None:
-    """Copy a project to a new folder, or leave nothing."""
+    """Copy a project to a new folder, or leave nothing.
+
+    Only what was not there before is written, and only there: nothing of the user's can be lost, and no journal needed.
+    """
     try:
         folder.mkdir()
     except FileExistsError:
