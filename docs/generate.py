@@ -36,6 +36,7 @@ from retrofit.rules import Example, Recipe, Rule, load_recipe
 from retrofit.rules_folder import rules_folder
 from retrofit.survey.frameworks import known_libraries
 from retrofit.survey.sites import Site
+from retrofit.templates import FILTERS, METHODS
 from retrofit.toml import read_toml
 
 DOCS = Path(__file__).resolve().parent
@@ -343,6 +344,12 @@ def names() -> str:
     return "\n".join(["| name | what it is |", "| --- | --- |", *rows])
 
 
+def sandbox() -> str:
+    """The filters and methods that rules may use."""
+    filters, methods = (", ".join(f"`{name}`" for name in sorted(names)) for names in (FILTERS, METHODS))
+    return f"- filters: {filters};\n- methods: {methods}."
+
+
 def launcher() -> str:
     """What the launcher's first lines say of its environment and its exit status."""
     text = (rules_folder() / "perforatedai" / "train_distributed.sh.j2").read_text(encoding="utf-8")
@@ -355,6 +362,12 @@ def libraries() -> str:
     return "\n".join(f"- **{name}.** {_escaped(advice)}" for name, advice in known_libraries().items())
 
 
+def library_settings() -> str:
+    """The settings of the library that a user may choose."""
+    rows = [f"| `{name}` | `{default}` | {meaning} |" for name, (default, meaning) in _recipes()[0].settings.items()]
+    return "\n".join(["| setting | default | what it does |", "| --- | --- | --- |", *rows])
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "rule-list": rule_list,
@@ -363,9 +376,11 @@ PARTS: dict[str, Callable[[], str]] = {
     "example-diff": example_diff,
     "example-changes": example_changes,
     "settings": settings,
+    "library-settings": library_settings,
     "messages": messages,
     "vocabulary": vocabulary,
     "names": names,
+    "sandbox": sandbox,
     "launcher": launcher,
     "libraries": libraries,
 }

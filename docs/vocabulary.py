@@ -16,6 +16,9 @@ from retrofit.habits.sites import Call
 from retrofit.survey import sites as survey_sites
 from retrofit.survey.sites import SITE_KINDS, CallSite, EditedFile, EpochLoop, Script, Site
 
+#: The types of values that rules cannot read.
+_KEPT_FROM_RULES = re.compile(r"cst\.|(Statement|Scope|Index|Ranks|Callable|Iterator)\b")
+
 
 @dataclass(frozen=True)
 class Word:
@@ -71,13 +74,15 @@ def shared(kinds: dict[str, type[Site]]) -> list[type]:
 
 
 def words_of(cls: type) -> list[Word]:
-    """Return the words that a class itself defines, in the order of the code.
+    """Return the words for rules that a class itself defines, in the order of the code.
 
-    What it only gives another value, without a docstring of its own, is a word of its base class.
+    Left out is what the sandbox of `retrofit.templates` keeps from rules: nodes of the tree and parts of the index.
+    What the class only gives another value, without a docstring of its own, is a word of its base class.
     """
     names = [name for name in {**inspect.get_annotations(cls), **vars(cls)} if not name.startswith("_")]
     inherited = {name for base in cls.__mro__[1:] for name in (*inspect.get_annotations(base), *vars(base))}
-    return [word for name in names if (word := _word(cls, name)).meaning or name not in inherited]
+    words = [word for name in names if (word := _word(cls, name)).meaning or name not in inherited]
+    return [word for word in words if not _KEPT_FROM_RULES.match(word.type)]
 
 
 def _word(cls: type, name: str) -> Word:

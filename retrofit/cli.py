@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from retrofit import __version__
 from retrofit.cli_frame import FOUND, OK, Group
 from retrofit.cli_options import Asked, complete_codes, keyed, options
 from retrofit.errors import Problem, UserError, shown_path
+from retrofit.reading import DEFAULT_MEGABYTES
 from retrofit.rules_folder import proven_versions
 from retrofit.wording import did_you_mean
 
@@ -25,7 +25,26 @@ if TYPE_CHECKING:
 
 _SCRIPT = click.argument("script", type=click.Path(path_type=Path), metavar="SCRIPT")
 _SCRIPTS = click.argument("scripts", type=click.Path(path_type=Path), metavar="SCRIPT...", nargs=-1, required=True)
+_PYTHON = click.option(
+    "--python",
+    type=click.Path(),
+    metavar="PROGRAM",
+    help="The Python that trains. [default: retrofit's own if it has torch, else PATH's]",
+)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON. [default: text]")
+_PROJECT_ROOT = click.option(
+    "--project-root",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The folder below which files may be written. [default: the script's repository, project or package]",
+)
+_MAX_FILE_SIZE = click.option(
+    "--max-file-size",
+    type=click.FloatRange(min=0, min_open=True),
+    default=DEFAULT_MEGABYTES,
+    metavar="MB",
+    help=f"The largest file that is looked into, in megabytes. [default: {DEFAULT_MEGABYTES:g}]",
+)
 
 
 def _version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -77,21 +96,24 @@ def main(**chosen: Any) -> None:
 )
 @_SCRIPT
 @_JSON
+@_PROJECT_ROOT
+@_MAX_FILE_SIZE
 @keyed
-def inspect(asked: Asked, script: Path, as_json: bool) -> int:
+def inspect(asked: Asked, script: Path, as_json: bool, project_root: Path | None, max_file_size: float) -> int:
     """Show every site in SCRIPT, and every open question.
 
     Exit code 0 also where questions are open: they are what inspect is for.
     """
     from retrofit import report
     from retrofit.options import load_options
-    from retrofit.plan import make_plan
+    from retrofit.plan import Company, make_plan
 
     console = asked.console
     recipe = _recipe(asked.choices["rules"])
+    company = Company(root=_root([script], project_root))
     with console.progress(not as_json) as told:
-        chosen = load_options(script, asked.chosen)
-        plan = make_plan(script, str(script), recipe, chosen, survey_only=True, told=told)
+        chosen = load_options(script, asked.chosen, max_file_size)
+        plan = make_plan(script, str(script), recipe, chosen, survey_only=True, company=company, told=told)
     if as_json:
         console.result(report.survey_json(plan.script, plan))
         return OK
@@ -123,8 +145,18 @@ def inspect(asked: Asked, script: Path, as_json: bool) -> int:
     is_flag=True,
     help="Replace a train_distributed.sh or pai_distributed.py that would be kept. [default: off]",
 )
+@_PROJECT_ROOT
+@_MAX_FILE_SIZE
 @keyed
-def apply(asked: Asked, scripts: tuple[Path, ...], dry_run: bool, check: bool, force: bool) -> int:
+def apply(
+    asked: Asked,
+    scripts: tuple[Path, ...],
+    dry_run: bool,
+    check: bool,
+    force: bool,
+    project_root: Path | None,
+    max_file_size: float,
+) -> int:
     """Rewrite each SCRIPT, and write its helper and launcher.
 
     They are pai_distributed.py and train_distributed.sh beside it. Where several scripts of a folder are given, the
@@ -141,8 +173,12 @@ def apply(asked: Asked, scripts: tuple[Path, ...], dry_run: bool, check: bool, f
         message = "is for one script: several would overwrite each other's checkpoints there."
         raise UserError(Problem("--save-name", 0, 0, "RF006", message))
     recipe = _recipe(_shared_rules(asked, scripts))
+    root = _root(scripts, project_root)
+    _recover(console, scripts, writing=not (dry_run or check))
     with console.progress() as told:
-        plans = make_plans(scripts, recipe, lambda script: load_options(script, asked.chosen), force, told)
+        plans = make_plans(
+            scripts, recipe, lambda script: load_options(script, asked.chosen, max_file_size), force, root, told
+        )
     changing = [plan for plan in plans if plan.files]
     _remark(asked, scripts, plans, dry_run)
     files = final_files(plan.files for plan in changing)
@@ -154,9 +190,9 @@ def apply(asked: Asked, scripts: tuple[Path, ...], dry_run: bool, check: bool, f
         if console.verbose or not dry_run:
             console.tell("\n".join(f"would write {shown_path(file.path)}" for file in files))
         return FOUND if check else OK
-    from retrofit.write import write_files
+    from retrofit.write.record import Written, write_files
 
-    write_files(*((plan.script.index.source.path, plan.files) for plan in changing))
+    write_files(root, "apply", *(Written(plan.path, plan.files, plan.uses) for plan in changing))
     shown = {file.path: shown_path(file.path) for file in files}
     console.tell("\n\n".join(report.summary(plan, shown, console.out) for plan in changing))
     return OK
@@ -182,7 +218,7 @@ def _remark(asked: Asked, scripts: Sequence[Path], plans: Sequence[Plan], dry_ru
             for note in plan.notes:
                 console.remark(str(note))
             continue
-        for name in ("metric", "mode", "model", "output_dimensions", "inline"):
+        for name in ("metric", "mode", "model", "output_dimensions", "settings", "inline"):
             if asked.chosen[name]:
                 option = f"--{name.replace('_', '-')}"
                 message = f"{option} changes nothing in a script that is rewritten already."
@@ -226,10 +262,19 @@ def _print_diffs(
 @click.option(
     "--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the copy that trained in DIR. [default: none]"
 )
+@_PYTHON
 @_JSON
+@_MAX_FILE_SIZE
 @keyed
 def verify(
-    asked: Asked, script: Path, arguments: tuple[str, ...], as_is: bool, keep: Path | None, as_json: bool
+    asked: Asked,
+    script: Path,
+    arguments: tuple[str, ...],
+    as_is: bool,
+    keep: Path | None,
+    python: str | None,
+    as_json: bool,
+    max_file_size: float,
 ) -> int:
     """Train the rewritten SCRIPT, and prove that it works.
 
@@ -249,7 +294,7 @@ def verify(
         script=script,
         shown=str(script),
         arguments=arguments,
-        python=find_python(choices["python"]),
+        python=find_python(python),
         gpus=choices["simulate_gpus"] or 2,
         simulate=choices["simulate_gpus"] is not None,
         as_is=as_is,
@@ -258,7 +303,7 @@ def verify(
         timeout=choices["timeout"],
         keep=keep,
     )
-    recipe, chosen = _recipe(choices["rules"]), load_options(script, asked.chosen)
+    recipe, chosen = _recipe(choices["rules"]), load_options(script, asked.chosen, max_file_size)
     with console.progress(not as_json) as told:
         verdict = run_trial(request, recipe, chosen, lambda one: console.remark(round_line(one)), told)
     if as_json:
@@ -275,9 +320,10 @@ def verify(
         ("On as many processes as the training will have:", "retrofit doctor --ranks 4"),
     )
 )
+@_PYTHON
 @_JSON
 @keyed
-def doctor(asked: Asked, as_json: bool) -> int:
+def doctor(asked: Asked, python: str | None, as_json: bool) -> int:
     """Say whether this machine can train so.
 
     It looks at the Python that trains, GPUs, environment, ports and memory, and starts a real process group. Where
@@ -290,8 +336,7 @@ def doctor(asked: Asked, as_json: bool) -> int:
 
     console, choices = asked.console, asked.choices
     with console.progress(not as_json) as told:
-        python = find_python(choices["python"])
-        findings = examine(python, choices["ranks"], choices["timeout"], proven_versions(), told)
+        findings = examine(find_python(python), choices["ranks"], choices["timeout"], proven_versions(), told)
     if as_json:
         console.result(to_json(findings))
         return exit_code(findings)
@@ -299,6 +344,30 @@ def doctor(asked: Asked, as_json: bool) -> int:
     if shown:
         console.result(to_text(shown, console.out))
     return exit_code(findings)
+
+
+@main.command(
+    examples=(
+        ("See the whole way, in a minute:", "retrofit demo"),
+        ("In another folder, with DataParallel:", "retrofit demo --dp ~/dendrites"),
+    )
+)
+@click.argument("folder", default="retrofit-demo", type=click.Path(path_type=Path), metavar="[FOLDER]")
+@click.option("--dp", is_flag=True, help="Show DataParallel. [default: DistributedDataParallel]")
+@_PYTHON
+@keyed
+def demo(asked: Asked, folder: Path, dp: bool, python: str | None) -> int:
+    """Rewrite and train a small project that comes along, in FOLDER.
+
+    FOLDER is a new one, retrofit-demo unless named. What would change is shown with its reasons, then it is changed,
+    and trained to the end on two processes of the CPU, where torch and perforatedai are installed.
+
+    Exit codes: 0 trained, or told what is missing for that; 1 the training failed; 2 FOLDER is there already or cannot
+    be written.
+    """
+    from retrofit.demo.command import demo as run_demo
+
+    return OK if run_demo(folder, "dp" if dp else "ddp", python, _recipe(None), asked.console) else FOUND
 
 
 @main.command(
@@ -320,8 +389,19 @@ def doctor(asked: Asked, as_json: bool) -> int:
     default="stdin.py",
     help="What to call the input of `-`. [default: stdin.py]",
 )
+@_PROJECT_ROOT
+@_MAX_FILE_SIZE
 @keyed
-def check(asked: Asked, paths: tuple[str, ...], fix: bool, diff: bool, statistics: bool, stdin_filename: str) -> int:
+def check(
+    asked: Asked,
+    paths: tuple[str, ...],
+    fix: bool,
+    diff: bool,
+    statistics: bool,
+    stdin_filename: str,
+    project_root: Path | None,
+    max_file_size: float,
+) -> int:
     """Find mistakes in each PATH's use of DDP.
 
     A PATH is a file, a folder with all its Python files, or `-` for standard input. In folders, files that .gitignore
@@ -347,6 +427,8 @@ def check(asked: Asked, paths: tuple[str, ...], fix: bool, diff: bool, statistic
         jobs=choices["jobs"],
         stdin_name=stdin_filename,
         problems=asked.fault.problems if asked.fault else (),
+        root=project_root,
+        max_file_size=max_file_size,
         **given,
     )
     return command.check(request, asked.console)
@@ -355,19 +437,54 @@ def check(asked: Asked, paths: tuple[str, ...], fix: bool, diff: bool, statistic
 @main.command(
     examples=(
         ("Go back to what was before the applies:", "retrofit undo train.py"),
+        ("Take back only the last one; look first:", "retrofit undo --steps 1 --dry-run train.py"),
+        ("What can be undone in this project?", "retrofit undo --list ."),
         ("Also where you changed it since, which is lost then:", "retrofit undo --force train.py"),
     )
 )
 @_SCRIPT
-@click.option("--force", is_flag=True, help="Undo also where a file was changed since. [default: off]")
+@click.option("--list", "listing", is_flag=True, help="List what can be undone; SCRIPT may be a folder. [default: off]")
+@click.option(
+    "--dry-run", is_flag=True, help="Print the diff of everything that would be undone, write nothing. [default: off]"
+)
+@click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Go back so many steps. [default: all]")
+@click.option(
+    "--force", is_flag=True, help="Bring the originals back also over what was edited since. [default: merge]"
+)
 @keyed
-def undo(asked: Asked, script: Path, force: bool) -> int:
-    """Bring back what applies to SCRIPT changed."""
-    from retrofit.write import undo as undo_apply
+def undo(asked: Asked, script: Path, listing: bool, dry_run: bool, steps: int | None, force: bool) -> int:
+    """Bring back what applies to SCRIPT, or fixes of it, changed.
 
-    for path in undo_apply(Path(os.path.realpath(script)), str(script), force):
-        asked.console.tell(f"{'restored' if path.exists() else 'removed'} {shown_path(path)}")
-    return OK
+    What was edited since is merged by git where there is one. Conflicts are marked as git marks them. A file that was
+    renamed is found by what it holds. Files that another rewritten script needs stay.
+
+    Exit codes: 0 undone; 1 conflicts are marked; 2 there is nothing to undo, or a file cannot be merged.
+    """
+    from retrofit.explain import colored
+    from retrofit.report import steps_rows, undo_diff, undo_text
+    from retrofit.write.undo import steps_on_record
+    from retrofit.write.undo import undo as undo_steps
+
+    console = asked.console
+    if listing:
+        rows = steps_rows(steps_on_record(script))
+        console.result(console.out.table(rows) if rows else "There is nothing to undo.")
+        return OK
+    undone = undo_steps(script, str(script), steps, force, dry_run)
+    for problem in undone.recovered:
+        console.problem(problem)
+    if dry_run:
+        console.result(colored(undo_diff(undone.files), console.patch), nl=False)
+    elif undone.files:
+        console.tell(undo_text(undone.files))
+    conflicts = [
+        Problem(shown_path(file.path), line, 1, "RF035", "is in conflict with what was edited since. Resolve it.")
+        for file in undone.files
+        for line in file.conflicts
+    ]
+    for problem in conflicts:
+        console.problem(problem)
+    return FOUND if conflicts else OK
 
 
 @main.command(
@@ -412,3 +529,27 @@ def _recipe(rules: Path | None, name: str = "perforatedai") -> Recipe:
     from retrofit.rules_folder import rules_folder
 
     return load_recipe(rules_folder() / name, rules)
+
+
+def _recover(console: Console, scripts: Sequence[Path], writing: bool) -> None:
+    """See to what a command left unfinished before another one begins, or only say so."""
+    from retrofit.write.record import recover_around, unfinished_around
+
+    for script in scripts:
+        for problem in recover_around(script) if writing else unfinished_around(script):
+            console.problem(problem)
+
+
+def _root(scripts: Sequence[Path], chosen: Path | None) -> Path:
+    """Return the folder below which a command for some scripts may write."""
+    from retrofit.write.fence import root_of
+
+    roots = {root_of(script, chosen): script for script in scripts}
+    if len(roots) > 1:
+        one, other = list(roots.values())[:2]
+        message = (
+            f"is of another project than {one}, and all or no files of a project are written. Run once for each, or "
+            "give --project-root a folder that holds both."
+        )
+        raise UserError(Problem(str(other), 0, 0, "RF030", message))
+    return next(iter(roots))

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from retrofit.console import Console
-from retrofit.errors import EngineError, Interrupted, UserError
+from retrofit.errors import EngineError, Interrupted, Problem, UserError
 from retrofit.keys import DEEDS, keys_of
 from retrofit.layout import View
 from retrofit.wording import did_you_mean, listed
@@ -156,6 +156,7 @@ class Group(click.Group):
 def _guarded(console: Console) -> Iterator[None]:
     """Turn what goes wrong into lines on stderr and an exit code."""
     try:
+        _find_working_folder()
         yield
     except click.UsageError as error:
         if type(error).show is not click.UsageError.show:  # it shows the help
@@ -176,6 +177,9 @@ def _guarded(console: Console) -> Iterator[None]:
     except BrokenPipeError:  # whoever read our output has gone
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - what is left in the buffer goes there at exit
         code = 128 + signal.SIGPIPE
+    except OSError as error:  # a disk or a permission that gives way where nobody expects it
+        console.problem(Problem(str(error.filename or "."), 0, 0, "RF010", f"{error.strerror or error}."))
+        code = QUESTION
     except EngineError as error:
         console.complain(f"retrofit failed its own check, and changed nothing: {error}")
         console.complain("This is a mistake of retrofit. Please report it with the script, or the part that matters.")
@@ -191,3 +195,11 @@ def _guarded(console: Console) -> Iterator[None]:
     else:
         return
     sys.exit(code)
+
+
+def _find_working_folder() -> None:
+    try:
+        os.getcwd()
+    except OSError:
+        message = "the working folder is gone. Change to one that is there."
+        raise UserError(Problem(".", 0, 0, "RF036", message)) from None

@@ -12,7 +12,7 @@ import click
 
 from retrofit.console import NORMAL, QUIET, VERBOSE, Console, chosen_color
 from retrofit.errors import UserError
-from retrofit.keys import Folder, Key, Number, OneOf, Program, Rules, Switch, keys_of
+from retrofit.keys import Folder, Key, Number, OneOf, Rules, Switch, keys_of
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -100,8 +100,6 @@ def _option(key: Key) -> Callable[[_F], _F]:
         settings["type"] = kind
     elif isinstance(takes, Folder):
         settings["type"] = click.Path(path_type=Path)
-    elif isinstance(takes, Program):
-        settings["type"] = click.Path()
     elif isinstance(takes, Rules):
         settings["shell_complete"] = complete_rules
     elif isinstance(takes, Switch):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
-
-import libcst as cst
-import libcst.matchers as m
+from functools import cache
 
 from retrofit.rules import Recipe
 from retrofit.survey.index import Index
+from retrofit.text import whole_lines
 
 
 def inlining(recipe: Recipe, index: Index) -> dict[str, str]:
@@ -24,50 +24,47 @@ def inlining(recipe: Recipe, index: Index) -> dict[str, str]:
     """
     aliases = index.entry.aliases
     bound = {**aliases, **{name: module for name, module in recipe.imports.items() if name not in aliases}}
-    imports: list[cst.SimpleStatementLine | cst.BaseCompoundStatement] = []
-    body: list[cst.SimpleStatementLine | cst.BaseCompoundStatement] = []
+    imports: list[str] = []
+    body: list[str] = []
     provided = {name.rpartition(".")[2] for name in recipe.provided}
     collisions = {name for name in provided if name in index.scope.names or name in index.bound_names}
-    for text in recipe.helper_sources.values():
-        for statement in cst.parse_module(text).body[1:]:
-            imported = _imported(statement)
+    for source in recipe.helper_sources.values():
+        for text, imported in _statements(source):
             collisions.update(name for name, module in imported.items() if name in aliases and bound[name] != module)
-            if imported and any(name not in bound for name in imported):
-                imports.append(statement.with_changes(leading_lines=[]))
-            elif not imported and not _of_package(statement):
-                body.append(statement)
+            if not imported:
+                body.append(text)
+            elif any(name not in bound for name in imported):
+                imports.append(text.lstrip("\n"))
             bound.update(imported)
-    source = re.sub(r"\n{4,}", "\n\n\n", cst.Module(body=[*imports, *body]).code).strip("\n")
-    return {"helper_source": source, "collisions": ", ".join(sorted(collisions))}
+    joined = re.sub(r"\n{4,}", "\n\n\n", "".join([*imports, *body])).strip("\n")
+    return {"helper_source": joined, "collisions": ", ".join(sorted(collisions))}
 
 
-def _of_package(statement: cst.CSTNode) -> bool:
-    """Has a statement a meaning in a package alone, as imports from its other files and `__all__` have?"""
-    return m.matches(
-        statement,
-        m.SimpleStatementLine(
-            body=[
-                m.ImportFrom(relative=[m.AtLeastN(m.Dot(), n=1)])
-                | m.Assign(targets=[m.AssignTarget(m.Name("__all__"))])
-            ]
-        ),
-    )
+@cache
+def _statements(source: str) -> list[tuple[str, dict[str, str]]]:
+    """Return what a module's statements mean outside its package, each with the lines before it, and what it imports.
+
+    Its docstring is left out, and so are imports from the package's other modules and `__all__`.
+    """
+    lines = whole_lines(source)
+    found, begin = [], 0
+    for statement in ast.parse(source).body:
+        assert statement.end_lineno is not None
+        if not _of_package(statement):
+            found.append(("".join(lines[begin : statement.end_lineno]), _imported(statement)))
+        begin = statement.end_lineno
+    return found[1:]
 
 
-def _imported(statement: cst.CSTNode) -> dict[str, str]:
+def _of_package(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Assign):
+        return any(isinstance(target, ast.Name) and target.id == "__all__" for target in statement.targets)
+    return isinstance(statement, ast.ImportFrom) and statement.level > 0
+
+
+def _imported(statement: ast.stmt) -> dict[str, str]:
     """Return the names that an import statement binds, with the full path of each; {} for any other statement."""
-    if not isinstance(statement, cst.SimpleStatementLine):
+    if not isinstance(statement, (ast.Import, ast.ImportFrom)):
         return {}
-    small = statement.body[0]
-    if not isinstance(small, (cst.Import, cst.ImportFrom)) or isinstance(small.names, cst.ImportStar):
-        return {}
-    if isinstance(small, cst.ImportFrom) and small.relative:
-        return {}
-    module = cst.Module(body=[])
-    prefix = module.code_for_node(small.module) + "." if isinstance(small, cst.ImportFrom) and small.module else ""
-    found = {}
-    for alias in small.names:
-        path = prefix + module.code_for_node(alias.name)
-        name = module.code_for_node(alias.asname.name) if alias.asname else module.code_for_node(alias.name)
-        found[name] = path
-    return found
+    prefix = f"{statement.module}." if isinstance(statement, ast.ImportFrom) and statement.module else ""
+    return {alias.asname or alias.name: prefix + alias.name for alias in statement.names}

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from retrofit.errors import Problem, UserError
 
 _FACTS = """
-import importlib.metadata, json, os, shutil, sys
+import sys
+if sys.path[:1] == [""]:  # the working folder, in which anything may lie
+    del sys.path[0]
+import importlib.metadata, json, os, shutil
 def version(name):
     try:
         return importlib.metadata.version(name)

@@ -7,7 +7,6 @@ add a choice is to add a row, and to ask for its value.
 from __future__ import annotations
 
 import ast
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,6 +135,28 @@ class Dimensions(Words):
         return entries
 
 
+class Settings(Values):
+    """Settings of the recipe's library, by their names."""
+
+    wanted = "a table such as {n_epochs_to_switch = 5}"
+    repeated = True
+
+    def read(self, value: object, folder: Path | None = None) -> tuple[tuple[str, str], ...]:
+        if isinstance(value, dict):
+            return tuple((str(name), repr(one)) for name, one in value.items())
+        if not isinstance(value, (list, tuple)):
+            raise ValueError
+        return tuple(self._parsed(str(entry)) for entry in value)
+
+    def _parsed(self, entry: str) -> tuple[str, str]:
+        name, _, code = entry.partition("=")
+        try:
+            return name.strip(), repr(ast.literal_eval(code.strip()))
+        except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+            example = "n_epochs_to_switch=5"
+            raise ValueError(f"{entry!r} is not NAME=VALUE with a Python value, such as {example}.") from None
+
+
 class Expression(Values):
     """A Python expression of one value."""
 
@@ -162,17 +183,6 @@ class Folder(Values):
         if not isinstance(value, (str, Path)):
             raise ValueError
         return Path(folder or "", value)
-
-
-class Program(Values):
-    """A program: its path, or its name where that has no slash."""
-
-    wanted = "a program's path or name"
-
-    def read(self, value: object, folder: Path | None = None) -> str:
-        if not isinstance(value, str):
-            raise ValueError
-        return value if folder is None or os.path.basename(value) == value else os.path.join(folder, value)
 
 
 class LevelsByRule(Values):
@@ -290,6 +300,10 @@ KEYS = (
         "build optimizer and scheduler.",
         default=False, shown="training restarts",
     ),
+    Key(
+        "settings", _RECIPE, Settings(), "A setting of the library, such as n_epochs_to_switch=5; may be repeated.",
+        default=(), shown="the library's own", metavar="NAME=VALUE",
+    ),
     Key("rules", (*_RECIPE, "rule"), Folder(), "A folder of further rules.", shown="none", metavar="DIR"),
     Key(
         "nproc-per-node", ("apply",), Text(r"gpu|[1-9]\d*", "a number of processes, or gpu"),
@@ -319,10 +333,6 @@ KEYS = (
         "timeout", ("verify",), Number(0, whole=False),
         "How long a round may go without a batch, a step or a line of output before it counts as hanging.",
         default=300, metavar="SECONDS",
-    ),
-    Key(
-        "python", ("verify", "doctor"), Program(), "The Python that trains.",
-        shown="retrofit's own if it has torch, else PATH's", metavar="PROGRAM",
     ),
     Key(
         "ranks", ("doctor",), Number(1), "Processes to try.",
@@ -382,8 +392,14 @@ KEYS = (
     ),
 )  # fmt: skip
 
-#: Options that are no keys: each is a deed of one call, or where one call's output goes.
-DEEDS = frozenset({"as-is", "check", "diff", "dry-run", "fix", "force", "json", "keep", "statistics", "stdin-filename"})
+#: Options that are no keys: each is a deed of one call, where one call's output goes, or what a project must not decide
+#: for whoever looks at it: which program that starts, how far it may write, and how much it reads.
+DEEDS = frozenset(
+    {
+        "as-is", "check", "diff", "dp", "dry-run", "fix", "force", "json", "keep", "list", "max-file-size",
+        "project-root", "python", "statistics", "stdin-filename", "steps",
+    }
+)  # fmt: skip
 
 
 def keys_of(command: str) -> tuple[Key, ...]:

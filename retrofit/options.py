@@ -10,6 +10,7 @@ from typing import Any
 
 from retrofit.errors import Problem, UserError, shown_path
 from retrofit.keys import KEYS, keys_of, named
+from retrofit.reading import DEFAULT_MEGABYTES
 from retrofit.toml import read_toml
 from retrofit.wording import did_you_mean
 
@@ -31,6 +32,8 @@ class Options:
         in_process: whether a DataParallel model is restructured while its process goes on, without a restart.
         rounds: when a structure is trained enough: "history", when its score rises no more; "planned", at the end that
             the script has planned; "", there if the learning rate moves until then, else by the score.
+        settings: (name, code of the value) of the library's settings that the script is to make.
+        max_file_size: how many megabytes a file may have to be looked into, which no project decides for its user.
         commanded: the names of the choices that were made on the command line.
         configured: the names of those that were made in pyproject.toml.
     """
@@ -46,6 +49,8 @@ class Options:
     inline: bool = False
     in_process: bool = False
     rounds: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
+    max_file_size: float = DEFAULT_MEGABYTES
     commanded: frozenset[str] = frozenset()
     configured: frozenset[str] = frozenset()
 
@@ -64,11 +69,12 @@ class Options:
             "in_process": self.in_process,
             "rounds": self.rounds,
             "launcher": self.launcher,
+            "settings": self.settings,
             "output_dimensions": repr(dimensions) if dimensions else "",
         }
 
 
-_FIELDS = frozenset(f.name for f in fields(Options)) - {"commanded", "configured"}
+_FIELDS = frozenset(f.name for f in fields(Options)) - {"commanded", "configured", "max_file_size"}
 
 
 @dataclass(frozen=True)
@@ -116,12 +122,13 @@ def _read(name: str, value: object) -> object:
         raise UserError(Problem(f"--{key.name}", 0, 0, "RF006", str(error))) from None
 
 
-def load_options(script: Path, chosen: Mapping[str, Any]) -> Options:
+def load_options(script: Path, chosen: Mapping[str, Any], max_file_size: float = DEFAULT_MEGABYTES) -> Options:
     """Return the options for a script.
 
     Args:
         script: the entry script; the nearest pyproject.toml above it counts.
         chosen: what was given on the command line, by attribute name; None and empty values were not given.
+        max_file_size: see `Options`.
 
     Raises:
         UserError: an unknown key or an impossible value.
@@ -131,7 +138,13 @@ def load_options(script: Path, chosen: Mapping[str, Any]) -> Options:
         {name: value for name, value in given.items() if name in _FIELDS}
         for given in (choices.commanded, choices.configured)
     )
-    return Options(**configured, **commanded, commanded=frozenset(commanded), configured=frozenset(configured))
+    return Options(
+        **configured,
+        **commanded,
+        max_file_size=max_file_size,
+        commanded=frozenset(commanded),
+        configured=frozenset(configured),
+    )
 
 
 def project_table(near: Path) -> tuple[Path | None, dict[str, Any]]:

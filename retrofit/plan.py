@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from retrofit.edits import Edit
-from retrofit.errors import EngineError, Problem, UserError
+from retrofit.errors import EngineError, Problem, UserError, shown_path
 from retrofit.inline import inlining
 from retrofit.launch import MARK, Launch, is_ours, launch_script, own_launcher
 from retrofit.options import Options
 from retrofit.progress import Told, untold
 from retrofit.project import Project, above_package, load_project
 from retrofit.proof import prove
+from retrofit.reading import read_file
 from retrofit.rewrite import rewrite
 from retrofit.rules import Evaluator, Output, Recipe
+from retrofit.source import Source
+from retrofit.survey.frameworks import may_wrap
 from retrofit.survey.index import File
 from retrofit.survey.script import Choices, survey
 from retrofit.survey.sites import Script
-from retrofit.wording import counted
+from retrofit.text import deepest, too_deep
+from retrofit.wording import counted, did_you_mean
+from retrofit.write.fence import outside
 
 _LAUNCH_CHOICES = frozenset({"nproc_per_node", "gpus", "launcher", "save_name"})
 
@@ -55,6 +60,7 @@ class Plan:
         notes: what the user should know.
         decisions: what was chosen and where it came from, as (what, value, source).
         next_steps: what the user does next.
+        kept: generated files that are there already, by their real paths.
     """
 
     script: Script
@@ -64,6 +70,17 @@ class Plan:
     files: list[NewFile] = field(default_factory=list)
     decisions: list[tuple[str, str, str]] = field(default_factory=list)
     next_steps: str = ""
+    kept: list[Path] = field(default_factory=list)
+
+    @property
+    def path(self) -> Path:
+        """The script's real path."""
+        return self.script.index.source.path
+
+    @property
+    def uses(self) -> list[Path]:
+        """The real paths of the project's other files that the script trains by, as they are after the apply."""
+        return [*(file.source.path for file in self.script.index.files), *self.kept]
 
 
 @dataclass(frozen=True)
@@ -73,10 +90,12 @@ class Company:
     Attributes:
         pending: what the plans of the scripts before this one write, by the files' real paths.
         neighbours: whether another script of this one's folder is among them, so that each gets a launcher of its own.
+        root: the folder below which files may be written, None for any.
     """
 
     pending: Mapping[Path, bytes] = field(default_factory=dict)
     neighbours: bool = False
+    root: Path | None = None
 
 
 def make_plans(
@@ -84,6 +103,7 @@ def make_plans(
     recipe: Recipe,
     options: Callable[[Path], Options],
     force: bool = False,
+    root: Path | None = None,
     told: Told = untold,
 ) -> list[Plan]:
     """Return what applying ``recipe`` to several scripts would do, each on top of the changes of those before it.
@@ -92,6 +112,7 @@ def make_plans(
         scripts: the entry scripts.
         options: tells the options for a script.
         force: replace a helper module or launch script that would be kept.
+        root: the folder below which files may be written, None for any.
         told: is told of each step.
 
     Raises:
@@ -104,7 +125,7 @@ def make_plans(
     pending: dict[Path, bytes] = {}
     for script, folder in zip(scripts, folders, strict=True):
         try:
-            company = Company(pending, folders.count(folder) > 1)
+            company = Company(pending, folders.count(folder) > 1, root)
             plan = make_plan(script, str(script), recipe, options(script), force, company=company, told=told)
         except UserError as error:
             problems += error.problems
@@ -151,11 +172,17 @@ def make_plan(
         EngineError: the rewriting failed its proofs.
     """
     told("reading the project", "")
-    project = load_project(path, shown, company.pending, recipe.helper)
+    project = load_project(path, shown, company.pending, recipe.helper, options.max_file_size)
     try:
         return _plan(project, recipe, options, force, survey_only, company, told)
+    except EngineError as error:
+        if recipe.extra is None:
+            raise
+        message = f"its rules write what cannot be: {error}. Nothing was changed."
+        raise UserError(Problem(str(recipe.extra), 0, 0, "RF007", message)) from None
     except RecursionError:
-        raise UserError(Problem(shown, 1, 1, "RF004", "is nested too deeply to be rewritten.")) from None
+        source = max((project.entry, *project.modules.values()), key=lambda source: deepest(source.text))
+        raise UserError(too_deep(source.text, source.shown, "rewritten")) from None
 
 
 def _plan(
@@ -168,6 +195,10 @@ def _plan(
     told: Told,
 ) -> Plan:
     source = project.entry
+    if not survey_only and not project.unread and not any(may_wrap(file.data) for file in project.sources):
+        plan = _without_wrapper(source, recipe, options)
+        if plan.questions:
+            return plan
     files_read = counted(1 + len(project.modules), "file")
     told("surveying", files_read)
     choices = Choices(
@@ -179,6 +210,11 @@ def _plan(
         recipe.handover,
         options.in_process,
     )
+    for name, _ in options.settings:
+        if name not in recipe.settings:
+            near = did_you_mean(name, [*recipe.settings]) or f" There are {', '.join(recipe.settings)}."
+            message = f"the library has no setting {name!r} that can be chosen so.{near}"
+            raise UserError(Problem(options.origin("settings"), 0, 0, "RF006", message))
     script = survey(source, choices, project.modules, project.neighbours, project.module)
     if script.other_models:
         wrapped = ", ".join(f"`{name}`" for name in script.other_models if name)
@@ -190,6 +226,8 @@ def _plan(
     questions = sorted(set(outcome.questions), key=lambda problem: (problem.line, problem.column, problem.code))
     if questions and project.unread:
         questions = list(project.unread)  # the others are asked without having seen these files
+    if company.root is not None:
+        questions += _outside(script, outcome.edits, company.root)
     texts: dict[File, str] = {}
     if not questions:
         try:
@@ -217,19 +255,43 @@ def _plan(
     ]
     notes = list(outcome.notes)
     problems: list[Problem] = []
+    kept: list[Path] = []
     for output in recipe.outputs:
         if evaluator.evaluate(output.when, names):
             target = _target(output, script, company)
+            fault = outside(company.root, target) if company.root is not None else ""
+            if fault:
+                problems.append(Problem(shown_path(target), 0, 0, "RF030", fault))
+                continue
             if output.launcher:
                 names["launcher"] = target.name
             try:
-                files += _output(output, target, recipe, script, options, save_name, force, notes, company)
+                made = _output(output, target, recipe, script, options, save_name, force, notes, company)
+                files += made
+                kept += [] if made else [target]
             except UserError as error:
                 problems += error.problems
     if problems:
         raise UserError(*problems)
     decisions = _decisions(script, options, save_name)
-    return Plan(script, outcome.edits, [], notes, files, decisions, evaluator.render(recipe.next_steps, names).strip())
+    next_steps = evaluator.render(recipe.next_steps, names).strip()
+    return Plan(script, outcome.edits, [], notes, files, decisions, next_steps, kept)
+
+
+def _without_wrapper(source: Source, recipe: Recipe, options: Options) -> Plan:
+    """Return what the recipe asks where there is no wrapper, without a survey: of a file that has nothing in it."""
+    script = survey(Source(source.path, b"", source.shown))
+    outcome = Evaluator(recipe, options.for_rules()).outcome(script)
+    return Plan(script, [], outcome.questions, outcome.notes)
+
+
+def _outside(script: Script, edits: list[Edit], root: Path) -> Iterator[Problem]:
+    """Yield a question for each file that must change and may not."""
+    for file, mine in _by_file(script, edits).items():
+        fault = outside(root, file.source.path)
+        if fault:
+            line, column = min(file.source.position(e.node) for e in mine if e.kind != "add-import" or len(mine) == 1)
+            yield Problem(file.source.shown, line, column, "RF030", f"must be rewritten here, but {fault}")
 
 
 def _by_file(script: Script, edits: list[Edit]) -> dict[File, list[Edit]]:
@@ -273,7 +335,7 @@ def _target(output: Output, script: Script, company: Company) -> Path:
     if not output.launcher:
         return above_package(entry, script.module) / output.path
     own = own_launcher(path, entry)
-    started = (_data(path, company) or b"").decode("utf-8", errors="replace")
+    started = _text(_data(path, company) or b"")
     free = not started or _starts(started, entry.name)
     return own if _data(own, company) is not None or (company.neighbours and not free) else path
 
@@ -284,7 +346,7 @@ def _starts(launcher: str, script: str) -> bool:
 
 def _data(path: Path, company: Company) -> bytes | None:
     """Return what a file holds, or is about to hold, None where there is none."""
-    return company.pending.get(path) or (path.read_bytes() if path.is_file() else None)
+    return company.pending.get(path) or (read_file(path) if os.path.isfile(path) else None)
 
 
 def _output(
@@ -303,7 +365,7 @@ def _output(
         text = launch_script(text, _launch(script, options, save_name, path.name))
     before = _data(path, company)
     if before is not None:
-        old = before.decode("utf-8", errors="replace")
+        old = _text(before)
         ours = is_ours(old) if output.launcher else MARK in old[:200]
         folder = script.import_folder if not output.launcher else os.path.dirname(script.index.source.shown)
         shown = os.path.join(folder, path.name if output.launcher else output.path)
@@ -332,9 +394,12 @@ def _output(
                     )
                 )
             return []
-    if before == text.encode():
-        return []
-    return [NewFile(path, before, text.encode(), output.executable)]
+    after = text.encode(errors="surrogateescape")  # a script's name may be in any bytes
+    return [NewFile(path, before, after, output.executable)] if before != after else []
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="surrogateescape")
 
 
 def _launch(script: Script, options: Options, save_name: str, name: str) -> Launch:

@@ -8,10 +8,13 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from retrofit.errors import Problem, UserError
 from retrofit.launch import MARK
+from retrofit.reading import DEFAULT_MEGABYTES, read_file, size_fault
+from retrofit.root import holds_more, project_root
 from retrofit.source import Source, read_source
 
 #: What code that trains mentions: wrapper, backward pass, optimizer, options. What imports such code may train by it.
@@ -27,7 +30,6 @@ _STARTED = re.compile(rb"__main__|parse_args\(|sys\.argv|\bdef test_")
 #: More files than these are not searched for other scripts.
 _LOOKED_THROUGH = 2000
 _COMMENT = re.compile(rb"#[^\n]*")
-_PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
@@ -49,6 +51,11 @@ class Project:
     neighbours: Mapping[str, Sequence[str]] = field(default_factory=dict)
     module: str = ""
 
+    @property
+    def sources(self) -> list[Source]:
+        """The script and the modules."""
+        return [self.entry, *self.modules.values()]
+
     def with_texts(self, texts: Mapping[Source, str]) -> Project:
         """Return the project with other texts for some of its files."""
 
@@ -60,7 +67,13 @@ class Project:
         return Project(changed(self.entry), modules, self.unread, self.neighbours, self.module)
 
 
-def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = None, helper: str = "") -> Project:
+def load_project(
+    path: Path,
+    shown: str,
+    pending: Mapping[Path, bytes] | None = None,
+    helper: str = "",
+    megabytes: float = DEFAULT_MEGABYTES,
+) -> Project:
     """Read an entry script, and follow its imports as far as they lead to files of its project.
 
     Imports are looked for beside the script, where it adds constant paths to `sys.path`, and in its project's root and
@@ -71,12 +84,13 @@ def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = 
         shown: how messages name it.
         pending: what files are about to hold, by their real paths.
         helper: the name of the module that the recipe adds, by which rewritten scripts are known.
+        megabytes: how large a file may be to be looked into.
 
     Raises:
         UserError: the script itself cannot be read or parsed.
     """
     pending = pending or {}
-    entry = read_source(path, shown, pending)
+    entry = read_source(path, shown, pending, megabytes)
     folder = Path(os.path.dirname(shown))
     roots = _roots(entry)
     files: dict[str, _Module] = {}
@@ -86,6 +100,7 @@ def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = 
     main = _Module(entry.path, entry.data, set(_imports(entry.path, module, entry.data)))
     waiting = [main]
     known = {entry.path}
+    unread: list[Problem] = []
     while waiting:
         for name in sorted(waiting.pop(0).imports):
             file = _find(name, roots)
@@ -93,23 +108,32 @@ def load_project(path: Path, shown: str, pending: Mapping[Path, bytes] | None = 
                 continue
             known.add(file)
             try:
-                data = pending[file] if file in pending else file.read_bytes()
-            except OSError:
+                data = pending[file] if file in pending else read_file(file)
+            except OSError as error:
+                message = f"is imported as {name}, and cannot be read: {error.strerror}."
+                unread.append(Problem(_shown(file, entry, folder), 0, 0, "RF001", message))
+                continue
+            if size_fault(data, megabytes, ""):  # which is told where it matters
+                files[name] = _Module(file, data, set())
                 continue
             roots = list(dict.fromkeys([*roots, *_added_folders(file, data.decode(errors="replace"))]))
             files[name] = _Module(file, data, set(_imports(file, name, data)))
             waiting.append(files[name])
     modules = {}
-    unread: list[Problem] = []
     for name in _relevant(main, files):
         path = files[name].path
         try:
-            known_as = os.path.normpath(folder / os.path.relpath(path, entry.path.parent))
-            modules[name] = read_source(path, known_as, pending)
+            known_as = _shown(path, entry, folder)
+            modules[name] = read_source(path, known_as, pending, megabytes)
         except UserError as error:
             if _NEEDED.search(files[name].data):
                 unread += error.problems
     return Project(entry, modules, unread, _neighbours(entry, folder, modules, roots, known, helper), module)
+
+
+def _shown(path: Path, entry: Source, folder: Path) -> str:
+    """Return how messages name a file of the project: as they name the entry script, which lies in ``folder``."""
+    return os.path.normpath(folder / os.path.relpath(path, entry.path.parent))
 
 
 def _own_name(entry: Source) -> str:
@@ -122,7 +146,7 @@ def _own_name(entry: Source) -> str:
         [node.level for node in _statements(tree) if isinstance(node, ast.ImportFrom) and node.level] if tree else []
     )
     folders = entry.path.parents
-    depth = max([next(n for n, folder in enumerate(folders) if not (folder / "__init__.py").is_file()), *levels])
+    depth = max([next(n for n, folder in enumerate(folders) if not os.path.isfile(folder / "__init__.py")), *levels])
     if not levels or depth >= len(folders) or holds_more(folders[depth]):
         return ""
     plain = {name for name in _imports(entry.path, "", entry.data, relative=False) if "." not in name}
@@ -156,11 +180,14 @@ def _neighbours(
     mentioned = re.compile(b"|".join(rb"\b" + re.escape(name.encode()) + rb"\b" for name in set(named)))
     found: dict[str, list[tuple[bool, str]]] = {}
     for path in _python_files(root):
-        data = path.read_bytes() if path not in reached else b""
+        try:
+            data = read_file(path) if path not in reached else b""
+        except OSError:  # nobody can start it either
+            continue
         rewritten = bool(helper) and helper.encode() in data
         if rewritten or not (_STARTED.search(data) and mentioned.search(data)):
             continue
-        shown = os.path.normpath(folder / os.path.relpath(path, entry.path.parent))
+        shown = _shown(path, entry, folder)
         meant = {_find(name, [path.parent, *roots]) for name in _imports(path, "", data)}
         for module in sorted(known[file] for file in meant if file in known):
             found.setdefault(module, []).append((not _NEEDED.search(data), shown))
@@ -224,7 +251,7 @@ def _meant(full: str, files: Mapping[str, _Module], seen: set[str]) -> set[str]:
 def _roots(entry: Source) -> list[Path]:
     """The folders in which Python, or an installation for development, looks for the project's modules."""
     roots = [entry.path.parent, *_added_folders(entry.path, entry.text)]
-    package = next(folder for folder in entry.path.parents if not (folder / "__init__.py").is_file())
+    package = next(folder for folder in entry.path.parents if not os.path.isfile(folder / "__init__.py"))
     roots.append(package)  # the script may be a module of a package that imports itself by its full name
     root = project_root(entry.path)
     if root is not None:
@@ -232,23 +259,6 @@ def _roots(entry: Source) -> list[Path]:
     named = {name.partition(".")[0] for name in _imports(entry.path, "", entry.data)}
     roots += [folder.parent for folder in entry.path.parents if folder.name in named]  # its package, installed or not
     return list(dict.fromkeys(roots))
-
-
-def project_root(script: Path) -> Path | None:
-    """Return the nearest folder above a script that looks like a project's root, None where there is none.
-
-    Args:
-        script: the script's real path.
-    """
-    for folder in script.parents:
-        if not holds_more(folder) and any(os.path.lexists(folder / mark) for mark in _PROJECT_MARKS):
-            return folder
-    return None
-
-
-def holds_more(folder: Path) -> bool:
-    """Does a folder hold much that cannot belong to one project, as a home and the root of the file system do?"""
-    return folder in (Path(folder.anchor), Path.home())
 
 
 def _added_folders(path: Path, text: str) -> Iterator[Path]:
@@ -287,6 +297,7 @@ def _imports(path: Path, name: str, data: bytes, relative: bool = True) -> Itera
             yield from (f"{prefix}.{alias.name}".lstrip(".") for alias in node.names)
 
 
+@lru_cache(maxsize=1)  # one file after the other is asked about, each several times
 def _parsed(data: bytes) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
@@ -314,9 +325,10 @@ def _with_parents(module: str) -> Iterator[str]:
 def _find(module: str, roots: list[Path]) -> Path | None:
     """Return the file of a module of the project, None where it has none."""
     inside = module.replace(".", os.sep)
-    for root in roots:
-        base = os.path.join(root, inside)
-        for path in (os.path.join(base, "__init__.py"), f"{base}.py"):
-            if os.path.isfile(path) and _INSTALLED.isdisjoint(Path(path).parts):
-                return Path(os.path.realpath(path))
+    names = [os.path.join(root, inside, "__init__.py") for root in roots]
+    places = [place for name in names for place in (name, f"{os.path.dirname(name)}.py")]
+    for there in (os.path.isfile, os.path.lexists):  # what cannot be read, as a link that leads nowhere, comes last
+        for place in places:
+            if there(place) and not os.path.isdir(place) and _INSTALLED.isdisjoint(Path(place).parts):
+                return Path(os.path.realpath(place))
     return None

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import symtable
 from collections.abc import Iterable, Iterator, Sequence
+from tokenize import TokenInfo
 
 from retrofit.edits import Edit
-from retrofit.errors import EngineError
+from retrofit.errors import EngineError, Problem, UserError
 from retrofit.source import Source
-from retrofit.text import split_lines
+from retrofit.text import comments, split_lines
 
 
 def prove(source: Source, edits: Sequence[Edit], text: str) -> None:
     """Check that a rewriting is sound.
 
-    It must compile, and hold every line outside the edited statements, in order. Blank lines before a removed
-    statement may go. A name that a function has from outside must not become its own.
+    It must compile, and hold every line outside the edited statements, in order, and every comment but those in removed
+    statements. Blank lines before a removed statement may go. A name that a function has from outside must not become
+    its own.
 
     Args:
         source: the file before.
@@ -24,6 +26,7 @@ def prove(source: Source, edits: Sequence[Edit], text: str) -> None:
 
     Raises:
         EngineError: it is not; nothing may be written.
+        UserError: only a comment would be lost, for which there is no place in the new code.
     """
     name = source.shown
     if not _compiles(text, name):
@@ -34,6 +37,10 @@ def prove(source: Source, edits: Sequence[Edit], text: str) -> None:
     kept = _untouched_lines(source, edits)
     if not _in_order(kept, split_lines(text)):
         raise EngineError(f"{name}: the rewriting changes lines that it was not asked to change")
+    lost = _lost_comment(source, edits, text)
+    if lost is not None:
+        message = "stands in code that is rewritten, and would be lost. Put it on a line of its own, then run again."
+        raise UserError(Problem(name, lost.start[0], lost.start[1] + 1, "RF037", f"`{lost.string}` {message}"))
 
 
 def _compiles(text: str, name: str) -> bool:
@@ -79,6 +86,21 @@ def _untouched_lines(source: Source, edits: Sequence[Edit]) -> list[str]:
                 first -= 1
                 touched.add(first)
     return [line for number, line in enumerate(lines, start=1) if number not in touched]
+
+
+def _lost_comment(source: Source, edits: Sequence[Edit], text: str) -> TokenInfo | None:
+    """Return the first comment, but for those in removed statements, that a file has no more behind the others."""
+    removed = {
+        line
+        for edit in edits
+        if edit.kind == "remove"
+        for line in range(source.lines(edit.node)[0], source.lines(edit.last or edit.node)[1] + 1)
+    }
+    rest = iter([comment.string for comment in comments(text)])
+    for comment in comments(source.text):
+        if comment.start[0] not in removed and comment.string not in rest:
+            return comment
+    return None
 
 
 def _in_order(wanted: Iterable[str], lines: Iterable[str]) -> bool:

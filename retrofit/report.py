@@ -8,11 +8,14 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from retrofit.errors import shown_path
 from retrofit.layout import PLAIN, View
 from retrofit.plan import NewFile, Plan
-from retrofit.project import project_root
+from retrofit.root import project_root
 from retrofit.rules import Rule
 from retrofit.survey.sites import Script, Site
+from retrofit.write.journal import Step
+from retrofit.write.undo import Restored
 
 
 def names_in_diff(files: Sequence[NewFile], scripts: Sequence[Path]) -> dict[Path, str]:
@@ -37,16 +40,53 @@ def diff(file: NewFile, name: str) -> bytes:
         file: the file.
         name: how the diff names it, relative to where it is applied.
     """
+    return _diff(file.before, file.after, name, file.executable)
+
+
+def _diff(before: bytes | None, after: bytes | None, name: str, executable: bool) -> bytes:
     name = name.lstrip("/")
     tab = "\t" if " " in name else ""
-    before = _byte_lines(file.before or b"")
-    old = b"/dev/null" if file.before is None else f"a/{name}{tab}".encode()
-    lines = difflib.diff_bytes(difflib.unified_diff, before, _byte_lines(file.after), old, f"b/{name}{tab}".encode())
+    old = b"/dev/null" if before is None else os.fsencode(f"a/{name}{tab}")
+    new = b"/dev/null" if after is None else os.fsencode(f"b/{name}{tab}")
+    lines = difflib.diff_bytes(difflib.unified_diff, _byte_lines(before or b""), _byte_lines(after or b""), old, new)
     head = f"diff --git a/{name} b/{name}\n"
-    if file.before is None:
-        head += f"new file mode {'100755' if file.executable else '100644'}\n"
+    if before is None or after is None:
+        head += f"{'new' if before is None else 'deleted'} file mode {'100755' if executable else '100644'}\n"
     body = [line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n" for line in lines]
-    return head.encode() + b"".join(body)
+    return os.fsencode(head) + b"".join(body)
+
+
+def undo_diff(files: Iterable[Restored]) -> bytes:
+    """Return the diff of what an undo does, its files named from the working folder."""
+    return b"".join(
+        _diff(
+            file.before.data if file.before is not None else None,
+            file.after.data if file.after is not None else None,
+            shown_path(file.path),
+            any(content is not None and content.mode & 0o100 for content in (file.before, file.after)),
+        )
+        for file in files
+        if file.before != file.after
+    )
+
+
+def undo_text(files: Iterable[Restored]) -> str:
+    """Return a line on what an undo has done to each file."""
+    why = {"merged": " (with what was edited since)", "kept": " (it was edited since)"}
+    lines = []
+    for file in files:
+        renamed = f" (was {file.was})" if file.was else ""
+        needed = f" (for {', '.join(file.needed)})" if file.needed else ""
+        lines.append(f"{file.how} {shown_path(file.path)}{renamed}{why.get(file.how, '')}{needed}")
+    return "\n".join(lines)
+
+
+def steps_rows(steps: Iterable[tuple[Path, int, Step]]) -> list[tuple[str, ...]]:
+    """Return a row on each step that can be undone: its number, time, command and files."""
+    return [
+        (str(number), step.time, step.command, ", ".join(shown_path(root / entry.path) for entry in step.entries))
+        for root, number, step in steps
+    ]
 
 
 def _byte_lines(data: bytes) -> list[bytes]:

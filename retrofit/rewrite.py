@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -218,9 +218,8 @@ class _Rewriter(cst.CSTTransformer):
         for edit in self._expressions.get(original_node, ()):
             if edit.kind == "set-keyword":
                 assert isinstance(updated_node, cst.Call)
-                updated_node = _set_keyword(
-                    updated_node, edit.text.partition("=")[0], self._expression(edit), self._separator(edit)
-                )
+                name, value = edit.text.partition("=")[0], self._expression(edit)
+                updated_node = _set_keyword(updated_node, name, value, self._aligned(edit), self._is_long(edit))
             else:
                 updated_node = self._expression(edit)
         if isinstance(original_node, (cst.Module, cst.IndentedBlock)):
@@ -238,19 +237,21 @@ class _Rewriter(cst.CSTTransformer):
         assert isinstance(quoted, cst.BaseExpression)
         return quoted
 
-    def _separator(self, edit: Edit) -> cst.Comma:
-        """Return the comma before a new argument, with a line break where the line would get long."""
+    def _is_long(self, edit: Edit) -> bool:
+        """Whether a new argument would make the line of its call too long."""
         source = self._index.source
-        assert isinstance(edit.node, cst.Call)
         first, last = source.lines(edit.node)
         line = split_lines(source.text)[last - 1]
         ends_line = line.rstrip().endswith(source.code(edit.node))
-        space: cst.BaseParenthesizableWhitespace = cst.SimpleWhitespace(" ")
-        if first == last and ends_line and len(line) + len(edit.text) > _LINE_LENGTH:
-            indent = source.position(self._index.statement(edit.node).node)[1] - 1
-            inside = source.column(source.span(edit.node.func)[1]) - indent
-            space = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(" " * inside))
-        return cst.Comma(whitespace_after=space)
+        return first == last and ends_line and len(line) + len(edit.text) > _LINE_LENGTH
+
+    def _aligned(self, edit: Edit) -> cst.ParenthesizedWhitespace:
+        """Return the line break before an argument that stands below the first one."""
+        source = self._index.source
+        assert isinstance(edit.node, cst.Call)
+        indent = source.position(self._index.statement(edit.node).node)[1] - 1
+        inside = source.column(source.span(edit.node.func)[1]) - indent
+        return cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(" " * inside))
 
     def _rebuild(
         self, original: cst.Module | cst.IndentedBlock, updated: cst.Module | cst.IndentedBlock
@@ -278,6 +279,7 @@ class _Rewriter(cst.CSTTransformer):
             if number < beyond:
                 continue
             edits = [edit for edit in self._statements.get(old, []) if edit is not wrapped]
+            assert isinstance(old, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
             assert isinstance(new, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
             wide = next((edit for edit in edits if edit.last is not None), None)
             if wide is not None:
@@ -296,9 +298,11 @@ class _Rewriter(cst.CSTTransformer):
             lead = [*waiting, *new.leading_lines]
             waiting = []
             group = self._group(new, edits)
+            lost = _comments_lost(old, group) if edits or new is not old else []
             if not group:
-                waiting = [*lead, *_comment_lines(new)]
+                waiting = [*lead, *lost]
                 continue
+            lead += lost
             own = () if group[0] is new else group[0].leading_lines
             if lead and own and own[0].comment is None:
                 own = own[1:]
@@ -393,11 +397,31 @@ def _begins_with_blank(statement: _Line) -> bool:
     return bool(statement.leading_lines) and statement.leading_lines[0].comment is None
 
 
-def _comment_lines(removed: _Line) -> list[cst.EmptyLine]:
-    """The comment behind a removed statement, as a line of its own."""
-    if isinstance(removed, cst.SimpleStatementLine) and removed.trailing_whitespace.comment is not None:
-        return [cst.EmptyLine(comment=removed.trailing_whitespace.comment)]
-    return []
+def _comments_lost(old: _Line, group: Sequence[_Line]) -> list[cst.EmptyLine]:
+    """Return the comments in and behind a statement that are not in what takes its place, as lines of their own.
+
+    Those in the body of a compound statement count where the whole goes.
+    """
+    if isinstance(old, cst.SimpleStatementLine):
+        inside = _comments([*old.body, old.trailing_whitespace])
+    elif any(isinstance(statement, type(old)) for statement in group):
+        return []
+    else:
+        inside = _comments([old.with_changes(leading_lines=[])])
+    there = Counter(comment.value for comment in _comments(group) if inside)
+    lost = []
+    for comment in inside:
+        there[comment.value] -= 1
+        if there[comment.value] < 0:
+            lost.append(cst.EmptyLine(comment=comment))
+    return lost
+
+
+def _comments(nodes: Sequence[cst.CSTNode]) -> list[cst.Comment]:
+    found: list[cst.Comment] = []
+    for node in nodes:
+        found += [node] if isinstance(node, cst.Comment) else _comments(node.children)
+    return found
 
 
 def _keep_trailing_comment(old: _Line, statements: list[_Line]) -> list[_Line]:
@@ -406,8 +430,7 @@ def _keep_trailing_comment(old: _Line, statements: list[_Line]) -> list[_Line]:
     last = statements[-1]
     if isinstance(last, cst.SimpleStatementLine) and last.trailing_whitespace.comment is None:
         return [*statements[:-1], last.with_changes(trailing_whitespace=old.trailing_whitespace)]
-    line = cst.EmptyLine(comment=old.trailing_whitespace.comment)
-    return [statements[0].with_changes(leading_lines=[line, *statements[0].leading_lines]), *statements[1:]]
+    return statements
 
 
 class _Placeholder(cst.CSTTransformer):
@@ -431,7 +454,15 @@ def _with_original(statement: _Line, originals: Sequence[_Line]) -> _Line:
     return changed
 
 
-def _set_keyword(call: cst.Call, name: str, value: cst.BaseExpression, separator: cst.Comma) -> cst.Call:
+def _set_keyword(
+    call: cst.Call, name: str, value: cst.BaseExpression, aligned: cst.ParenthesizedWhitespace, long: bool
+) -> cst.Call:
+    """Return a call with a keyword argument changed or, behind the others, added.
+
+    Args:
+        aligned: the line break before an argument that stands below the first one.
+        long: whether the line would get too long without it.
+    """
     args = list(call.args)
     for number, arg in enumerate(args):
         if arg.keyword is not None and arg.keyword.value == name:
@@ -447,17 +478,19 @@ def _set_keyword(call: cst.Call, name: str, value: cst.BaseExpression, separator
         end = last.comma.whitespace_after if isinstance(last.comma, cst.Comma) else last.whitespace_after_arg
         first = call.whitespace_before_args
         between = args[-2].comma.whitespace_after if len(args) > 1 and isinstance(args[-2].comma, cst.Comma) else first
+        space: cst.BaseParenthesizableWhitespace = aligned if long else cst.SimpleWhitespace(" ")
         if isinstance(between, cst.ParenthesizedWhitespace):
-            between = cst.ParenthesizedWhitespace(indent=between.indent, last_line=between.last_line)
-            separator = cst.Comma(whitespace_after=between)
+            space = cst.ParenthesizedWhitespace(indent=between.indent, last_line=between.last_line)
         if isinstance(end, cst.ParenthesizedWhitespace):
-            space = separator.whitespace_after
+            if _comments([end]) and not isinstance(space, cst.ParenthesizedWhitespace):
+                space = aligned
             if isinstance(space, cst.ParenthesizedWhitespace):
-                separator = cst.Comma(whitespace_after=end.with_changes(indent=space.indent, last_line=space.last_line))
+                space = end.with_changes(indent=space.indent, last_line=space.last_line)
             end = cst.ParenthesizedWhitespace(indent=end.indent, last_line=end.last_line)
         if isinstance(last.comma, cst.Comma):
             new = new.with_changes(comma=cst.Comma(whitespace_after=end))
         else:
             new = new.with_changes(whitespace_after_arg=end)
-        args[-1] = last.with_changes(comma=separator, whitespace_after_arg=cst.SimpleWhitespace(""))
+        comma = cst.Comma(whitespace_after=space)
+        args[-1] = last.with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace(""))
     return call.with_changes(args=[*args, new])

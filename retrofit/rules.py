@@ -8,10 +8,10 @@ templates, both over the sites of the survey.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, cast
 import libcst as cst
 
 from retrofit.edits import KINDS, ORIGINAL, Edit, Kind
-from retrofit.errors import Problem, UserError
+from retrofit.errors import Problem, UserError, shown_path
 from retrofit.habits.kinds import KINDS as HABITS
 from retrofit.survey.index import File
 from retrofit.survey.sites import SITE_KINDS, EditedFile, Script, Site
@@ -90,6 +90,7 @@ class Rule:
     """A rule as its TOML file says it.
 
     Attributes:
+        path: the file, None for a rule that comes from none.
         level: of what `retrofit check` finds by it: "error", "warning" or "advice"; "" where check leaves it out.
         message: what a finding says, as a Jinja2 template.
         at: the site's anchor that a finding points at, "" for the site itself.
@@ -113,6 +114,7 @@ class Rule:
     asks: tuple[Remark, ...] = ()
     notes: tuple[Remark, ...] = ()
     examples: tuple[Example, ...] = ()
+    path: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -146,9 +148,12 @@ class Recipe:
         site_values: the same for names that depend on the site.
         module_functions: qualified names of functions that return the module they are given.
         handover: qualified names of functions by which a script gives its optimizer to the library.
+        settings: (code of the default, what it is for) of each setting of the library that a user may choose, by its
+            name.
         helper: the name of the package of the folder that is put beside the script, "" for none.
         outputs: files put beside the script, those of the helper first.
         next_steps: what to tell the user after an apply, as a Jinja2 template.
+        extra: the user's own folder of further rules, None for none.
     """
 
     folder: Path
@@ -159,8 +164,10 @@ class Recipe:
     module_functions: frozenset[str] = frozenset()
     handover: frozenset[str] = frozenset()
     helper: str = ""
+    settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     outputs: tuple[Output, ...] = ()
     next_steps: str = ""
+    extra: Path | None = None
 
     @cached_property
     def titles(self) -> dict[str, str]:
@@ -218,13 +225,13 @@ def load_recipe(folder: Path, extra: Path | None = None) -> Recipe:
     """Load a folder of rules.
 
     Args:
-        folder: holds recipe.toml and one TOML file a rule.
+        folder: holds recipe.toml and one TOML file a rule, which are read once in a process.
         extra: a folder of further rules; a rule with a known code takes its place.
 
     Raises:
         UserError: a file is no valid TOML or no valid rule.
     """
-    rules = {rule.code: rule for rule in _load_rules(folder)}
+    rules = {rule.code: rule for rule in _own_rules(folder)}
     if extra is not None:
         if not extra.is_dir():
             raise UserError(Problem(str(extra), 0, 0, "RF007", "is no folder of rules. Give --rules a folder."))
@@ -238,18 +245,25 @@ def load_recipe(folder: Path, extra: Path | None = None) -> Recipe:
         site_values=shared.get("site_values", {}),
         module_functions=frozenset(shared.get("module_functions", ())),
         handover=frozenset(shared.get("handover", ())),
+        settings=shared.get("settings", {}),
         helper=shared.get("helper", ""),
         outputs=(
             *_helper_outputs(folder, shared.get("helper", "")),
             *(Output(**output) for output in shared.get("outputs", ())),
         ),
         next_steps=shared.get("next_steps", ""),
+        extra=extra,
     )
 
 
 def _helper_outputs(folder: Path, helper: str) -> Iterator[Output]:
     for path in sorted((folder / helper).glob("*.py")) if helper else ():
         yield Output(f"{helper}/{path.name}", f"{helper}/{path.name}", when="not inlined")
+
+
+@cache
+def _own_rules(folder: Path) -> tuple[Rule, ...]:
+    return tuple(_load_rules(folder))
 
 
 def _load_rules(folder: Path) -> Iterator[Rule]:
@@ -275,15 +289,24 @@ def _rule(path: Path) -> Rule:
             asks=tuple(Remark(**ask) for ask in data.pop("asks", [])),
             notes=tuple(Remark(**note) for note in data.pop("notes", [])),
             examples=tuple(Example(**example) for example in data.pop("examples", [])),
+            path=path,
             **{"when": "true", **data},
         )
-    except (TypeError, KeyError) as error:
+        _expect_texts(rule, *rule.changes, *rule.asks, *rule.notes, *rule.examples)
+    except (TypeError, KeyError, AttributeError) as error:
         raise UserError(Problem(str(path), 0, 0, "RF007", f"is no valid rule: {error}")) from None
     unknown = [change.kind for change in rule.changes if change.kind not in KINDS and "{{" not in change.kind]
     unknown += [site for site in (rule.site, *(c.site for c in rule.changes)) if not _known_site(site)]
     if unknown:
         raise UserError(Problem(str(path), 0, 0, "RF007", f"names an unknown edit or site: {', '.join(unknown)}"))
     return rule
+
+
+def _expect_texts(*parts: Rule | Change | Remark | Example) -> None:
+    """Raise where a part of a rule has something else than a text where a text should be."""
+    for key, value in (item for part in parts for item in vars(part).items()):
+        if not isinstance(value, (str, tuple, Path)):
+            raise TypeError(f"{key} is {value!r:.40}, and should be a text")
 
 
 def _known_site(site: str) -> bool:
@@ -298,9 +321,11 @@ def _naming(rule: Rule | None) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        name = rule.code if rule else "recipe.toml"
-        what = f"{type(error).__name__}: {error}"
-        raise UserError(Problem(name, 0, 0, "RF007", f"has a mistake in a condition or template: {what}")) from error
+        where = shown_path(rule.path) if rule is not None and rule.path is not None else "recipe.toml"
+        name = f"{rule.code} " if rule is not None else ""
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        message = f"{name}has a mistake in a condition or template: {what}"
+        raise UserError(Problem(where, 0, 0, "RF007", message)) from error
 
 
 def _edited_files(script: Script, edits: list[Edit], names: Iterable[str]) -> list[Site]:
@@ -325,6 +350,23 @@ def _edited_files(script: Script, edits: list[Edit], names: Iterable[str]) -> li
     ]
 
 
+@cache
+def _environment() -> Environment:
+    from retrofit.templates import RuleEnvironment
+
+    return RuleEnvironment()
+
+
+@cache
+def _expression(text: str) -> TemplateExpression:
+    return _environment().compile_expression(text, undefined_to_none=False)
+
+
+@cache
+def _template(text: str) -> Template:
+    return _environment().from_string(text)
+
+
 class Evaluator:
     """Asks a recipe's rules about a script's sites.
 
@@ -338,16 +380,6 @@ class Evaluator:
         self._recipe = recipe
         self._options = options
         self._texts = texts or {}
-        self._expressions: dict[str, TemplateExpression] = {}
-        self._templates: dict[str, Template] = {}
-
-    @cached_property
-    def _environment(self) -> Environment:
-        from jinja2 import Environment, StrictUndefined
-
-        environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
-        environment.filters["repr"] = repr
-        return environment
 
     def context(self, script: Script, file: File | None = None) -> dict[str, object]:
         """Return the names that conditions and templates see at every site of a file.
@@ -374,17 +406,11 @@ class Evaluator:
 
     def evaluate(self, expression: str, names: Mapping[str, object]) -> object:
         """Return the value of a Jinja2 expression."""
-        if expression not in self._expressions:
-            self._expressions[expression] = self._environment.compile_expression(expression, undefined_to_none=False)
-        return self._expressions[expression](**names)
+        return _expression(expression)(**names)
 
     def render(self, template: str, names: Mapping[str, object]) -> str:
         """Return the text of a Jinja2 template."""
-        if "{" not in template:
-            return template
-        if template not in self._templates:
-            self._templates[template] = self._environment.from_string(template)
-        return self._templates[template].render(**names)
+        return _template(template).render(**names) if "{" in template else template
 
     def outcome(self, script: Script) -> Outcome:
         """Return everything that the recipe's rules say of a script."""

@@ -15,7 +15,8 @@ import libcst as cst
 from libcst._nodes.internal import CodegenState
 
 from retrofit.errors import Problem, UserError
-from retrofit.text import NEWLINE, TOO_DEEP, decode, split_lines, syntax_fault
+from retrofit.reading import DEFAULT_MEGABYTES, read_file, size_fault
+from retrofit.text import NEWLINE, decode, split_lines, syntax_fault, too_deep
 
 
 class _PositionState(CodegenState):
@@ -83,7 +84,7 @@ class Source:
             message = "is Python, but not of a kind that can be parsed here. Nothing was changed."
             raise UserError(Problem(shown, error.raw_line, error.raw_column + 1, "RF004", message)) from None
         except RecursionError:
-            raise UserError(Problem(shown, 1, 1, "RF004", TOO_DEEP)) from None
+            raise UserError(too_deep(self.text, shown)) from None
         written = "".join(state.tokens)
         if written != self.text:
             raise UserError(
@@ -215,20 +216,23 @@ class Sources:
         return self.file(node).lines(node)
 
 
-def read_source(path: Path, shown: str, pending: Mapping[Path, bytes] | None = None) -> Source:
+def read_source(
+    path: Path, shown: str, pending: Mapping[Path, bytes] | None = None, megabytes: float = DEFAULT_MEGABYTES
+) -> Source:
     """Read and parse one file.
 
     Args:
         path: where it is.
         shown: how messages name it.
         pending: what files are about to hold, by their real paths.
+        megabytes: how large the file may be.
 
     Raises:
-        UserError: no such file, a directory, unreadable, or not parsable Python.
+        UserError: no such file, a directory, unreadable, too large, or not parsable Python.
     """
     real = Path(os.path.realpath(path))
     try:
-        data = pending[real] if pending and real in pending else path.read_bytes()
+        data = pending[real] if pending and real in pending else read_file(path)
     except FileNotFoundError:
         raise UserError(Problem(shown, 0, 0, "RF001", "no such file. Give the path of the training script.")) from None
     except IsADirectoryError:
@@ -243,6 +247,9 @@ def read_source(path: Path, shown: str, pending: Mapping[Path, bytes] | None = N
         ) from None
     except OSError as error:
         raise UserError(Problem(shown, 0, 0, "RF001", f"cannot be read: {error.strerror}.")) from None
+    fault = size_fault(data, megabytes, shown)
+    if fault is not None:
+        raise UserError(fault)
     return Source(real, data, shown)
 
 

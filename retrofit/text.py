@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import codecs
+import contextlib
 import re
 import tokenize
 import warnings
-from io import BytesIO
+from collections.abc import Iterator
+from dataclasses import replace
+from io import BytesIO, StringIO
 
 from retrofit.errors import Problem, UserError
 
-TOO_DEEP = "is nested too deeply to be parsed. Nothing was changed."
+#: Code of people is not nested more deeply than this, in nodes of Python's own tree.
+_DEEP = 80
 NEWLINE = re.compile(r"\r\n?|\n")
 
 
@@ -46,6 +51,13 @@ def whole_lines(text: str) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
+def comments(text: str) -> Iterator[tokenize.TokenInfo]:
+    """Yield the comments of a Python file's text, in their order."""
+    if "#" in text:
+        lines = StringIO(NEWLINE.sub("\n", text))
+        yield from (token for token in tokenize.generate_tokens(lines.readline) if token.type == tokenize.COMMENT)
+
+
 def syntax_fault(text: str, shown: str) -> Problem | None:
     """Return what Python itself says against a text, None where it compiles.
 
@@ -58,16 +70,49 @@ def syntax_fault(text: str, shown: str) -> Problem | None:
             compile(text, shown, "exec", dont_inherit=True)
     except SyntaxError as error:
         if "too many nested" in error.msg:
-            return Problem(shown, error.lineno or 1, error.offset or 1, "RF004", TOO_DEEP)
+            return replace(too_deep(text, shown), line=error.lineno or 1, column=error.offset or 1)
         line = error.lineno or 1
         hint = _hint(text, line)
         message = f"is not Python 3 that can be parsed here{hint}: {error.msg}. Fix it first; nothing was changed."
         return Problem(shown, line, error.offset or 1, "RF004", message)
     except (RecursionError, MemoryError):
-        return Problem(shown, 1, 1, "RF004", TOO_DEEP)
+        return too_deep(text, shown)
     except ValueError as error:
         return Problem(shown, 1, 1, "RF004", f"cannot be parsed: {error}.")
     return None
+
+
+def too_deep(text: str, shown: str, task: str = "parsed") -> Problem:
+    """Return the problem of a text that is nested more deeply than can be worked with, at the code that is so."""
+    _, line, column = deepest(text)
+    return Problem(shown, line, column, "RF004", f"is nested too deeply to be {task}. Nothing was changed.")
+
+
+def deepest(text: str) -> tuple[int, int, int]:
+    """Return how deeply a text is nested, and the line and column of the code that is so most.
+
+    Where Python itself cannot take that in, or it is not so deep, it is the statement of the most tokens, and how many.
+    """
+    most = (0, 1, 1)
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        waiting: list[tuple[ast.AST, int]] = [(ast.parse(text), 0)]
+        while waiting:
+            node, depth = waiting.pop()
+            if depth > most[0] and isinstance(node, (ast.stmt, ast.expr)):
+                most = (depth, node.lineno, node.col_offset + 1)
+            waiting += [(child, depth + 1) for child in ast.iter_child_nodes(node)]
+    return most if most[0] > _DEEP else max(_statements(text), default=most)
+
+
+def _statements(text: str) -> Iterator[tuple[int, int, int]]:
+    """Yield for each logical line how many tokens it has, and the line and column where it begins."""
+    tokens, begin = 0, (1, 0)
+    with contextlib.suppress(SyntaxError, tokenize.TokenError):
+        for token in tokenize.generate_tokens(StringIO(text).readline):
+            begin = begin if tokens else token.start
+            tokens = tokens + 1 if token.type != tokenize.NEWLINE else 0
+            yield tokens, begin[0], begin[1] + 1
 
 
 def _hint(text: str, line: int) -> str:

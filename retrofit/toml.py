@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from retrofit.errors import Problem, UserError, shown_path
+from retrofit.reading import read_file
 
 
 def read_toml(path: Path, code: str) -> dict[str, Any]:
@@ -24,6 +25,8 @@ def read_toml(path: Path, code: str) -> dict[str, Any]:
     else:
         import tomli as tomllib
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_file(path).decode())
+    except RecursionError:
+        raise UserError(Problem(shown_path(path), 0, 0, code, "is nested too deeply to be read.")) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UserError(Problem(shown_path(path), 0, 0, code, f"is no valid TOML file: {error}")) from None

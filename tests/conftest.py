@@ -1,7 +1,8 @@
-"""What the tests of the command line share: a small DDP script, and a folder to run retrofit in."""
+"""How the tests run, and what those of the command line share: a small DDP script, and a folder to run retrofit in."""
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 from collections.abc import Callable
@@ -12,6 +13,26 @@ import pytest
 from click.testing import CliRunner
 
 from retrofit.cli import main
+
+#: Beyond so many processes their start takes longer than what they save.
+MOST_PROCESSES = 8
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """A process on each CPU, more for trainings, which wait half their time, and none but this one for single tests."""
+    if all("::" in argument for argument in config.args):
+        return 0
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = cpus * 3 // 2 if config.option.markexpr == "real" else cpus
+    return min(wanted, MOST_PROCESSES) if wanted > 1 else 0
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave out what stays, and look less often: a script's tree is many objects at once."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
 
 SCRIPT = '''\
 """Train."""
@@ -117,9 +138,12 @@ class Folder:
 
     def names(self) -> set[str]:
         """Return the paths of all files, without retrofit's own record."""
-        return {
-            str(p.relative_to(self.path)) for p in self.path.rglob("*") if p.is_file() and p.parent.name != ".retrofit"
-        }
+        paths = [path.relative_to(self.path) for path in self.path.rglob("*") if path.is_file()]
+        return {str(path) for path in paths if ".retrofit" not in path.parts}
+
+    def contents(self) -> dict[str, tuple[int, bytes]]:
+        """Return mode and bytes of all files but retrofit's own record."""
+        return {name: (self.mode(name), (self.path / name).read_bytes()) for name in self.names()}
 
     def state(self) -> dict[str, tuple[object, ...]]:
         """Return everything about every file and folder below this one that must not change by itself."""

@@ -9,14 +9,18 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from click.testing import CliRunner
 
 from retrofit.cli import main
+from retrofit.launch import Launch, Launcher, launch_script
+from retrofit.rules_folder import rules_folder
 from retrofit.toml import read_toml
 
 ROOT = Path(__file__).resolve().parents[1]
 FIXTURES = ROOT / "fixtures"
+HELPER = "pai_distributed.py"
 #: One training takes about 30 seconds on 2 free cores; only a test that is about to fail waits so long.
 DEADLINE = 600.0
 
@@ -31,6 +35,8 @@ class Project:
     arguments: tuple[str, ...]
     options: tuple[str, ...]
     start: str
+    launcher: Launcher
+    save_name: str
     before_runs: bool = True
     history: bool = False
 
@@ -42,9 +48,27 @@ class Project:
     def after(self) -> Path:
         return FIXTURES / self.name / "after"
 
+    @property
+    def module(self) -> str:
+        """The entry script's full name where it is started as a module of its package, else ""."""
+        return self.entry.removesuffix(".py").replace("/", ".") if self.start == "module" else ""
+
+    @property
+    def generated(self) -> dict[str, bytes]:
+        """What an apply adds to the project's own files: the helper as it is, and a launcher with its values."""
+        rules, folder = rules_folder() / "perforatedai", Path(self.entry).parent
+        added = {(Path() if self.module else folder) / HELPER: (rules / HELPER).read_bytes()}
+        if self.kind == "ddp":
+            launch = Launch(Path(self.entry).name, self.save_name, launcher=self.launcher, module=self.module)
+            template = (rules / "train_distributed.sh.j2").read_text(encoding="utf-8")
+            added[folder / launch.name] = launch_script(template, launch).encode()
+        return {str(path): data for path, data in added.items()}
+
     def copy(self, side: str, folder: Path) -> Path:
-        """Copy `before` or `after` to ``folder`` and return the entry script there."""
+        """Copy `before`, or `after` with what an apply adds, to ``folder`` and return the entry script there."""
         shutil.copytree(FIXTURES / self.name / side, folder, dirs_exist_ok=True)
+        for name, data in self.generated.items() if side == "after" else ():
+            (folder / name).write_bytes(data)
         return folder / self.entry
 
 
@@ -53,6 +77,7 @@ def load_projects() -> list[Project]:
     projects = []
     for path in sorted(FIXTURES.glob("*/fixture.toml")):
         data = read_toml(path, "fixture")
+        start = data.get("start", "python" if data["kind"] == "dp" else "torchrun")
         projects.append(
             Project(
                 name=path.parent.name,
@@ -60,7 +85,9 @@ def load_projects() -> list[Project]:
                 kind=data["kind"],
                 arguments=tuple(data["arguments"]),
                 options=tuple(data["options"]),
-                start=data.get("start", "python" if data["kind"] == "dp" else "torchrun"),
+                start=start,
+                launcher=data.get("launcher", "python" if start == "python" else "torchrun"),
+                save_name=data.get("save_name", f"PAI_{Path(data['entry']).stem}"),
                 before_runs=data.get("before_runs", True),
                 history=data.get("history", False),
             )
@@ -111,9 +138,11 @@ def write_after(names: list[str]) -> None:
     for project in load_projects():
         if project.name in names:
             shutil.rmtree(project.after, ignore_errors=True)
-            script = project.copy("before", project.after)
-            apply(script, *project.options)
-            shutil.rmtree(script.parent / ".retrofit")
+            with TemporaryDirectory() as made:
+                apply(project.copy("before", Path(made)), *project.options)
+                for name in files_below(Path(made)).keys() - project.generated.keys():
+                    (project.after / name).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(Path(made, name), project.after / name)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from retrofit.doctor.judge_software import judge_software
 from retrofit.doctor.machine import look_around, port_refusal
 from retrofit.doctor.runs import PROBE, RANKS, ask, try_group
 from retrofit.errors import UserError
+from tests.forked import training_python
 
 DEADLINE = 120.0  # seconds; only a test that is about to fail waits so long
 GIB = 2**30
@@ -1102,7 +1103,7 @@ BREAKAGES = {
 def test_what_is_broken_is_found(breakage: str, topic: str, what: str, tmp_path: Path) -> None:
     head = "import contextlib, runpy, torch, torch.distributed\n" + dedent(BREAKAGES[breakage])
     script = written(tmp_path, f"{head}\nrunpy.run_path({str(RANKS)!r}, run_name='__main__')\n")
-    findings = judge_group(try_group(sys.executable, 2, "gloo", os.environ, 300.0, script))
+    findings = judge_group(try_group(training_python(), 2, "gloo", os.environ, 300.0, script))
     assert [finding.topic for finding in findings if finding.level != "ok"] == [topic], to_text(findings)
     assert what in only(findings, topic).what
 
@@ -1110,7 +1111,7 @@ def test_what_is_broken_is_found(breakage: str, topic: str, what: str, tmp_path:
 @pytest.mark.real
 def test_a_rank_s_error_is_told() -> None:
     environ = {**os.environ, "GLOO_SOCKET_IFNAME": "nosuch0"}
-    (finding,) = judge_group(try_group(sys.executable, 2, "gloo", environ, 300.0))
+    (finding,) = judge_group(try_group(training_python(), 2, "gloo", environ, 300.0))
     assert "ended while forming the process group: RuntimeError: " in finding.what
     assert "nosuch0" in finding.what
     assert "\n" not in finding.what

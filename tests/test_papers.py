@@ -96,14 +96,24 @@ def test_actions_are_pinned_by_their_major_versions(path: Path) -> None:
     assert [action for action in used if not re.fullmatch(r"[\w-]+/[\w./-]+@v\d+", action)] == []
 
 
-def test_the_workflows_do_what_the_local_check_does() -> None:
-    text = "\n".join(path.read_text(encoding="utf-8") for path in WORKFLOWS)
-    steps = {re.sub(r"\s+(#.*|-n \w+)", "", line) for line in re.findall(r"- run: (.*)", text)}
-    local = re.findall(
+def local_check() -> list[str]:
+    """Return the commands of .ci/run that check something."""
+    return re.findall(
         r"^(?:ruff|mypy|retrofit|pytest|mkdocs|python3 bootstrap).*$", (ROOT / ".ci/run").read_text(), re.M
     )
+
+
+def test_the_local_check_runs_the_commands_of_the_readme() -> None:
+    promised = re.findall(r"^python3 bootstrap.py .*$", (ROOT / "README.md").read_text(), re.M)
+    assert len(promised) == 2
+    assert [line for line in local_check() if "bootstrap" in line] == promised
+
+
+def test_the_workflows_do_what_the_local_check_does() -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in WORKFLOWS)
+    local = local_check()
     assert len(local) > 3
-    assert {re.sub(r"\s+(#.*|-n \w+)", "", line) for line in local} - steps == set()
+    assert set(local) - set(re.findall(r"- run: (.*)", text)) == set()
 
 
 def test_the_workflows_run_on_every_python_that_is_promised() -> None:

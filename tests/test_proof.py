@@ -16,7 +16,7 @@ from retrofit.rewrite import rewrite
 from retrofit.rules import Change, Recipe, Rule
 from retrofit.survey.index import File, Index
 from tests.conftest import SCRIPT
-from tests.helpers import edits_of, index_of, plan_of
+from tests.helpers import edits_of, index_of, plan_of, refusal_of
 
 TEXT = "import os\na = 1\nif a:\n    b = f(a)\n\n    c = 2\nd = 3\n"
 
@@ -90,6 +90,29 @@ def test_comment_of_an_untouched_line_may_not_go() -> None:
 def test_text_that_does_not_compile_is_found(new: str) -> None:
     with pytest.raises(EngineError, match=r"^train\.py: the rewritten file does not compile"):
         proof(("insert-after", "d = 3", new), TEXT + new + "\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "text", "place"),
+    [
+        pytest.param(("replace", "f(  # one\n    a,  # two\n)", "g()"), "# one\nx = g()\n", "2:9", id="one"),
+        pytest.param(("replace", "f(  # one\n    a,  # two\n)", "g()"), "# two\n# one\nx = g()\n", "2:9", id="order"),
+    ],
+)
+def test_comment_that_would_be_lost_is_a_question_at_its_place(
+    change: tuple[str, str, str], text: str, place: str
+) -> None:
+    problem = refusal_of(lambda: proof(change, text, "x = f(  # one\n    a,  # two\n)\n")).problems[0]
+    assert (f"train.py:{place}", problem.code) == (str(problem).split(": ")[0], "RF037")
+    assert problem.message.startswith("`# two` ")
+
+
+def test_comment_of_a_removed_statement_may_go() -> None:
+    proof(("remove", "x = f(  # one\n)", ""), "y\n", "x = f(  # one\n)\ny\n")
+
+
+def test_comment_in_a_string_is_none() -> None:
+    proof(("replace", "x = '# one'", "x = 1"), "x = 1\n", "x = '# one'\n")
 
 
 def test_changed_line_ends_are_no_changed_lines() -> None:

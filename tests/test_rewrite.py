@@ -159,6 +159,25 @@ def test_insertion_and_guard_at_one_statement() -> None:
         pytest.param(
             "if a:  # tail\n    b\n", ("insert-before", "b", "x"), "if a:  # tail\n    x\n    b\n", id="behind a colon"
         ),
+        pytest.param(
+            "# lead\na = f(  # one\n    1,  # two\n)  # tail\n",
+            ("replace", "a = f(  # one\n    1,  # two\n)", "a = g()"),
+            "# lead\n# one\n# two\na = g()  # tail\n",
+            id="inside a replacement",
+        ),
+        pytest.param("a = [f(  # one\n)]\n", ("replace", "f(  # one\n)", "g()"), "# one\na = [g()]\n", id="of a part"),
+        pytest.param(
+            "if x:\n    a\n    f(  # one\n        1  # one\n    )  # one\n",
+            ("remove", "f(  # one\n        1  # one\n    )", ""),
+            "if x:\n    a\n    # one\n    # one\n    # one\n",
+            id="inside a removal",
+        ),
+        pytest.param(
+            "if x:  # head\n    # lead\n    a\n",
+            ("replace", "if x:  # head\n    # lead\n    a", "b"),
+            "# head\n# lead\nb\n",
+            id="inside a block that is replaced",
+        ),
     ],
 )
 def test_comments_are_kept(text: str, change: Change, expected: str) -> None:
@@ -203,6 +222,15 @@ def test_removal_of_the_only_statement_leaves_pass() -> None:
             "f(\n    a,  # about a\n    b,  # about b\n    k=True,\n)\n",
             id="comments on every line",
         ),
+        pytest.param("f(a, b  # about b\n)\n", "f(a, b,  # about b\n  k=True\n)\n", id="comment in one line"),
+        pytest.param(
+            "if x:\n    f(a  # about a\n      )\n",
+            "if x:\n    f(a,  # about a\n      k=True\n      )\n",
+            id="comment on the only argument",
+        ),
+        pytest.param("f(a,  # about a\n  )\n", "f(a,  # about a\n  k=True,\n  )\n", id="comment and trailing comma"),
+        pytest.param("f(a  # about a\n  ,)\n", "# about a\nf(a, k=True,)\n", id="comment before the last comma"),
+        pytest.param("f(k=(  # why\n  1))\n", "# why\nf(k=True)\n", id="comment in the old value"),
     ],
 )
 def test_keyword_is_set(text: str, expected: str) -> None:

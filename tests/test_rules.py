@@ -252,6 +252,10 @@ def test_missing_folder_is_refused(tmp_path: Path) -> None:
         pytest.param(VALID + "[[asks]]\nwhen = 'true'\n", "message", id="question without a message"),
         pytest.param(VALID + "[[asks]]\nmessage = 'x'\nwhen = 'true'\nif = 1\n", "if", id="unknown key of a question"),
         pytest.param(VALID + "[[notes]]\ntext = 'x'\n", "text", id="unknown key of a note"),
+        pytest.param(VALID + "[[asks]]\nmessage = 3\nwhen = 'true'\n", "message is 3", id="message that is no text"),
+        pytest.param(VALID + "at = 3\n", "at is 3", id="key that is no text"),
+        pytest.param(VALID + "asks = 3\n", "rule", id="questions that are no list"),
+        pytest.param(VALID + "asks = ['x']\n", "rule", id="question that is no table"),
     ],
 )
 def test_broken_rule_is_one_problem_that_names_the_file(tmp_path: Path, text: str, words: str) -> None:
@@ -282,6 +286,20 @@ def test_broken_rule_is_one_problem_that_names_the_file(tmp_path: Path, text: st
         pytest.param('edit = "insert-before"\n', 'edit = "insert-before"\nat = "nowhere"\n', id="unknown anchor"),
         pytest.param('"insert-before"', "\"insert-{{ 'beside' }}\"", id="kind that turns out unknown"),
         pytest.param("print({{ site.model }})", "print(", id="code that is no Python"),
+        pytest.param("{{ site.model }}", "{{ site.__class__ }}", id="what Python has"),
+        pytest.param("{{ site.model }}", "{{ site.index.source.path.unlink() }}", id="a file's path"),
+        pytest.param("{{ site.model }}", "{{ site.node.func }}", id="a tree"),
+        pytest.param("{{ site.model }}", "{{ [site] | map(attribute='index') | list }}", id="what a filter reads"),
+        pytest.param("{{ site.model }}", "{{ (site | attr('index')).files }}", id="a filter that is not known"),
+        pytest.param("{{ site.model }}", "{{ '{0.index}'.format(site) }}", id="what a format reads"),
+        pytest.param("{{ site.model }}", "{{ site.mentions.__globals__ }}", id="what a method has"),
+        pytest.param("{{ site.model }}", "{{ site.anchors.values() | first | repr }}", id="what is no plain value"),
+        pytest.param("{{ site.model }}", "{{ range(10) }}", id="a name of Jinja2"),
+        pytest.param("{{ site.model }}", "{{ cycler.__init__.__globals__.os.system('x') }}", id="a way out of Jinja2"),
+        pytest.param("{{ site.model }}", "{{ 'x' * 1000000000 }}", id="a long text"),
+        pytest.param("{{ site.model }}", "{{ 10 ** 1000000 }}", id="a long number"),
+        pytest.param("{{ site.model }}", "{% include 'recipe.toml' %}", id="another file"),
+        pytest.param("{{ site.model }}", "{% set _ = script.models.append(1) %}", id="what would change a site"),
     ],
 )
 def test_mistake_in_a_condition_or_template_is_one_problem_that_names_the_rule(
@@ -292,6 +310,7 @@ def test_mistake_in_a_condition_or_template_is_one_problem_that_names_the_rule(
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     (problem,) = refusal_of(lambda: make_plan(script, "train.py", rules, Options())).problems
+    assert problem.file in (str(tmp_path / "TST001.toml"), "TST001")  # that of the code is known by its rule alone
     assert "TST001" in str(problem)
     assert problem.code == "RF007"
     assert "\n" not in str(problem)
@@ -471,3 +490,22 @@ def test_ranks_that_leave_the_epoch_are_a_question() -> None:
     )
     (problem,) = outcome_of(text, recipe()).questions
     assert (problem.code, "some ranks leave the epoch" in problem.message) == ("PAI105", True)
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        pytest.param("print(1)", "a second rewriting would change it again", id="endless"),
+        pytest.param("break", "does not compile", id="broken"),
+        pytest.param("criterion = 1", "local names|second rewriting", id="name taken"),
+    ],
+)
+def test_users_rule_that_writes_what_cannot_be_is_no_mistake_of_ours(tmp_path: Path, template: str, words: str) -> None:
+    text = VALID.replace("print({{ site.model }})", template).replace("not site.just_preceded_by('print')", "true")
+    text = text.replace('"backward"', '"wrapper"') if template == "break" else text
+    rules = load_recipe(RECIPE_FOLDER, folder_with(tmp_path, TST001=text))
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    (problem,) = refusal_of(lambda: make_plan(script, "train.py", rules, Options())).problems
+    assert problem.code == "RF007"
+    assert re.search(words, problem.message)

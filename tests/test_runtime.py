@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from retrofit.inline import inlining
+from tests.forked import training_python
 from tests.helpers import index_of, recipe
 
 pytestmark = [
@@ -63,7 +64,7 @@ def launch(folder: Path, *arguments: str, script: str = "train_ddp.py", ranks: i
     if capacity:
         environment["PAI_TESTING_DENDRITE_CAPACITY"] = "1"
     process = subprocess.Popen(
-        [sys.executable, *(torchrun if ranks else []), str(SCRIPTS / script), *arguments],
+        [training_python(), *(torchrun if ranks else []), str(SCRIPTS / script), *arguments],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,

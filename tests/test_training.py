@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import training_python
 from tests.projects import Project, load_projects, run, shown
 
 pytestmark = pytest.mark.real
@@ -17,11 +18,9 @@ TRAPS = re.compile(r"\(Pdb\)|not properly set|Traceback \(most recent call last\
 
 
 def _command(project: Project) -> list[str]:
-    program = ["python"] if project.start == "python" else ["torchrun", "--standalone", "--nproc_per_node=2"]
-    script = [project.entry]
-    if project.start == "module":
-        script = ["-m", project.entry.removesuffix(".py").replace("/", ".")]
-    return [*program, *script, *project.arguments]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    script = ["-m", project.module] if project.module else [project.entry]
+    return [training_python(), *(torchrun if project.start != "python" else []), *script, *project.arguments]
 
 
 @pytest.mark.parametrize("project", [p for p in PROJECTS if p.before_runs], ids=lambda project: project.name)

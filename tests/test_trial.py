@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.forked import training_python
 from tests.projects import DEADLINE, Project, files_below, load_projects
 from tests.wrong import WRONGS, Wrong
 
@@ -33,10 +34,10 @@ def _environment(folder: Path, **changes: str) -> dict[str, str]:
     return {**inherited, "OMP_NUM_THREADS": "1", "TMPDIR": str(temporary), **changes}
 
 
-def _verify(folder: Path, entry: str, *options: str) -> subprocess.CompletedProcess[str]:
+def _verify(folder: Path, entry: str, *options: str, python: str = "") -> subprocess.CompletedProcess[str]:
     environment = _environment(folder)
     result = subprocess.run(
-        _command(entry, *options),
+        _command(entry, "--python", python or training_python(), *options),
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -50,9 +51,10 @@ def _verify(folder: Path, entry: str, *options: str) -> subprocess.CompletedProc
 
 @pytest.mark.parametrize("project", PROJECTS.values(), ids=lambda project: project.name)
 def test_every_fixture_is_proven(project: Project, tmp_path: Path) -> None:
-    project.copy("before", tmp_path)
-    before = files_below(tmp_path)
-    result = _verify(tmp_path, project.entry, *project.options, "--json", "--", *project.arguments)
+    folder, kept = tmp_path / "project", tmp_path / "kept"
+    project.copy("before", folder)
+    before = files_below(folder)
+    result = _verify(folder, project.entry, *project.options, "--json", "--keep", str(kept), "--", *project.arguments)
     assert result.returncode == 0, result.stderr + result.stdout
     report = json.loads(result.stdout)
     assert report["verdict"] == "proven"
@@ -79,7 +81,8 @@ def test_every_fixture_is_proven(project: Project, tmp_path: Path) -> None:
     if project.kind == "ddp":
         expected |= {"wrapper", "parameters", "buffers"}
     assert {name for name, result in results.items() if result == "ok"} >= expected
-    assert files_below(tmp_path) == before
+    assert files_below(folder) == before
+    assert len(list(kept.rglob("*_capacity_test/*.png"))) == 1  # drawn once, though there were six scores
 
 
 @pytest.mark.parametrize("wrong", WRONGS, ids=lambda wrong: wrong.name)
@@ -91,7 +94,8 @@ def test_a_wrong_rewriting_is_disproven_and_its_cause_named(wrong: Wrong, tmp_pa
         assert old in text
         text = text.replace(old, new)
     script.write_text(text)
-    result = _verify(tmp_path, project.entry, *wrong.options, "--json", "--", *project.arguments)
+    python = sys.executable if wrong.hangs else training_python()
+    result = _verify(tmp_path, project.entry, *wrong.options, "--json", "--", *project.arguments, python=python)
     assert result.returncode == 1, result.stderr + result.stdout
     report = json.loads(result.stdout)
     assert not report["applied"]

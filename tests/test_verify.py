@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -455,6 +456,16 @@ def test_a_link_of_the_project_leads_into_the_copy(project: Path, tmp_path: Path
     assert (scratch.project / "outside" / "a.txt").resolve() == project.parent / "datasets" / "a.txt"
     assert (scratch.project / "broken").is_symlink()
     assert not (scratch.project / "queue").exists()
+
+
+def test_only_what_was_copied_has_a_copy_that_may_be_rewritten(project: Path, tmp_path: Path) -> None:
+    scratch = copy_project(Path("train.py"), tmp_path / "scratch")
+    shutil.rmtree(scratch.project / "package")
+    (scratch.project / "package").symlink_to(project / "package")  # as where there are very many files
+    assert scratch.copy_of(project / "train.py") == scratch.project / "train.py"
+    assert scratch.copy_of(project / "new.py") == scratch.project / "new.py"
+    assert scratch.copy_of(project / "package" / "__init__.py") is None
+    assert scratch.copy_of(project.parent / "datasets" / "x.py") is None
 
 
 def test_temporary_files_in_the_project_are_no_part_of_it(project: Path) -> None:

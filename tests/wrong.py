@@ -16,6 +16,7 @@ class Wrong:
         check: the check that must fail.
         cause: words that its detail must have.
         options: what `retrofit verify` gets besides the script.
+        hangs: whether processes are left that verify must find and kill.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Wrong:
     cause: str
     fixture: str = "ddp_torchrun"
     options: tuple[str, ...] = ()
+    hangs: bool = False
 
 
 _REPORT = "        if pai_distributed.report_validation_score(acc, model, leave=False):\n            break\n"
@@ -101,5 +103,6 @@ WRONGS = (
         "rounds",
         "hung",
         options=("--timeout", "20"),
+        hangs=True,
     ),
 )

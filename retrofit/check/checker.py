@@ -14,14 +14,14 @@ from retrofit.check.places import located
 from retrofit.check.settings import Settings
 from retrofit.check.suppressions import Suppression, find_suppressions, unused
 from retrofit.edits import Edit
-from retrofit.errors import EngineError, Problem, UserError
+from retrofit.errors import EngineError, UserError
 from retrofit.habits.file import TrainingFile
 from retrofit.proof import prove
 from retrofit.rewrite import rewrite
 from retrofit.rules import Evaluator, Found, Recipe, Rule, load_recipe
 from retrofit.rules_folder import rules_folder
 from retrofit.source import Source
-from retrofit.text import whole_lines
+from retrofit.text import too_deep, whole_lines
 
 #: A fix may bring another finding about; more rounds than this are a circle.
 _ROUNDS = 10
@@ -48,6 +48,9 @@ class Checker:
         """
         try:
             source = Source(path, data, shown)
+        except UserError as error:
+            return Checked(problem=error.problems[0])
+        try:
             repaired: list[str] = []
             for _ in range(_ROUNDS if wanted.fixes else 0):
                 text, codes = self._fixed(source, settings, wanted.fixes)
@@ -59,7 +62,7 @@ class Checker:
         except UserError as error:
             return Checked(problem=error.problems[0])
         except RecursionError:
-            return Checked(problem=Problem(shown, 1, 1, "RF004", "is nested too deeply to be checked."))
+            return Checked(problem=too_deep(source.text, shown, "checked"))
         return Checked(tuple(findings), None, source.data if source.data != data else None, tuple(repaired))
 
     def _rules(self, settings: Settings, path: Path) -> list[Rule]:

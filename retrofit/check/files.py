@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrofit.launch import MARK
+from retrofit.reading import read_file
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -89,7 +90,7 @@ def _walk(shown: str, real: str, ignores: list[_Ignores], passed: Callable[[str,
     for entry in entries:
         path = f"{real}/{entry.name}"
         folder = not entry.name.endswith(".py")
-        if not (entry.is_dir(follow_symlinks=False) if folder else entry.is_file()):
+        if not (entry.is_dir(follow_symlinks=False) if folder else os.path.isfile(entry.path)):
             continue
         why = _foreign(path, entry.name) if folder else ""
         if not why and ignores and _ignored(path + "/" * folder, ignores):
@@ -131,13 +132,23 @@ def _ignores_above(folder: str) -> list[_Ignores]:
 
 def _read(folder: str) -> list[_Ignores]:
     try:
-        with open(f"{folder}/.gitignore", encoding="utf-8", errors="replace") as stream:
-            return [_patterns(folder, stream)]
+        text = read_file(f"{folder}/.gitignore").decode(errors="replace")
+        return [_patterns(folder, text.splitlines())]
     except OSError:
         return []
 
 
-def _patterns(folder: str, lines: Sequence[str] | Iterator[str]) -> _Ignores:
+def _patterns(folder: str, lines: Sequence[str]) -> _Ignores:
     from pathspec import GitIgnoreSpec
 
-    return _Ignores(folder.rstrip("/") + "/", GitIgnoreSpec.from_lines(lines))
+    def valid(line: str) -> bool:
+        try:
+            return bool(GitIgnoreSpec.from_lines([line]))
+        except ValueError:  # git passes over such a line too
+            return False
+
+    try:
+        patterns = GitIgnoreSpec.from_lines(lines)
+    except ValueError:
+        patterns = GitIgnoreSpec.from_lines([line for line in lines if valid(line)])
+    return _Ignores(folder.rstrip("/") + "/", patterns)

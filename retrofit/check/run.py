@@ -15,6 +15,7 @@ from retrofit.check.finding import Checked, Report, Wanted
 from retrofit.check.settings import Settings, load_settings
 from retrofit.errors import Problem, UserError
 from retrofit.progress import Told, untold
+from retrofit.reading import DEFAULT_MEGABYTES, read_file, size_fault
 from retrofit.text import decode, syntax_fault
 from retrofit.wording import counted
 
@@ -63,10 +64,14 @@ class Work:
     Attributes:
         chosen: the command line's settings, on top of each project's.
         wanted: what else than finding.
+        root: the folder below which files may be fixed, None for each one's own project.
+        max_file_size: how many megabytes a file may have.
     """
 
     chosen: Settings
     wanted: Wanted
+    root: Path | None = None
+    max_file_size: float = DEFAULT_MEGABYTES
 
 
 def run(
@@ -138,8 +143,7 @@ def _candidate(given: frozenset[str], path: str) -> str | Problem | None:
     Of a file that was given itself it is said also where nobody would look further that Python cannot read it.
     """
     try:
-        with open(path, "rb") as stream:
-            data = stream.read()
+        data = read_file(path)
         why = irrelevant(data)
         if why and path in given:
             return syntax_fault(decode(data, path)[0], path) or why
@@ -152,7 +156,7 @@ def _candidate(given: frozenset[str], path: str) -> str | Problem | None:
 
 def _check(work: Work, path: str) -> _Outcome:
     try:
-        return _check_bytes(work, path, Path(path).read_bytes())
+        return _check_bytes(work, path, read_file(path))
     except OSError as error:
         return _Outcome(path, Checked(problem=Problem(path, 0, 0, "RF001", f"cannot be read: {error.strerror}.")))
 
@@ -161,10 +165,20 @@ def _check_bytes(work: Work, shown: str, data: bytes) -> _Outcome:
     """Check one file's bytes by the settings of the project that its name is in."""
     real = os.path.realpath(shown)
     settings, faults = _settings(os.path.dirname(real), work.chosen)
+    too_large = size_fault(data, work.max_file_size, shown)
+    if too_large is not None:
+        return _Outcome(shown, Checked(problem=too_large), data, tuple(faults))
     wanted = work.wanted
     if wanted.fixes and settings.unsafe_fixes:
         wanted = replace(wanted, fixes=wanted.fixes | {"unsafe"})
     checked = _checker().check(Path(real), shown, data, settings, wanted)
+    if checked.fixed is not None:
+        from retrofit.write.fence import outside, root_of
+
+        fault = outside(root_of(Path(shown), work.root), Path(real))
+        if fault:
+            faults = [*faults, Problem(shown, 0, 0, "RF030", f"is not fixed: it {fault}")]
+            checked = _checker().check(Path(real), shown, data, settings, replace(wanted, fixes=frozenset()))
     return _Outcome(shown, checked, data, tuple(faults))
 
 

@@ -123,6 +123,11 @@ class Group(Call):
         last = self.last
         return last is not None and any(s.scope is last.scope and unconditional(s) for s in self._started)
 
+    @property
+    def ends_in_sight(self) -> bool:
+        """Whether there is a last statement of what runs in the process group."""
+        return self.last is not None
+
     @cached_property
     def last(self) -> Statement | None:
         """The last statement of what runs in the process group, where every way through it ends there.

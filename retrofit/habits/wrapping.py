@@ -134,6 +134,11 @@ class Wrapping(Call):
         local = {b.target.partition(".")[0] for b in self.index.bindings} & known
         return "timeout" not in shared and not local and not any(arg.star for arg in groups[0].args)
 
+    @property
+    def moved_late(self) -> bool:
+        """Whether the model is moved or converted after it is wrapped, where nothing did the same before."""
+        return self.late_move is not None
+
     @cached_property
     def late_move(self) -> cst.Call | None:
         """The first call that moves or converts the model after it is wrapped, where nothing did the same before."""

@@ -61,6 +61,8 @@ class Flow:
         self._lineages: dict[Scope, list[Scope]] = {}
         self._methods: dict[cst.Call, Scope] = {}
         self._passing: dict[tuple[Scope, int | None], list[Origin] | None] = {}
+        self._known: dict[Variable, list[Origin]] | None = None  # none as long as values are still found
+        self._deep: dict[Variable, set[Origin]] = {}
         self._classes_with: dict[str, list[Scope]] = defaultdict(list)
         for scope in index.scopes:
             for name in scope.inner if scope.kind == "class" else ():
@@ -85,6 +87,7 @@ class Flow:
                         passed.add((call, method))
                         self._pass_arguments(call, method)
             self._passing.clear()
+        self._known = {}
 
     def variable(self, name: str, scope: Scope) -> Variable:
         """Return the variable that ``name`` means in ``scope``, by Python's scoping rules.
@@ -337,10 +340,18 @@ class Flow:
 
     def origins(self, node: cst.BaseExpression, scope: Scope) -> list[Origin]:
         """Return the expressions at which the value of ``node`` is made."""
-        found: dict[Origin, None] = {}
-        for origin in self._trace(node, scope, None, set()):
-            found.setdefault(origin)
-        return list(found)
+        variable = self._plain(node, scope)
+        if variable is None or self._known is None:
+            return list(dict.fromkeys(self._trace(node, scope, None, set())))
+        if variable not in self._known:
+            self._known[variable] = list(dict.fromkeys(self._trace(node, scope, None, set())))
+        return list(self._known[variable])
+
+    def _plain(self, node: cst.BaseExpression, scope: Scope) -> Variable | None:
+        """Return the variable that an expression is, None where it is more, or the variable never gets a value."""
+        name = dotted(node) if self.module_operand(node) is None else None
+        variable = self.variable(name, scope) if name is not None else None
+        return variable if variable is not None and self._sources.get(variable) else None
 
     def _trace(self, node: cst.BaseExpression, scope: Scope, item: int | None, seen: set[object]) -> Iterator[Origin]:
         operand = self.module_operand(node)
@@ -440,7 +451,12 @@ class Flow:
 
     def deep_origins(self, node: cst.BaseExpression, scope: Scope) -> set[Origin]:
         """Return the origins of ``node`` together with those inside the local functions that make them."""
-        return self.closure(set(self.origins(node, scope)))
+        variable = self._plain(node, scope)
+        if variable is None or self._known is None:
+            return self.closure(set(self.origins(node, scope)))
+        if variable not in self._deep:
+            self._deep[variable] = self.closure(set(self.origins(node, scope)))
+        return self._deep[variable]
 
     def sources(self, variable: Variable) -> list[Source]:
         """Return every value that ``variable`` is given anywhere."""

@@ -82,6 +82,14 @@ _NO_OPTION = re.compile(
 )
 
 
+def may_wrap(data: bytes) -> bool:
+    """Whether a file's bytes can hold what wraps a model, imports what does so, or uses one of these libraries."""
+    tables = [names for _, names, _ in (*_IMPORTS, *_CALLS)] + [names for _, names in _ENGINES]
+    paths = [name.strip(".").split(".") for names in tables for name in names]
+    words = {"DataParallel", "import_module", *_UNEVEN, *(path[-1 if path[0] == "torch" else 0] for path in paths)}
+    return any(word.encode() in data for word in words)
+
+
 def known_libraries() -> dict[str, str]:
     """Return the libraries that are recognised, each with what its user can do."""
     named = {name: advice for name, _, advice in (*_IMPORTS, *_CALLS)}

@@ -309,10 +309,6 @@ def find_averages(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> l
         call, place = binding.value, binding.statement
         if not isinstance(call, cst.Call) or binding.item is not None or not call.args:
             continue
-        inside = any(loop.statement in place.path for loop in loops) or place.scope in within
-        given = walked_module(call.args[0].value, re.compile("parameters|state_dict")) or call.args[0].value
-        if inside or origins.isdisjoint(flow.closure(set(flow.origins(given, place.scope)))):
-            continue
         kind, name = (dotted(call.func) or "").rpartition(".")[2], re.escape(binding.target.rpartition(".")[2])
         if re.search(r"EMA|Ema(?![a-z])|(^|_)ema(_|$)|MovingAverage", kind):
             follows = rf"\b{name}\.(update|step)\w*\("
@@ -322,6 +318,10 @@ def find_averages(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> l
                 rf"|\bzip\([^\n]*\b{name}\.(parameters|state_dict)\(\)[^\n]*:\s+\w+(\.data)?(\.(copy|mul|lerp)_| = )"
             )
         else:
+            continue
+        inside = any(loop.statement in place.path for loop in loops) or place.scope in within
+        given = walked_module(call.args[0].value, re.compile("parameters|state_dict")) or call.args[0].value
+        if inside or origins.isdisjoint(flow.closure(set(flow.origins(given, place.scope)))):
             continue
         if any(re.search(follows, code) for code in trained):
             tests = [index.source.code(part.node.test) for part in place.path if isinstance(part.node, cst.If)]

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrofit.project import above_package, holds_more, project_root
+from retrofit.project import above_package
+from retrofit.root import holds_more, project_root
 
 #: What is copied: files up to this size, in bytes, and so much altogether. The rest, mostly data, is linked to.
 _FILE_LIMIT = 16 * 2**20
@@ -50,6 +51,17 @@ class Scratch:
     def imports(self) -> str:
         """Where Python must be told to look for the script's package, "" for a script that is started by its path."""
         return str(above_package(self.script, self.module)) if self.module else ""
+
+    def copy_of(self, path: Path) -> Path | None:
+        """Return the copy of a file of the project, None where it was not copied but linked to, or lies elsewhere.
+
+        Args:
+            path: the file's real path; the file itself need not exist.
+        """
+        if not path.is_relative_to(self.original):
+            return None
+        copy = self.project / path.relative_to(self.original)
+        return copy if Path(os.path.realpath(copy.parent)).is_relative_to(os.path.realpath(self.project)) else None
 
 
 def copy_project(script: Path, folder: Path, module: str = "") -> Scratch:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import retrofit
+from retrofit.launch import own_environment
 from retrofit.verify import processes
 from retrofit.verify.judge import Training
 from retrofit.verify.record import Event, Round, cut_rounds, read_events
@@ -21,10 +22,6 @@ _PACKAGE = Path(retrofit.__file__).parent
 _ROUND_LIMIT_STATUS = 75  # of train_distributed.sh, which runs one round when MAX_ROUNDS=1
 #: How many epochs of the first round go by as in ordinary training, so that what all ranks do then is seen too.
 _PLAIN_EPOCHS = 2
-#: What a shell may have left of another training.
-_NOT_INHERITED = re.compile(
-    r"PAI_.*|RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|LAUNCHER|TORCHRUN_ARGS|PYTHON_SCRIPT"
-)
 #: Where the output goes on with what torchrun has to say of a worker that failed.
 _TORCHRUN = re.compile(r"^.*torch/distributed/elastic/multiprocessing/api\.py.*$", re.MULTILINE)
 #: A line of faulthandler: File "x.py", line 3 in function
@@ -222,7 +219,7 @@ class Trial:
         path.write_text(json.dumps(watching), encoding="utf-8")
         startup = str(_PACKAGE / "verify" / "inside" / "startup")
         environment = {
-            **{name: value for name, value in os.environ.items() if not _NOT_INHERITED.fullmatch(name)},
+            **own_environment(),
             "MPLBACKEND": "agg",
             "PAI_TESTING_DENDRITE_CAPACITY": "1",
             "PYTHONDONTWRITEBYTECODE": "1",  # the copy links to folders of the original

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrofit.errors import Problem, UserError
+from retrofit.errors import Problem, UserError, shown_path
 from retrofit.interpreter import Interpreter, look_at
 from retrofit.launch import own_launcher
 from retrofit.options import Options
@@ -144,7 +144,13 @@ def _verify(request: Request, recipe: Recipe, options: Options, ended: Callable[
         try:
             scratch = copy_project(request.script, folder / "copy", plan.script.module)
             for file in plan.files if applied else ():
-                target = scratch.project / file.path.relative_to(scratch.original)
+                target = scratch.copy_of(file.path)
+                if target is None:
+                    message = (
+                        f"cannot be tried: {shown_path(file.path)} would be rewritten, but lies outside the project, "
+                        "or in a part of it that is too large to be copied."
+                    )
+                    raise _untried(request, message)
                 target.parent.mkdir(exist_ok=True)
                 target.unlink(missing_ok=True)  # it may be a link
                 target.write_bytes(file.after)

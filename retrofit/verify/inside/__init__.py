@@ -41,10 +41,12 @@ def start(load: Callable[[str, Path], None]) -> None:
         if settings["stop_after_steps"]:
             watch.stop_after_steps(settings["stop_after_steps"], events)
 
+    def tracker_is_there(module: Any) -> None:
+        limits.limit_graphs(module)
+        watch.tracker(module, settings["plain_epochs"], events)
+
     after_import("torch", torch_is_there)
     after_import("bdb", lambda module: watch.debugger(module, events))
-    after_import(
-        "perforatedai.tracker_perforatedai", lambda module: watch.tracker(module, settings["plain_epochs"], events)
-    )
+    after_import("perforatedai.tracker_perforatedai", tracker_is_there)
     after_import("perforatedai.utils_perforatedai", lambda module: watch.library(module, events))
     after_import("pai_distributed", lambda module: watch.helper(module, events))

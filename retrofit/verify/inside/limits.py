@@ -1,10 +1,11 @@
-"""Make an epoch short: each data loader gives its first batches only, and loads them in this process."""
+"""Make an epoch short: each data loader gives its first batches only, loaded in this process; graphs are drawn once."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from .events import Events
@@ -79,3 +80,20 @@ def limit_loaders(torch: Any, max_batches: int, events: Events) -> None:
     loader_class.__init__ = __init__
     loader_class.__init_subclass__ = classmethod(__init_subclass__)
     limit(loader_class)
+
+
+def limit_graphs(module: Any) -> None:
+    """Have perforatedai draw its graphs once in the whole training: each time takes as long as many short epochs.
+
+    Args:
+        module: the imported perforatedai.tracker_perforatedai.
+    """
+    kind = module.PAINeuronModuleTracker
+    draw = kind.save_graphs
+
+    @functools.wraps(draw)
+    def save_graphs(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not any(Path(self.save_name).glob("*.png")):
+            draw(self, *args, **kwargs)
+
+    kind.save_graphs = save_graphs

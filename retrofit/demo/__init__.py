@@ -1,0 +1,1 @@
+"""`retrofit demo`: the main job, on a small project that comes along."""

@@ -1,0 +1,1 @@
+"""Write files so that nothing is lost, and bring them back."""
