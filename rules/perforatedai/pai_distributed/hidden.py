@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from perforatedai import utils_perforatedai as UPA
 
-from .layers import _pai_backpropagates, _pai_layers
+from .layers import _pai_layers
 from .process import _pai, _pai_device
 
 
@@ -40,9 +40,9 @@ def _pai_hide(model: torch.nn.Module) -> None:
         for part in (layer, dendrites, *dendrites.dendrite_values):
             index = part._buffers.pop("this_node_index", None)
             if index is not None:  # else it is hidden
-                settled = part in (layer, dendrites) and layer._fb_init_done and not _pai_backpropagates()
+                settled = part in (layer, dendrites) and layer._fb_init_done and not _pai.backpropagates
                 part.__dict__["this_node_index"] = int(index) if settled else index.cpu()
-        if "parent_module" in dendrites._modules and not _pai_backpropagates():
+        if "parent_module" in dendrites._modules and not _pai.backpropagates:
             dendrites.__dict__["parent_module"] = dendrites._modules.pop("parent_module")
     if "tracker_string" in model._buffers:
         model.__dict__["tracker_string"] = model._buffers.pop("tracker_string")
@@ -74,7 +74,7 @@ def _pai_rest(model: torch.nn.Module) -> None:
 
 def _pai_idle_parameters(layer: Any) -> Iterator[torch.nn.Parameter]:
     """The library's parameters that take part in no forward pass, until it restructures the model."""
-    if _pai_backpropagates():
+    if _pai.backpropagates:
         return
     dendrites = layer.dendrite_module
     for part in (

@@ -70,20 +70,14 @@ def _pai_forward(layer: Any, *arguments: Any, **keywords: Any) -> Any:
 
     So the library's takes three times as long, and torch.compile cannot look into it (both measured).
     """
-    facts = layer.__dict__
-    if facts["dendrite_modules_added"] or not facts["_fb_init_done"] or facts.get("processor", layer) is not None:
-        return _pai_forward_with_dendrites(layer, *arguments, **keywords)
-    if _pai_backpropagates():
-        return _pai_forward_with_dendrites(layer, *arguments, **keywords)
-    return layer._modules["main_module"](*arguments, **keywords)
+    known = layer.__dict__
+    plain = known["_fb_init_done"] and not known["dendrite_modules_added"] and known.get("processor", "") is None
+    if plain and not _pai.backpropagates:
+        return layer._modules["main_module"](*arguments, **keywords)
+    return _pai_forward_with_dendrites(layer, *arguments, **keywords)
 
 
 PA.PAINeuronModule.forward = _pai_forward
-
-
-def _pai_backpropagates() -> bool:
-    """Is Perforated Backpropagation active? It trains what rests without it."""
-    return bool(GPA.pc.get_perforated_backpropagation())
 
 
 def _pai_unwrap(model: torch.nn.Module) -> torch.nn.Module:

@@ -46,7 +46,7 @@ def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:
             "would train by itself. Give it the option by which it trains with DistributedDataParallel, or start one "
             "process, with NUM_GPUS=1 or LAUNCHER=python."
         )
-    if not GPA.pc.get_perforated_backpropagation() and os.environ.get("PAI_PREFILL_GRADIENTS") != "1":
+    if not _pai.backpropagates and os.environ.get("PAI_PREFILL_GRADIENTS") != "1":
         return
     model = _pai.model if model is None else model
     assert model is not None

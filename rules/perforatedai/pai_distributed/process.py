@@ -19,6 +19,7 @@ class _PaiState:
 
     Attributes:
         model: the perforated model, without a wrapper.
+        backpropagates: whether Perforated Backpropagation is active. It trains what rests without it.
         found_dimensions: layers' output dimensions that the initialisation run has found, by the layers' names.
         frozen: frozen layers, and those of which they are averages.
         save: the name of the folder to save in.
@@ -61,6 +62,7 @@ class _PaiState:
     """
 
     model: torch.nn.Module | None = None
+    backpropagates: bool = False
     found_dimensions: dict[str, list[int]] = field(default_factory=dict)
     frozen: dict[str, str | None] = field(default_factory=dict)
     save: str = ""

@@ -54,6 +54,7 @@ def load_latest_switch(
         SystemExit: status 1, with a message: no initialisation run, or one with another model.
     """
     _pai.model = model
+    _pai.backpropagates = bool(GPA.pc.get_perforated_backpropagation())
     save = GPA.pc.get_save_name()
     GPA.pai_tracker.setup_optimizer = _pai_with_frozen_parameters(GPA.pai_tracker.setup_optimizer)
     # The library cannot save tied tensors, such as a language model's embedding and head: "Some tensors share

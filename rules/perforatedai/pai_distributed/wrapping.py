@@ -8,7 +8,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from .hidden import _pai_idle_parameters, _pai_library_at_work, _pai_rest
-from .layers import _pai_backpropagates, _pai_layers, _pai_settle
+from .layers import _pai_layers, _pai_settle
 from .meeting import _pai_introduce
 from .process import _pai, _pai_cuda_index, _pai_device, _pai_fail
 
@@ -24,7 +24,7 @@ def keep_tracker_state_local(model: torch.nn.Module) -> None:
     with _pai_library_at_work(model):
         _pai_rest(model)
     ignored = list(getattr(model, "_ddp_params_and_buffers_to_ignore", []))
-    if not _pai_backpropagates():
+    if not _pai.backpropagates:
         ignored += [
             f"{path}.{name}"
             for path, module in model.named_modules()
@@ -47,7 +47,7 @@ def finds_unused_parameters(asked: Any = False) -> bool:
     if isinstance(asked, Mapping):
         asked = asked.get("find_unused_parameters", False)
     idle = (p for layer in _pai_layers(_pai.model or torch.nn.Module()) for p in _pai_idle_parameters(layer))
-    return bool(asked) or _pai_backpropagates() or any(parameter.requires_grad for parameter in idle)
+    return bool(asked) or _pai.backpropagates or any(parameter.requires_grad for parameter in idle)
 
 
 def without_wrapper(model: torch.nn.Module) -> torch.nn.Module:
