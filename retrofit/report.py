@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
+from typing import TypeVar
 
 from retrofit.errors import shown_path
 from retrofit.layout import PLAIN, View
@@ -16,6 +18,8 @@ from retrofit.rules import Rule
 from retrofit.survey.sites import Script, Site
 from retrofit.write.journal import Step
 from retrofit.write.undo import Restored
+
+_Changed = TypeVar("_Changed", NewFile, Restored)
 
 
 def names_in_diff(files: Sequence[NewFile], scripts: Sequence[Path]) -> dict[Path, str]:
@@ -74,11 +78,35 @@ def undo_text(files: Iterable[Restored]) -> str:
     """Return a line on what an undo has done to each file."""
     why = {"merged": " (with what was edited since)", "kept": " (it was edited since)"}
     lines = []
-    for file in files:
+    for folder, group in _by_folder(files, lambda file: file.how == "removed"):
+        if folder is not None:
+            lines.append(f"removed {shown_path(folder)}/ ({len(group)} files)")
+            continue
+        [file] = group
         renamed = f" (was {file.was})" if file.was else ""
         needed = f" (for {', '.join(file.needed)})" if file.needed else ""
         lines.append(f"{file.how} {shown_path(file.path)}{renamed}{why.get(file.how, '')}{needed}")
     return "\n".join(lines)
+
+
+def _by_folder(
+    files: Iterable[_Changed], whole: Callable[[_Changed], bool]
+) -> Iterator[tuple[Path | None, list[_Changed]]]:
+    """Put together several files of one folder of which the same is to be said, as of the helper's.
+
+    Args:
+        files: in the order in which they are told.
+        whole: whether a file comes or goes, rather than changes.
+
+    Yields:
+        The folder with such files, one after the other; None with any other one.
+    """
+    for folder, group in groupby(files, lambda file: file.path.parent if whole(file) else None):
+        found = list(group)
+        if folder is not None and len(found) > 2:
+            yield folder, found
+        else:
+            yield from ((None, [file]) for file in found)
 
 
 def steps_rows(steps: Iterable[tuple[Path, int, Step]]) -> list[tuple[str, ...]]:
@@ -108,7 +136,13 @@ def changes(file: NewFile) -> tuple[int, int]:
 def summary(plan: Plan, shown: dict[Path, str], view: View = PLAIN) -> str:
     """Return the lines that an apply ends with."""
     lines = []
-    for file in plan.files:
+    for folder, group in _by_folder(plan.files, lambda file: file.before is None):
+        if folder is not None:
+            count = sum(changes(file)[0] for file in group)
+            name = os.path.dirname(shown[group[0].path])
+            lines.append(f"wrote {name}/ ({len(group)} files, {count} lines)")
+            continue
+        [file] = group
         added, removed = changes(file)
         verb = "wrote" if file.before is None else "rewrote"
         size = f"{added} lines" if file.before is None else f"+{added} -{removed} lines"
