@@ -187,6 +187,11 @@ class Wrapper(Site):
         return None
 
     @property
+    def unused(self) -> str:
+        """The code of find_unused_parameters, "" where it is not given."""
+        return self.keyword("find_unused_parameters") or ""
+
+    @property
     def spread(self) -> bool:
         """Whether keyword arguments come from a mapping, `**kwargs`."""
         return any(arg.star == "**" for arg in self.call.args)
