@@ -240,6 +240,17 @@ def test_what_is_nested_too_deeply_is_located(folder: Folder, name: str) -> None
         assert first <= line <= first + DEEP[name].count("\n")
 
 
+def test_code_of_several_lines_is_told_in_one(folder: Folder) -> None:
+    old = "    model = DistributedDataParallel(model)\n"
+    folder.write(
+        "train.py", swapped(SCRIPT, (old, "    model = DistributedDataParallel(\n        model\n    ); x = 1\n"))
+    )
+    answer = folder.run("apply", "train.py")
+    assert answer.code == 2
+    assert answer.lines
+    assert all(line.startswith("train.py:") for line in answer.lines)
+
+
 def test_the_deepest_code_is_found_also_where_it_is_shallow() -> None:
     assert deepest("x = 1\ny = f(g(1, 2), 3)\nz = 2\n")[1:] == (2, 1)
     assert deepest("")[1:] == (1, 1)
@@ -374,24 +385,38 @@ TRAPS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("module", [True, False], ids=["python -m", "console script"])
-def test_nothing_of_a_hostile_folder_runs(folder: Folder, module: bool) -> None:
+@pytest.fixture
+def traps(folder: Folder) -> Path:
+    """A file that is there when something of the folder has run."""
     ran = folder.path.parent / "ran"
     trap = f"open({str(ran)!r}, 'a').write(__file__)\n"
     for name in TRAPS:
         folder.write(f"{name}.py", trap)
         folder.write(f"{name}.pth", f"import {name}\n")
-    folder.write("train.py", trap + USES)
-    folder.write("engine.py", trap + SHARED)
-    folder.write("bad.py", trap + BAD)
+    for name, text in (("train.py", USES), ("engine.py", SHARED), ("bad.py", BAD)):
+        folder.write(name, trap + text)
     backend = '[build-system]\nrequires = []\nbuild-backend = "conftest"\nbackend-path = ["."]\n'
     folder.write("pyproject.toml", backend)
-    script = folder.path.parent / "script.py"
-    script.write_text("import sys\nfrom retrofit.cli import main\nsys.exit(main())\n")
-    for words in (["inspect", "train.py"], ["apply", "train.py"], ["check", "--fix", "."], ["undo", "train.py"]):
-        result = run(folder.path, *(["-m", "retrofit"] if module else [str(script)]), *words)
+    return ran
+
+
+WORDS = (["inspect", "train.py"], ["apply", "train.py"], ["check", "--fix", "."], ["undo", "train.py"])
+
+
+def test_nothing_of_a_hostile_folder_runs(folder: Folder, traps: Path) -> None:
+    for words in WORDS:
+        result = run(folder.path, "-m", "retrofit", *words)
         assert (result.returncode, result.stderr) == (0, "")
-    assert not ran.exists()
+    assert not traps.exists()
+
+
+def test_nothing_of_a_hostile_folder_runs_by_the_console_script(folder: Folder, traps: Path) -> None:
+    script = folder.path.parent / "script.py"
+    each = "    try: main(words)\n    except SystemExit as end: assert end.code == 0\n"
+    script.write_text(f"from retrofit.cli import main\nfor words in {WORDS}:\n{each}")
+    result = run(folder.path, str(script))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert not traps.exists()
 
 
 def test_the_python_that_trains_is_looked_at_without_the_working_folder(folder: Folder) -> None:
