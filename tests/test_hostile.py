@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from retrofit.cli import main
 from retrofit.interpreter import look_at
 from retrofit.survey.index import Index
 from retrofit.text import deepest
@@ -116,6 +118,12 @@ def test_a_file_that_cannot_be_read_is_one_line(folder: Folder, monkeypatch: pyt
     answer = folder.run(command, "train.py")
     assert located(answer, "RF001")
     assert "Permission denied" in answer.err
+
+
+def test_no_path_is_looked_at_before_the_command_does() -> None:
+    """Else click says that it cannot be read, with the usage and without a place."""
+    kinds = [parameter.type for command in main.commands.values() for parameter in command.params]
+    assert not [kind for kind in kinds if isinstance(kind, click.Path) and (kind.readable or kind.exists)]
 
 
 # ---- how large
