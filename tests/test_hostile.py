@@ -105,19 +105,23 @@ def test_a_file_that_goes_while_the_project_is_read_is_passed_over(
 
 
 @pytest.mark.parametrize("command", ["inspect", "apply", "check"])
-def test_a_file_that_cannot_be_read_is_one_line(folder: Folder, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+@pytest.mark.parametrize(("name", "code"), [("train.py", "RF001"), ("pyproject.toml", "RF006")])
+def test_a_file_that_cannot_be_read_is_one_line(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, name: str, code: str, command: str
+) -> None:
     folder.write("train.py", SCRIPT)
+    folder.write("pyproject.toml", "")
     opened = os.open
 
     def refuse(path: Any, *chosen: Any, **more: Any) -> int:
-        if Path(path).name == "train.py":
+        if Path(path).name == name:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         return opened(path, *chosen, **more)
 
     monkeypatch.setattr(os, "open", refuse)  # as root may read everything
     answer = folder.run(command, "train.py")
-    assert located(answer, "RF001")
-    assert "Permission denied" in answer.err
+    assert located(answer, code)
+    assert answer.err.endswith(f"{name}: {code} cannot be read: Permission denied.\n")
 
 
 def test_no_path_is_looked_at_before_the_command_does() -> None:
