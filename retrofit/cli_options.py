@@ -99,7 +99,7 @@ def _option(key: Key) -> Callable[[_F], _F]:
         kind = click.IntRange(min=takes.lowest) if takes.whole else click.FloatRange(min=takes.lowest, min_open=True)
         settings["type"] = kind
     elif isinstance(takes, Folder):
-        settings["type"] = click.Path(path_type=Path)
+        settings["type"] = click.Path(readable=False, path_type=Path)
     elif isinstance(takes, Rules):
         settings["shell_complete"] = complete_rules
     elif isinstance(takes, Switch):

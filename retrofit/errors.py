@@ -41,7 +41,8 @@ class Problem:
             code: how its code is shown, perhaps in colours.
         """
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-        return f"{place}: {code} {self.message}"
+        message = " ".join(line.strip() for line in self.message.splitlines())  # which may hold code of several lines
+        return f"{place}: {code} {message}"
 
 
 class UserError(Exception):

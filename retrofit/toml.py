@@ -27,6 +27,9 @@ def read_toml(path: Path, code: str) -> dict[str, Any]:
     try:
         return tomllib.loads(read_file(path).decode())
     except RecursionError:
-        raise UserError(Problem(shown_path(path), 0, 0, code, "is nested too deeply to be read.")) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UserError(Problem(shown_path(path), 0, 0, code, f"is no valid TOML file: {error}")) from None
+        message = "is nested too deeply to be read."
+    except OSError as error:
+        message = f"cannot be read: {error.strerror}."
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        message = f"is no valid TOML file: {error}"
+    raise UserError(Problem(shown_path(path), 0, 0, code, message))

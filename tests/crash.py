@@ -1,12 +1,13 @@
 """Kill commands while they write, and look at what is left; run as a process of its own, as it forks.
 
-    python -m tests.crash apply|undo|fix FOLDER [--unable OPERATION...] [--again N] [--random N] [--seed N]
+    python -m tests.crash apply|undo|fix FOLDER [--unable OPERATION...] [--again N] [--every N] [--random N] [--seed N]
     python -m tests.crash together FOLDER --commands COMMAND COMMAND --times N
 
 For every operation of the command on files, a child is killed just before it, and for each file that it makes also in
 the middle of its bytes. Then each file must be old or new, and one further command must bring back all of the one or
-of the other, and say which; `--again` kills that one too, at N places chosen at random for each. `--random` kills a
-child at any moment instead, N times. `together` starts two commands at the same time.
+of the other, and say which; `--again` kills that one too, at N places chosen at random for each. `--every` takes each
+N-th operation only, `--random` kills a child at any moment besides, N times. `together` starts two commands at
+the same time.
 
 What is wrong is printed as JSON, with how often which outcome was seen.
 """
@@ -144,10 +145,10 @@ class Trial:
             self.wrong.append(f"{where}: {left} is left")
 
 
-def every_operation(trial: Trial, again: int, dice: random.Random) -> None:
-    """Kill the command at every operation, and what comes after it too, ``again`` times each."""
+def every_operation(trial: Trial, again: int, dice: random.Random, step: int) -> None:
+    """Kill the command at every operation, or every ``step``-th, and what comes after it too, ``again`` times each."""
     for torn in (False, True):
-        number = 0
+        number = dice.randrange(step)
         while trial.killed_at(number, torn, trial.run):
             trial.check(f"killed {'within' if torn else 'before'} operation {number}")
             for _ in range(again):
@@ -157,7 +158,7 @@ def every_operation(trial: Trial, again: int, dice: random.Random) -> None:
                 trial.killed_at(second, dice.random() < 0.3, lambda: recover_around(trial.script))
                 trial.check(f"killed at operation {number}, and then at {second}")
             trial.put_back()
-            number += 1
+            number += step
         trial.seen["torn" if torn else "operations"] = number
         trial.put_back()
 
@@ -264,6 +265,7 @@ def run(words: list[str]) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--unable", nargs="*", default=[])
     parser.add_argument("--again", type=int, default=0)
+    parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--random", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--commands", nargs=2)
@@ -278,10 +280,9 @@ def run(words: list[str]) -> int:
         trial.begin()
         if chosen.command == "together":
             together(trial, chosen.commands, chosen.times)
-        elif chosen.random:
-            any_moment(trial, chosen.random, dice)
         else:
-            every_operation(trial, chosen.again, dice)
+            every_operation(trial, chosen.again, dice, chosen.every)
+            any_moment(trial, chosen.random, dice)
     print(json.dumps({"wrong": trial.wrong, "seen": trial.seen}))
     return 0
 

@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from retrofit.cli import main
 from retrofit.interpreter import look_at
 from retrofit.survey.index import Index
 from retrofit.text import deepest
@@ -103,19 +105,29 @@ def test_a_file_that_goes_while_the_project_is_read_is_passed_over(
 
 
 @pytest.mark.parametrize("command", ["inspect", "apply", "check"])
-def test_a_file_that_cannot_be_read_is_one_line(folder: Folder, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+@pytest.mark.parametrize(("name", "code"), [("train.py", "RF001"), ("pyproject.toml", "RF006")])
+def test_a_file_that_cannot_be_read_is_one_line(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, name: str, code: str, command: str
+) -> None:
     folder.write("train.py", SCRIPT)
+    folder.write("pyproject.toml", "")
     opened = os.open
 
     def refuse(path: Any, *chosen: Any, **more: Any) -> int:
-        if Path(path).name == "train.py":
+        if Path(path).name == name:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         return opened(path, *chosen, **more)
 
     monkeypatch.setattr(os, "open", refuse)  # as root may read everything
     answer = folder.run(command, "train.py")
-    assert located(answer, "RF001")
-    assert "Permission denied" in answer.err
+    assert located(answer, code)
+    assert answer.err.endswith(f"{name}: {code} cannot be read: Permission denied.\n")
+
+
+def test_no_path_is_looked_at_before_the_command_does() -> None:
+    """Else click says that it cannot be read, with the usage and without a place."""
+    kinds = [parameter.type for command in main.commands.values() for parameter in command.params]
+    assert not [kind for kind in kinds if isinstance(kind, click.Path) and (kind.readable or kind.exists)]
 
 
 # ---- how large
@@ -238,6 +250,17 @@ def test_what_is_nested_too_deeply_is_located(folder: Folder, name: str) -> None
         assert located(answer, "RF004"), answer.err
         line = int(answer.lines[0].split(":")[1])
         assert first <= line <= first + DEEP[name].count("\n")
+
+
+def test_code_of_several_lines_is_told_in_one(folder: Folder) -> None:
+    old = "    model = DistributedDataParallel(model)\n"
+    folder.write(
+        "train.py", swapped(SCRIPT, (old, "    model = DistributedDataParallel(\n        model\n    ); x = 1\n"))
+    )
+    answer = folder.run("apply", "train.py")
+    assert answer.code == 2
+    assert answer.lines
+    assert all(line.startswith("train.py:") for line in answer.lines)
 
 
 def test_the_deepest_code_is_found_also_where_it_is_shallow() -> None:
@@ -374,24 +397,38 @@ TRAPS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("module", [True, False], ids=["python -m", "console script"])
-def test_nothing_of_a_hostile_folder_runs(folder: Folder, module: bool) -> None:
+@pytest.fixture
+def traps(folder: Folder) -> Path:
+    """A file that is there when something of the folder has run."""
     ran = folder.path.parent / "ran"
     trap = f"open({str(ran)!r}, 'a').write(__file__)\n"
     for name in TRAPS:
         folder.write(f"{name}.py", trap)
         folder.write(f"{name}.pth", f"import {name}\n")
-    folder.write("train.py", trap + USES)
-    folder.write("engine.py", trap + SHARED)
-    folder.write("bad.py", trap + BAD)
+    for name, text in (("train.py", USES), ("engine.py", SHARED), ("bad.py", BAD)):
+        folder.write(name, trap + text)
     backend = '[build-system]\nrequires = []\nbuild-backend = "conftest"\nbackend-path = ["."]\n'
     folder.write("pyproject.toml", backend)
-    script = folder.path.parent / "script.py"
-    script.write_text("import sys\nfrom retrofit.cli import main\nsys.exit(main())\n")
-    for words in (["inspect", "train.py"], ["apply", "train.py"], ["check", "--fix", "."], ["undo", "train.py"]):
-        result = run(folder.path, *(["-m", "retrofit"] if module else [str(script)]), *words)
+    return ran
+
+
+WORDS = (["inspect", "train.py"], ["apply", "train.py"], ["check", "--fix", "."], ["undo", "train.py"])
+
+
+def test_nothing_of_a_hostile_folder_runs(folder: Folder, traps: Path) -> None:
+    for words in WORDS:
+        result = run(folder.path, "-m", "retrofit", *words)
         assert (result.returncode, result.stderr) == (0, "")
-    assert not ran.exists()
+    assert not traps.exists()
+
+
+def test_nothing_of_a_hostile_folder_runs_by_the_console_script(folder: Folder, traps: Path) -> None:
+    script = folder.path.parent / "script.py"
+    each = "    try: main(words)\n    except SystemExit as end: assert end.code == 0\n"
+    script.write_text(f"from retrofit.cli import main\nfor words in {WORDS}:\n{each}")
+    result = run(folder.path, str(script))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert not traps.exists()
 
 
 def test_the_python_that_trains_is_looked_at_without_the_working_folder(folder: Folder) -> None:
