@@ -5,10 +5,8 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from retrofit.errors import shown_path
 from retrofit.layout import PLAIN, View
@@ -18,8 +16,6 @@ from retrofit.rules import Rule
 from retrofit.survey.sites import Script, Site
 from retrofit.write.journal import Step
 from retrofit.write.undo import Restored
-
-_File = TypeVar("_File")
 
 
 def names_in_diff(files: Sequence[NewFile], scripts: Sequence[Path]) -> dict[Path, str]:
@@ -78,46 +74,19 @@ def undo_text(files: Iterable[Restored]) -> str:
     """Return a line on what an undo has done to each file."""
     why = {"merged": " (with what was edited since)", "kept": " (it was edited since)"}
     lines = []
-    for folder, group in _by_folder(files, lambda file: file.path, lambda file: file.how == "removed"):
-        if folder is not None:
-            lines.append(f"removed {shown_path(folder)}/ ({len(group)} files)")
-            continue
-        [file] = group
+    for file in files:
         renamed = f" (was {file.was})" if file.was else ""
         needed = f" (for {', '.join(file.needed)})" if file.needed else ""
         lines.append(f"{file.how} {shown_path(file.path)}{renamed}{why.get(file.how, '')}{needed}")
     return "\n".join(lines)
 
 
-def _by_folder(
-    files: Iterable[_File], path_of: Callable[[_File], Path], whole: Callable[[_File], bool]
-) -> Iterator[tuple[Path | None, list[_File]]]:
-    """Put together several files of one folder of which the same is to be said, as of the helper's.
-
-    Args:
-        files: in the order in which they are told.
-        path_of: returns the path of one.
-        whole: whether it comes or goes, rather than changes.
-
-    Yields:
-        The folder with such files, one after the other; None with any other one.
-    """
-    for folder, group in groupby(files, lambda file: path_of(file).parent if whole(file) else None):
-        found = list(group)
-        if folder is not None and len(found) > 2:
-            yield folder, found
-        else:
-            yield from ((None, [file]) for file in found)
-
-
 def steps_rows(steps: Iterable[tuple[Path, int, Step]]) -> list[tuple[str, ...]]:
     """Return a row on each step that can be undone: its number, time, command and files."""
-
-    def names(root: Path, step: Step) -> Iterator[str]:
-        for folder, group in _by_folder(step.entries, lambda one: root / one.path, lambda one: one.before is None):
-            yield shown_path(root / group[0].path) if folder is None else f"{shown_path(folder)}/"
-
-    return [(str(number), step.time, step.command, ", ".join(names(root, step))) for root, number, step in steps]
+    return [
+        (str(number), step.time, step.command, ", ".join(shown_path(root / entry.path) for entry in step.entries))
+        for root, number, step in steps
+    ]
 
 
 def _byte_lines(data: bytes) -> list[bytes]:
@@ -139,13 +108,7 @@ def changes(file: NewFile) -> tuple[int, int]:
 def summary(plan: Plan, shown: dict[Path, str], view: View = PLAIN) -> str:
     """Return the lines that an apply ends with."""
     lines = []
-    for folder, group in _by_folder(plan.files, lambda file: file.path, lambda file: file.before is None):
-        if folder is not None:
-            count = sum(changes(file)[0] for file in group)
-            name = os.path.dirname(shown[group[0].path])
-            lines.append(f"wrote {name}/ ({len(group)} files, {count} lines)")
-            continue
-        [file] = group
+    for file in plan.files:
         added, removed = changes(file)
         verb = "wrote" if file.before is None else "rewrote"
         size = f"{added} lines" if file.before is None else f"+{added} -{removed} lines"
