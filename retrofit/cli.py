@@ -161,10 +161,10 @@ def apply(
 ) -> int:
     """Rewrite each SCRIPT, and write its helper and launcher.
 
-    They are pai_distributed.py and train_distributed.sh beside it. Where several scripts of a folder are given, the
+    They are pai_distributed/ and train_distributed.sh beside it. Where several scripts of a folder are given, the
     launchers after the first are named after their scripts. Modules that scripts share are changed for all of them.
 
-    DataParallel scripts get no launcher. All files are written, or none; `retrofit undo` brings the old ones back.
+    With --in-process there is no launcher. All files are written, or none; `retrofit undo` brings the old ones back.
     """
     from retrofit import report
     from retrofit.options import load_options
@@ -190,13 +190,14 @@ def apply(
         _print_diffs(console, scripts, changing, files, recipe)
     if check or dry_run:
         if console.verbose or not dry_run:
-            console.tell("\n".join(f"would write {shown_path(file.path)}" for file in files))
+            old = [shown_path(file.path) for file in files if file.before is not None]
+            new = report.by_package(file.path for file in files if file.before is None)
+            console.tell("\n".join(f"would write {name}" for name in (*old, *new)))
         return FOUND if check else OK
     from retrofit.write.record import Written, write_files
 
     write_files(root, "apply", *(Written(plan.path, plan.files, plan.uses) for plan in changing))
-    shown = {file.path: shown_path(file.path) for file in files}
-    console.tell("\n\n".join(report.summary(plan, shown, console.out) for plan in changing))
+    console.tell("\n\n".join(report.summary(plan, console.out) for plan in changing))
     return OK
 
 

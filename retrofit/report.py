@@ -14,6 +14,7 @@ from retrofit.plan import NewFile, Plan
 from retrofit.root import project_root
 from retrofit.rules import Rule
 from retrofit.survey.sites import Script, Site
+from retrofit.wording import counted
 from retrofit.write.journal import Step
 from retrofit.write.undo import Restored
 
@@ -71,22 +72,43 @@ def undo_diff(files: Iterable[Restored]) -> bytes:
 
 
 def undo_text(files: Iterable[Restored]) -> str:
-    """Return a line on what an undo has done to each file."""
+    """Return a line on what an undo has done to each file, or to all files of a package that it takes away or leaves."""
     why = {"merged": " (with what was edited since)", "kept": " (it was edited since)"}
-    lines = []
+    fates: dict[tuple[str, str], list[Path]] = {}
     for file in files:
         renamed = f" (was {file.was})" if file.was else ""
         needed = f" (for {', '.join(file.needed)})" if file.needed else ""
-        lines.append(f"{file.how} {shown_path(file.path)}{renamed}{why.get(file.how, '')}{needed}")
-    return "\n".join(lines)
+        fates.setdefault((file.how, f"{renamed}{why.get(file.how, '')}{needed}"), []).append(file.path)
+    return "\n".join(
+        f"{how} {name}{reason}"
+        for (how, reason), paths in fates.items()
+        for name in (by_package(paths) if how in ("removed", "left") else map(shown_path, paths))
+    )
+
+
+def by_package(new: Iterable[Path]) -> dict[str, list[Path]]:
+    """Return what names files that come or go together, and the files: a new package, `helper/`, and each other file.
+
+    Args:
+        new: files that retrofit writes and that were not there, or were not there before it wrote them.
+    """
+    paths = list(new)
+    packages = {path.parent for path in paths if path.name == "__init__.py"}
+    names: dict[str, list[Path]] = {}
+    for path in paths:
+        name = f"{shown_path(path.parent)}{os.sep}" if path.parent in packages else shown_path(path)
+        names.setdefault(name, []).append(path)
+    return names
 
 
 def steps_rows(steps: Iterable[tuple[Path, int, Step]]) -> list[tuple[str, ...]]:
     """Return a row on each step that can be undone: its number, time, command and files."""
-    return [
-        (str(number), step.time, step.command, ", ".join(shown_path(root / entry.path) for entry in step.entries))
-        for root, number, step in steps
-    ]
+    rows = []
+    for root, number, step in steps:
+        new = by_package(root / entry.path for entry in step.entries if entry.before is None)
+        old = [shown_path(root / entry.path) for entry in step.entries if entry.before is not None]
+        rows.append((str(number), step.time, step.command, ", ".join([*old, *new])))
+    return rows
 
 
 def _byte_lines(data: bytes) -> list[bytes]:
@@ -105,14 +127,15 @@ def changes(file: NewFile) -> tuple[int, int]:
     return added, removed
 
 
-def summary(plan: Plan, shown: dict[Path, str], view: View = PLAIN) -> str:
+def summary(plan: Plan, view: View = PLAIN) -> str:
     """Return the lines that an apply ends with."""
     lines = []
+    sizes = {file.path: changes(file) for file in plan.files}
     for file in plan.files:
-        added, removed = changes(file)
-        verb = "wrote" if file.before is None else "rewrote"
-        size = f"{added} lines" if file.before is None else f"+{added} -{removed} lines"
-        lines.append(f"{verb} {shown[file.path]} ({size})")
+        if file.before is not None:
+            lines.append("rewrote {} (+{} -{} lines)".format(shown_path(file.path), *sizes[file.path]))
+    for name, paths in by_package(file.path for file in plan.files if file.before is None).items():
+        lines.append(f"wrote {name} ({counted(sum(sizes[path][0] for path in paths), 'line')})")
     lines.append(view.table([(what, f"{value}  [{source}]") for what, value, source in plan.decisions], "  "))
     if plan.next_steps:
         lines += ["", plan.next_steps]

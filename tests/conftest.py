@@ -83,6 +83,13 @@ if __name__ == '__main__':
 '''
 
 
+#: Changes after which apply has a note on the script.
+NOTED = (
+    ("import argparse\n", "import argparse\nimport sys\n"),
+    ("    args = parser", "    if len(sys.argv) == 1:\n        parser.print_help()\n    args = parser"),
+)
+
+
 def swapped(text: str, *pairs: tuple[str, str]) -> str:
     """Replace each first text of a pair, which must be there just once, by the second."""
     for old, new in pairs:

@@ -23,6 +23,8 @@ from retrofit.survey.script import Choices, survey
 from retrofit.survey.sites import Script
 
 RECIPE_FOLDER = rules_folder() / "perforatedai"
+#: What an apply writes beside the script, for it to import.
+HELPER = {f"pai_distributed/{path.name}" for path in (RECIPE_FOLDER / "pai_distributed").glob("*.py")}
 
 #: A whole script; tests replace the words in capitals.
 SCRIPT = """

@@ -20,7 +20,7 @@ from retrofit.toml import read_toml
 
 ROOT = Path(__file__).resolve().parents[1]
 FIXTURES = ROOT / "fixtures"
-HELPER = "pai_distributed.py"
+HELPER = "pai_distributed"
 #: One training takes about 30 seconds on 2 free cores; only a test that is about to fail waits so long.
 DEADLINE = 600.0
 
@@ -57,8 +57,9 @@ class Project:
     def generated(self) -> dict[str, bytes]:
         """What an apply adds to the project's own files: the helper as it is, and a launcher with its values."""
         rules, folder = rules_folder() / "perforatedai", Path(self.entry).parent
-        added = {(Path() if self.module else folder) / HELPER: (rules / HELPER).read_bytes()}
-        if self.kind == "ddp":
+        helper = (Path() if self.module else folder) / HELPER
+        added = {helper / path.name: path.read_bytes() for path in (rules / HELPER).glob("*.py")}
+        if "--in-process" not in self.options:
             launch = Launch(Path(self.entry).name, self.save_name, launcher=self.launcher, module=self.module)
             template = (rules / "train_distributed.sh.j2").read_text(encoding="utf-8")
             added[folder / launch.name] = launch_script(template, launch).encode()
@@ -68,6 +69,7 @@ class Project:
         """Copy `before`, or `after` with what an apply adds, to ``folder`` and return the entry script there."""
         shutil.copytree(FIXTURES / self.name / side, folder, dirs_exist_ok=True)
         for name, data in self.generated.items() if side == "after" else ():
+            (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(data)
         return folder / self.entry
 

@@ -20,7 +20,8 @@ from retrofit import __version__
 from retrofit.cli import main
 from retrofit.rules_folder import rules_folder
 from retrofit.toml import read_toml
-from tests.conftest import SCRIPT, Folder, swapped
+from tests.conftest import NOTED, SCRIPT, Folder, swapped
+from tests.helpers import HELPER
 
 OPEN = swapped(
     SCRIPT, ("        if acc > best_acc:\n            best_acc = acc\n", ""), ("acc = validate", "quality = validate")
@@ -194,7 +195,8 @@ def test_inspect_shows_open_questions_and_exits_with_0(folder: Folder) -> None:
 
 
 def test_inspect_json_holds_questions_and_notes_with_their_places(folder: Folder) -> None:
-    folder.write("train.py", swapped(OPEN, ("Parallel(model)", "Parallel(model, find_unused_parameters=False)")))
+    text = swapped(OPEN, *NOTED)
+    folder.write("train.py", text)
     data = json.loads(folder.run("inspect", "train.py", "--json").out)
     [question] = data["questions"]
     assert data["notes"] == []  # about what would be written, which is open yet
@@ -203,12 +205,12 @@ def test_inspect_json_holds_questions_and_notes_with_their_places(folder: Folder
     assert answered["questions"] == []
     for remark in (question, note):
         assert set(remark) == {"line", "column", "code", "message"}
-    wrapped, scored = (
-        next(n for n, line in enumerate(OPEN.splitlines(), 1) if text in line)
-        for text in ("= DistributedDataParallel(", "quality = validate(")
+    counted, scored = (
+        next(n for n, line in enumerate(text.splitlines(), 1) if code in line)
+        for code in ("if len(sys.argv)", "quality = validate(")
     )
     assert (question["code"], question["line"], question["column"]) == ("PAI105", scored, 9)
-    assert (note["code"], note["line"], note["column"]) == ("PAI009", wrapped, 13)
+    assert (note["code"], note["line"], note["column"]) == ("PAI002", counted, 8)
 
 
 def test_inspect_takes_the_answers_to_its_questions(folder: Folder) -> None:
@@ -230,11 +232,10 @@ def test_apply_writes_script_helper_and_executable_launcher(folder: Folder) -> N
     folder.write("train.py", SCRIPT)
     answer = folder.run("apply", "train.py")
     assert (answer.code, answer.err) == (0, "")
-    assert folder.names() == {"train.py", "pai_distributed.py", "train_distributed.sh"}
+    assert folder.names() == {"train.py", *HELPER, "train_distributed.sh"}
     assert os.access("train_distributed.sh", os.X_OK)
-    assert not os.access("pai_distributed.py", os.X_OK) or os.geteuid() == 0
-    assert folder.mode("pai_distributed.py") & 0o111 == 0
-    for name in ("train.py", "pai_distributed.py"):
+    for name in ("train.py", *HELPER):
+        assert folder.mode(name) & 0o111 == 0
         compile(folder.text(name), name, "exec")
     subprocess.run(["bash", "-n", "train_distributed.sh"], check=True)
 
@@ -243,18 +244,20 @@ def test_apply_says_what_it_did_why_and_what_to_run_in_a_few_lines(folder: Folde
     folder.write("train.py", SCRIPT)
     out = folder.run("apply", "train.py").out
     assert len(out.splitlines()) <= 12
-    for name in ("train.py", "pai_distributed.py", "train_distributed.sh"):
+    for name in ("train.py", "pai_distributed/", "train_distributed.sh"):
         assert re.search(rf"^(wrote|rewrote) {re.escape(name)} ", out, re.MULTILINE)
     line = next(n for n, text in enumerate(SCRIPT.splitlines(), 1) if "if acc > best_acc" in text)
     assert re.search(rf"acc \(higher is better\)\s+\[line {line}: acc > best_acc\]", out)
     assert out.splitlines()[-1].startswith("Train with: ./train_distributed.sh")
 
 
-def test_apply_counts_the_lines_of_a_new_file_right(folder: Folder) -> None:
+def test_apply_counts_the_lines_of_new_files_right(folder: Folder) -> None:
     folder.write("train.py", SCRIPT)
-    said = re.search(r"wrote pai_distributed\.py \((\d+) lines\)", folder.run("apply", "train.py").out)
-    assert said is not None
-    assert int(said[1]) == len(folder.text("pai_distributed.py").splitlines())
+    said = dict(re.findall(r"wrote (\S+) \((\d+) lines\)", folder.run("apply", "train.py").out))
+    assert said == {
+        "pai_distributed/": str(sum(len(folder.text(name).splitlines()) for name in HELPER)),
+        "train_distributed.sh": str(len(folder.text("train_distributed.sh").splitlines())),
+    }
 
 
 @pytest.mark.parametrize("place", ["train.py", "deep/train.py"])
@@ -264,11 +267,11 @@ def test_the_command_that_apply_names_can_be_run_where_apply_was_run(folder: Fol
     assert (folder.path / command).is_file()
 
 
-def test_apply_to_data_parallel_writes_no_launcher_and_names_both_commands(folder: Folder) -> None:
+def test_apply_to_data_parallel_in_its_process_writes_no_launcher_and_names_both_commands(folder: Folder) -> None:
     folder.write("my train.py", DATA_PARALLEL)
-    answer = folder.run("apply", "my train.py")
+    answer = folder.run("apply", "--in-process", "my train.py")
     assert answer.code == 0
-    assert folder.names() == {"my train.py", "pai_distributed.py"}
+    assert folder.names() == {"my train.py", *HELPER}
     assert answer.out.splitlines()[-2:] == [
         "Initialise once with: CUDA_VISIBLE_DEVICES=0 python 'my train.py' --perforate_model_parallel [your arguments]",
         "Then train with:      python 'my train.py' [your arguments]",
@@ -288,7 +291,7 @@ def test_a_second_apply_finds_nothing_to_do_and_touches_nothing(folder: Folder, 
 def test_apply_puts_the_files_beside_a_script_in_another_folder(folder: Folder) -> None:
     folder.write("a/b/train.py", SCRIPT)
     assert folder.run("apply", "a/b/train.py").code == 0
-    assert folder.names() == {"a/b/train.py", "a/b/pai_distributed.py", "a/b/train_distributed.sh"}
+    assert folder.names() == {"a/b/train.py", *(f"a/b/{name}" for name in HELPER), "a/b/train_distributed.sh"}
 
 
 def test_apply_takes_an_absolute_path_and_a_path_upwards(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,7 +338,7 @@ def test_check_exits_with_1_and_writes_nothing_until_all_is_applied(folder: Fold
     assert answer.code == 1
     assert answer.out.splitlines() == [
         "would write train.py",
-        "would write pai_distributed.py",
+        "would write pai_distributed/",
         "would write train_distributed.sh",
     ]
     assert folder.state() == before
@@ -345,7 +348,7 @@ def test_check_exits_with_1_and_writes_nothing_until_all_is_applied(folder: Fold
     assert folder.state() == before
 
 
-@pytest.mark.parametrize("missing", ["pai_distributed.py", "train_distributed.sh"])
+@pytest.mark.parametrize("missing", ["pai_distributed/score.py", "train_distributed.sh"])
 def test_check_notices_a_missing_companion_and_apply_writes_that_alone(folder: Folder, missing: str) -> None:
     folder.write("train.py", SCRIPT)
     folder.run("apply", "train.py")
@@ -423,7 +426,7 @@ def test_the_dry_runs_diff_names_files_from_the_projects_root_where_some_lie_abo
     monkeypatch.chdir(folder.path / "tools")
     answer = folder.run("apply", "--dry-run", "train.py")
     names = re.findall(r"^diff --git a/(\S+) ", answer.out, re.MULTILINE)
-    assert {"tools/train.py", "lib/steps.py", "tools/pai_distributed.py"} <= set(names)
+    assert {"tools/train.py", "lib/steps.py", "tools/pai_distributed/score.py"} <= set(names)
     subprocess.run(["git", "init", "-q"], cwd=folder.path, check=True)
     subprocess.run(["git", "apply", "-"], cwd=folder.path, input=answer.raw, check=True, capture_output=True)
     assert "fill_missing_gradients" in folder.text("lib/steps.py") or "initializing" in folder.text("lib/steps.py")
@@ -446,9 +449,9 @@ def test_dry_run_shows_foreign_files_as_replaced_only_with_force(folder: Folder)
 
 
 def test_a_note_goes_to_stderr_so_that_the_diff_stays_a_diff(folder: Folder) -> None:
-    folder.write("train.py", swapped(SCRIPT, ("Parallel(model)", "Parallel(model, find_unused_parameters=False)")))
+    folder.write("train.py", swapped(SCRIPT, *NOTED))
     answer = folder.run("apply", "--dry-run", "train.py")
-    assert re.fullmatch(r"train\.py:\d+:13: PAI009 find_unused_parameters was False; .*\n", answer.err)
+    assert re.fullmatch(r"train\.py:\d+:8: PAI002 `len\(sys\.argv\) == 1` counts words .*\n", answer.err)
     assert answer.out.startswith("diff --git a/train.py b/train.py\n--- a/train.py\n+++ b/train.py\n")
 
 
@@ -500,7 +503,7 @@ def test_scripts_that_share_a_module_are_rewritten_together(sharing: Folder) -> 
     answer = sharing.run("apply", "first.py", "second.py")
     assert (answer.code, answer.err) == (0, "")
     launchers = {"train_distributed.sh": "first", "train_distributed_second.sh": "second"}
-    assert sharing.names() == {"first.py", "second.py", "engine.py", "pai_distributed.py", *launchers}
+    assert sharing.names() == {"first.py", "second.py", "engine.py", *HELPER, *launchers}
     assert sharing.text("engine.py").count("finish_initialization()") == 1
     for launcher, script in launchers.items():
         text = sharing.text(launcher)
@@ -522,7 +525,7 @@ def test_several_scripts_become_what_they_become_one_by_one(sharing: Folder) -> 
     sharing.run("apply", "first.py")
     (sharing.path / "train_distributed.sh").rename(sharing.path / "train_distributed_first.sh")
     sharing.run("apply", "second.py")
-    for name in ("first.py", "second.py", "engine.py", "pai_distributed.py"):
+    for name in ("first.py", "second.py", "engine.py", *HELPER):
         assert sharing.text(name) == together[name]
 
 
@@ -561,11 +564,12 @@ def test_check_and_dry_run_of_several_scripts_name_each_file_once(sharing: Folde
     command = ["first.py", "second.py"]
     answer = sharing.run("apply", "--check", *command)
     assert answer.code == 1
-    names = [line.removeprefix("would write ") for line in answer.out.splitlines()]
-    assert len(names) == len(set(names)) == 6
+    said = [line.removeprefix("would write ") for line in answer.out.splitlines()]
+    assert len(said) == len(set(said)) == 6
     shown = sharing.run("apply", "--dry-run", *command)
     assert (shown.code, shown.err) == (0, "")
-    assert re.findall(r"^diff --git a/\S+ b/(\S+)$", shown.out, re.MULTILINE) == names
+    names = re.findall(r"^diff --git a/\S+ b/(\S+)$", shown.out, re.MULTILINE)
+    assert sorted(names) == sorted([*(name for name in said if name != "pai_distributed/"), *HELPER])
     assert sharing.state() == before
     subprocess.run(["git", "init", "-q"], cwd=sharing.path, check=True)
     subprocess.run(["git", "apply", "-"], cwd=sharing.path, input=shown.raw, check=True)

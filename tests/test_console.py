@@ -21,7 +21,7 @@ from retrofit.console import chosen_color
 from retrofit.doctor.finding import Finding as Seen
 from retrofit.doctor.finding import to_text
 from retrofit.layout import PLAIN, View, columns
-from tests.conftest import SCRIPT, Folder, swapped
+from tests.conftest import NOTED, SCRIPT, Folder, swapped
 
 WIDTHS = (40, 80, 200)
 #: A finding with a fix, and a note of apply.
@@ -31,7 +31,7 @@ from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
 loader = DataLoader(dataset, shuffle=True, sampler=DistributedSampler(dataset))
 """
-NOTED = swapped(SCRIPT, ("Parallel(model)", "Parallel(model, find_unused_parameters=False)"))
+REMARKABLE = swapped(SCRIPT, *NOTED)
 Widen = Callable[[int], None]
 
 
@@ -43,7 +43,7 @@ def bare(text: str) -> str:
 def set_up(folder: Folder) -> None:
     """Write a script to rewrite, one with a note, and one to find fault with."""
     folder.write("train.py", SCRIPT)
-    folder.write("noted.py", NOTED)
+    folder.write("noted.py", REMARKABLE)
     folder.write("shuffled.py", SHUFFLED)
     folder.write("build/left.py", SHUFFLED)
 
@@ -114,7 +114,7 @@ def test_verbose_check_says_what_was_read_and_passed_over(folder: Folder) -> Non
     told = dict(line.split(": ", 1) for line in verbose.lines)
     assert told["./shuffled.py"] == "checked"
     assert told["./plain.py"] == "passed over, nothing in it that a rule speaks of"
-    assert told["./pai_distributed.py"] == "passed over, retrofit generated it"
+    assert told["./pai_distributed/score.py"] == "passed over, retrofit generated it"
     assert told["./build"] == "passed over, a folder of this name holds no code of the project's own"
     assert told["./secret"] == "passed over, named by .gitignore or exclude"
     assert re.search(r"^Took .*: listing files .* s, reading .* s, checking .* s\.$", verbose.err, re.MULTILINE)
@@ -246,7 +246,7 @@ def test_output_at_any_width(folder: Folder, on_terminal: Widen, arguments: str,
     words = arguments.split()
     plain = folder.run(*words)
     for width in WIDTHS:
-        folder.write("noted.py", NOTED)
+        folder.write("noted.py", REMARKABLE)
         on_terminal(width)
         shown = folder.run(*words)
         assert shown.code == plain.code

@@ -67,9 +67,8 @@ def demo(folder: Path, kind: str, python: str | None, recipe: Recipe, console: C
     names = report.names_in_diff(plan.files, [script])
     console.tell(explained(plan, names, recipe.titles, console.out))
     write_files(Path(os.path.realpath(folder)), "apply", Written(plan.path, plan.files, plan.uses))
-    shown = {file.path: shown_path(file.path) for file in plan.files}
     console.tell(f"\n$ retrofit apply {shown_path(script)}\n")
-    console.tell(report.summary(plan, shown, console.out))
+    console.tell(report.summary(plan, console.out))
     lacking = _lacking(interpreter)
     if lacking:
         console.tell(f"\nIt is not trained here: {lacking}")
