@@ -222,7 +222,6 @@ def _tidy(journal: Journal, step: Step) -> None:
         if other is not None:
             _keep(journal.path(number), step_bytes(other))
         elif number in journal.numbers():
-            _remove_folders(journal.root, journal.step(journal.path(number)))
             DISK.unlink(journal.path(number))
     DISK.flush_folder(journal.folder)
     DISK.unlink(journal.folder / UNDONE)
@@ -246,7 +245,9 @@ def _give_up(journal: Journal, step: Step, moves: Sequence[Move]) -> str:
 def _take_back(journal: Journal, step: Step, moves: Sequence[Move]) -> list[Move]:
     """Let every file be what it was, and return those that somebody has saved since, for which the step is kept."""
     edited = [move for move in reversed(moves) if not move.back()]
-    _remove_folders(journal.root, step)
+    for folder in reversed(step.folders):
+        with suppress(OSError):  # somebody has put a file there
+            DISK.remove_folder(journal.root / folder)
     _flush_around(moves)
     if PENDING in DISK.names(journal.folder):
         if edited:
@@ -254,13 +255,6 @@ def _take_back(journal: Journal, step: Step, moves: Sequence[Move]) -> list[Move
         else:
             DISK.unlink(journal.folder / PENDING)
     return edited
-
-
-def _remove_folders(root: Path, step: Step) -> None:
-    """Remove the folders that a step has made, but for those with something in them."""
-    for folder in reversed(step.folders):
-        with suppress(OSError):
-            DISK.remove_folder(root / folder)
 
 
 def _clear(journal: Journal, moves: Sequence[Move]) -> None:
