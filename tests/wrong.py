@@ -58,12 +58,7 @@ WRONGS = (
     ),
     Wrong(
         "tracker-string-in-broadcast",
-        (
-            (
-                "pai_distributed.keep_tracker_state_local(model)",
-                "pai_distributed.library._pai_hide_records(model, False)",
-            ),
-        ),
+        (("pai_distributed.keep_tracker_state_local(model)", "pai_distributed.hidden._pai_show(model)"),),
         "wrapper",
         "tracker_string",
     ),
@@ -90,12 +85,6 @@ WRONGS = (
         (("args.pai_load_folder)\n", 'args.pai_load_folder, {"fc1": [-1, 0, -1]})\n'),),
         "library",
         "output dimensions are wrong",
-    ),
-    Wrong(
-        "unused-parameters-not-found",
-        ((",\n                                        find_unused_parameters=True)", ")"),),
-        "wrapper",
-        "find_unused_parameters=True",
     ),
     Wrong(
         "rank-left-out-of-a-barrier",

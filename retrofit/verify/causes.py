@@ -16,7 +16,7 @@ _KNOWN = (
     ),
     (
         r"Expected to have finished reduction in the prior iteration",
-        "the wrapper was made without find_unused_parameters=True: dendrites have parameters that get no gradient",
+        "parameters get no gradient in a step, and the wrapper was made without find_unused_parameters=True",
     ),
     (
         r"Some tensors share memory",

@@ -177,7 +177,6 @@ def _watch_wrapper(wrapper: Any, events: Events) -> None:
             events.write(
                 "wrapper",
                 place=place,
-                finds_unused=bool(self.find_unused_parameters or self.static_graph),
                 broadcasts_records=bool(self.broadcast_buffers and not ignored.issuperset(names)),
             )
 
@@ -422,7 +421,8 @@ def _differences(net: Any, path: str) -> list[str]:
     return [
         name
         for name, tensor in saved.items()
-        if name.rpartition(".")[2] not in ("tracker_string", "this_node_index")  # hidden by pai_distributed
+        if not {"tracker_string", "this_node_index", "parent_module"}
+        & set(name.split("."))  # pai_distributed hides them
         and (name not in own or own[name].shape != tensor.shape or _digest([own[name]]) != _digest([tensor]))
     ][:20]
 
