@@ -59,9 +59,9 @@ def linked_script(folder: Folder, outside: Path) -> str:
 
 
 def linked_helper(folder: Folder, outside: Path) -> str:
-    """The helper's place is taken by a link to a file that does not exist yet."""
+    """The helper's place is taken by a link to another folder."""
     folder.write("train.py", SCRIPT)
-    (folder.path / "pai_distributed.py").symlink_to("../outside/new.py")
+    (folder.path / "pai_distributed").symlink_to("../outside")
     return "train.py"
 
 

@@ -75,7 +75,7 @@ def test_what_is_no_file_is_named_where_it_is_needed(folder: Folder, make: Calla
         assert "RF001 is imported as engine, and cannot be read: " in answer.err
 
 
-@pytest.mark.parametrize("name", ["pyproject.toml", ".gitignore", "pai_distributed.py", "train_distributed.sh"])
+@pytest.mark.parametrize("name", ["pyproject.toml", ".gitignore", "pai_distributed", "train_distributed.sh"])
 def test_a_pipe_in_the_place_of_a_file_of_ours_keeps_nothing_waiting(folder: Folder, name: str) -> None:
     folder.write("train.py", SCRIPT)
     os.mkfifo(folder.path / name)

@@ -14,8 +14,10 @@ import pytest
 
 from tests.conftest import SCRIPT, Folder, swapped
 from tests.faults import before_each, full, full_for
+from tests.helpers import HELPER
 
-COMPANIONS = {"pai_distributed.py", "train_distributed.sh"}
+#: One file of the helper, and the launcher.
+COMPANIONS = {"pai_distributed/score.py", "train_distributed.sh"}
 LAUNCHER = "train_distributed.sh"
 MINE = "#!/bin/sh\necho mine\n"
 
@@ -39,7 +41,7 @@ def test_new_files_get_the_modes_that_the_umask_leaves(folder: Folder) -> None:
         folder.run("apply", "train.py")
     finally:
         os.umask(old)
-    assert folder.mode("pai_distributed.py") == 0o640
+    assert folder.mode("pai_distributed/score.py") == 0o640
     assert folder.mode(LAUNCHER) == 0o750
 
 
@@ -202,7 +204,7 @@ def test_undo_leaves_the_helper_to_another_rewritten_script(folder: Folder) -> N
     assert folder.run("apply", "--force", "other.py").code == 0
     assert folder.run("undo", "train.py").code == 0
     assert folder.text("train.py") == SCRIPT
-    assert "pai_distributed.py" in folder.names()
+    assert folder.names() >= HELPER
 
 
 # ---- all or none
@@ -212,7 +214,7 @@ def test_undo_leaves_the_helper_to_another_rewritten_script(folder: Folder) -> N
 def test_a_full_disk_at_any_file_leaves_all_as_it_was(folder: Folder, name: str) -> None:
     folder.write("train.py", SCRIPT, 0o750)
     before = folder.contents()
-    with full_for(name):
+    with full_for(Path(name).name):
         answer = folder.run("apply", "train.py")
     assert (answer.code, answer.out) == (2, "")
     [line] = answer.lines
@@ -347,7 +349,7 @@ def test_undo_restores_the_bytes_and_removes_the_new_files(folder: Folder) -> No
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.splitlines() == [
         "restored train.py",
-        "removed pai_distributed.py",
+        "removed pai_distributed/",
         "removed train_distributed.sh",
     ]
     assert folder.contents() == before
@@ -365,7 +367,7 @@ def test_the_record_of_undo_stays_out_of_git(folder: Folder) -> None:
     folder.run("apply", "train.py")
     subprocess.run(["git", "init", "-q"], check=True)
     status = subprocess.run(["git", "status", "--porcelain", "-uall"], check=True, capture_output=True, text=True)
-    assert {line.split()[-1] for line in status.stdout.splitlines()} == {"train.py", *COMPANIONS}
+    assert {line.split()[-1] for line in status.stdout.splitlines()} == {"train.py", *HELPER, LAUNCHER}
 
 
 def test_undo_after_two_applies_goes_back_to_the_first_original(folder: Folder) -> None:

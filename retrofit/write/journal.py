@@ -59,7 +59,7 @@ class Step:
         uses: the files that the scripts need as they are from then on, by path.
         replaces: what becomes of steps on record, by number: None for steps that are taken back whole.
         place: the number of the journal's folder where the step began, which no copy of the folder has.
-        folders: the folders that it made, by path.
+        folders: the folders that it makes, or that the steps have made which it takes back, by path.
     """
 
     command: str

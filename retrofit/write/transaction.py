@@ -52,7 +52,7 @@ def make(journal: Journal, step: Step) -> None:
 
     Args:
         journal: the project's journal, which is locked and has nothing unfinished.
-        step: what to do; its place and folders are added here.
+        step: what to do; its place, and the folders that it makes, are added here.
 
     Raises:
         UserError: a file has changed, or cannot be written; all are as they were.
@@ -70,7 +70,7 @@ def make(journal: Journal, step: Step) -> None:
             moves.append(move)
         folders = _missing_folders(journal.root, moves)
         here = journal.folder
-        step = replace(step, place=DISK.number(here), folders=folders)
+        step = replace(step, place=DISK.number(here), folders=tuple(sorted({*step.folders, *folders})))
         _stage(journal, moves)
         begun = True
         _keep(journal.folder / PENDING, step_bytes(step))
@@ -218,6 +218,7 @@ def _tidy(journal: Journal, step: Step) -> None:
     DISK.flush_folder(journal.folder)
     if step.command != "undo":
         return
+    _remove_folders(journal, step)
     for number, other in step.replaces.items():
         if other is not None:
             _keep(journal.path(number), step_bytes(other))
@@ -245,9 +246,7 @@ def _give_up(journal: Journal, step: Step, moves: Sequence[Move]) -> str:
 def _take_back(journal: Journal, step: Step, moves: Sequence[Move]) -> list[Move]:
     """Let every file be what it was, and return those that somebody has saved since, for which the step is kept."""
     edited = [move for move in reversed(moves) if not move.back()]
-    for folder in reversed(step.folders):
-        with suppress(OSError):  # somebody has put a file there
-            DISK.remove_folder(journal.root / folder)
+    _remove_folders(journal, step)
     _flush_around(moves)
     if PENDING in DISK.names(journal.folder):
         if edited:
@@ -255,6 +254,13 @@ def _take_back(journal: Journal, step: Step, moves: Sequence[Move]) -> list[Move
         else:
             DISK.unlink(journal.folder / PENDING)
     return edited
+
+
+def _remove_folders(journal: Journal, step: Step) -> None:
+    """Remove the folders of a step, where they are empty."""
+    for folder in reversed(step.folders):
+        with suppress(OSError):  # there are other files
+            DISK.remove_folder(journal.root / folder)
 
 
 def _clear(journal: Journal, moves: Sequence[Move]) -> None:

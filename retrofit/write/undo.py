@@ -175,7 +175,8 @@ class _Undoing:
             for number, step in self.remaining.items()
             if step is not self._steps[number]
         }
-        return Step("undo", tuple(entries), now(), (), replaces)
+        folders = {folder for number in replaces for folder in self._steps[number].folders}
+        return Step("undo", tuple(entries), now(), (), replaces, 0, tuple(sorted(folders)))
 
     def _take(self, number: int) -> list[Entry]:
         """Take what a step wrote for the script alone from it; the rest stays there."""
