@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from retrofit.plan import make_plan
 from retrofit.proof import prove
 from retrofit.rewrite import rewrite
 from retrofit.rules import Change, Recipe, Rule
+from retrofit.source import Source
 from retrofit.survey.index import File, Index
-from tests.conftest import SCRIPT
+from tests.conftest import SCRIPT, swapped
 from tests.helpers import edits_of, index_of, plan_of, refusal_of
 
 TEXT = "import os\na = 1\nif a:\n    b = f(a)\n\n    c = 2\nd = 3\n"
@@ -173,3 +175,22 @@ def test_name_that_a_function_would_take_for_its_own_is_found() -> None:
         proof(None, after, before)
     proof(None, before.replace("        return", "        n = 2\n        return"), before)
     proof(None, after.replace("        print", "        global m\n        print"), before)
+
+
+def test_for_the_second_survey_only_what_changed_is_read_and_parsed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: Counter[str] = Counter()
+    made = Source.__init__
+
+    def counting(source: Source, path: Path, data: bytes, shown: str) -> None:
+        read[path.name] += 1
+        made(source, path, data, shown)
+
+    monkeypatch.setattr(Source, "__init__", counting)
+    layers = "nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))"
+    (tmp_path / "nets.py").write_text(f"from torch import nn\n\n\ndef build():\n    return {layers}.eval().train()\n")
+    plan_of(
+        tmp_path, swapped(SCRIPT, (layers, "nets.build()"), ("import argparse\n", "import argparse\n\nimport nets\n"))
+    )
+    assert read == {"train.py": 2, "nets.py": 1}
