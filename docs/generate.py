@@ -42,7 +42,7 @@ from retrofit.toml import read_toml
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 #: The project whose rewriting the pages show.
-EXAMPLE = ROOT / "fixtures" / "ddp_torchrun" / "before"
+EXAMPLE = ROOT / "fixtures" / "ddp_demo" / "before"
 #: What is run anew for the pages.
 _QUICK = frozenset({"inspect", "apply", "check", "undo", "rule", "--version"})
 

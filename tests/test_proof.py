@@ -189,7 +189,7 @@ def test_for_the_second_survey_only_what_changed_is_read_and_parsed_again(
 
     monkeypatch.setattr(Source, "__init__", counting)
     layers = "nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))"
-    (tmp_path / "nets.py").write_text(f"from torch import nn\n\n\ndef build():\n    return {layers}\n")
+    (tmp_path / "nets.py").write_text(f"from torch import nn\n\n\ndef build():\n    return {layers}.eval().train()\n")
     plan_of(
         tmp_path, swapped(SCRIPT, (layers, "nets.build()"), ("import argparse\n", "import argparse\n\nimport nets\n"))
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from retrofit.write.files import DISK
 from tests.conftest import SCRIPT, Folder, swapped
 
 LAUNCHER = "train_distributed.sh"
@@ -316,6 +317,25 @@ def test_what_is_in_the_place_of_the_journal_is_not_written_through(hostile: Fol
         assert answer.lines[0].startswith((".retrofit: RF014 ", "train.py: RF011 "))
     assert everything(hostile) == before
     assert os.listdir(hostile.path.with_name("outside")) == ["victim"]
+
+
+@pytest.mark.parametrize("name", ["staged", "saved"])
+@pytest.mark.parametrize("pending", [False, True])
+def test_no_link_within_the_journal_is_followed(hostile: Folder, name: str, pending: bool) -> None:
+    hostile.write("train.py", SCRIPT)
+    hostile.write(".retrofit/pending.json" if pending else ".retrofit/0001.json", record(entry("train.py")))
+    (hostile.path / ".retrofit" / name).symlink_to("../../outside")
+    before = everything(hostile)
+    for arguments in (["apply", "train.py"], ["undo", "train.py"], ["check", "--fix", "."]):
+        answer = hostile.run(*arguments)
+        if arguments[0] != "check":
+            assert f".retrofit/{name}: RF014 is in the place of retrofit's folder." in answer.err
+    assert everything(hostile) == before
+
+
+def test_the_disk_lists_no_folder_through_a_link(hostile: Folder) -> None:
+    with pytest.raises(NotADirectoryError):
+        DISK.names(hostile.path / "link")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

@@ -134,7 +134,9 @@ class Disk:
         os.rmdir(path)
 
     def names(self, folder: Path) -> list[str]:
-        """Return the names in a folder, none where there is no folder."""
+        """Return the names in a folder, none where there is no folder; links are not followed."""
+        if os.path.islink(folder):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
         try:
             return sorted(os.listdir(folder))
         except FileNotFoundError:

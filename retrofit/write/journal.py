@@ -25,6 +25,8 @@ from retrofit.write.files import DISK, Content
 
 FOLDER = ".retrofit"
 PENDING, UNDONE = "pending.json", "undone.json"
+#: The folders in the journal's own: of files on their way, and of what nobody's record knows.
+STAGED, SAVED = "staged", "saved"
 _FORMAT = 1
 _STEP = re.compile(r"[0-9]{4,9}\.json")
 #: What keeps the history of a project is nobody's to write in, whatever the case that a file system takes for the same.
@@ -93,8 +95,9 @@ class Journal:
             status = os.lstat(self.folder)
         except OSError:
             return None
-        if not stat.S_ISDIR(status.st_mode):
-            return _refusal(self.folder, "is in the place of retrofit's folder. Move it away.")
+        for folder in (self.folder, self.folder / STAGED, self.folder / SAVED):
+            if os.path.lexists(folder) and not stat.S_ISDIR(os.lstat(folder).st_mode):
+                return _refusal(folder, "is in the place of retrofit's folder. Move it away.")
         if hasattr(os, "geteuid") and status.st_uid not in (os.geteuid(), os.stat(self.root).st_uid):
             return _refusal(self.folder, "belongs to another user. Move it away, or ask them.")
         return None

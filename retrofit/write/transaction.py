@@ -27,10 +27,8 @@ from pathlib import Path
 from retrofit.errors import Problem, UserError, shown_path
 from retrofit.write.fence import target
 from retrofit.write.files import DISK, Content
-from retrofit.write.journal import PENDING, UNDONE, Journal, Step, step_bytes
+from retrofit.write.journal import PENDING, SAVED, STAGED, UNDONE, Journal, Step, step_bytes
 from retrofit.write.move import PART, ChangedError, Move, holds, write_whole
-
-_STAGED, _SAVED = "staged", "saved"
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,7 @@ def recover(journal: Journal) -> Recovered | None:
 
 def unfinished(journal: Journal) -> bool:
     """Whether a command was stopped while it wrote; it may also be at work just now."""
-    return not {PENDING, UNDONE, _STAGED}.isdisjoint(DISK.names(journal.folder))
+    return journal.problem() is None and not {PENDING, UNDONE, STAGED}.isdisjoint(DISK.names(journal.folder))
 
 
 def _resume(journal: Journal, step: Step, moves: Sequence[Move]) -> Recovered:
@@ -175,7 +173,7 @@ def _undo(step: Step) -> str:
 
 def _moves(journal: Journal, step: Step) -> list[Move]:
     """Return the files of a step: the new ones before those that may need them, those that go at last."""
-    staged = journal.folder / _STAGED
+    staged = journal.folder / STAGED
     moves = [Move(one, target(journal.root, one.path), staged / str(n)) for n, one in enumerate(step.entries)]
     return sorted(moves, key=lambda move: (move.entry.before is not None, move.entry.after is None))
 
@@ -187,7 +185,7 @@ def _missing_folders(root: Path, moves: Iterable[Move]) -> tuple[str, ...]:
 
 
 def _stage(journal: Journal, moves: Sequence[Move]) -> None:
-    staged = journal.folder / _STAGED
+    staged = journal.folder / STAGED
     DISK.make_folder(staged)
     for move in moves:
         move.stage(move.entry.after)
@@ -265,7 +263,7 @@ def _remove_folders(journal: Journal, step: Step) -> None:
 
 def _clear(journal: Journal, moves: Sequence[Move]) -> None:
     """Remove what waited or was replaced, and put aside what nobody's record knows."""
-    staged = journal.folder / _STAGED
+    staged = journal.folder / STAGED
     known = {content.data for move in moves for content in (move.entry.before, move.entry.after) if content is not None}
     for folder in (journal.folder, staged):
         for name in DISK.names(folder):
@@ -277,13 +275,13 @@ def _clear(journal: Journal, moves: Sequence[Move]) -> None:
             DISK.unlink(staged / name)
         else:
             _save(journal, staged / name)
-    if _STAGED in DISK.names(journal.folder):
+    if STAGED in DISK.names(journal.folder):
         DISK.remove_folder(staged)
 
 
 def _save(journal: Journal, path: Path) -> None:
-    folder = journal.folder / _SAVED
-    if _SAVED not in DISK.names(journal.folder):
+    folder = journal.folder / SAVED
+    if SAVED not in DISK.names(journal.folder):
         DISK.make_folder(folder)
     DISK.rename(path, folder / f"{len(DISK.names(folder))}-{path.name}")
 
