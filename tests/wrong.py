@@ -61,7 +61,7 @@ WRONGS = (
         (
             (
                 "pai_distributed.keep_tracker_state_local(model)",
-                "pai_distributed.library._pai_hide_records(model, False)",
+                "pai_distributed.hidden._pai_show(model)",
             ),
         ),
         "wrapper",
