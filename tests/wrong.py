@@ -93,9 +93,12 @@ WRONGS = (
     ),
     Wrong(
         "unused-parameters-not-found",
-        ((",\n                                        find_unused_parameters=True)", ")"),),
+        (
+            ("        pai_distributed.keep_tracker_state_local(model)\n", ""),
+            (",\n                                        find_unused_parameters=pai_distributed.finds_unused_parameters())", ")"),
+        ),
         "wrapper",
-        "find_unused_parameters=True",
+        "gradients that never come",
     ),
     Wrong(
         "rank-left-out-of-a-barrier",
