@@ -273,7 +273,7 @@ def _plan(
                 problems += error.problems
     if problems:
         raise UserError(*problems)
-    decisions = _decisions(script, options, save_name)
+    decisions = _decisions(script, options, save_name, "launcher" in names)
     next_steps = evaluator.render(recipe.next_steps, names).strip()
     return Plan(script, outcome.edits, [], notes, files, decisions, next_steps, kept)
 
@@ -432,7 +432,7 @@ def chosen_launcher(script: Script, options: Options) -> tuple[str, str]:
     return "torchrun", "default"
 
 
-def _decisions(script: Script, options: Options, save_name: str) -> list[tuple[str, str, str]]:
+def _decisions(script: Script, options: Options, save_name: str, launched: bool) -> list[tuple[str, str, str]]:
     found = [("checkpoints", save_name, options.origin("save_name") or "the script's own name, or its file name")]
     if script.score is not None:
         better = {"max": " (higher is better)", "min": " (lower is better)"}.get(script.score.direction, "")
@@ -445,7 +445,7 @@ def _decisions(script: Script, options: Options, save_name: str) -> list[tuple[s
             found.append(("optimizer", f"{script.optimizer.name}, built by the script", kept))
         else:
             found.append(("optimizer", f"{script.optimizer.name}, built by the tracker", script.optimizer.place()))
-    if not script.in_process:
+    if launched:
         found.append(("launcher", *chosen_launcher(script, options)))
     if script.kind == "ddp":
         number = "one on each visible GPU" if options.nproc_per_node == "gpu" else options.nproc_per_node

@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 from click.testing import CliRunner
 
@@ -35,7 +36,7 @@ class Project:
     arguments: tuple[str, ...]
     options: tuple[str, ...]
     start: str
-    launcher: Launcher
+    launcher: Launcher | Literal["none"]
     save_name: str
     before_runs: bool = True
     history: bool = False
@@ -59,7 +60,7 @@ class Project:
         rules, folder = rules_folder() / "perforatedai", Path(self.entry).parent
         helper = (Path() if self.module else folder) / HELPER
         added = {helper / path.name: path.read_bytes() for path in (rules / HELPER).glob("*.py")}
-        if "--in-process" not in self.options:
+        if self.launcher != "none":
             launch = Launch(Path(self.entry).name, self.save_name, launcher=self.launcher, module=self.module)
             template = (rules / "train_distributed.sh.j2").read_text(encoding="utf-8")
             added[folder / launch.name] = launch_script(template, launch).encode()

@@ -838,7 +838,10 @@ def test_scripts_that_count_their_arguments_are_told_of_the_launchers(
 def test_a_wrapper_that_a_module_of_the_project_passes_on(plan_project: Planner, head: str) -> None:
     imports = "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
     main = MAIN.replace(imports, head + "\n")
-    assert "find_unused_parameters=True" in changed(plan_project(main, engine=ENGINE, common=imports))["main.py"]
+    assert (
+        "find_unused_parameters=pai_distributed.finds_"
+        in changed(plan_project(main, engine=ENGINE, common=imports))["main.py"]
+    )
 
 
 def test_keyword_is_not_given_twice_where_another_file_wraps(plan_project: Planner) -> None:
@@ -851,7 +854,8 @@ def distributed(model, unused=False):
 """
     main = MAIN.replace("torch.nn.parallel import DistributedDataParallel as DDP", "common import distributed as DDP")
     texts = changed(plan_project(main, engine=ENGINE, common=wrap))
-    assert 'DDP(model, **{**options, "find_unused_parameters": True})' in texts["common.py"]
+    unused = "pai_distributed.finds_unused_parameters(options)"
+    assert f'DDP(model, **{{**options, "find_unused_parameters": {unused}}})' in texts["common.py"]
 
 
 def test_a_script_in_the_package_that_it_imports_by_name(tmp_path: Path) -> None:

@@ -241,7 +241,11 @@ BROKEN = {
         "model, optimArgs, schedArgs)\n    optimizer = torch.optim.Adam(model.parameters())\n",
         "PAI007",
     ),
-    "unused parameters": (",\n                                        find_unused_parameters=True", "", "PAI009"),
+    "unused parameters": (
+        ",\n                                        find_unused_parameters=pai_distributed.finds_unused_parameters()",
+        "",
+        "PAI009",
+    ),
     "tracker state": ("        pai_distributed.keep_tracker_state_local(model)\n", "", "PAI009"),
     "one rank": (
         "        if pai_distributed.report_validation_score(acc, model, leave=False):\n            break\n",
@@ -254,7 +258,6 @@ BROKEN = {
         "PAI012",
     ),
     "scheduler": ("        acc = validate(", "        scheduler.step()\n        acc = validate(", "PAI202"),
-    "limited loop": ("pai_distributed.planned_epochs(range(args.epochs))", "range(10)", "PAI011"),
     "checkpoint": ("    model = pai_distributed.load_latest_switch(model, args.pai_load_folder)\n", "", "PAI005"),
 }
 

@@ -283,7 +283,7 @@ def test_methods_of_a_base_class_belong_to_the_class(tmp_path: Path) -> None:
     assert "perforate_model(" in changed["main"]
     assert "planned_epochs(" in changed["trainer"]
     assert "fill_missing_gradients(self.model)" in changed["base"]
-    assert "find_unused_parameters=True" in changed["base"]
+    assert "find_unused_parameters=pai_distributed.finds_unused_parameters()" in changed["base"]
 
 
 def test_what_is_called_on_an_object_is_its_class_s_method(tmp_path: Path) -> None:
@@ -329,10 +329,9 @@ def wrap(model, rank):
     assert not plan.questions
     changed = {file.path.stem: file.after.decode() for file in plan.files if file.before}
     head, _, end = changed["tools"].rpartition("    if not pai_distributed.initializing():\n")
-    assert "return DistributedDataParallel(model, device_ids=[rank], find_unused_parameters=True)\n" in head
-    assert end.endswith(
-        "return DistributedDataParallel(model, find_unused_parameters=True)\n    else:\n        return model\n"
-    )
+    unused = "find_unused_parameters=pai_distributed.finds_unused_parameters()"
+    assert f"return DistributedDataParallel(model, device_ids=[rank], {unused})\n" in head
+    assert end.endswith(f"return DistributedDataParallel(model, {unused})\n    else:\n        return model\n")
     assert "report_validation_score(acc, net)" in changed["main"]
 
 

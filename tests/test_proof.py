@@ -141,7 +141,12 @@ def break_rewrite(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
         pytest.param("loss.backward()", "loss.backward(); loss.backward()", "not asked to change", id="doubled call"),
         pytest.param("pai_distributed.fill_missing_gradients(model)", "pass", "second rewriting", id="edit lost"),
         pytest.param("import pai_distributed", "import os", "second rewriting", id="import lost"),
-        pytest.param("find_unused_parameters=True", "bucket_cap_mb=1", "second rewriting", id="keyword lost"),
+        pytest.param(
+            "find_unused_parameters=pai_distributed.finds_unused_parameters()",
+            "bucket_cap_mb=1",
+            "second rewriting",
+            id="keyword lost",
+        ),
     ],
 )
 def test_broken_rewriting_is_an_error_of_ours_and_no_plan(

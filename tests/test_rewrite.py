@@ -536,7 +536,7 @@ def test_plan_is_stable_and_keeps_every_other_line(text: str, bom: bool) -> None
 
 def test_variants_are_really_rewritten(tmp_path: Path) -> None:
     changed = rewritten(plan_of(tmp_path, BASE))
-    assert "find_unused_parameters=True" in changed
+    assert "find_unused_parameters=pai_distributed.finds_unused_parameters()" in changed
     assert "setup_optimizer" in changed
 
 
@@ -870,13 +870,32 @@ def test_layers_that_thaw_get_dendrites(tmp_path: Path, wrapper: str, test: str,
 def test_keyword_that_comes_through_a_mapping_is_not_given_twice(tmp_path: Path) -> None:
     script = swapped(SCRIPT, ("DistributedDataParallel(model)", "DistributedDataParallel(model, **options)"))
     given = swapped(script, ("    model = nn.", "    options = dict(find_unused_parameters=True)\n    model = nn."))
-    assert "**options, find_unused_parameters=True)" in plan_of(tmp_path, script).files[0].after.decode()
-    merged = 'DistributedDataParallel(model, **{**options, "find_unused_parameters": True})'
+    unused = "pai_distributed.finds_unused_parameters({})"
+    single = f"**options, find_unused_parameters={unused.format('')})"
+    assert single in " ".join(plan_of(tmp_path, script).files[0].after.decode().split())
+    merged = f'DistributedDataParallel(model, **{{**options, "find_unused_parameters": {unused.format("options")}}})'
     assert merged in plan_of(tmp_path, given).files[0].after.decode()
     chosen = plan_of(tmp_path, given.replace("**options", "**options if options else {}")).files[0].after.decode()
-    assert '**{**(options if options else {}), "find_unused_parameters": True})' in chosen
-    again = given.replace("**options", '**{**options, "find_unused_parameters": True}')
+    assert f'"find_unused_parameters": {unused.format("(options if options else {})")}}})' in chosen
+    again = given.replace("**options", merged.removeprefix("DistributedDataParallel(model, ").removesuffix(")"))
     assert merged in plan_of(tmp_path, again).files[0].after.decode()
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        pytest.param("True", "True", id="the script's own"),
+        pytest.param("False", "pai_distributed.finds_unused_parameters()", id="not asked for"),
+        pytest.param("args.find", "pai_distributed.finds_unused_parameters(args.find)", id="chosen"),
+        pytest.param("a if b else c", "pai_distributed.finds_unused_parameters(a if b else c)", id="expression"),
+    ],
+)
+def test_unused_parameters_are_searched_where_the_script_or_the_run_asks_for_it(
+    tmp_path: Path, given: str, written: str
+) -> None:
+    text = swapped(SCRIPT, ("Parallel(model)", f"Parallel(model, find_unused_parameters={given})"))
+    after = rewritten(plan_of(tmp_path, text))
+    assert f"find_unused_parameters={written})" in after
 
 
 def iterating(tmp_path: Path, loop: str, before: str = "", after: str = "") -> str:

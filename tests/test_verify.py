@@ -99,7 +99,7 @@ def _round(number: int, *, ended: str = "restructured", ranks: int = 2, **change
 def _events(rank: int) -> list[Event]:
     handover = {"number": 1, "score": 0.5, "left_out": [], "parameters": 7, "buffers": {"bn.count": 1}, "steps": 1}
     events: list[Event] = [
-        {"kind": "wrapper", "place": "train.py:1", "broadcasts_records": False},
+        {"kind": "wrapper", "place": "train.py:1", "waits_for": [], "broadcasts_records": False},
         {"kind": "optimizer", "optimizer": "SGD", "scheduler": "StepLR", "rates": [0.1], "place": "train.py:2"},
         {"kind": "step", "number": 1, "digest": 5, "rates": [0.1]},
         {"kind": "handover", "place": "train.py:9", "idle_schedulers": [], **handover},
@@ -138,6 +138,7 @@ def test_a_sound_training_is_proven() -> None:
 @pytest.mark.parametrize(
     ("kind", "changes", "check", "cause_words"),
     [
+        ("wrapper", {"waits_for": ["fc.candidate_to_top.0"]}, "wrapper", "waits for gradients that never come, of fc."),
         ("wrapper", {"broadcasts_records": True}, "wrapper", "tracker_string is in the wrapper's broadcast"),
         ("step", {"digest": 6}, "parameters", "round 2: the ranks' parameters differ after step 1"),
         ("handover", {"parameters": 8}, "parameters", "round 2: the ranks' parameters differ at score 1"),

@@ -58,7 +58,12 @@ WRONGS = (
     ),
     Wrong(
         "tracker-string-in-broadcast",
-        (("pai_distributed.keep_tracker_state_local(model)", "pai_distributed.hidden._pai_show(model)"),),
+        (
+            (
+                "pai_distributed.keep_tracker_state_local(model)",
+                "pai_distributed.hidden._pai_show(model)",
+            ),
+        ),
         "wrapper",
         "tracker_string",
     ),
@@ -85,6 +90,18 @@ WRONGS = (
         (("args.pai_load_folder)\n", 'args.pai_load_folder, {"fc1": [-1, 0, -1]})\n'),),
         "library",
         "output dimensions are wrong",
+    ),
+    Wrong(
+        "unused-parameters-not-found",
+        (
+            ("        pai_distributed.keep_tracker_state_local(model)\n", ""),
+            (
+                ",\n                                        find_unused_parameters=pai_distributed.finds_unused_parameters())",
+                ")",
+            ),
+        ),
+        "wrapper",
+        "gradients that never come",
     ),
     Wrong(
         "rank-left-out-of-a-barrier",

@@ -98,9 +98,20 @@ def _wrapper(training: Training) -> Iterator[Check]:
             )
             yield Check("wrapper", "failed", message, event["place"])
             return
+        if event["waits_for"]:
+            message = (
+                f"it waits for gradients that never come, of {_names(event['waits_for'])}: keep_tracker_state_local(model) "
+                "before the wrapper, or find_unused_parameters=pai_distributed.finds_unused_parameters() in it"
+            )
+            yield Check("wrapper", "failed", message, event["place"])
+            return
     if training.kind == "ddp":
         seen: Result = "ok" if wrappers else "not seen"
-        yield Check("wrapper", seen, "keeps the tracker's records local" if wrappers else "")
+        yield Check(
+            "wrapper",
+            seen,
+            "waits for no gradient that never comes, keeps the tracker's records local" if wrappers else "",
+        )
 
 
 def _scores(training: Training) -> Iterator[Check]:

@@ -48,7 +48,7 @@ def take_out(cure: str) -> None:
     if cure == "rank 0 first":
         pai_distributed.report_validation_score = report_on_all_ranks_at_once
     elif cure == "records hidden":
-        put("_pai_hide_records", lambda *arguments: None)
+        put("_pai_hide", lambda model: None)
     elif cure == "learning rate search off":
         GPA.pc.set_find_best_lr = lambda value: None
     elif cure == "own device":
@@ -155,7 +155,7 @@ if not args.perforate_model_parallel:
     GPA.pai_tracker.initialize_tracker_settings()
     pai_distributed.keep_tracker_state_local(model)
     if distributed:
-        model = DistributedDataParallel(model, find_unused_parameters=True)
+        model = DistributedDataParallel(model, find_unused_parameters=pai_distributed.finds_unused_parameters())
 else:
     model = pai_distributed.without_wrapper(model)
 if args.rank_1_ahead:

@@ -177,10 +177,18 @@ def _watch_wrapper(wrapper: Any, events: Events) -> None:
             events.write(
                 "wrapper",
                 place=place,
+                waits_for=[] if self.find_unused_parameters or self.static_graph else _idle(module),
                 broadcasts_records=bool(self.broadcast_buffers and not ignored.issuperset(names)),
             )
 
     wrapper.__init__ = __init__
+
+
+def _idle(module: Any) -> list[str]:
+    """The trainable parameters of dendrites that take part in no forward pass, without Perforated Backpropagation."""
+    parts = {"parent_module", "candidate_to_top", "dendrites_to_candidates"}
+    trainable = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
+    return [name for name in trainable if not parts.isdisjoint(name.split("."))]
 
 
 def _configuration() -> Any:
@@ -421,8 +429,7 @@ def _differences(net: Any, path: str) -> list[str]:
     return [
         name
         for name, tensor in saved.items()
-        if not {"tracker_string", "this_node_index", "parent_module"}
-        & set(name.split("."))  # pai_distributed hides them
+        if name.rpartition(".")[2] not in ("tracker_string", "this_node_index")  # hidden by pai_distributed
         and (name not in own or own[name].shape != tensor.shape or _digest([own[name]]) != _digest([tensor]))
     ][:20]
 

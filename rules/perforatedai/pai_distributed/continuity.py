@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from perforatedai import globals_perforatedai as GPA
-from torch.utils.data.distributed import DistributedSampler
 
 from .process import _pai
 from .record import _pai_read, _pai_write
@@ -67,7 +66,8 @@ def _pai_begin_round() -> None:
         numpy.random.seed((int(numpy.random.randint(2**31)) + rounds) % 2**32)
 
 
-_pai_set_epoch = DistributedSampler.set_epoch
+_pai_sampler = torch.utils.data.DistributedSampler
+_pai_set_epoch = _pai_sampler.set_epoch
 
 
 def _pai_set_later_epoch(sampler: Any, epoch: int) -> None:
@@ -75,4 +75,4 @@ def _pai_set_later_epoch(sampler: Any, epoch: int) -> None:
     _pai_set_epoch(sampler, epoch + (_pai.before.get("epochs", 0) if _pai.switch_time else 0))
 
 
-DistributedSampler.set_epoch = _pai_set_later_epoch  # type: ignore[method-assign]
+_pai_sampler.set_epoch = _pai_set_later_epoch  # type: ignore[method-assign]

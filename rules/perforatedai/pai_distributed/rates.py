@@ -5,13 +5,13 @@ from typing import Any
 
 import torch
 from perforatedai import globals_perforatedai as GPA
-from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from .process import _pai, _pai_say
 
 
 @register_optimizer_step_pre_hook
-def _pai_watch_rates(optimizer: Optimizer, *_: Any) -> None:
+def _pai_watch_rates(optimizer: torch.optim.Optimizer, *_: Any) -> None:
     """Optimizer hook: let each group keep its last good rate where the new one is no rate.
 
     Training goes on past its planned end, where formulas give complex or negative rates and a cosine rises again.
