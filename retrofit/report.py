@@ -72,7 +72,7 @@ def undo_diff(files: Iterable[Restored]) -> bytes:
 
 
 def undo_text(files: Iterable[Restored]) -> str:
-    """Return a line on what an undo has done to each file, or to all files of a package that it takes away or leaves."""
+    """Return a line on what an undo has done to each file, or to all of a package that it takes away or leaves."""
     why = {"merged": " (with what was edited since)", "kept": " (it was edited since)"}
     fates: dict[tuple[str, str], list[Path]] = {}
     for file in files:
@@ -103,7 +103,7 @@ def by_package(new: Iterable[Path]) -> dict[str, list[Path]]:
 
 def steps_rows(steps: Iterable[tuple[Path, int, Step]]) -> list[tuple[str, ...]]:
     """Return a row on each step that can be undone: its number, time, command and files."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for root, number, step in steps:
         new = by_package(root / entry.path for entry in step.entries if entry.before is None)
         old = [shown_path(root / entry.path) for entry in step.entries if entry.before is not None]

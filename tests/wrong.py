@@ -95,10 +95,7 @@ WRONGS = (
         "unused-parameters-not-found",
         (
             ("        pai_distributed.keep_tracker_state_local(model)\n", ""),
-            (
-                ",\n                                        find_unused_parameters=pai_distributed.finds_unused_parameters())",
-                ")",
-            ),
+            ("=pai_distributed.finds_unused_parameters()", "=False"),
         ),
         "wrapper",
         "gradients that never come",

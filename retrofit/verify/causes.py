@@ -16,8 +16,8 @@ _KNOWN = (
     ),
     (
         r"Expected to have finished reduction in the prior iteration",
-        "the wrapper waits for gradients of parameters that got none: it lacks keep_tracker_state_local(model) before it, "
-        "or find_unused_parameters=pai_distributed.finds_unused_parameters() in it",
+        "the wrapper waits for gradients of parameters that got none: it lacks keep_tracker_state_local(model) before "
+        "it, or find_unused_parameters=pai_distributed.finds_unused_parameters() in it",
     ),
     (
         r"Some tensors share memory",

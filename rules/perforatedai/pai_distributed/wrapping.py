@@ -91,8 +91,8 @@ _pai_would_broadcast = DistributedDataParallel.will_sync_module_buffers
 def _pai_broadcasts(wrapper: DistributedDataParallel) -> bool:
     """Does a forward pass begin with a broadcast of rank 0's buffers, such as those of batch norm?
 
-    In training, as ever. In evaluation it would wait for all ranks, for ever where rank 0 validates alone (measured). After
-    a pass without gradients a wrapper leaves the next broadcast out, so what was to be before it is kept till then.
+    In training, as ever. In evaluation it would wait for all ranks, for ever where rank 0 validates alone (measured).
+    After a pass without gradients a wrapper leaves the next broadcast out, so what was to be is kept till then.
     """
     kept = wrapper.__dict__
     if not wrapper.module.training:
