@@ -143,7 +143,7 @@ def inspect(asked: Asked, script: Path, as_json: bool, project_root: Path | None
 @click.option(
     "--force",
     is_flag=True,
-    help="Replace a train_distributed.sh or pai_distributed.py that would be kept. [default: off]",
+    help="Replace a train_distributed.sh or files of pai_distributed/ that would be kept. [default: off]",
 )
 @_PROJECT_ROOT
 @_MAX_FILE_SIZE

@@ -320,7 +320,7 @@ KEYS = (
     ),
     Key(
         "inline", ("apply",), Switch(), "Put the helper's functions into the script itself.",
-        default=False, shown="pai_distributed.py beside it",
+        default=False, shown="pai_distributed/ beside it",
     ),
     Key(
         "simulate-gpus", ("verify",), Number(1), "Run on N GPUs simulated on the CPU.",
