@@ -331,7 +331,7 @@ def test_inline_as_a_key_writes_no_helper(folder: Folder) -> None:
     folder.write("pyproject.toml", "[tool.retrofit]\ninline = true\n")
     folder.write("train.py", SCRIPT)
     assert folder.run("apply", "train.py").code == 0
-    assert "pai_distributed.py" not in folder.names()
+    assert not [name for name in folder.names() if "pai_distributed" in name]
 
 
 # ---- wrong ones

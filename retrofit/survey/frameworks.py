@@ -69,7 +69,7 @@ _CALLS = (
         _AVERAGED,
         (_AVERAGED,),
         "It is a copy of the model, which gets no dendrites when the model is restructured in its process. "
-        "With DistributedDataParallel training restarts instead, so there it can stay.",
+        "Where training restarts instead, it can stay.",
     ),
 )
 

@@ -107,11 +107,8 @@ def _wrapper(training: Training) -> Iterator[Check]:
             return
     if training.kind == "ddp":
         seen: Result = "ok" if wrappers else "not seen"
-        yield Check(
-            "wrapper",
-            seen,
-            "waits for no gradient that never comes, keeps the tracker's records local" if wrappers else "",
-        )
+        detail = "waits for no gradient that never comes, keeps the tracker's records local"
+        yield Check("wrapper", seen, detail if wrappers else "")
 
 
 def _scores(training: Training) -> Iterator[Check]:

@@ -1,7 +1,7 @@
 """A small DistributedDataParallel training for test_runtime.py, written as `retrofit apply` writes it.
 
 Besides, the test gives it the scores, so that the library restructures when the test expects it, and can take
-a cure of pai_distributed.py out (--without) to show what the cure is for. Without torchrun it is one process.
+a cure of pai_distributed out (--without) to show what the cure is for. Without torchrun it is one process.
 What became of it is in rank<N>.json.
 """
 # mypy: ignore-errors
