@@ -101,7 +101,8 @@ def _wrapper(training: Training) -> Iterator[Check]:
         if event["waits_for"]:
             message = (
                 f"it waits for gradients that never come, of {_names(event['waits_for'])}: "
-                "keep_tracker_state_local(model) before the wrapper, or find_unused_parameters=pai_distributed.finds_unused_parameters() in it"
+                "keep_tracker_state_local(model) before the wrapper, "
+                "or find_unused_parameters=pai_distributed.finds_unused_parameters() in it"
             )
             yield Check("wrapper", "failed", message, event["place"])
             return

@@ -426,10 +426,14 @@ def _differences(net: Any, path: str) -> list[str]:
     import safetensors.torch
 
     saved, own = safetensors.torch.load_file(path), net.state_dict()
+    for prefix, module in net.named_modules():
+        template = vars(module).get("parent_module")  # hidden by pai_distributed, as are the records below
+        if template is not None:
+            own |= {f"{prefix}.parent_module.{name}": tensor for name, tensor in template.state_dict().items()}
     return [
         name
         for name, tensor in saved.items()
-        if name.rpartition(".")[2] not in ("tracker_string", "this_node_index")  # hidden by pai_distributed
+        if name.rpartition(".")[2] not in ("tracker_string", "this_node_index")
         and (name not in own or own[name].shape != tensor.shape or _digest([own[name]]) != _digest([tensor]))
     ][:20]
 
