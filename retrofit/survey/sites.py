@@ -449,6 +449,7 @@ class EpochLoop(Site):
         leftovers: (line, code) of the statements after the loop that no longer run when training leaves inside it.
         ends: lines at which the loop is left, but for the end of what a `for` loop goes through.
         thaws: (place, head) of each `if` about the turn's number under which it lets frozen parameters train.
+        resumed: counters that may go on in it from a number of an earlier start, such as that in a checkpoint.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
     """
 
@@ -460,6 +461,7 @@ class EpochLoop(Site):
     leftovers: list[tuple[int, str]] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     thaws: list[tuple[str, str]] = field(default_factory=list)
+    resumed: list[str] = field(default_factory=list)
     repeated: str = ""
 
     @property

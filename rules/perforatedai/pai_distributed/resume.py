@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from .continuity import _pai_begin_round
-from .layers import _pai_layer_prefixes
-from .process import _pai, _pai_say, initializing
+from .layers import _pai_layer_prefixes, _pai_own_state
+from .process import _pai, _pai_say, initializing, load_folder
 
 
 def _pai_watch_loads(model: torch.nn.Module) -> None:
@@ -74,6 +74,25 @@ def _pai_take_plain_names(model: torch.nn.Module, state: dict[str, Any], prefix:
             of_library[prefix + name] = value
     if plain:  # what is the library's own stays as it is
         state.update({name: value for name, value in of_library.items() if name not in state})
+
+
+_pai_load_into = torch.nn.Module.load_state_dict
+
+
+@functools.wraps(_pai_load_into)
+def _pai_load_by_plain_names(module: torch.nn.Module, state_dict: Any, *arguments: Any, **keywords: Any) -> Any:
+    """Load a checkpoint with the library's names into a model that is not perforated yet: its own layers' weights.
+
+    Dendrites are left out where a switch file brings them; else torch says what does not fit.
+    """
+    layers = {name.partition("main_module.")[0] for name in state_dict if ".main_module." in name}
+    grown = any(name.startswith(f"{layer}dendrite_module.layers.") for layer in layers for name in state_dict)
+    if _pai.model is None and layers and (load_folder() or not grown):
+        state_dict = _pai_own_state(state_dict, layers)
+    return _pai_load_into(module, state_dict, *arguments, **keywords)
+
+
+torch.nn.Module.load_state_dict = _pai_load_by_plain_names  # type: ignore[method-assign]
 
 
 def _pai_let_restored_weights_win(model: torch.nn.Module) -> None:
