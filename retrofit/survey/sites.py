@@ -882,7 +882,8 @@ class Script(Site):
     @property
     def module(self) -> str:
         """The full name by which the script is started, `python -m`; "" for one that is started by its path."""
-        return self.index.module if self.relative_imports else ""
+        relative = any(module.startswith(".") for _, module in self.index.entry.imports)
+        return self.index.module if self.relative_imports or not relative else ""
 
     @property
     def import_folder(self) -> str:
