@@ -6,6 +6,7 @@ switch, with the same structure, is of this round, and so it goes on from there.
 """
 
 import functools
+import io
 import itertools
 import os
 from typing import Any
@@ -157,13 +158,29 @@ for _pai_kind in list(vars(torch.optim.lr_scheduler).values()):
         _pai_load_state_of(_pai_kind, "learning-rate schedule")
 
 
-_pai_torch_load = torch.load
+_pai_torch_load, _pai_torch_save = torch.load, torch.save
+_pai_saved: dict[
+    str, io.BytesIO
+] = {}  # what the initialisation run has saved instead of replacing files, by their paths
+
+
+@functools.wraps(_pai_torch_save)
+def _pai_save(what: Any, file: Any, *arguments: Any, **keywords: Any) -> None:
+    """Save, but let the initialisation run, whose model no later one goes on with, replace no checkpoint."""
+    if initializing() and isinstance(file, (str, os.PathLike)) and os.path.exists(file):
+        _pai_say(f"{os.fspath(file)} stays as it is: the initialisation run replaces no checkpoint")
+        _pai_saved[os.path.abspath(file)] = file = io.BytesIO()
+    _pai_torch_save(what, file, *arguments, **keywords)
+
+
+torch.save = _pai_save
 
 
 @functools.wraps(_pai_torch_load)
 def _pai_load(file: Any, *arguments: Any, **keywords: Any) -> Any:
     """Load a file, and remember of each part whether it was written before the newest switch."""
-    loaded = _pai_torch_load(file, *arguments, **keywords)
+    saved = _pai_saved.get(os.path.abspath(file)) if isinstance(file, (str, os.PathLike)) else None
+    loaded = _pai_torch_load(io.BytesIO(saved.getvalue()) if saved else file, *arguments, **keywords)
     if _pai.restored and isinstance(file, (str, os.PathLike)):
         age = "old" if os.path.getmtime(file) < _pai.switch_time else "new"
         _pai.files.append(loaded)  # so that no other object gets the identity of one of its parts

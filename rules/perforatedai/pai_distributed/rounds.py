@@ -49,7 +49,7 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
     _pai.past_end = True
     _pai_say(
         "The planned end of training is past, and the learning rate does not end with it: training goes on until the "
-        f"score has not risen {GPA.pc.get_n_epochs_to_switch()} times"
+        f"score has not improved {GPA.pc.get_n_epochs_to_switch()} times in a row"
     )
     step = epoch - previous if isinstance(previous, int) else 1
     while True:
