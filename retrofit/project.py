@@ -42,7 +42,7 @@ class Project:
         modules: the imported files that matter, by the full names of their modules.
         unread: why files that wrap or train a model could not be read.
         neighbours: other scripts that import one of the modules, by the module's full name, as messages show them.
-        module: the entry script's own full name, where it imports relative to its package; else "".
+        module: the entry script's own full name, where it imports its package as a module does; else "".
     """
 
     entry: Source
@@ -137,22 +137,44 @@ def _shown(path: Path, entry: Source, folder: Path) -> str:
 
 
 def _own_name(entry: Source) -> str:
-    """Return the full name of a script that imports relative to its package, "" for any other.
+    """Return the full name of a script that imports its own package as only a module can, "" for any other.
 
-    What it imports by a plain name from beside it is found only where it is started by its path.
+    It does so relative to its package, or by a full name that nothing beside it has. What it imports by a plain name
+    from beside it is found only where it is started by its path.
     """
     tree = _parsed(entry.data)
     levels = (
         [node.level for node in _statements(tree) if isinstance(node, ast.ImportFrom) and node.level] if tree else []
     )
     folders = entry.path.parents
-    depth = max([next(n for n, folder in enumerate(folders) if not os.path.isfile(folder / "__init__.py")), *levels])
-    if not levels or depth >= len(folders) or holds_more(folders[depth]):
+    named = set(_imports(entry.path, "", entry.data, relative=False))
+    if levels:
+        depth = max(
+            [next(n for n, folder in enumerate(folders) if not os.path.isfile(folder / "__init__.py")), *levels]
+        )
+    else:
+        depth = _own_package(entry, named)
+    if not depth or depth >= len(folders) or holds_more(folders[depth]):
         return ""
-    plain = {name for name in _imports(entry.path, "", entry.data, relative=False) if "." not in name}
+    plain = {name for name in named if "." not in name}
     beside = any(_find(name, [folders[0]]) and not _find(name, [folders[depth]]) for name in plain)
     names = [*(folder.name for folder in folders[:depth][::-1]), entry.path.stem]
     return "" if beside or not all(name.isidentifier() for name in names) else ".".join(names)
+
+
+def _own_package(entry: Source, named: set[str]) -> int:
+    """Return how far above a script the folder is in which alone Python finds the script's package, 0 for none.
+
+    Args:
+        named: what the script imports, by full names.
+    """
+    folders = entry.path.parents
+    nearer = [folders[0], *_added_folders(entry.path, entry.text)]
+    for depth, package in enumerate(folders[:-1], start=1):
+        own = {name for name in named if name.partition(".")[0] == package.name}
+        if any(_find(name, [folders[depth]]) and not _find(name, nearer) for name in own):
+            return depth
+    return 0
 
 
 def above_package(script: Path, module: str) -> Path:

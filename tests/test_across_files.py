@@ -698,6 +698,29 @@ def test_a_script_that_runs_only_as_a_module_is_started_as_one(
     assert 'dirname -- "$PYTHON_SCRIPT")/../.." && pwd' in launcher
 
 
+OWN = "from tiny.inner.engine import train_one_epoch, validate\n"
+ADDED = "import os, sys\nsys.path.append(os.path.join(os.path.dirname(__file__), '../..'))\n"
+
+
+@pytest.mark.parametrize(
+    ("imports", "started"),
+    [
+        pytest.param(OWN, True, id="no other way"),
+        pytest.param(f"{ADDED}{OWN}", False, id="a folder that is added"),
+        pytest.param(f"import parts\n{OWN}", False, id="a plain import from beside it"),
+    ],
+)
+def test_a_script_that_imports_its_own_package_by_name_is_started_as_a_module(
+    plan_in_package: Callable[..., Plan], imports: str, started: bool
+) -> None:
+    main = MAIN.replace("from engine import train_one_epoch, validate\n", imports)
+    plan = plan_in_package("tiny/inner", main, parts="")
+    assert set(changed(plan)) == {"main.py", "engine.py"}
+    new = {file.path.relative_to(Path.cwd().resolve()).as_posix(): file.after.decode() for file in plan.files}
+    assert (" -m tiny.inner.main " in new["tiny/inner/train_distributed.sh"]) is started
+    assert ("pai_distributed/__init__.py" in new) is started
+
+
 def test_a_module_that_trains_in_one_process_is_started_as_one(plan_in_package: Callable[..., Plan]) -> None:
     main = MAIN.replace("from engine", "from .engine")
     plan = plan_in_package("tiny", main, "DataParallel")

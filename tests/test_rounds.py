@@ -221,6 +221,56 @@ def test_the_scripts_own_resume_does_no_harm(load: str, tmp_path: Path) -> None:
     assert "The optimizer begins anew" in result.stdout
 
 
+EARLY_RESUME = """\
+    start_epoch = 0
+    if os.path.exists("last.pt"):
+        checkpoint = torch.load("last.pt")
+        net = Net()
+        net.load_state_dict(checkpoint["model"])
+        start_epoch = checkpoint["epoch"] + 1
+    else:
+        net = Net()
+    model = DistributedDataParallel(net)
+"""
+SAVED = """\
+        if dist.get_rank() == 0:
+            torch.save({"model": model.module.state_dict(), "epoch": epoch}, "last.pt")
+"""
+
+
+@pytest.mark.parametrize("loop", ["range", "while"])
+def test_a_resume_before_the_model_is_perforated_does_no_harm(loop: str, tmp_path: Path) -> None:
+    """Its checkpoint has the library's names by then, and an epoch at which training would be over."""
+    head, end = LOOP.replace("range(args", "range(start_epoch, args"), ""
+    if loop == "while":
+        head, end = "    epoch = start_epoch\n    while epoch < args.epochs:\n", "        epoch += 1\n"
+    text = swapped(DDP, ("    model = DistributedDataParallel(Net())\n", EARLY_RESUME), (LOOP, head))
+    result = train(tmp_path, swapped(text, (PRINTED, PRINTED + SAVED + end)))
+    found = rounds(result)
+    assert [len(one) for one in found] == ([6, 6] if loop == "range" else [5, 5])
+    assert [one[0].split()[1] for one in found] == ["0", "0"]
+
+
+def test_the_initialisation_replaces_no_checkpoint(tmp_path: Path) -> None:
+    """A script may save what it has just loaded, to read it back. A file by that name may be of another model."""
+    exchange = """\
+    if dist.get_rank() == 0:
+        torch.save(model.module.state_dict(), "begin.pt")
+    dist.barrier()
+    model.module.load_state_dict(torch.load("begin.pt"))
+"""
+    script = tmp_path / "train.py"
+    script.write_text(swapped(DDP, (OPTIMIZER, exchange + OPTIMIZER)))
+    torch.save({"other.weight": torch.ones(3)}, tmp_path / "begin.pt")
+    before = (tmp_path / "begin.pt").read_bytes()
+    apply(script)
+    torchrun = [training_python(), "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=1", "train.py"]
+    started = run([*torchrun, "--perforate_model_parallel"], tmp_path)
+    assert started.returncode == 0, shown(started)
+    assert (tmp_path / "begin.pt").read_bytes() == before
+    assert "begin.pt stays as it is" in started.stdout
+
+
 def test_what_a_script_initialises_does_not_replace_the_weights_of_a_round(tmp_path: Path) -> None:
     """Each round begins with the weights that the one before has left, whatever the script sets or loads first."""
     begins = """\

@@ -3015,6 +3015,12 @@ def test_hint_names_what_is_compared_with_the_best() -> None:
             id="before some ranks continue",
         ),
         pytest.param(
+            ACC
+            + "if several:\n    if rank == 0:\n        acc = mean(acc)\n    else:\n        continue\nbest = max(best, acc)",
+            "acc = validate(model)",
+            id="before the others continue where it is averaged",
+        ),
+        pytest.param(
             ACC + "best = max(best, acc)\nfor m in models:\n    if not m:\n        continue\n    save(m)\nlog()",
             "log()",
             id="continue of another loop",
@@ -3150,6 +3156,12 @@ def test_score_under_a_condition_has_a_guard(epoch: str, expected: tuple[str, st
 def test_ranks_that_leave_the_epoch_before_its_score_are_told(check: str, cut_off: bool) -> None:
     (score,) = survey_of(script(f"{check}\nacc = validate(model)\nif acc > best:\n    best = acc")).scores
     assert (score.cut_off > 0) is cut_off
+
+
+def test_ranks_that_leave_where_the_score_is_made_are_told() -> None:
+    text = "if several:\n    if rank == 0:\n        acc = mean()\n    else:\n        continue\nelse:\n    acc = validate(model)\n"
+    (score,) = survey_of(script(text + "best = max(best, acc)")).scores
+    assert score.cut_off > 0
 
 
 @pytest.mark.parametrize("leaves", ["    if y:\n        continue\n", "else:\n    continue\n"])

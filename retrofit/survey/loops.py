@@ -63,6 +63,7 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
         loop.leftovers = _leftovers(loop.statement, flow)
         loop.ends = _ends(loop)
         loop.thaws = _thaws(index, flow, loop)
+        loop.resumed = _resumed(index, loop)
     return list(found.values())
 
 
@@ -546,6 +547,38 @@ def _ends(loop: EpochLoop) -> list[int]:
         inner = any(isinstance(part.node, (cst.For, cst.While)) for part in inside)
         lines += [index.source.position(small)[0] for small in leaves if not (inner and isinstance(small, cst.Break))]
     return lines
+
+
+def _resumed(index: Index, loop: EpochLoop) -> list[str]:
+    """Return the counters that may go on in the loop from an earlier start's number, as from a checkpoint's."""
+    inside = [b for b in index.bindings if loop.statement in b.statement.path and b.statement.scope is loop.scope]
+    found = []
+    for name in dict.fromkeys(b.target for b in inside if _increments(b)):
+        bound = [b for b in index.bindings if b.target == name and ("." in name or b.statement.scope is loop.scope)]
+        taken = [b for b in bound if b not in inside and not _increments(b) and not isinstance(b.value, cst.Integer)]
+        counts = all(_increments(b) for b in inside if b.target == name)
+        if counts and first_values(index, loop, name) and any(_may_come_first(b, loop) for b in taken):
+            found.append(name)
+    return found
+
+
+def _may_come_first(binding: Binding, loop: EpochLoop) -> bool:
+    return binding.statement.scope is not loop.scope or binding.statement.order < loop.statement.order
+
+
+def first_values(index: Index, loop: EpochLoop, name: str) -> list[Binding]:
+    """Return what gives a variable a value before the epoch loop, on every way there."""
+
+    def comes_first(binding: Binding) -> bool:
+        scope, parent = binding.statement.scope, binding.statement.parent
+        if "." in name:  # an attribute, of an object whose constructor gives it its first value
+            method = scope.kind == "function" and scope.name == "__init__" and name.startswith("self.")
+            return method and scope.parent is loop.scope.parent and parent is not None and parent.node is scope.node
+        if scope is loop.scope:
+            return _may_come_first(binding, loop) and (parent is None or parent in loop.statement.ancestors)
+        return scope.parent is None and name in loop.scope.outer and parent is None
+
+    return [b for b in index.bindings if b.target == name and comes_first(b)]
 
 
 def _thaws(index: Index, flow: Flow, loop: EpochLoop) -> list[tuple[str, str]]:

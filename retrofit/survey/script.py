@@ -65,7 +65,7 @@ def survey(
         choices: what the user says about it.
         modules: the project's other files that count, by the full names of their modules.
         neighbours: the other scripts that import one of the modules, whose command lines know no further options.
-        module: the script's own full name, where it imports relative to its package.
+        module: the script's own full name, where it imports its package as a module does.
     """
     index = Index(source, choices.provided, modules, module)
     flow = Flow(index, choices.module_functions)

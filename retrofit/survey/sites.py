@@ -454,6 +454,7 @@ class EpochLoop(Site):
         leftovers: (line, code) of the statements after the loop that no longer run when training leaves inside it.
         ends: lines at which the loop is left, but for the end of what a `for` loop goes through.
         thaws: (place, head) of each `if` about the turn's number under which it lets frozen parameters train.
+        resumed: counters that may go on in it from a number of an earlier start, such as that in a checkpoint.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
     """
 
@@ -465,6 +466,7 @@ class EpochLoop(Site):
     leftovers: list[tuple[int, str]] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     thaws: list[tuple[str, str]] = field(default_factory=list)
+    resumed: list[str] = field(default_factory=list)
     repeated: str = ""
 
     @property
@@ -885,7 +887,8 @@ class Script(Site):
     @property
     def module(self) -> str:
         """The full name by which the script is started, `python -m`; "" for one that is started by its path."""
-        return self.index.module if self.relative_imports else ""
+        relative = any(module.startswith(".") for _, module in self.index.entry.imports)
+        return self.index.module if self.relative_imports or not relative else ""
 
     @property
     def import_folder(self) -> str:

@@ -10,6 +10,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, dotted, names_in
+from retrofit.survey.loops import first_values
 from retrofit.survey.scores.values import (
     bare_of,
     code_within,
@@ -97,19 +98,8 @@ def tracked_scores(
 
 def carried_over(index: Index, loop: EpochLoop, holder: str) -> bool:
     """Whether a variable has a number as the best score already before the epoch loop, on every way there."""
-
-    def comes_first(binding: Binding) -> bool:
-        scope, parent = binding.statement.scope, binding.statement.parent
-        if "." in holder:  # an attribute, of an object whose constructor gives it its first value
-            method = scope.kind == "function" and scope.name == "__init__" and holder.startswith("self.")
-            return method and scope.parent is loop.scope.parent and parent is not None and parent.node is scope.node
-        if scope is loop.scope:
-            earlier = binding.statement.order < loop.statement.order
-            return earlier and (parent is None or parent in loop.statement.ancestors)
-        return scope.parent is None and holder in loop.scope.outer and parent is None
-
     numbers = (cst.Integer, cst.Float, cst.UnaryOperation, cst.Call, cst.Attribute)
-    return any(b.target == holder and isinstance(b.value, numbers) and comes_first(b) for b in index.bindings)
+    return any(isinstance(binding.value, numbers) for binding in first_values(index, loop, holder))
 
 
 def best_of_history(index: Index, loop: EpochLoop) -> Iterator[Candidate]:

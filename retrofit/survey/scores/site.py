@@ -46,6 +46,10 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     expression, name = written(index, candidate.node), root_of(candidate.node)
     kept = kept_score(index, flow, loop, candidate) if candidate.call is not None else None
     here, makers, again = _made_at(index, flow, loop, candidate, kept)
+    left_at = _left_by_others(index, flow, here, _turns_begun_by(index, loop.statement))
+    earlier = meeting([maker for maker in makers if left_at and here not in maker.path])
+    if earlier is not None:
+        here, left_at = earlier, None
     turns = [part for part in here.path[:-1] if part in loop.inner]
     way = way_in(index, flow, turns[-1] if turns else loop.statement, here)
     direct = bool(way.condition) and (bool(turns) or loop.by_iteration)
@@ -94,8 +98,9 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     score.listed = _listed_at(index, loop, candidate.node)
     score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
     score.cut_off = cut_off_at(index, flow, outer)
-    if guard is not None and inside:
-        score.cut_off = index.source.position(inside[0].node)[0]
+    leaving = inside[0] if guard is not None and inside else left_at
+    if leaving is not None:
+        score.cut_off = index.source.position(leaving.node)[0]
     score.once = re.fullmatch(rf"{re.escape(loop.target or '-')} ?== ?[\w.\[\]'\" +-]+", score.condition) is not None
     if guard is not None:
         score.anchors |= {"guard": guard.node, "made": last_before_leaving(way.block).node}
@@ -168,6 +173,15 @@ def _turns_begun_by(index: Index, body: Statement) -> list[Statement]:
         if isinstance(part.node, cst.SimpleStatementLine) and isinstance(part.node.body[-1], cst.Continue)
         if next((around for around in part.ancestors if isinstance(around.node, (cst.For, cst.While))), None) is body
     ]
+
+
+def _left_by_others(index: Index, flow: Flow, made: Statement, passing: list[Statement]) -> Statement | None:
+    """Return the `continue` by which some ranks leave the statement in whose branches others make the score, if any."""
+    for part in passing:
+        tests = [(a, a.node.test) for a in part.ancestors if made in a.path and isinstance(a.node, cst.If)]
+        if any(by_rank(index, flow, test, at) for at, test in tests):
+            return part
+    return None
 
 
 def _last_of_turn(index: Index, place: Statement, passing: list[Statement], candidate: Candidate) -> Statement:

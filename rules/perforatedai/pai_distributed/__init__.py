@@ -29,7 +29,7 @@ from .layers import own_modules, own_named_parameters, own_state_dict
 from .library import configure_library, one_rank_at_a_time, save_name
 from .optimizer import fill_missing_gradients, set_optimizer_instance
 from .process import initializing, load_folder, take_options
-from .rounds import end_of_training, planned_epochs
+from .rounds import end_of_training, from_the_start, planned_epochs
 from .score import add_validation_score, report_validation_score
 from .structure import load_latest_switch
 from .wrapping import finds_unused_parameters, keep_tracker_state_local, on_one_device, repeat, without_wrapper
@@ -42,6 +42,7 @@ __all__ = [
     "fill_missing_gradients",
     "finds_unused_parameters",
     "finish_initialization",
+    "from_the_start",
     "initializing",
     "keep_tracker_state_local",
     "load_folder",

@@ -6,6 +6,7 @@ switch, with the same structure, is of this round, and so it goes on from there.
 """
 
 import functools
+import io
 import itertools
 import os
 from typing import Any
@@ -13,8 +14,8 @@ from typing import Any
 import torch
 
 from .continuity import _pai_begin_round
-from .layers import _pai_layer_prefixes
-from .process import _pai, _pai_say, initializing
+from .layers import _pai_layer_prefixes, _pai_own_state
+from .process import _pai, _pai_say, initializing, load_folder
 
 
 def _pai_watch_loads(model: torch.nn.Module) -> None:
@@ -74,6 +75,25 @@ def _pai_take_plain_names(model: torch.nn.Module, state: dict[str, Any], prefix:
             of_library[prefix + name] = value
     if plain:  # what is the library's own stays as it is
         state.update({name: value for name, value in of_library.items() if name not in state})
+
+
+_pai_load_into = torch.nn.Module.load_state_dict
+
+
+@functools.wraps(_pai_load_into)
+def _pai_load_by_plain_names(module: torch.nn.Module, state_dict: Any, *arguments: Any, **keywords: Any) -> Any:
+    """Load a checkpoint with the library's names into a model that is not perforated yet: its own layers' weights.
+
+    Dendrites are left out where a switch file brings them; else torch says what does not fit.
+    """
+    layers = {name.partition("main_module.")[0] for name in state_dict if ".main_module." in name}
+    grown = any(name.startswith(f"{layer}dendrite_module.layers.") for layer in layers for name in state_dict)
+    if _pai.model is None and layers and (load_folder() or not grown):
+        state_dict = _pai_own_state(state_dict, layers)
+    return _pai_load_into(module, state_dict, *arguments, **keywords)
+
+
+torch.nn.Module.load_state_dict = _pai_load_by_plain_names  # type: ignore[method-assign]
 
 
 def _pai_let_restored_weights_win(model: torch.nn.Module) -> None:
@@ -138,13 +158,29 @@ for _pai_kind in list(vars(torch.optim.lr_scheduler).values()):
         _pai_load_state_of(_pai_kind, "learning-rate schedule")
 
 
-_pai_torch_load = torch.load
+_pai_torch_load, _pai_torch_save = torch.load, torch.save
+_pai_saved: dict[
+    str, io.BytesIO
+] = {}  # what the initialisation run has saved instead of replacing files, by their paths
+
+
+@functools.wraps(_pai_torch_save)
+def _pai_save(what: Any, file: Any, *arguments: Any, **keywords: Any) -> None:
+    """Save, but let the initialisation run, whose model no later one goes on with, replace no checkpoint."""
+    if initializing() and isinstance(file, (str, os.PathLike)) and os.path.exists(file):
+        _pai_say(f"{os.fspath(file)} stays as it is: the initialisation run replaces no checkpoint")
+        _pai_saved[os.path.abspath(file)] = file = io.BytesIO()
+    _pai_torch_save(what, file, *arguments, **keywords)
+
+
+torch.save = _pai_save
 
 
 @functools.wraps(_pai_torch_load)
 def _pai_load(file: Any, *arguments: Any, **keywords: Any) -> Any:
     """Load a file, and remember of each part whether it was written before the newest switch."""
-    loaded = _pai_torch_load(file, *arguments, **keywords)
+    saved = _pai_saved.get(os.path.abspath(file)) if isinstance(file, (str, os.PathLike)) else None
+    loaded = _pai_torch_load(io.BytesIO(saved.getvalue()) if saved else file, *arguments, **keywords)
     if _pai.restored and isinstance(file, (str, os.PathLike)):
         age = "old" if os.path.getmtime(file) < _pai.switch_time else "new"
         _pai.files.append(loaded)  # so that no other object gets the identity of one of its parts

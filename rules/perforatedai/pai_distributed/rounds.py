@@ -49,7 +49,7 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
     _pai.past_end = True
     _pai_say(
         "The planned end of training is past, and the learning rate does not end with it: training goes on until the "
-        f"score has not risen {GPA.pc.get_n_epochs_to_switch()} times"
+        f"score has not improved {GPA.pc.get_n_epochs_to_switch()} times in a row"
     )
     step = epoch - previous if isinstance(previous, int) else 1
     while True:
@@ -59,15 +59,33 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
 
 def _pai_from_the_start(planned: Iterable[Any]) -> Iterable[Any]:
     """The epochs as the first round had them: a checkpoint of an earlier round says how far that has come, not this."""
-    if not isinstance(planned, range) or initializing():
+    if not isinstance(planned, range):
         return planned
-    first = _pai_read("planned").get("first_epoch")
-    if first is None:
-        _pai_write("planned", {"first_epoch": planned.start})
-    elif _pai.switch_time and not _pai.continues and planned.start != first:
-        _pai_say(f"This round begins with epoch {first} again, as the first one did")
-        return range(first, planned.stop, planned.step)
-    return planned
+    return range(from_the_start(planned.start, "epoch"), planned.stop, planned.step)
+
+
+def from_the_start(number: Any, name: str) -> Any:
+    """The number with which a counter of epochs or steps began in the first round, in each round.
+
+    Put it before the training loop, for a counter that may go on from a checkpoint of the script's own.
+
+    Args:
+        number: with which the script begins.
+        name: of the counter.
+
+    Returns:
+        The first round's, but where the script goes on from a checkpoint of this round.
+    """
+    if not isinstance(number, int) or initializing():
+        return number
+    known = _pai_read("planned")
+    first = known.setdefault(name, number)
+    if not _pai.switch_time:
+        _pai_write("planned", known)
+    elif not _pai.continues and number != first:
+        _pai_say(f"This round begins with {name} {first} again, as the first one did")
+        return first
+    return number
 
 
 def end_of_training() -> None:

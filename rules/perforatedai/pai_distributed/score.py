@@ -216,7 +216,7 @@ def _pai_is_time(asked: bool) -> bool:
         return asked
     if asked and not _pai.last_planned and not _pai.waits:
         _pai.waits = True
-        _pai_say("The score rises no more, but the learning rate is still on its planned way: waiting for its end")
+        _pai_say("The score improves no more, but the learning rate is still on its planned way: waiting for its end")
     return _pai.last_planned
 
 
