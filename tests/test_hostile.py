@@ -230,6 +230,22 @@ def test_a_file_without_a_wrapper_is_refused_without_a_survey(folder: Folder, mo
 
 # ---- what is nested, or ends lines otherwise
 
+
+def test_folders_may_be_nested_as_deeply_as_a_path_can_name(folder: Folder) -> None:
+    folder.write("pyproject.toml", "")
+    folder.write("engine.py", SHARED)
+    folder.write("train.py", USES)
+    for _ in range(1100):
+        os.mkdir("d")
+        os.chdir("d")
+    os.chdir(folder.path)
+    assert folder.run("apply", "train.py").code == 0
+    assert folder.run("check", ".").code == 0
+    (folder.path / "train.py").rename(folder.path / "main.py")
+    assert "restored main.py (was train.py)" in folder.run("undo", "main.py").out
+    subprocess.run(["rm", "-r", "d"], cwd=folder.path, check=True)  # which pytest cannot
+
+
 DEEP = {
     "terms": "    x = " + " + ".join(["a"] * 3000) + "\n",
     "attributes": "    x = a" + ".b" * 3000 + "\n",
