@@ -178,7 +178,8 @@ def _guarded(console: Console) -> Iterator[None]:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - what is left in the buffer goes there at exit
         code = 128 + signal.SIGPIPE
     except OSError as error:  # a disk or a permission that gives way where nobody expects it
-        console.problem(Problem(str(error.filename or "."), 0, 0, "RF010", f"{error.strerror or error}."))
+        file = str(error.filename or "stdout")
+        console.problem(Problem(file, 0, 0, "RF010", f"cannot be read or written: {error.strerror or error}."))
         code = QUESTION
     except EngineError as error:
         console.complain(f"retrofit failed its own check, and changed nothing: {error}")

@@ -9,11 +9,12 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from retrofit.errors import Problem, UserError
 from retrofit.launch import MARK
-from retrofit.reading import DEFAULT_MEGABYTES, read_file, size_fault
+from retrofit.reading import DEFAULT_MEGABYTES, files_below, read_file, size_fault
 from retrofit.root import holds_more, project_root
 from retrofit.source import Source, read_source
 
@@ -218,14 +219,13 @@ def _neighbours(
 
 def _python_files(root: Path) -> Iterator[Path]:
     """Yield a project's Python files, in order, as many as can be looked through in no time."""
-    left = _LOOKED_THROUGH
-    for here, folders, files in os.walk(root):
-        inside = (name for name in folders if not name.startswith(".") and name not in _INSTALLED)
-        folders[:] = sorted(name for name in inside if not os.path.exists(os.path.join(here, name, "pyvenv.cfg")))
-        for name in sorted(files):
-            if name.endswith(".py") and left:
-                left -= 1
-                yield Path(os.path.realpath(os.path.join(here, name)))
+
+    def own(folder: os.DirEntry[str]) -> bool:
+        installed = folder.name.startswith(".") or folder.name in _INSTALLED
+        return not installed and not os.path.exists(f"{folder.path}/pyvenv.cfg")
+
+    found = (path for path in files_below(root, own) if path.name.endswith(".py"))
+    yield from (Path(os.path.realpath(path)) for path in islice(found, _LOOKED_THROUGH))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from retrofit.errors import Problem
@@ -35,6 +36,28 @@ def read_file(path: str | Path) -> bytes:
             return stream.read(_MOST)
     finally:
         os.close(handle)
+
+
+def files_below(root: Path, enters: Callable[[os.DirEntry[str]], bool]) -> Iterator[Path]:
+    """Yield what is no folder below a folder, in order; links are not followed, and any depth is possible.
+
+    Args:
+        root: the folder; what cannot be listed is passed over.
+        enters: whether to look into a folder.
+    """
+    waiting = [str(root)]
+    while waiting:
+        try:
+            entries = sorted(os.scandir(waiting.pop()), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        folders = []
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry)
+            else:
+                yield Path(entry.path)
+        waiting += [entry.path for entry in reversed(folders) if enters(entry)]
 
 
 def size_fault(data: bytes, megabytes: float, shown: str) -> Problem | None:

@@ -348,6 +348,17 @@ def test_a_journal_of_another_user_is_not_read(applied: Folder) -> None:
 LIST = {"undo": [], "apply": ["--gpus", "0"]}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_in_folders_around_a_project_only_the_users_own_journals_are_read(folder: Folder) -> None:
+    folder.write("project/pyproject.toml", "")
+    folder.write("project/train.py", SCRIPT)
+    folder.write(".retrofit/0001.json", "no record")
+    assert ".retrofit/0001.json: RF014 " in folder.run("undo", "project/train.py").err
+    for path in (folder.path, folder.path / ".retrofit"):
+        os.chown(path, 12345, 12345)
+    assert folder.run("undo", "project/train.py").lines[0].startswith("project/train.py: RF011 ")
+
+
 def test_a_record_of_an_older_layout_is_not_read(folder: Folder) -> None:
     folder.write("train.py", SCRIPT)
     folder.write(".retrofit/undo.json", '{"train.py": {"train.py": {"before": "eA==", "mode": 420, "after": ""}}}')

@@ -80,15 +80,9 @@ def python_files(
 
 
 def _walk(shown: str, real: str, ignores: list[_Ignores], passed: Callable[[str, str], None]) -> Iterator[str]:
-    try:
-        entries = sorted(os.scandir(shown or "."), key=lambda entry: entry.name)
-    except OSError:
-        return
-    names = {entry.name for entry in entries}
-    if ".gitignore" in names:
-        ignores = [*ignores, *_read(real)]
-    for entry in entries:
-        path = f"{real}/{entry.name}"
+    waiting = _entries(shown, real, ignores)  # the next one last: folders may be nested more deeply than functions
+    while waiting:
+        entry, path, ignores = waiting.pop()
         folder = not entry.name.endswith(".py")
         if not (entry.is_dir(follow_symlinks=False) if folder else os.path.isfile(entry.path)):
             continue
@@ -98,9 +92,20 @@ def _walk(shown: str, real: str, ignores: list[_Ignores], passed: Callable[[str,
         if why:
             passed(entry.path, f"passed over, {why}")
         elif folder:
-            yield from _walk(entry.path, path, ignores, passed)
+            waiting += _entries(entry.path, path, ignores)
         else:
             yield entry.path
+
+
+def _entries(shown: str, real: str, ignores: list[_Ignores]) -> list[tuple[os.DirEntry[str], str, list[_Ignores]]]:
+    """Return what is in a folder, the last name first, each with its real path and the patterns that count there."""
+    try:
+        entries = sorted(os.scandir(shown or "."), key=lambda entry: entry.name, reverse=True)
+    except OSError:
+        return []
+    if any(entry.name == ".gitignore" for entry in entries):
+        ignores = [*ignores, *_read(real)]
+    return [(entry, f"{real}/{entry.name}", ignores) for entry in entries]
 
 
 def _foreign(path: str, name: str) -> str:

@@ -109,7 +109,7 @@ def survey(
         apart = [w for w in groups[0][1] if is_apart(w, script.models, script.loops, flow)]
         groups[0][1][:] = [w for w in groups[0][1] if w not in apart]
         script.wrappers = [w for w in script.wrappers if w not in apart]
-        mark_members(groups[0][1], flow, _before_leaving(script, flow))
+        mark_members(groups[0][1], flow, set(_before_leaving(script, flow)))
     for loop in script.loops:
         loop.repeated = _repeated(loop, script.models, flow)
     origins = flow.closure(origins)

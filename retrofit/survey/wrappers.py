@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import libcst as cst
 
@@ -177,7 +177,7 @@ def _is_part(flow: Flow, operand: cst.BaseExpression, call: cst.Call) -> bool:
     return bool(flow.sources(flow.variable(base, scope))) and not name.startswith("args.")
 
 
-def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: list[Statement]) -> None:
+def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection[Statement]) -> None:
     """Note which wrappers are used, before training leaves initialisation, in a way that a bare model does not support.
 
     Args:
@@ -208,7 +208,7 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: list[State
             wrapper.members = any(_of_any(attribute, flow) for attribute in index.attributes)
 
 
-def _passed_on(places: list[Statement], means_it: Callable[[cst.BaseExpression], bool], flow: Flow) -> bool:
+def _passed_on(places: Collection[Statement], means_it: Callable[[cst.BaseExpression], bool], flow: Flow) -> bool:
     """Whether the model is given to something called there of which the function is not seen, as to a loss's object."""
     index = flow.index
     return any(

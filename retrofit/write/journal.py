@@ -102,6 +102,10 @@ class Journal:
             return _refusal(self.folder, "belongs to another user. Move it away, or ask them.")
         return None
 
+    def is_own(self) -> bool:
+        """Whether the user made the folder, and it can be trusted."""
+        return self.problem() is None and (not hasattr(os, "geteuid") or os.lstat(self.folder).st_uid == os.geteuid())
+
     def numbers(self) -> list[int]:
         """Return the numbers of the steps on record, the oldest first."""
         return sorted(int(name.partition(".")[0]) for name in DISK.names(self.folder) if _STEP.fullmatch(name))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator
+from itertools import islice
 from pathlib import Path
 
 from retrofit.check.files import EXCLUDED
+from retrofit.reading import files_below
 from retrofit.write.files import DISK, Content
 
 #: More files than these are not looked through.
@@ -57,10 +59,9 @@ def alike(share: float) -> bool:
 
 def _files(root: Path, suffix: str) -> Iterator[str]:
     """Yield the project's files of a kind, by their paths from its root."""
-    left = _MOST
-    for here, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if name not in EXCLUDED and not name.startswith("."))
-        for name in sorted(files):
-            if Path(name).suffix == suffix and left:
-                left -= 1
-                yield Path(here, name).relative_to(root).as_posix()
+
+    def own(folder: os.DirEntry[str]) -> bool:
+        return folder.name not in EXCLUDED and not folder.name.startswith(".")
+
+    found = (path for path in files_below(root, own) if path.suffix == suffix)
+    yield from (path.relative_to(root).as_posix() for path in islice(found, _MOST))

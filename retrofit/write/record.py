@@ -70,7 +70,7 @@ def now() -> str:
 
 
 def journals_around(script: Path) -> Iterator[Journal]:
-    """Yield the journals that may have a script on record: its project's, and those of all folders around the script.
+    """Yield the journals that may have a script on record: its project's, and the user's own in folders around it.
 
     Args:
         script: the script as the user gave it.
@@ -79,7 +79,7 @@ def journals_around(script: Path) -> Iterator[Journal]:
     folder = Path(os.path.realpath(script if script.is_dir() else script.parent))
     for root in (folder, *folder.parents):
         journal = Journal(root)
-        if journal.folder.is_dir() and (root == own or journal.problem() is None):
+        if journal.folder.is_dir() and (root == own or journal.is_own()):
             yield journal
 
 
