@@ -345,10 +345,7 @@ def test_layers_that_no_gradient_comes_through_are_left_without_dendrites(tmp_pa
 # ---- ways to start
 
 
-def test_processes_of_multiprocessing_train(tmp_path: Path) -> None:
-    parsed = DDP[DDP.index("    parser = ") : DDP.index("    dist.init_process_group")]
-    joined = "init_method='file://' + os.path.abspath(f'group{os.getppid()}'), rank=rank, world_size=2)"
-    started = """\
+SPAWNED = """\
     processes = []
     for rank in range(2):
         process = multiprocessing.Process(target=main, args=(rank, args))
@@ -357,11 +354,52 @@ def test_processes_of_multiprocessing_train(tmp_path: Path) -> None:
     for process in processes:
         process.join()
 """
-    text = swapped(DDP, (parsed, ""), ("def main():", "def main(rank, args):"), ("    main()\n", parsed + started))
-    text = swapped(
-        text, ('group("gloo")', f'group("gloo", {joined}'), ("import os\n", "import multiprocessing\nimport os\n")
+TWO_GPUS = """\
+import os
+
+import torch
+
+COUNT = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1").count(",") + 1
+
+
+def set_device(number):
+    if number >= COUNT:
+        raise RuntimeError("CUDA error: invalid device ordinal")
+
+
+torch.cuda.set_device = set_device
+"""
+
+
+def in_processes(started: str) -> str:
+    """Return a script that starts its two processes itself, each with a GPU of its own."""
+    parsed = DDP[DDP.index("    parser = ") : DDP.index("    dist.init_process_group")]
+    joined = "init_method='file://' + os.path.abspath(f'group{os.getppid()}'), rank=rank, world_size=2)"
+    return swapped(
+        swapped(DDP, (parsed, ""), ("def main():", "def main(rank, args):"), ("    main()\n", parsed + started)),
+        (
+            '    dist.init_process_group("gloo")',
+            f'    torch.cuda.set_device(rank)\n    dist.init_process_group("gloo", {joined}',
+        ),
+        ("import os\n", "import multiprocessing\nimport os\n"),
+        ("from torch import nn\n", "import two_gpus\nfrom torch import nn\n"),
     )
-    assert [len(one) for one in rounds(train(tmp_path, text, python=sys.executable))] == [6, 6]
+
+
+@pytest.mark.parametrize(
+    "started",
+    [
+        SPAWNED,
+        "    torch.multiprocessing.start_processes(main, args=(args,), nprocs=2, start_method='fork')\n",
+    ],
+    ids=["Process", "start_processes"],
+)
+def test_processes_that_a_script_starts_train(started: str, tmp_path: Path) -> None:
+    """They are two in the initialisation as well, where there is one GPU."""
+    (tmp_path / "two_gpus.py").write_text(TWO_GPUS)
+    result = train(tmp_path, in_processes(started), python=sys.executable)
+    assert [len(one) for one in rounds(result)] == [6, 6]
+    assert "Traceback" not in result.stdout
 
 
 DATA_PARALLEL = swapped(

@@ -3016,8 +3016,7 @@ def test_hint_names_what_is_compared_with_the_best() -> None:
         ),
         pytest.param(
             ACC
-            + "if several:\n    if rank == 0:\n        acc = mean(acc)\n    else:\n        continue\n"
-            + "best = max(best, acc)",
+            + "if x:\n    if rank == 0:\n        acc = mean(acc)\n    else:\n        continue\nbest = max(best, acc)",
             "acc = validate(model)",
             id="before the others continue where it is averaged",
         ),
@@ -3160,9 +3159,8 @@ def test_ranks_that_leave_the_epoch_before_its_score_are_told(check: str, cut_of
 
 
 def test_ranks_that_leave_where_the_score_is_made_are_told() -> None:
-    text = "if several:\n    if rank == 0:\n        acc = mean()\n    else:\n        continue\n"
-    text += "else:\n    acc = validate(model)\nbest = max(best, acc)"
-    (score,) = survey_of(script(text)).scores
+    text = "if x:\n    if rank == 0:\n        acc = mean()\n    else:\n        continue\nelse:\n    acc = test(model)\n"
+    (score,) = survey_of(script(text + "best = max(best, acc)")).scores
     assert score.cut_off > 0
 
 
