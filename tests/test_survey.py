@@ -4645,3 +4645,23 @@ Trainer(Net()).fit()
 def test_best_score_that_a_script_begins_with(text: str, best: str) -> None:
     (score,) = survey_of(text).scores
     assert score.best == best
+
+
+@pytest.mark.parametrize(
+    ("before", "turn", "found"),
+    [
+        pytest.param("step = 0\nif resume:\n    step = saved['step']", "step += 1", ["step"], id="from a checkpoint"),
+        pytest.param("step = first * len(batches)", "step = step + 1", ["step"], id="worked out"),
+        pytest.param("step = 0", "step += 1", [], id="begins with a number"),
+        pytest.param("if resume:\n    step = saved['step']", "step += 1", [], id="without a value on every way"),
+        pytest.param("step = saved['step']", "step += 1\nstep = 0", [], id="set back in a turn"),
+        pytest.param("step = saved['step']", "print(step)", [], id="counts nothing"),
+    ],
+)
+def test_counters_that_may_go_on_from_a_checkpoint_are_found(before: str, turn: str, found: list[str]) -> None:
+    text = script(turn + "\nacc = validate(model)\nbest = max(best, acc)")
+    head = next(line for line in text.splitlines() if line.lstrip().startswith("for epoch"))
+    indent = head[: len(head) - len(head.lstrip())]
+    lines = "".join(f"{indent}{line}\n" for line in before.splitlines())
+    (loop,) = survey_of(text.replace(head, lines + head)).loops
+    assert loop.resumed == found
