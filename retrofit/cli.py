@@ -23,18 +23,20 @@ if TYPE_CHECKING:
     from retrofit.plan import NewFile, Plan
     from retrofit.rules import Recipe
 
-_SCRIPT = click.argument("script", type=click.Path(path_type=Path), metavar="SCRIPT")
-_SCRIPTS = click.argument("scripts", type=click.Path(path_type=Path), metavar="SCRIPT...", nargs=-1, required=True)
+_SCRIPT = click.argument("script", type=click.Path(readable=False, path_type=Path), metavar="SCRIPT")
+_SCRIPTS = click.argument(
+    "scripts", type=click.Path(readable=False, path_type=Path), metavar="SCRIPT...", nargs=-1, required=True
+)
 _PYTHON = click.option(
     "--python",
-    type=click.Path(),
+    type=click.Path(readable=False),
     metavar="PROGRAM",
     help="The Python that trains. [default: retrofit's own if it has torch, else PATH's]",
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON. [default: text]")
 _PROJECT_ROOT = click.option(
     "--project-root",
-    type=click.Path(path_type=Path),
+    type=click.Path(readable=False, path_type=Path),
     metavar="DIR",
     help="The folder below which files may be written. [default: the script's repository, project or package]",
 )
@@ -261,7 +263,10 @@ def _print_diffs(
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS]")
 @click.option("--as-is", is_flag=True, help="Run SCRIPT as it stands. [default: where it is retrofitted already]")
 @click.option(
-    "--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the copy that trained in DIR. [default: none]"
+    "--keep",
+    type=click.Path(readable=False, path_type=Path),
+    metavar="DIR",
+    help="Keep the copy that trained in DIR. [default: none]",
 )
 @_PYTHON
 @_JSON
@@ -353,7 +358,7 @@ def doctor(asked: Asked, python: str | None, as_json: bool) -> int:
         ("In another folder, with DataParallel:", "retrofit demo --dp ~/dendrites"),
     )
 )
-@click.argument("folder", default="retrofit-demo", type=click.Path(path_type=Path), metavar="[FOLDER]")
+@click.argument("folder", default="retrofit-demo", type=click.Path(readable=False, path_type=Path), metavar="[FOLDER]")
 @click.option("--dp", is_flag=True, help="Show DataParallel. [default: DistributedDataParallel]")
 @_PYTHON
 @keyed
@@ -379,13 +384,13 @@ def demo(asked: Asked, folder: Path, dp: bool, python: str | None) -> int:
         ("One line a finding, from warnings on:", "retrofit check --format concise --fail-on warning ."),
     )
 )
-@click.argument("paths", nargs=-1, required=True, type=click.Path(), metavar="PATH...")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(readable=False), metavar="PATH...")
 @click.option("--fix", is_flag=True, help="Repair what can be repaired safely. [default: off]")
 @click.option("--diff", is_flag=True, help="Print the diff of the repairs, and write nothing. [default: off]")
 @click.option("--statistics", is_flag=True, help="Print a count for each rule instead. [default: off]")
 @click.option(
     "--stdin-filename",
-    type=click.Path(),
+    type=click.Path(readable=False),
     metavar="NAME",
     default="stdin.py",
     help="What to call the input of `-`. [default: stdin.py]",
