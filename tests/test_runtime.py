@@ -9,6 +9,7 @@ import contextlib
 import copy
 import importlib.util
 import json
+import math
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -209,6 +211,89 @@ def test_mean_of_the_ranks_scores_counts(one_switch: Run) -> None:
 
 def test_schedulers_of_all_ranks_step(one_switch: Run) -> None:
     assert one_switch.rank(0)["rate"] == one_switch.rank(1)["rate"] < 0.01
+
+
+# ---- A cheap step ------------------------------------------------------------------------------------------
+
+
+def test_no_step_searches_for_unused_parameters(capacity_rounds: list[Run], tmp_path: Path) -> None:
+    assert [run.rank(0)["searches"] for run in capacity_rounds[1:]] == [False] * 4
+
+    arguments = (
+        "--model",
+        "Sequence",
+        "--stay",
+        "--pai_load_folder",
+        "PAI_capacity_test",
+        "--without",
+        "idle parts rest",
+    )
+    without = launch(copied(capacity_rounds[3].folder, tmp_path), *arguments, ranks=2, capacity=True)
+    assert (without.status, without.rank(0)["searches"]) == (0, True)
+
+
+def test_script_counts_its_own_parameters_before_dendrites(capacity_rounds: list[Run], tmp_path: Path) -> None:
+    for run in capacity_rounds[:2]:
+        assert run.rank(0)["parameters"]["counted"] == run.rank(0)["parameters"]["original"]
+    assert capacity_rounds[2].rank(0)["parameters"]["counted"] > capacity_rounds[2].rank(0)["parameters"]["original"]
+
+    without = launch(tmp_path, "--perforate_model_parallel", "--without", "records hidden")
+    assert without.rank(0)["parameters"]["counted"] > without.rank(0)["parameters"]["original"]
+
+
+def test_a_round_begins_with_just_what_was_saved(capacity_rounds: list[Run]) -> None:
+    from safetensors.torch import load_file
+
+    for number, (before, after) in enumerate(pairwise(capacity_rounds[1:]), start=1):
+        saved = load_file(before.folder / "PAI_capacity_test" / f"switch_{2 * number}.pt")
+        del saved["tracker_string"]  # loading it writes it anew
+        for rank in (0, 1):
+            loaded = after.rank(rank)["loaded"]
+            assert {name: loaded.get(name) for name in saved} == {name: t.tolist() for name, t in saved.items()}
+        assert any(".parent_module." in name for name in saved)
+        assert any(name.endswith(".this_node_index") for name in saved)
+
+
+def test_a_thawed_model_is_searched_for_unused_parameters(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 2), initialize=False)
+    helper._pai.model = model
+    helper._pai_hide(model)
+    assert helper.finds_unused_parameters() is False
+    assert (
+        helper.finds_unused_parameters(True) is helper.finds_unused_parameters({"find_unused_parameters": True}) is True
+    )
+    assert helper.finds_unused_parameters({"bucket_cap_mb": 1}) is False
+    model[0].dendrites_to_top.extend(torch.nn.Parameter(torch.zeros(1, 2)) for _ in range(2))  # as after a dendrite
+    assert helper.finds_unused_parameters() is True
+    helper._pai_rest(model)
+    assert helper.finds_unused_parameters() is False
+    model.requires_grad_(True)
+    assert helper.finds_unused_parameters() is True
+
+
+def test_tables_are_of_the_newest_score_and_graphs_of_the_end(
+    helper: ModuleType, perforate: Callable[..., Any]
+) -> None:
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 2), initialize=False)
+    helper.GPA.pai_tracker.set_optimizer_instance(torch.optim.SGD(model.parameters(), lr=0.1))
+    helper._pai.drawing = math.inf  # so that they are never due
+    for number in range(1, 4):
+        model(torch.ones(1, 2)).sum().backward()
+        helper._pai_hand_over(number / 10, model)
+        assert f"{number - 1},{number / 10}" in Path("PAI/PAIScores.csv").read_text()
+    assert not Path("PAI/PAI.png").exists()
+    helper._pai_draw_last_graphs()
+    assert Path("PAI/PAI.png").exists()
+    Path("PAI/PAI.png").unlink()
+    helper._pai_draw_last_graphs()  # nothing new to show
+    assert not Path("PAI/PAI.png").exists()
+    helper._pai.drawing = 0.0  # so that they are always due
+    helper._pai_hand_over(0.4, model)
+    assert Path("PAI/PAI.png").exists()
 
 
 # ---- Cures, with and without -------------------------------------------------------------------------------
@@ -469,6 +554,7 @@ def helper(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture
 def perforate(helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Perforate a model in this process, in an empty folder; for an initialisation run unless said otherwise."""
+    monkeypatch.setenv("PAI_ROOT", str(tmp_path))
     monkeypatch.chdir(tmp_path)
 
     def perforate(*layers: Any, initialize: bool = True) -> Any:

@@ -49,6 +49,8 @@ def take_out(cure: str) -> None:
         pai_distributed.report_validation_score = report_on_all_ranks_at_once
     elif cure == "records hidden":
         put("_pai_hide", lambda model: None)
+    elif cure == "idle parts rest":
+        put("_pai_rest", lambda model: None)
     elif cure == "learning rate search off":
         GPA.pc.set_find_best_lr = lambda value: None
     elif cure == "own device":
@@ -73,7 +75,9 @@ def put(name: str, value: object) -> None:
 
 def report_on_all_ranks_at_once(score: float, model: nn.Module, *, leave: bool) -> bool:
     """Hand the score over as the published recipe does."""
-    restructured, complete = pai_distributed.score._pai_hand_over(score, pai_distributed.layers._pai_unwrap(model))
+    net = pai_distributed.layers._pai_unwrap(model)
+    with pai_distributed.hidden._pai_library_at_work(net):
+        _, restructured, complete = GPA.pai_tracker.add_validation_score(score, net)
     if restructured or complete:
         pai_distributed.process._pai_leave(0, model)
     return False
@@ -138,6 +142,7 @@ targets = torch.arange(8) % 2
 torch.manual_seed(0)
 model = {"Sequence": Sequence, "Flat": Flat}[args.model]()
 
+report["parameters"] = {"original": sum(parameter.numel() for parameter in model.parameters())}
 pai_distributed.configure_library()
 GPA.pc.set_n_epochs_to_switch(3)
 GPA.pc.set_max_dendrites(args.max_dendrites)
@@ -146,6 +151,9 @@ with pai_distributed.one_rank_at_a_time():
         model, save_name=pai_distributed.save_name("PAI"), maximizing_score=True, making_graphs=False
     )
 model = pai_distributed.load_latest_switch(model, args.pai_load_folder, args.output_dimensions)
+report["parameters"]["counted"] = sum(parameter.numel() for parameter in model.parameters())
+with pai_distributed.hidden._pai_library_at_work(model):
+    report["loaded"] = {name: value.tolist() for name, value in model.state_dict().items()}
 GPA.pai_tracker.set_optimizer(torch.optim.Adam)
 GPA.pai_tracker.set_scheduler(torch.optim.lr_scheduler.StepLR)
 optimizer, scheduler = GPA.pai_tracker.setup_optimizer(
@@ -156,6 +164,7 @@ if not args.perforate_model_parallel:
     pai_distributed.keep_tracker_state_local(model)
     if distributed:
         model = DistributedDataParallel(model, find_unused_parameters=pai_distributed.finds_unused_parameters())
+        report["searches"] = model.find_unused_parameters
 else:
     model = pai_distributed.without_wrapper(model)
 if args.rank_1_ahead:
