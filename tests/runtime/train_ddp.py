@@ -49,6 +49,9 @@ def take_out(cure: str) -> None:
         pai_distributed.report_validation_score = report_on_all_ranks_at_once
     elif cure == "records hidden":
         put("_pai_hide", lambda model: None)
+    elif cure == "tracker string hidden":
+        hide = pai_distributed.hidden._pai_hide
+        put("_pai_hide", lambda model: [hide(model), show_tracker_string(model)])
     elif cure == "idle parts rest":
         put("_pai_rest", lambda model: None)
     elif cure == "learning rate search off":
@@ -64,6 +67,12 @@ def take_out(cure: str) -> None:
         put("_pai_complete", lambda net, *, load_best: complete(net, load_best=False))
     else:
         raise ValueError(cure)
+
+
+def show_tracker_string(model: nn.Module) -> None:
+    """Make the library's records a buffer of the model again, as the library does."""
+    if "tracker_string" in model.__dict__:
+        model.register_buffer("tracker_string", model.__dict__.pop("tracker_string"))
 
 
 def put(name: str, value: object) -> None:
