@@ -48,6 +48,9 @@ def take_out(cure: str) -> None:
     if cure == "rank 0 first":
         pai_distributed.report_validation_score = report_on_all_ranks_at_once
     elif cure == "records hidden":
+        hide = pai_distributed.hidden._pai_hide
+        put("_pai_hide", lambda model: (hide(model), show_records(model)))
+    elif cure == "templates hidden":
         put("_pai_hide", lambda model: None)
     elif cure == "idle parts rest":
         put("_pai_rest", lambda model: None)
@@ -64,6 +67,12 @@ def take_out(cure: str) -> None:
         put("_pai_complete", lambda net, *, load_best: complete(net, load_best=False))
     else:
         raise ValueError(cure)
+
+
+def show_records(model: nn.Module) -> None:
+    """Let the library's records be a buffer again."""
+    if "tracker_string" in vars(model):
+        model.register_buffer("tracker_string", vars(model).pop("tracker_string"))
 
 
 def put(name: str, value: object) -> None:
