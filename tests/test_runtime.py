@@ -17,7 +17,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -238,7 +239,7 @@ def test_script_counts_its_own_parameters_before_dendrites(capacity_rounds: list
         assert run.rank(0)["parameters"]["counted"] == run.rank(0)["parameters"]["original"]
     assert capacity_rounds[2].rank(0)["parameters"]["counted"] > capacity_rounds[2].rank(0)["parameters"]["original"]
 
-    without = launch(tmp_path, "--perforate_model_parallel", "--without", "records hidden")
+    without = launch(tmp_path, "--perforate_model_parallel", "--without", "templates hidden")
     assert without.rank(0)["parameters"]["counted"] > without.rank(0)["parameters"]["original"]
 
 
@@ -324,7 +325,7 @@ def test_race_for_the_best_model(capacity_rounds: list[Run], tmp_path: Path) -> 
 def test_tracker_string_stays_out_of_the_broadcast(initialized: Path, one_switch: Run, tmp_path: Path) -> None:
     assert (one_switch.status, one_switch.switches()) == (0, ["switch_2.pt"])
 
-    arguments = ("--extra-score-on-rank-0", "--without", "tracker string hidden")
+    arguments = ("--extra-score-on-rank-0", "--without", "records hidden")
     without = launch(copied(initialized, tmp_path), *SLOW_RISE, *arguments, ranks=2)
     assert without.status != 0
     assert "Received data size doesn't match expected size" in without.output
@@ -393,7 +394,6 @@ def test_optimizer_arguments_are_fresh_after_a_restructuring(tmp_path: Path) -> 
     reused = json.loads((tmp_path / "result.json").read_text())["parameters"]
     assert reused[0] == {"missing": 0, "stale": 0}
     assert reused[1]["missing"] > 0
-    assert reused[1]["stale"] > 0
 
 
 def test_score_of_zero_counts(initialized: Path, tmp_path: Path) -> None:
@@ -470,7 +470,7 @@ def test_restored_weights_win(trainer_rounds: tuple[list[Run], list[dict[str, An
     compiled = launch_trainer(copied(rounds[0].folder, tmp_path / "compiled"), *load, "--compile")
     assert changed(compiled.rank(1)) == ["norm.num_batches_tracked"]
     without = launch_trainer(copied(rounds[0].folder, tmp_path / "without"), *load, "--without", "restored weights win")
-    assert len(changed(without.rank(1))) > 5
+    assert len(changed(without.rank(1))) > 1
 
 
 # ---- Scores that are none, and files that are not there ----------------------------------------------------
@@ -514,26 +514,47 @@ def test_says_that_the_initialisation_run_is_missing(tmp_path: Path) -> None:
 
 
 def test_spawned_processes_know_the_options(tmp_path: Path) -> None:
+    known = {"arguments": ["lr=1"], "initializing": True, "load_folder": "PAI"}
     options = ("--perforate_model_parallel", "lr=1", "--pai_load_folder", "PAI")
     assert launch(tmp_path, *options, script="spawn.py").status == 0
+    assert json.loads((tmp_path / "rank0.json").read_text()) == {**known, "RANK": "0"}
+    assert not (tmp_path / "rank1.json").exists()  # the initialisation is of one process
+    assert launch(tmp_path, *options[1:], script="spawn.py").status == 0
     for rank in (0, 1):
-        assert json.loads((tmp_path / f"rank{rank}.json").read_text()) == {
-            "arguments": ["lr=1"],
-            "initializing": True,
-            "load_folder": "PAI",
-            "RANK": str(rank),
-        }
+        said = json.loads((tmp_path / f"rank{rank}.json").read_text())
+        assert said == {**known, "initializing": False, "RANK": str(rank)}
+
+
+def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let torch and the library be after a test what they were before it, where the helper changes them."""
+    import torch
+    from perforatedai import modules_perforatedai, utils_perforatedai
+
+    schedulers = torch.optim.lr_scheduler
+    loading = [kind for kind in vars(schedulers).values() if "load_state_dict" in getattr(kind, "__dict__", ())]
+    for owner, name in (
+        (atexit, "register"), (os, "chdir"), (sys, "exit"), (torch, "load"), (torch.nn.Module, "load_state_dict"),
+        (torch.distributed.distributed_c10d, "rendezvous"), (schedulers.OneCycleLR, "step"),
+        (torch.nn.parallel.DistributedDataParallel, "will_sync_module_buffers"),
+        (torch.utils.data.DistributedSampler, "set_epoch"), (modules_perforatedai.PAINeuronModule, "forward"),
+        (utils_perforatedai, "save_net"), (utils_perforatedai, "load_net"),
+        *((kind, "load_state_dict") for kind in loading),
+    ):  # fmt: skip
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    monkeypatch.setattr(atexit, "register", lambda function: function)
+    for name in ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks"):
+        monkeypatch.setattr(sys.modules["torch.optim.optimizer"], name, OrderedDict())
 
 
 @pytest.fixture
-def helper(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
-    """The helper as `--inline` puts it into one file, in this process, without options. What it replaces comes back."""
-    keep_what_the_helper_replaces(monkeypatch)
-    for name in ("PAI_PERFORATE_MODEL_PARALLEL", "PAI_LOAD_FOLDER", "PAI_PREFILL_GRADIENTS"):
+def helper(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """The helper as `--inline` puts it into one file, in this process, without options."""
+    for name in ("PAI_PERFORATE_MODEL_PARALLEL", "PAI_LOAD_FOLDER", "PAI_PREFILL_GRADIENTS", "PAI_ROOT"):
         monkeypatch.setenv(name, "")  # so that what the helper sets is undone as well
         monkeypatch.delenv(name)
     monkeypatch.delenv("PAI_TESTING_DENDRITE_CAPACITY", raising=False)
     monkeypatch.setattr(sys, "argv", ["train.py"])
+    keep_what_it_patches(monkeypatch)
     file = tmp_path_factory.mktemp("helper") / "pai_distributed.py"
     imports = "from perforatedai import globals_perforatedai as GPA, utils_perforatedai as UPA\n"
     file.write_text(imports + inlining(recipe(), index_of(""))["helper_source"])
@@ -542,33 +563,7 @@ def helper(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
-    yield module
-    for value in vars(module).values():
-        if callable(value):
-            atexit.unregister(value)
-
-
-def keep_what_the_helper_replaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let what is replaced in this process's torch, library and Python be as it is when the test ends."""
-    import torch
-    from perforatedai import utils_perforatedai
-    from torch.nn.parallel import DistributedDataParallel
-    from torch.utils.data.distributed import DistributedSampler
-
-    optimizers = importlib.import_module("torch.optim.optimizer")
-    kinds = [torch.nn.Module, torch.optim.Optimizer, *vars(torch.optim.lr_scheduler).values()]
-    replaced: list[tuple[Any, str]] = [
-        *((kind, "load_state_dict") for kind in kinds if isinstance(kind, type) and hasattr(kind, "load_state_dict")),
-        *((utils_perforatedai, name) for name in ("save_net", "load_net")),
-        *((torch, name) for name in ("load", "save")),
-        *((os, "chdir"), (sys, "exit"), (torch.cuda, "set_device"), (torch.distributed.distributed_c10d, "rendezvous")),
-        *((DistributedDataParallel, "will_sync_module_buffers"), (DistributedSampler, "set_epoch")),
-        (torch.optim.lr_scheduler.OneCycleLR, "step"),
-    ]
-    for owner, name in replaced:
-        monkeypatch.setattr(owner, name, getattr(owner, name))  # so that it is set back
-    for name in ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks"):
-        monkeypatch.setattr(optimizers, name, copy.copy(getattr(optimizers, name)))
+    return module
 
 
 @pytest.fixture
@@ -666,7 +661,7 @@ def test_gradients_are_filled_only_on_demand(helper: ModuleType, monkeypatch: py
     monkeypatch.setenv("PAI_PREFILL_GRADIENTS", "1")
     assert filled() == [True, False]
     monkeypatch.delenv("PAI_PREFILL_GRADIENTS")
-    monkeypatch.setattr(helper.GPA.pc, "get_perforated_backpropagation", lambda: True)
+    monkeypatch.setattr(helper._pai, "backpropagates", True)
     assert filled() == [True, False]
 
 
@@ -908,18 +903,16 @@ def test_copies_do_not_read_the_settings_file(
 def test_says_which_layers_are_not_used(
     helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After a few passes, in which stochastic depth may leave a layer out."""
     import torch
 
     model = perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2).requires_grad_(False), torch.nn.Linear(2, 2))
     helper.load_latest_switch(model, None)
-    for _ in range(helper._pai_patience - 1):
-        model[2](torch.ones(1, 2)).sum().backward()
-        helper.finish_initialization()
     model[2](torch.ones(1, 2)).sum().backward()
     with pytest.raises(SystemExit, match="0"):
-        helper.finish_initialization()
-    assert "No dendrites for .0: no gradient came through them" in capsys.readouterr().out
+        helper.finish_initialization(last=True)
+    said = capsys.readouterr().out
+    assert "No dendrites for .1: frozen" in said
+    assert "No dendrites for .0: no gradient came through them" in said
     assert array_dims(Path("PAI")) == {".2,1,2"}
 
 
@@ -1145,6 +1138,7 @@ def test_optimizer_that_another_object_holds(
     model = perforate(torch.nn.Linear(2, 3), torch.nn.Linear(3, 2), initialize=False)
     held: Any = Optimizer(torch.optim.Adam)
     helper.set_optimizer_instance(held)
+    assert helper.GPA.pai_tracker.member_vars["optimizer_instance"] is held.optimizer0
     helper.GPA.pai_tracker.member_vars["optimizer_instance"] = held  # as a script with DistributedDataParallel does
     monkeypatch.setattr(helper.GPA.pai_tracker, "add_validation_score", lambda score, net: (net, False, False))
     assert helper._pai_hand_over(0.5, model) == (False, False)
@@ -1225,7 +1219,7 @@ def test_own_modules_are_those_from_before_dendrites(helper: ModuleType, perfora
     body = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
     before = [body, *body, last := torch.nn.Linear(3, 2)]
     model = helper.load_latest_switch(perforate(body, last), None)
-    model[0][0].dendrite_module.layers.append(torch.nn.Linear(2, 3))  # as after a restructuring
+    model[0][0].dendrite_module.layers.append(torch.nn.Linear(2, 3))
     assert sum(isinstance(part, torch.nn.Linear) for part in model.modules()) == 3
     own = helper.own_modules(torch.nn.DataParallel(model))
     assert [type(part) for part in own[2:]] == [type(part) for part in before]

@@ -48,10 +48,10 @@ def take_out(cure: str) -> None:
     if cure == "rank 0 first":
         pai_distributed.report_validation_score = report_on_all_ranks_at_once
     elif cure == "records hidden":
-        put("_pai_hide", lambda model: None)
-    elif cure == "tracker string hidden":
         hide = pai_distributed.hidden._pai_hide
-        put("_pai_hide", lambda model: [hide(model), show_tracker_string(model)])
+        put("_pai_hide", lambda model: (hide(model), show_records(model)))
+    elif cure == "templates hidden":
+        put("_pai_hide", lambda model: None)
     elif cure == "idle parts rest":
         put("_pai_rest", lambda model: None)
     elif cure == "learning rate search off":
@@ -69,10 +69,10 @@ def take_out(cure: str) -> None:
         raise ValueError(cure)
 
 
-def show_tracker_string(model: nn.Module) -> None:
-    """Make the library's records a buffer of the model again, as the library does."""
-    if "tracker_string" in model.__dict__:
-        model.register_buffer("tracker_string", model.__dict__.pop("tracker_string"))
+def show_records(model: nn.Module) -> None:
+    """Let the library's records be a buffer again."""
+    if "tracker_string" in vars(model):
+        model.register_buffer("tracker_string", vars(model).pop("tracker_string"))
 
 
 def put(name: str, value: object) -> None:

@@ -1,7 +1,6 @@
 """A small DataParallel training for test_runtime.py, written as `retrofit apply` writes it.
 
-With --reuse-arguments the optimizer's arguments are one dict for the whole run. With --freeze-to-validate the script
-keeps its own optimizer, and its parameters rest while it validates. What became of it is in result.json.
+With --reuse-arguments the optimizer's arguments are one dict for the whole run. What became of it is in result.json.
 """
 # mypy: ignore-errors
 
@@ -17,7 +16,6 @@ from torch import nn
 parser = argparse.ArgumentParser()
 parser.add_argument("--perforate_model_parallel", action="store_true")
 parser.add_argument("--reuse-arguments", action="store_true")
-parser.add_argument("--freeze-to-validate", action="store_true")
 args = parser.parse_args()
 
 torch.manual_seed(0)
@@ -35,10 +33,6 @@ arguments = {"params": model.parameters(), "lr": 0.01}
 
 
 def setup_optimizer(model):
-    if args.freeze_to_validate:
-        own = torch.optim.Adam(model.parameters(), lr=0.01)
-        pai_distributed.set_optimizer_instance(own)
-        return own, None
     GPA.pai_tracker.set_optimizer(torch.optim.Adam)
     GPA.pai_tracker.set_scheduler(torch.optim.lr_scheduler.StepLR)
     fresh = {"params": model.parameters(), "lr": 0.01}
@@ -60,8 +54,6 @@ else:
     model = pai_distributed.on_one_device(model)
 result = {"parameters": [compare(optimizer, model)], "after": []}
 for epoch in range(30):
-    if args.freeze_to_validate:
-        model.requires_grad_(True)
     for start in (0, 4):
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(inputs[start : start + 4]), targets[start : start + 4])
@@ -70,16 +62,12 @@ for epoch in range(30):
         if args.perforate_model_parallel:
             pai_distributed.finish_initialization()
         optimizer.step()
-    used = {id(parameter) for parameter in model.parameters() if parameter.grad is not None}
-    result["untrained"] = len(used - {id(p) for group in optimizer.param_groups for p in group["params"]})
-    if args.freeze_to_validate:
-        model.requires_grad_(False)
     score = torch.tensor([min(epoch, 2) + GPA.pai_tracker.member_vars["num_dendrites_added"]]) * 0.1
     model, restructured, training_complete = pai_distributed.add_validation_score(score, model)
     result["after"].append([type(model).__name__, restructured, training_complete])
     if training_complete:
         break
-    if restructured and not args.freeze_to_validate:
+    if restructured:
         optimizer, scheduler = setup_optimizer(model)
         result["parameters"].append(compare(optimizer, model))
 with open("result.json", "w") as file:

@@ -28,7 +28,14 @@ parser.add_argument("--compile", action="store_true")
 parser.add_argument("--without", metavar="CURE")
 args = parser.parse_args()
 if args.without == "records hidden":
-    pai_distributed.structure._pai_hide = pai_distributed.hidden._pai_hide = lambda model: None
+    hide = pai_distributed.hidden._pai_hide
+
+    def hide_but_records(model):
+        hide(model)
+        if "tracker_string" in vars(model):
+            model.register_buffer("tracker_string", vars(model).pop("tracker_string"))
+
+    pai_distributed.structure._pai_hide = pai_distributed.hidden._pai_hide = hide_but_records
 elif args.without == "restored weights win":
     pai_distributed.structure._pai_let_restored_weights_win = lambda model: None
 
