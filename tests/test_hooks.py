@@ -77,7 +77,8 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     repository = Repository(tmp_path_factory.mktemp("published"))
     listed = Repository(ROOT).git("ls-files", "-z", "--cached", "--others", "--exclude-standard").stdout
     for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file() and not name.startswith(("fixtures/", "tests/")):
+        needless = re.match(r"tests/|fixtures/(?!\w+_demo/before/)", name)  # the demo's projects are in the package
+        if (ROOT / name).is_file() and not needless:
             (repository.path / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, repository.path / name)
     repository.git("init", "--quiet")
