@@ -383,7 +383,8 @@ def _note_handover(score: Any, events: Events) -> None:
     facts: dict[str, Any] = {}
     if _state.net is not None:
         held = {id(p) for o in _state.trained.values() for group in o.param_groups for p in group["params"]}
-        own = dict(_state.net.named_parameters())
+        # The library's templates, which pai_distributed hides but while the library works, are in no optimizer.
+        own = {name: p for name, p in _state.net.named_parameters() if "parent_module" not in name.split(".")}
         facts = {
             # With gradients accumulated over more batches than an epoch has here no optimizer has stepped yet.
             "left_out": [name for name, p in own.items() if held and p.requires_grad and id(p) not in held],
