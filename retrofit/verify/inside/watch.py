@@ -360,6 +360,19 @@ def helper(module: Any, events: Events) -> None:
         function = getattr(module, name, None)
         if function is not None:
             setattr(module, name, _watched_handover(function, events))
+    if hasattr(module, "planned_epochs"):
+        module.planned_epochs = _planned_again(module.planned_epochs, module.repeat)
+
+
+def _planned_again(planned_epochs: Any, repeat: Any) -> Any:
+    """Let a training that is one pass through a loader, which is cut short here, go on until its validation."""
+
+    @functools.wraps(planned_epochs)
+    def planned_again(planned: Any) -> Any:
+        torch: Any = sys.modules["torch"]
+        return planned_epochs(repeat(planned) if isinstance(planned, torch.utils.data.DataLoader) else planned)
+
+    return planned_again
 
 
 def _watched_handover(function: Any, events: Events) -> Any:
