@@ -362,6 +362,19 @@ def helper(module: Any, events: Events) -> None:
         function = getattr(module, name, None)
         if function is not None:
             setattr(module, name, _watched_handover(function, events))
+    if hasattr(module, "planned_epochs"):
+        module.planned_epochs = _planned_again(module.planned_epochs, module.repeat)
+
+
+def _planned_again(planned_epochs: Any, repeat: Any) -> Any:
+    """Let a training that is one pass through a loader, which is cut short here, go on until its validation."""
+
+    @functools.wraps(planned_epochs)
+    def planned_again(planned: Any) -> Any:
+        torch: Any = sys.modules["torch"]
+        return planned_epochs(repeat(planned) if isinstance(planned, torch.utils.data.DataLoader) else planned)
+
+    return planned_again
 
 
 def _watched_handover(function: Any, events: Events) -> Any:
@@ -385,7 +398,8 @@ def _note_handover(score: Any, events: Events) -> None:
     facts: dict[str, Any] = {}
     if _state.net is not None:
         held = {id(p) for o in _state.trained.values() for group in o.param_groups for p in group["params"]}
-        own = dict(_state.net.named_parameters())
+        # The library's templates, which pai_distributed hides but while the library works, are in no optimizer.
+        own = {name: p for name, p in _state.net.named_parameters() if "parent_module" not in name.split(".")}
         facts = {
             # With gradients accumulated over more batches than an epoch has here no optimizer has stepped yet.
             "left_out": [name for name, p in own.items() if held and p.requires_grad and id(p) not in held],
