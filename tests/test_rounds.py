@@ -275,9 +275,9 @@ def test_what_a_script_initialises_does_not_replace_the_weights_of_a_round(tmp_p
     """Each round begins with the weights that the one before has left, whatever the script sets or loads first."""
     begins = """\
     net = Net()
-    if os.path.exists("pretrained.pt"):
-        net.load_state_dict(torch.load("pretrained.pt"), strict=False)
-    torch.save(net.state_dict(), "pretrained.pt")
+    if not os.path.exists("pretrained.pt"):  # in the initialisation, which is one process
+        torch.save(net.state_dict(), "pretrained.pt")
+    net.load_state_dict(torch.load("pretrained.pt"), strict=False)
     nn.init.constant_(net.last.weight, 0.5)
 """
     weight = "next(p for n, p in model.named_parameters() if 'last' in n and p.shape == (2, 8)).std().item()"
