@@ -519,6 +519,7 @@ def test_spawned_processes_know_the_options(tmp_path: Path) -> None:
     assert launch(tmp_path, *options, script="spawn.py").status == 0
     assert json.loads((tmp_path / "rank0.json").read_text()) == {**known, "RANK": "0"}
     assert not (tmp_path / "rank1.json").exists()  # the initialisation is of one process
+    (tmp_path / "group").unlink(missing_ok=True)  # where processes meet by a file, it must be new for each start
     assert launch(tmp_path, *options[1:], script="spawn.py").status == 0
     for rank in (0, 1):
         said = json.loads((tmp_path / f"rank{rank}.json").read_text())
