@@ -408,7 +408,9 @@ def _comments_lost(old: _Line, group: Sequence[_Line]) -> list[cst.EmptyLine]:
         return []
     else:
         inside = _comments([old.with_changes(leading_lines=[])])
-    there = Counter(comment.value for comment in _comments(group) if inside)
+    if not inside:
+        return []
+    there = Counter(comment.value for comment in _comments(group))
     lost = []
     for comment in inside:
         there[comment.value] -= 1
