@@ -456,7 +456,8 @@ def test_moving_averages_of_weights(trainer_rounds: tuple[list[Run], list[dict[s
     launch_trainer(folder, "--perforate_model_parallel", ranks=1)
     without = launch_trainer(folder, "--without", "records hidden")
     assert without.status != 0
-    assert "RuntimeError: The size of tensor a" in without.output
+    # The ranks' records differ in length; whether torch or gloo is the first to find that depends on which is sooner.
+    assert re.search("The size of tensor a|Received data size doesn't match expected size", without.output)
 
 
 def test_restored_weights_win(trainer_rounds: tuple[list[Run], list[dict[str, Any]]], tmp_path: Path) -> None:
@@ -529,7 +530,7 @@ def test_spawned_processes_know_the_options(tmp_path: Path) -> None:
 def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let torch and the library be after a test what they were before it, where the helper changes them."""
     import torch
-    from perforatedai import modules_perforatedai, utils_perforatedai
+    from perforatedai import globals_perforatedai, modules_perforatedai, utils_perforatedai
 
     schedulers = torch.optim.lr_scheduler
     loading = [kind for kind in vars(schedulers).values() if "load_state_dict" in getattr(kind, "__dict__", ())]
@@ -543,6 +544,7 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
     ):  # fmt: skip
         monkeypatch.setattr(owner, name, getattr(owner, name))
     monkeypatch.setattr(atexit, "register", lambda function: function)
+    monkeypatch.setattr(globals_perforatedai, "pc", globals_perforatedai.PAIConfig())
     for name in ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks"):
         monkeypatch.setattr(sys.modules["torch.optim.optimizer"], name, OrderedDict())
 
@@ -631,7 +633,6 @@ def test_save_name(helper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_settings_exist(helper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """The library takes settings that it does not know, and ignores them."""
-    monkeypatch.setattr(helper.GPA.pc, "_manually_set_keys", set())
     helper.configure_library()
     assert helper.GPA.pc._manually_set_keys == {
         "configuration_confirmed",
@@ -800,21 +801,6 @@ def test_processes_that_train_each_for_itself_are_stopped(
     helper.fill_missing_gradients(model)
 
 
-def test_batches_are_gone_through_again(helper: ModuleType) -> None:
-    batches = helper.repeat([1, 2])
-    assert [next(batches) for _ in range(5)] == [1, 2, 1, 2, 1]
-
-
-def test_batches_that_cannot_be_gone_through_again_are_told(
-    helper: ModuleType, capsys: pytest.CaptureFixture[str]
-) -> None:
-    batches = helper.repeat(iter([1]))
-    assert next(batches) == 1
-    with pytest.raises(SystemExit):
-        next(batches)
-    assert "no (more) batches" in capsys.readouterr().err
-
-
 def test_goes_on_after_a_backward_pass_of_something_else(perforate: Callable[..., Any], helper: ModuleType) -> None:
     import torch
 
@@ -844,9 +830,8 @@ def test_says_that_no_backward_pass_reaches_the_model(
     assert "gets a gradient: .0 (frozen), .1 (not used)" in capsys.readouterr().err
 
 
-def test_settings_that_the_script_has_made_stay(helper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_that_the_script_has_made_stay(helper: ModuleType) -> None:
     settings = helper.GPA.pc
-    monkeypatch.setattr(settings, "_manually_set_keys", set())
     settings.set_unwrapped_modules_confirmed(False)
     settings.set_testing_dendrite_capacity(True)
     helper.configure_library()
@@ -859,7 +844,6 @@ def test_settings_that_the_script_has_made_stay(helper: ModuleType, monkeypatch:
 def test_a_capacity_test_is_one_whatever_the_script_has_set(
     helper: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(helper.GPA.pc, "_manually_set_keys", set())
     monkeypatch.setenv("PAI_TESTING_DENDRITE_CAPACITY", "1")
     helper.GPA.pc.set_testing_dendrite_capacity(False)
     helper.configure_library()
