@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Set
 
 import libcst as cst
 
@@ -72,19 +72,6 @@ def leading_to(loops: list[EpochLoop], flow: Flow) -> set[Statement]:
 def after_training(training: set[Statement]) -> set[Statement]:
     """Return the statements after all that lead to an epoch loop."""
     return {later for part in training for later in part.following if training.isdisjoint([later, *later.following])}
-
-
-def afterwards(loop: EpochLoop, flow: Flow) -> Iterator[tuple[Statement, bool]]:
-    """Yield what comes after an epoch loop, and after the calls that lead to it, and whether it does only then."""
-    waiting, seen = [(loop.statement, True)], set()
-    while waiting:
-        here, always = waiting.pop()
-        for part in reversed([part for part in here.path if part.scope is here.scope]):
-            yield from ((later, always) for later in part.following if not defines(later))
-            always = always and not isinstance(part.parent.node if part.parent else None, cst.If)
-        if here.scope not in seen:
-            seen.add(here.scope)
-            waiting += [(flow.index.statement(call), always) for call in flow.callers(here.scope)]
 
 
 def ways_to(statement: Statement, flow: Flow, origins: Set[Origin] = frozenset()) -> dict[Scope, list[Statement]]:

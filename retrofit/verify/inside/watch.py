@@ -258,9 +258,8 @@ def tracker(module: Any, plain_epochs: int, events: Events) -> None:
     def add_validation_score(self: Any, accuracy: Any, net: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal calls, held
         calls, held = calls + 1, held + 1
-        # The helper hands the last score over again where a script ends its training by itself: it has no other then.
-        again = sys._getframe(1).f_code.co_name == "_pai_hand_over"
-        if not _state.in_helper and not again:
+        # Of what the helper hands over, the score of each rank is noted where the script gives it to the helper.
+        if sys._getframe(1).f_code.co_name != "_pai_hand_over":
             _note_handover(accuracy, events)
         optimizer = _tracker_value("optimizer_instance")
         _choose_mode(self, held <= plain_epochs)
@@ -363,16 +362,23 @@ def helper(module: Any, events: Events) -> None:
         if function is not None:
             setattr(module, name, _watched_handover(function, events))
     if hasattr(module, "planned_epochs"):
-        module.planned_epochs = _planned_again(module.planned_epochs, module.repeat)
+        module.planned_epochs = _planned_again(module.planned_epochs)
 
 
-def _planned_again(planned_epochs: Any, repeat: Any) -> Any:
+def _planned_again(planned_epochs: Any) -> Any:
     """Let a training that is one pass through a loader, which is cut short here, go on until its validation."""
+
+    def passes(loader: Any) -> Any:
+        batches = True
+        while batches:
+            batches = False
+            for batches in loader:
+                yield batches
 
     @functools.wraps(planned_epochs)
     def planned_again(planned: Any) -> Any:
         torch: Any = sys.modules["torch"]
-        return planned_epochs(repeat(planned) if isinstance(planned, torch.utils.data.DataLoader) else planned)
+        return planned_epochs(passes(planned) if isinstance(planned, torch.utils.data.DataLoader) else planned)
 
     return planned_again
 
@@ -398,8 +404,7 @@ def _note_handover(score: Any, events: Events) -> None:
     facts: dict[str, Any] = {}
     if _state.net is not None:
         held = {id(p) for o in _state.trained.values() for group in o.param_groups for p in group["params"]}
-        # The library's templates, which pai_distributed hides but while the library works, are in no optimizer.
-        own = {name: p for name, p in _state.net.named_parameters() if "parent_module" not in name.split(".")}
+        own = dict(_state.net.named_parameters())
         facts = {
             # With gradients accumulated over more batches than an epoch has here no optimizer has stepped yet.
             "left_out": [name for name, p in own.items() if held and p.requires_grad and id(p) not in held],

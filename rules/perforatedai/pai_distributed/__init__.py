@@ -32,7 +32,7 @@ from .process import initializing, load_folder, take_options
 from .rounds import end_of_training, from_the_start, planned_epochs
 from .score import add_validation_score, report_validation_score
 from .structure import load_latest_switch
-from .wrapping import finds_unused_parameters, keep_tracker_state_local, on_one_device, repeat, without_wrapper
+from .wrapping import finds_unused_parameters, keep_tracker_state_local, on_one_device, without_wrapper
 
 __all__ = [
     "add_validation_score",
@@ -53,7 +53,6 @@ __all__ = [
     "own_named_parameters",
     "own_state_dict",
     "planned_epochs",
-    "repeat",
     "report_validation_score",
     "save_name",
     "set_optimizer_instance",

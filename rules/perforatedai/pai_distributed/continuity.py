@@ -23,10 +23,12 @@ def best_so_far(value: Any) -> Any:
         The better one of the two; in the first round what is given.
     """
     best = _pai.before.get("best")
-    if best is None or not _pai.switch_time:
-        return value
+    return _pai_better(value, best) if best is not None and _pai.switch_time else value
+
+
+def _pai_better(value: Any, best: Any) -> Any:
     better = max if GPA.pc.get_maximizing_score() else min
-    return best if value is None else better(value, best)
+    return best if value is None else value if best is None else better(value, best)
 
 
 def _pai_read_rounds() -> None:
@@ -36,9 +38,7 @@ def _pai_read_rounds() -> None:
 
 def _pai_note_score(number: float) -> None:
     """Count a score, for the rounds to come."""
-    better = max if GPA.pc.get_maximizing_score() else min
-    best = _pai.before.get("best") if _pai.best is None else _pai.best
-    _pai.best = number if best is None else better(best, number)
+    _pai.best = _pai_better(number, _pai.before.get("best") if _pai.best is None else _pai.best)
     _pai.epochs += 1
 
 

@@ -28,7 +28,7 @@ def _pai_own_state(state: Mapping[str, Any], layers: Iterable[str]) -> dict[str,
     """
     own = {}
     for name, value in state.items():
-        layer = next((layer for layer in layers if name.startswith(layer)), None)
+        layer = _pai_layer_of(name, layers)
         if layer is not None and name.startswith(f"{layer}main_module."):
             own[name.replace(f"{layer}main_module.", layer, 1)] = value
         elif layer is None:
@@ -47,10 +47,11 @@ def own_named_parameters(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn
     """
     layers = {}
     for prefix in _pai_layer_prefixes(model):
-        layer = model.get_submodule(f"{prefix}main_module")
-        layers[prefix] = [name for name, _ in layer.named_parameters()]
+        own = [name for name, _ in model.get_submodule(f"{prefix}main_module").named_parameters()]
+        if own:
+            layers[prefix] = own
     for name, parameter in model.named_parameters():
-        prefix = next((prefix for prefix, own in layers.items() if name.startswith(prefix) and own), None)
+        prefix = _pai_layer_of(name, layers)
         if prefix is not None:
             name = prefix + _pai_twin(name.removeprefix(prefix), layers[prefix])
         yield name, parameter
@@ -59,14 +60,14 @@ def own_named_parameters(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn
 def own_modules(model: torch.nn.Module) -> list[torch.nn.Module]:
     """The script's own modules, as `model.modules()` had them before dendrites, for a script that counts some of them.
 
-    Dendrites hold copies of their layer, even where there are none yet.
+    Dendrites are copies of their layer.
 
     Args:
         model: the model, wrapped or not.
     """
     copies: set[torch.nn.Module] = set()
     for layer in model.modules():
-        if type(layer).__module__.partition(".")[0] == "perforatedai":
+        if _pai_is_of_library(layer):
             copies |= set(layer.modules()) - set(getattr(layer, "main_module", torch.nn.Module()).modules())
     return [module for module in model.modules() if module not in copies]
 
@@ -108,8 +109,17 @@ def _pai_layer_prefixes(model: torch.nn.Module) -> list[str]:
     return [
         path and f"{path}."
         for path, layer in model.named_modules()
-        if type(layer).__module__.partition(".")[0] == "perforatedai" and hasattr(layer, "main_module")
+        if _pai_is_of_library(layer) and hasattr(layer, "main_module")
     ]
+
+
+def _pai_layer_of(name: str, layers: Iterable[str]) -> str | None:
+    """The beginning, out of those of all layers, of a name in a state dict; None where it is of none of them."""
+    return next((layer for layer in layers if name.startswith(layer)), None)
+
+
+def _pai_is_of_library(module: torch.nn.Module) -> bool:
+    return type(module).__module__.partition(".")[0] == "perforatedai"
 
 
 def _pai_twin(name: str, own: list[str]) -> str:

@@ -76,7 +76,8 @@ def _pai_anchor() -> None:
     root = _pai_root()
     if _pai.save and not os.path.samefile(root, ".") and not os.path.lexists(_pai.save):
         os.makedirs(os.path.join(root, _pai.save), exist_ok=True)
-        os.symlink(os.path.join(root, _pai.save), _pai.save)
+        with contextlib.suppress(FileExistsError):  # another rank was faster
+            os.symlink(os.path.join(root, _pai.save), _pai.save)
 
 
 _pai_chdir = os.chdir

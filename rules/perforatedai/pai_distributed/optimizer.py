@@ -30,8 +30,8 @@ def set_optimizer_instance(optimizer: Any) -> None:
 def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:
     """Give every trainable parameter a gradient before the backward pass, where that is needed.
 
-    That is with Perforated Backpropagation, or if PAI_PREFILL_GRADIENTS=1. `find_unused_parameters=True` does
-    otherwise; zeros cost time and let weight decay pull on parameters that should rest (measured).
+    That is with Perforated Backpropagation, or if PAI_PREFILL_GRADIENTS=1. Otherwise parameters that should rest are
+    frozen; zeros would cost time, and let weight decay pull on them (measured).
 
     Args:
         model: the model, wrapped or not; None, where it is not in scope, for that of `load_latest_switch`.

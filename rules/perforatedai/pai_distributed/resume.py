@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from .continuity import _pai_begin_round
-from .layers import _pai_layer_prefixes, _pai_own_state
+from .layers import _pai_layer_of, _pai_layer_prefixes, _pai_own_state
 from .process import _pai, _pai_say, initializing, load_folder
 
 
@@ -63,7 +63,7 @@ def _pai_take_plain_names(model: torch.nn.Module, state: dict[str, Any], prefix:
     layers = _pai_layer_prefixes(model)
     plain, of_library = False, {}
     for name, value in model.state_dict().items():
-        layer = next((layer for layer in layers if name.startswith(layer)), None)
+        layer = _pai_layer_of(name, layers)
         if layer is None:
             continue
         if name.startswith(f"{layer}main_module."):
@@ -159,9 +159,8 @@ for _pai_kind in list(vars(torch.optim.lr_scheduler).values()):
 
 
 _pai_torch_load, _pai_torch_save = torch.load, torch.save
-_pai_saved: dict[
-    str, io.BytesIO
-] = {}  # what the initialisation run has saved instead of replacing files, by their paths
+# What the initialisation run has saved instead of replacing files, by their paths.
+_pai_saved: dict[str, io.BytesIO] = {}
 
 
 @functools.wraps(_pai_torch_save)

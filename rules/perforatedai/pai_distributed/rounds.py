@@ -102,7 +102,14 @@ def end_of_training() -> None:
         if _pai.passes:
             finish_initialization(last=True)
         _pai_fail("The initialisation run ended its training without a backward pass: is there a batch?")
-    _pai_end_structure("The script has ended its training by itself")
+    _pai_end_structure(_pai_by_itself)
+
+
+_pai_by_itself = "The script has ended its training by itself"
+
+
+def _pai_say_end(why: str) -> None:
+    _pai_say(f"{why}: dendrites are added here, or training is complete")
 
 
 def _pai_end_structure(why: str) -> None:
@@ -110,7 +117,7 @@ def _pai_end_structure(why: str) -> None:
     if _pai.last_score is None or _pai.model is None:
         _pai_fail(f"{why}, without a validation score in this round: train longer, or validate more often")
     _pai_meet()
-    _pai_say(f"{why}: dendrites are added here, or training is complete")
+    _pai_say_end(why)
     _pai_share(_pai.last_score, _pai_unwrap(_pai.model), leave=False, force=True)
 
 
@@ -134,6 +141,6 @@ def _pai_end_at_exit() -> None:
         return
     assert _pai.model is not None
     net = _pai_unwrap(_pai.model)
-    _pai_say("The script has ended its training by itself: dendrites are added here, or training is complete")
+    _pai_say_end(_pai_by_itself)
     if _pai_hand_over(_pai.last_score, net, force=True)[1]:
         _pai_complete(net, load_best=False)
