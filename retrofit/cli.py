@@ -378,6 +378,31 @@ def demo(asked: Asked, folder: Path, dp: bool, python: str | None) -> int:
 
 @main.command(
     examples=(
+        ("Did dendrites pay, and how is the model loaded?", "retrofit report PAI_train"),
+        ("For programs, also while training goes on:", "retrofit report --json PAI_train"),
+    )
+)
+@click.argument("save", type=click.Path(readable=False, path_type=Path), metavar="SAVE")
+@_JSON
+@keyed
+def report(asked: Asked, save: Path, as_json: bool) -> int:
+    """Say what the training that saves in SAVE has come to.
+
+    SAVE is the folder of the checkpoints. It says rounds, epochs and time; parameters and best score by number of
+    dendrites; what was tried and dropped; whether dendrites paid; and the lines that load the final model. While
+    training goes on it says how far that is. Nothing in SAVE changes.
+
+    Exit codes: 0 also where training is not complete; 2 SAVE has no record of a training.
+    """
+    from retrofit.outcome import Outcome
+
+    outcome = Outcome(save)
+    asked.console.result(outcome.to_json() if as_json else outcome.text())
+    return OK
+
+
+@main.command(
+    examples=(
         ("Check all of a project:", "retrofit check ."),
         ("Repair what can be repaired safely:", "retrofit check --fix src"),
         ("Only some rules, and not in some files:", "retrofit check --select DDP2,DDP3 --exclude old src"),

@@ -6,17 +6,21 @@ The scores are made up of the epoch and of the dendrites, so that a round ends w
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 
+from retrofit.cli import main
 from tests.conftest import swapped
 from tests.forked import training_python
-from tests.projects import apply, run, shown
+from tests.projects import apply, files_below, run, shown
 
 pytestmark = pytest.mark.real
 
@@ -453,3 +457,104 @@ def test_data_parallel_in_process_is_the_published_loop(tmp_path: Path) -> None:
     assert trained.returncode == 0, shown(trained)
     assert "Training is complete" in trained.stdout
     assert (tmp_path / "PAI_train" / ".training_complete").exists()
+
+
+# ---- the end
+
+
+ENDED = 'print("after the loop")'
+OUTPUTS = "model.module.eval()(torch.ones(2, 4)).tolist()"
+DROPPED = ("/ 1000", "/ -1000")
+
+
+def told(save: Path) -> str:
+    """Return what `retrofit report` says of a training."""
+    answer = CliRunner().invoke(main, ["report", str(save)])
+    assert answer.exit_code == 0, answer.output
+    return answer.stdout
+
+
+def loaded(project: Path, folder: Path) -> str:
+    """Load the final model in a copy of a project, by the lines that are told; return what it makes of ones."""
+    shutil.copytree(project, folder)
+    before = files_below(folder)
+    code = told(folder / "PAI_train").partition(f"To load it for inference, in {folder}:\n")[2]
+    lines = [line.removeprefix("    ") for line in code.strip("\n").splitlines()]
+    assert len([line for line in lines if line]) <= 5
+    (folder / "use.py").write_text("\n".join([*lines, "import torch", f"print({OUTPUTS.replace('.module', '')})"]))
+    used = run([sys.executable, "use.py"], folder)
+    assert used.returncode == 0, shown(used)
+    (folder / "use.py").unlink()
+    assert files_below(folder) == before
+    return used.stdout.splitlines()[-1]  # one with --inline begins with what the library says when it is imported
+
+
+@pytest.mark.parametrize(
+    ("swaps", "options"), [([], ()), ([DROPPED], ()), ([], ("--inline",))], ids=["kept", "dropped", "inline"]
+)
+def test_the_end_is_told_and_its_lines_load_the_final_model(
+    swaps: list[tuple[str, str]], options: tuple[str, ...], tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    result = train(project, swapped(DDP, (ENDED, f'print("outputs", {OUTPUTS})'), *swaps), *options)
+    found = rounds(result)
+    said = told(project / "PAI_train")
+    assert result.stdout.count("[pai_distributed] Training is complete") == 1
+    assert said in result.stdout
+    assert f"{len(found)} rounds, {sum(map(len, found))} epochs" in said
+    if swaps:
+        assert "Dendrites did not pay: both tries were dropped" in said
+        assert "74 parameters, 0 sets of dendrites, score 0.194." in said
+        assert result.stdout.count("Trained with 1 set of dendrites for 6 epochs: best score 0.188: dropped") == 2
+    else:
+        assert "Dendrites paid: best score 0.212 with them, 0.206 without, for 68 more parameters (+92%)." in said
+    (outputs,) = re.findall("^outputs (.*)$", result.stdout, re.MULTILINE)
+    assert loaded(project, tmp_path / "copy") == outputs
+
+
+def test_the_end_of_a_training_in_one_process_is_told(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    script = project / "train.py"
+    script.write_text(swapped(DATA_PARALLEL, (ENDED, f'print("outputs", {OUTPUTS})'), DROPPED))
+    apply(script, *SETTINGS, "--in-process")
+    assert run([training_python(), "train.py", "--perforate_model_parallel"], project).returncode == 0
+    trained = run([training_python(), "train.py"], project)
+    assert trained.returncode == 0, shown(trained)
+    assert "Dendrites did not pay: both tries were dropped" in told(project / "PAI_train")
+    assert "Training is complete: 1 round, " in trained.stdout
+    (outputs,) = re.findall("^outputs (.*)$", trained.stdout, re.MULTILINE)
+    assert loaded(project, tmp_path / "copy") == outputs
+
+
+def test_a_training_that_was_stopped_tells_how_far_it_is(tmp_path: Path) -> None:
+    """What it did not end begins anew, and is counted once."""
+    stop = PRINTED + '        if epoch == 1 and os.path.exists("stop"):\n            raise SystemExit(7)\n'
+    (tmp_path / "stop").touch()
+    stopped = train(tmp_path, swapped(DDP, (PRINTED, stop)))
+    assert stopped.returncode != 0
+    assert told(tmp_path / "PAI_train").startswith("Training is not complete; so far: 1 round, 1 epoch, ")
+    (tmp_path / "stop").unlink()
+    result = run(["bash", "train_distributed.sh"], tmp_path, NUM_GPUS="2", PYTHON=training_python())
+    assert len(rounds(result)) == 2
+    assert "Training is complete: 2 rounds, 12 epochs, " in result.stdout
+
+
+def test_the_library_says_once_what_it_would_say_in_each_process(tmp_path: Path) -> None:
+    talks = f'{PRINTED}            print("Adding validation score", "[PAI Config] Saved 75 variables")\n'
+    result = train(tmp_path, swapped(DDP, (PRINTED, talks)))
+    count = sum(map(len, rounds(result)))
+    for line in ("Building dendrites without", "[PAI Config] Saved"):
+        assert len(re.findall(f"^{re.escape(line)}", result.stdout, re.MULTILINE)) == 1, line
+    assert result.stdout.count("Adding validation score [PAI Config] Saved 75 variables\n") == count
+    assert not re.search(r"Checking PAI|calling set mode|save_tracker_settings|DeprecationWarning", result.stdout)
+
+
+def test_on_demand_the_library_says_all(tmp_path: Path) -> None:
+    result = train(tmp_path, DDP, PAI_VERBOSE="1", PAI_TESTING_DENDRITE_CAPACITY="1")
+    assert len(rounds(result)) == 4
+    assert len(re.findall(r"^Adding validation score", result.stdout, re.MULTILINE)) >= 4
+    assert result.stdout.count("Building dendrites without") == 1 + 2 * 4
+    settings = json.loads((tmp_path / "PAI_train_capacity_test" / "rounds.json").read_text())
+    assert settings["capacity_test"]

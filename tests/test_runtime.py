@@ -164,24 +164,59 @@ def test_ranks_end_with_the_same_model_after_a_capacity_test(capacity_rounds: li
 
 def test_closing_words_load_the_final_model(capacity_rounds: list[Run], tmp_path: Path) -> None:
     run = capacity_rounds[-1]
-    words = run.output.partition("To use it:\n")[2]
-    lines = [line.strip() for line in words.splitlines()[:4]]
+    words = run.output.partition(f"To load it for inference, in {SCRIPTS}:\n\n")[2]
+    warning, *lines = [line.strip() for line in words.splitlines()[:6]]
+    assert warning == '# First put what trains in train_ddp below `if __name__ == "__main__":`, as importing it trains'
     assert len(re.findall("Training is complete", run.output)) == 1
     folder = copied(run.folder, tmp_path)
     source = (SCRIPTS / "train_ddp.py").read_text()
     model = source[source.index("class Sequence") : source.index("class Flat")]
+    lines.remove("from train_ddp import Sequence")
     (folder / "use.py").write_text(
-        "import json, torch, pai_distributed\nfrom torch import nn\n"
-        "from perforatedai import utils_perforatedai as UPA\n"
-        f"{model}\nyour_model = Sequence()\n" + "\n".join(lines) + "\n"
+        f"import json, torch\nfrom torch import nn\n{model}\n" + "\n".join(lines) + "\n"
         "state = {name: value.tolist() for name, value in model.state_dict().items()}\n"
         "json.dump(state, open('loaded.json', 'w'))\n"
     )
     use = launch(folder, script=str(folder / "use.py"))
-    assert use.status == 0
-    assert "Error loading" not in use.output
+    assert (use.status, use.output) == (0, "")
     state = json.loads((folder / "loaded.json").read_text())
     assert state == run.rank(0)["state"]
+
+
+@pytest.mark.parametrize(
+    ("source", "guarded"), [("if __name__ == '__main__':\n    main()\n", True), ("main()\n", False)]
+)
+def test_lines_that_load_a_model_know_where_it_comes_from(
+    source: str, guarded: bool, helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    class Local(torch.nn.Module):
+        pass
+
+    def lines(kind: Any, module: str) -> list[str]:
+        kind.__module__ = module
+        load = helper._pai_how_to_load(kind.__new__(kind))
+        assert load["folder"] == ".."
+        return [*load["imports"], load["build"]]
+
+    def __init__(self: Any, width: int = 1) -> None:  # noqa: N807
+        pass
+
+    (tmp_path / "train.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PAI_ROOT", str(tmp_path))
+    helper.GPA.pc.set_save_name("PAI")
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "train.py")
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
+    plain = type("Net", (torch.nn.Module,), {})
+    wide = type("Wide", (torch.nn.Module,), {"__init__": __init__})
+    first = "from pai_distributed import load_final_model"
+    warning = ['# First put what trains in train below `if __name__ == "__main__":`, as importing it trains']
+    assert lines(plain, "nets.small") == [first, "from nets.small import Net", "Net()"]
+    assert lines(plain, "__main__") == [*([] if guarded else warning), first, "from train import Net", "Net()"]
+    assert lines(wide, "nets") == [first, "from nets import Wide", "Wide(<its arguments of training>)"]
+    assert lines(Local, "nets")[-1].endswith("Local, built as for training>")
 
 
 def test_ranks_end_with_the_same_model(one_switch: Run, tmp_path: Path) -> None:
@@ -639,6 +674,7 @@ def test_settings_exist(helper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> 
         "unwrapped_modules_confirmed",
         "testing_dendrite_capacity",
         "find_best_lr",
+        "silent",
         "use_cuda",
         "device",
     }

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from retrofit import report
 from retrofit.console import Console
-from retrofit.demo.training import Trained, structures, train
+from retrofit.demo.training import Trained, train
 from retrofit.errors import Problem, UserError, shown_path
 from retrofit.explain import explained
 from retrofit.interpreter import Interpreter, find_python, look_at
 from retrofit.launch import own_environment
 from retrofit.options import load_options
+from retrofit.outcome import Outcome
 from retrofit.plan import Plan, make_plans
 from retrofit.rules import Recipe
 from retrofit.rules_folder import proven_versions
@@ -22,15 +23,6 @@ from retrofit.write.record import Written, write_files
 _SAVE = "PAI_train"
 #: Where the demo's Python needs torch and perforatedai, which brings torchvision unless told otherwise.
 _INSTALL = "pip install 'torch-retrofit[demo]' && pip install --no-deps perforatedai=={}"
-_LOAD = f"""\
-import pai_distributed
-from perforatedai import utils_perforatedai as UPA
-from spirals import SpiralNet
-
-pai_distributed.configure_library()
-model = UPA.perforate_model(SpiralNet(), save_name="{_SAVE}", maximizing_score=True)
-model = pai_distributed.load_latest_switch(model, None)
-model = UPA.load_system(model, "{_SAVE}", "best_model", True)"""
 
 
 def projects() -> Path:
@@ -125,29 +117,21 @@ def _trained(folder: Path, plan: Plan, interpreter: Interpreter, console: Consol
     if trained.status:
         console.complain("\n".join(["", *trained.tail, "", f"The training failed with status {trained.status}."]))
         return False
-    console.tell("\n" + _outcome(folder, trained, console))
+    console.tell("\n" + _outcome(folder, trained))
     return True
 
 
-def _outcome(folder: Path, trained: Trained, console: Console) -> str:
-    rounds = trained.stages[1:]
-    epochs = sum(len(one.accuracies) for one in rounds)
+def _outcome(folder: Path, trained: Trained) -> str:
+    outcome = Outcome(folder / _SAVE)
+    outcome.facts["load"]["build"] = "SpiralNet()"  # whose arguments have defaults, by which the demo trains
     seconds = sum(one.seconds for one in trained.stages)
-    rows = [("dendrites", "parameters", "best accuracy")]
-    rows += [
-        (str(number), str(one.parameters), f"{one.score:.4f}") for number, one in enumerate(structures(folder / _SAVE))
-    ]
     return "\n".join(
         [
-            f"Training is complete after {len(rounds)} rounds with {epochs} epochs in all, in {seconds:.0f} s on the "
-            f"CPU. All that it printed is in {shown_path(folder)}/train.log.",
+            f"$ retrofit report {shown_path(outcome.save)}",
             "",
-            console.out.table(rows),
+            outcome.text(),
             "",
-            f"The trained model is {shown_path(folder)}/{_SAVE}/best_model.pt. To load it, in {shown_path(folder)}:",
-            "",
-            *(f"    {line}".rstrip() for line in _LOAD.splitlines()),
-            "",
+            f"It took {seconds:.0f} s on the CPU. All that it printed is in {shown_path(folder)}/train.log.",
             "Now your own script: retrofit apply --dry-run -v train.py",
         ]
     )

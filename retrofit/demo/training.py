@@ -1,8 +1,7 @@
-"""Train the demo project, telling how far it is, and read what came of it."""
+"""Train the demo project, telling how far it is."""
 
 from __future__ import annotations
 
-import csv
 import re
 import signal
 import subprocess
@@ -123,26 +122,3 @@ def _lines(command: Sequence[str], folder: Path, environment: Mapping[str, str],
     finally:
         process.stdout.close()
         trained.status = process.wait()
-
-
-@dataclass(frozen=True)
-class Structure:
-    """The model with some number of dendrites.
-
-    Attributes:
-        parameters: how many it has.
-        score: its best validation score.
-    """
-
-    parameters: int
-    score: float
-
-
-def structures(save: Path) -> list[Structure]:
-    """Return what the model was with each number of dendrites, from none on, as the library has recorded it.
-
-    Args:
-        save: the folder of the checkpoints.
-    """
-    with open(save / f"{save.name}_best_arch_scores.csv", encoding="utf-8", newline="") as file:
-        return [Structure(int(row["Param Counts"]), float(row["Max Valid Scores"])) for row in csv.DictReader(file)]

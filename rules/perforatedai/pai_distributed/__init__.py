@@ -12,7 +12,8 @@ DistributedDataParallel cannot follow when dendrites change the model's structur
 With DataParallel step 1 is the same, and `add_validation_score` restructures within the process.
 
 PAI_TESTING_DENDRITE_CAPACITY=1 in the environment tries three dendrites in a few epochs, in a folder of its
-own; PAI_PREFILL_GRADIENTS=1 makes `fill_missing_gradients` work without Perforated Backpropagation.
+own; PAI_PREFILL_GRADIENTS=1 makes `fill_missing_gradients` work without Perforated Backpropagation; PAI_VERBOSE=1
+lets the library say all that it has to say.
 
 "Measured" means here: seen in a run of perforatedai 3.2.9 with torch 2.13.
 """
@@ -23,7 +24,9 @@ import os
 # and a script that sets it later chooses in vain.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
+from . import quiet  # noqa: F401 - first, for what the library says when it is imported
 from .continuity import best_so_far
+from .inference import load_final_model
 from .initialization import finish_initialization
 from .layers import own_modules, own_named_parameters, own_state_dict
 from .library import configure_library, one_rank_at_a_time, save_name
@@ -45,6 +48,7 @@ __all__ = [
     "from_the_start",
     "initializing",
     "keep_tracker_state_local",
+    "load_final_model",
     "load_folder",
     "load_latest_switch",
     "on_one_device",

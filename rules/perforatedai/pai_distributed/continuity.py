@@ -8,7 +8,7 @@ import torch
 from perforatedai import globals_perforatedai as GPA
 
 from .process import _pai
-from .record import _pai_read, _pai_write
+from .record import _pai_read
 
 
 def best_so_far(value: Any) -> Any:
@@ -22,31 +22,27 @@ def best_so_far(value: Any) -> Any:
     Returns:
         The better one of the two; in the first round what is given.
     """
-    best = _pai.before.get("best")
-    return _pai_better(value, best) if best is not None and _pai.switch_time else value
+    for one in _pai.before:
+        value = _pai_better(one["best"], value)
+    return value
+
+
+def _pai_read_rounds() -> None:
+    """Learn what the rounds before have come to. A structure that was left half trained begins anew."""
+    _pai.before = [one for one in _pai_read("rounds").get("structures", []) if one["kept"] is not None]
 
 
 def _pai_better(value: Any, best: Any) -> Any:
     better = max if GPA.pc.get_maximizing_score() else min
-    return best if value is None else value if best is None else better(value, best)
+    return value if best is None else better(value, best)
 
 
-def _pai_read_rounds() -> None:
-    """Learn what the rounds before have come to."""
-    _pai.before = _pai_read("rounds")
+def _pai_epochs_before() -> int:
+    return sum(one["epochs"] for one in _pai.before)
 
 
-def _pai_note_score(number: float) -> None:
-    """Count a score, for the rounds to come."""
-    _pai.best = _pai_better(number, _pai.before.get("best") if _pai.best is None else _pai.best)
-    _pai.epochs += 1
-
-
-def _pai_write_rounds() -> None:
-    """Leave to the next round what this one and those before have come to."""
-    before = _pai.before
-    rounds, epochs = before.get("rounds", 0) + 1, before.get("epochs", 0) + _pai.epochs
-    _pai_write("rounds", {"rounds": rounds, "epochs": epochs, "best": _pai.best})
+def _pai_rounds_before() -> int:
+    return max((one["round"] for one in _pai.before), default=0)
 
 
 def _pai_begin_round() -> None:
@@ -55,7 +51,7 @@ def _pai_begin_round() -> None:
     A script that sets its seeds would replay it batch for batch, so that dendrites that are tried again would learn
     nearly the same. Its own use of the seeds, as for a split of its data, is over by now and as it was.
     """
-    rounds = _pai.before.get("rounds", 0)
+    rounds = _pai_rounds_before()
     if _pai.begun or not _pai.switch_time:
         return
     _pai.begun = True
@@ -72,7 +68,7 @@ _pai_set_epoch = _pai_sampler.set_epoch
 
 def _pai_set_later_epoch(sampler: Any, epoch: int) -> None:
     """Let a sampler's epochs go on from those of the rounds before, for other orders than theirs."""
-    _pai_set_epoch(sampler, epoch + (_pai.before.get("epochs", 0) if _pai.switch_time else 0))
+    _pai_set_epoch(sampler, epoch + _pai_epochs_before())
 
 
 _pai_sampler.set_epoch = _pai_set_later_epoch  # type: ignore[method-assign]

@@ -12,6 +12,7 @@ import torch
 from perforatedai import globals_perforatedai as GPA
 
 from .process import _pai, _pai_cuda_index, _pai_publish_rank
+from .quiet import _pai_once, _pai_verbose
 
 # Copies of a model share its layers' settings: each of its own would read SAVE_config.json, which other ranks may be
 # writing (JSONDecodeError, measured).
@@ -38,6 +39,7 @@ def configure_library(*, restarts: bool = True, rounds: str = "") -> None:
         "configuration_confirmed": True,  # else a configuration screen
         "unwrapped_modules_confirmed": True,  # else a debugger prompt about norm layers
         "testing_dendrite_capacity": False,  # the library's default is a test
+        "silent": not _pai_verbose(),  # each rank would say the same, several lines for each score
         # The JSON has the device of the process that wrote it last.
         "use_cuda": cuda,
         "device": torch.device("cuda", _pai_cuda_index()) if cuda else torch.device("cpu"),
@@ -69,6 +71,11 @@ def save_name(name: str) -> str:
 def _pai_root() -> str:
     """The folder that SAVE is in: that of the launcher, or of the script where it was started without."""
     return os.environ.setdefault("PAI_ROOT", os.getcwd())
+
+
+def _pai_folder() -> str:
+    """SAVE's path, wherever the script works."""
+    return os.path.join(_pai_root(), GPA.pc.get_save_name())
 
 
 def _pai_anchor() -> None:
@@ -113,6 +120,7 @@ def one_rank_at_a_time() -> Iterator[None]:
                     break
         if torch.cuda.is_available():
             stack.enter_context(torch.cuda.device(_pai_cuda_index()))
+        stack.enter_context(_pai_once())
         yield
 
 

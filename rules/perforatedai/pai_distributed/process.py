@@ -20,14 +20,15 @@ class _PaiState:
     Attributes:
         model: the perforated model, without a wrapper.
         backpropagates: whether Perforated Backpropagation is active. It trains what rests without it.
-        found_dimensions: layers' output dimensions that the initialisation run has found, by the layers' names.
+        found_dimensions: layers' output dimensions that were found or given, by the layers' names.
         frozen: frozen layers, and those of which they are averages.
         save: the name of the folder to save in.
         steps: of optimizers.
         meetings: of all ranks.
-        before: what the rounds before have come to: their number, their epochs, the best score.
-        best: the best score of all rounds.
-        epochs: how many scores were handed over in this round.
+        before: the structures that the rounds before have trained, and what they came to; see logbook.py.
+        structures: those of this round.
+        since: when the newest of them began to train.
+        load: what another script needs to build and load the model; None where it was not looked for.
         begun: whether this later round has other random numbers than those before.
         loggers: the runs of loggers, and the next step of theirs.
         scores: that were handed over or passed over.
@@ -68,9 +69,10 @@ class _PaiState:
     save: str = ""
     steps: int = 0
     meetings: int = 0
-    before: dict[str, Any] = field(default_factory=dict)
-    best: float | None = None
-    epochs: int = 0
+    before: list[dict[str, Any]] = field(default_factory=list)
+    structures: list[dict[str, Any]] = field(default_factory=list)
+    since: float = field(default_factory=time.monotonic)
+    load: dict[str, Any] | None = None
     begun: bool = False
     loggers: dict[str, Any] = field(default_factory=dict)
     scores: int = 0

@@ -11,11 +11,11 @@ import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
-from .continuity import _pai_note_score, _pai_write_rounds
 from .graphs import _pai_save_graphs
 from .hidden import _pai_library_at_work
 from .initialization import finish_initialization
 from .layers import _pai_fail_without_gradients, _pai_freeze_averages, _pai_settle, _pai_unwrap
+from .logbook import _pai_note_fate, _pai_note_score, _pai_tell_end
 from .loggers import _pai_write_runs
 from .meeting import _pai_meet
 from .optimizer import _pai_torch_optimizer
@@ -190,7 +190,8 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False) -> 
     known = GPA.pai_tracker.member_vars
     known["optimizer_instance"] = _pai_torch_optimizer(known["optimizer_instance"])
     _pai.last_score = number
-    _pai_note_score(number)
+    if not force:  # else it is the last score again
+        _pai_note_score(number, net)
     _pai.rate_moves.append(_pai.rate_moved)
     _pai.rate_moved = False
     tracker = GPA.pai_tracker
@@ -199,8 +200,8 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False) -> 
     tracker.save_graphs = _pai_save_graphs
     with _pai_library_at_work(net):
         _, restructured, complete = tracker.add_validation_score(number, net)
+    _pai_note_fate(bool(complete), net)
     if restructured and _pai.restarts:
-        _pai_write_rounds()
         _pai_write_runs()
     return bool(restructured), bool(complete)
 
@@ -221,7 +222,7 @@ def _pai_is_time(asked: bool) -> bool:
 
 
 def _pai_complete(net: torch.nn.Module, *, load_best: bool) -> None:
-    """Leave the mark that ends the rounds, and say where the final model is."""
+    """Leave the mark that ends the rounds, and say what training has come to."""
     _pai.complete = True
     save = GPA.pc.get_save_name()
     if load_best:  # The library does it on rank 0 alone, and not at the end of a capacity test (measured).
@@ -231,10 +232,4 @@ def _pai_complete(net: torch.nn.Module, *, load_best: bool) -> None:
     if _pai_rank() == 0:
         with open(os.path.join(save, ".training_complete"), "w") as file:
             file.write("complete\n")
-    _pai_say(
-        f"Training is complete. The final model is {save}/best_model.pt. To use it:\n"
-        "    pai_distributed.configure_library()\n"
-        f"    model = UPA.perforate_model(your_model, save_name='{save}')\n"
-        "    model = pai_distributed.load_latest_switch(model, None)\n"
-        f"    model = UPA.load_system(model, '{save}', 'best_model', True)"
-    )
+    _pai_tell_end(net)

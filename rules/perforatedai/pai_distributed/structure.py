@@ -120,7 +120,9 @@ def _pai_set_output_dimensions(model: torch.nn.Module, output_dimensions: dict[s
     for name, dimensions in output_dimensions.items():
         if name.lstrip(".") not in layers:
             _pai_fail(f"Output dimensions of {name}: no such perforated layer. There are {', '.join(layers)}")
-        layers[name.lstrip(".")].set_this_output_dimensions(dimensions)
+        layer = layers[name.lstrip(".")]
+        layer.set_this_output_dimensions(dimensions)
+        _pai.found_dimensions[layer.name] = dimensions
 
 
 def _pai_note_output_dimensions(layer: Any, _inputs: Any, output: Any) -> None:
