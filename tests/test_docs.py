@@ -159,11 +159,18 @@ def helper_messages() -> Iterator[list[str]]:
         values = node.values if isinstance(node, ast.JoinedStr) else [node]
         return [value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)]
 
-    for node in (
-        node for text in RECIPES["perforatedai"].helper_sources.values() for node in ast.walk(ast.parse(text))
-    ):
+    def said(node: ast.AST) -> ast.expr | None:
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("_pai_say", "_pai_fail"):
-            yield "\0".join(parts(node.args[0])).partition("\n")[0].split("\0")
+            return node.args[0]
+        return node.value if isinstance(node, ast.Return) and isinstance(node.value, ast.JoinedStr) else None
+
+    for text in RECIPES["perforatedai"].helper_sources.values():
+        for function in (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)):
+            faults = function.name.endswith("_fault")  # returns what is said later
+            for node in ast.walk(function):
+                message = said(node)
+                if message is not None and (faults or not isinstance(node, ast.Return)):
+                    yield "\0".join(parts(message)).partition("\n")[0].split("\0")
 
 
 @pytest.mark.parametrize("messages", [launcher_messages, helper_messages], ids=["launcher", "helper"])

@@ -222,13 +222,15 @@ _PAI = {
     "PAI_PERFORATE_MODEL_PARALLEL": "makes every start of the script an initialisation, which leaves after one batch.",
     "PAI_LOAD_FOLDER": "makes every start of the script go on from the checkpoints there.",
     "PAI_PREFILL_GRADIENTS": "makes every backward pass fill in missing gradients; slower.",
+    "PAI_ACCEPT_WORLD_SIZE": "lets a training go on with another number of processes than before, if it is this one.",
 }
+#: Those that are no switches, which do nothing at any other value than 1.
+_WITH_A_VALUE = ("PAI_LOAD_FOLDER", "PAI_ACCEPT_WORLD_SIZE")
 
 
 def _perforatedai(environ: Mapping[str, str]) -> Iterable[Finding]:
     for name in sorted(name for name in environ if name.startswith("PAI_") and environ[name]):
-        # those that are switches do nothing at any other value
-        if name in _PAI and (name == "PAI_LOAD_FOLDER" or environ[name] == "1"):
+        if name in _PAI and (name in _WITH_A_VALUE or environ[name] == "1"):
             what = f"{_shown(environ, [name])} {_PAI[name]}"
             yield Finding(name, "warning", what, f"If that is not meant: unset {name}")
         else:

@@ -4,6 +4,7 @@ from typing import Any, NoReturn
 
 from perforatedai import globals_perforatedai as GPA
 
+from .checks import _pai_check_alone
 from .layers import _pai_fail_without_gradients, _pai_is_frozen
 from .process import _pai, _pai_leave, _pai_rank, _pai_say
 from .record import _pai_write
@@ -54,6 +55,7 @@ def _pai_leave_initialization(layers: dict[str, Any], idle: list[str]) -> NoRetu
         layers: by their names.
         idle: the names of those that got no gradient.
     """
+    _pai_check_alone()
     save = GPA.pc.get_save_name()
     frozen = [name for name, source in _pai.frozen.items() if source is None]
     frozen += [name for name in idle if _pai_is_frozen(layers[name]) and name not in frozen]

@@ -81,6 +81,8 @@ def _pai_forward(layer: Any, *arguments: Any, **keywords: Any) -> Any:
     So the library's takes three times as long, and torch.compile cannot look into it (both measured).
     """
     known = layer.__dict__
+    if not (known["training"] and torch.is_grad_enabled()):
+        _pai.evaluated = True
     plain = known["_fb_init_done"] and not known["dendrite_modules_added"] and known.get("processor", "") is None
     if plain and not _pai.backpropagates:
         return layer._modules["main_module"](*arguments, **keywords)

@@ -2,6 +2,7 @@
 
 import datetime
 import faulthandler
+import json
 import os
 import signal
 import socket
@@ -23,21 +24,28 @@ def _pai_introduce() -> None:
         dist.distributed_c10d._get_default_store().set(_pai_key("who", dist.get_rank()), _pai_who())
 
 
-def _pai_meet() -> None:
+def _pai_meet(place: str = "", fault: str = "") -> str:
     """Wait for all ranks before a collective call, in which those that came would wait for ever.
 
     PAI_WAIT_SECONDS in the environment says how long; 1800 by default.
+
+    Args:
+        place: where this rank hands over a score; "" where it has none.
+        fault: what is wrong on this rank.
+
+    Returns:
+        What is wrong on any rank, and so ends all; "" where nothing is.
 
     Raises:
         SystemExit: status 1, after saying which ranks are missing, and where they are.
     """
     if not _pai_grouped():
-        return
+        return fault
     _pai.meetings += 1
     store, rank = dist.distributed_c10d._get_default_store(), dist.get_rank()
     keys = [_pai_key(_pai.meetings, other) for other in range(dist.get_world_size())]
     seconds = float(os.environ.get("PAI_WAIT_SECONDS", "1800"))
-    store.set(keys[rank], "here")
+    store.set(keys[rank], json.dumps([place, fault]))
     try:
         # Only rank 0 looks at all keys: many ranks would ask the store for many keys each.
         store.wait(keys if rank == 0 else [_pai_key(_pai.meetings, "all")], datetime.timedelta(seconds=seconds))
@@ -45,7 +53,23 @@ def _pai_meet() -> None:
         missing = [other for other, key in enumerate(keys) if not store.check([key])]
         _pai_name_missing(store, missing, seconds)
     if rank == 0:
-        store.set(_pai_key(_pai.meetings, "all"), "here")
+        store.set(_pai_key(_pai.meetings, "all"), _pai_first_fault([json.loads(store.get(key)) for key in keys]))
+    return str(store.get(_pai_key(_pai.meetings, "all")).decode())
+
+
+def _pai_first_fault(told: list[tuple[str, str]]) -> str:
+    """What is wrong, from what all ranks have told."""
+    for rank, (_, fault) in enumerate(told):
+        if fault:
+            return fault if rank == 0 else f"Rank {rank}: {fault}"
+    places: dict[str, int] = {}
+    for rank, (place, _) in enumerate(told):
+        if place:
+            places.setdefault(place, rank)
+    if len(places) < 2:
+        return ""
+    where = ", ".join(f"rank {rank} at {place}" for place, rank in places.items())
+    return f"The ranks hand over scores of different places, {where}: all must hand over the same one, or None"
 
 
 def _pai_name_missing(store: dist.Store, missing: list[int], seconds: float) -> None:

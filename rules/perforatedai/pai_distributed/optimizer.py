@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from perforatedai import globals_perforatedai as GPA
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from .process import _pai, _pai_fail, _pai_grouped
 
@@ -66,9 +65,3 @@ def _pai_torch_optimizer(optimizer: Any) -> Any:
             f"{type(optimizer).__name__}, which has no param_groups, and {len(held)} attributes that have"
         )
     return held[0]
-
-
-@register_optimizer_step_post_hook
-def _pai_count_step(*_: Any) -> None:
-    """Optimizer hook: note that this process trains."""
-    _pai.steps += 1

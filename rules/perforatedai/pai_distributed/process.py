@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 import torch.distributed as dist
@@ -24,6 +24,20 @@ class _PaiState:
         frozen: frozen layers, and those of which they are averages.
         save: the name of the folder to save in.
         steps: of optimizers.
+        stepped: the optimizers that have stepped since the last score, and where.
+        pushed: those of them whose rate was not 0.
+        strange_scores: how many scores in a row, and one at the beginning, had no step of the registered optimizer.
+        weights: checksums of the parameters from before the first step, or at the last score.
+        moved: whether they have ever changed.
+        still_scores: for how many scores in a row they have not.
+        evaluated: whether the model was evaluated since the last score.
+        evaluates: whether it was before that.
+        given: the last score as the script has given it, and its version.
+        score_changes: whether it was not always the same.
+        repeated_scores: how often the same one came although the model was evaluated.
+        old_scores: how often in a row although it was not.
+        first_scores: of this round.
+        initialized: when the initialisation before this one has ended.
         meetings: of all ranks.
         before: the structures that the rounds before have trained, and what they came to; see logbook.py.
         structures: those of this round.
@@ -68,6 +82,20 @@ class _PaiState:
     frozen: dict[str, str | None] = field(default_factory=dict)
     save: str = ""
     steps: int = 0
+    stepped: WeakKeyDictionary[torch.optim.Optimizer, str] = field(default_factory=WeakKeyDictionary)
+    pushed: WeakSet[torch.optim.Optimizer] = field(default_factory=WeakSet)
+    strange_scores: int = 1
+    weights: list[int] = field(default_factory=list)
+    moved: bool = False
+    still_scores: int = 0
+    evaluated: bool = False
+    evaluates: bool = False
+    given: tuple[Any, int] = (None, 0)
+    score_changes: bool = False
+    repeated_scores: int = 0
+    old_scores: int = 0
+    first_scores: list[float] = field(default_factory=list)
+    initialized: int = 0
     meetings: int = 0
     before: list[dict[str, Any]] = field(default_factory=list)
     structures: list[dict[str, Any]] = field(default_factory=list)
@@ -212,9 +240,12 @@ def _pai_say(message: str) -> None:
         print(f"[pai_distributed] {message}", flush=True)
 
 
-def _pai_fail(message: str) -> NoReturn:
+def _pai_fail(message: str, net: torch.nn.Module | None = None) -> NoReturn:
+    """Say what is wrong, and leave; with the model, all ranks together."""
     if _pai_rank() == 0:
         print(f"[pai_distributed] {message}", file=sys.stderr, flush=True)
+    if net is not None:
+        _pai_leave(1, net)
     sys.exit(1)
 
 

@@ -11,13 +11,13 @@ import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
+from .checks import _pai_check_hand_over, _pai_check_number
 from .graphs import _pai_save_graphs
 from .hidden import _pai_library_at_work
 from .initialization import finish_initialization
 from .layers import _pai_fail_without_gradients, _pai_freeze_averages, _pai_settle, _pai_unwrap
 from .logbook import _pai_note_fate, _pai_note_score, _pai_tell_end
 from .loggers import _pai_write_runs
-from .meeting import _pai_meet
 from .optimizer import _pai_torch_optimizer
 from .process import (
     _pai,
@@ -151,7 +151,7 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
             _pai_fail("The initialisation run ended an epoch without a backward pass: is there a batch?")
         return None
     number = _pai_number(score)
-    _pai_meet()
+    _pai_check_hand_over(score, number, net)
     if _pai_grouped():
         mine = [0.0, 0.0] if number is None else [number, 1.0]
         sums = torch.tensor(mine, dtype=torch.float64, device=_pai_device(net))
@@ -169,6 +169,7 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
         return None
     if math.isfinite(number):
         _pai.unusable_scores = 0
+        _pai_check_number(number)
         return number or _pai_almost_zero
     # Handed over, it would stay the library's best score for ever (measured).
     _pai.unusable_scores += 1

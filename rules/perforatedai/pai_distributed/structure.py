@@ -10,6 +10,7 @@ import torch
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
+from .checks import _pai_check_perforated, _pai_initialized
 from .continuity import _pai_read_rounds
 from .hidden import _pai_hide
 from .layers import (
@@ -51,8 +52,9 @@ def load_latest_switch(
         The model, on the device where it was.
 
     Raises:
-        SystemExit: status 1, with a message: no initialisation run, or one with another model.
+        SystemExit: status 1, with a message: no initialisation run, one with another model, or a copy of the model.
     """
+    _pai_check_perforated(model)
     _pai.model = model
     _pai.backpropagates = bool(GPA.pc.get_perforated_backpropagation())
     save = GPA.pc.get_save_name()
@@ -63,6 +65,7 @@ def load_latest_switch(
     _pai_watch_loads(model)
     _pai_hide(model)
     if initializing():
+        _pai.initialized = _pai_initialized()
         _pai.frozen.update(_pai_frozen_layers(model, thaws))
         _pai_leave_frozen_layers_out(model)
         _pai_set_output_dimensions(model, output_dimensions or {})

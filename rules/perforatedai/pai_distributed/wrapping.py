@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+from .checks import _pai_check_processes
 from .hidden import _pai_idle_parameters, _pai_library_at_work, _pai_rest
 from .layers import _pai_is_of_library, _pai_layers, _pai_settle
 from .meeting import _pai_introduce
@@ -19,6 +20,7 @@ def keep_tracker_state_local(model: torch.nn.Module) -> None:
     They are the same on all ranks, but with Perforated Backpropagation. What no step of this round needs rests until
     the next one.
     """
+    _pai_check_processes()
     _pai_introduce()
     _pai_settle(model, _pai_device(model))
     with _pai_library_at_work(model):

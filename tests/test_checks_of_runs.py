@@ -1,0 +1,458 @@
+"""What the helper finds wrong in a run, on the real library: each check speaks, and is silent close by."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import json
+import os
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests import test_runtime
+from tests.test_runtime import SCRIPTS, Run, launch
+
+pytestmark = test_runtime.pytestmark
+helper, perforate = test_runtime.helper, test_runtime.perforate
+HERE = Path(__file__).name
+
+
+class Training:
+    """A training of two layers in this process, after its initialisation."""
+
+    def __init__(self, helper: ModuleType, model: Any) -> None:
+        import torch
+
+        self.helper, self.model = helper, model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        helper.set_optimizer_instance(self.optimizer)
+
+    def step(self, *optimizers: Any, model: Any = None) -> None:
+        """Take a step with optimizers, or with the registered one, of this model or another."""
+        import torch
+
+        optimizers = optimizers or (self.optimizer,)
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        (model or self.model)(torch.ones(1, 2)).sum().backward()
+        for optimizer in optimizers:
+            optimizer.step()
+
+    def evaluate(self, model: Any = None) -> None:
+        """Evaluate the model, or another."""
+        import torch
+
+        with torch.no_grad():
+            (model or self.model)(torch.ones(1, 2))
+
+    def hand_over(self, score: Any, model: Any = None) -> None:
+        """Hand a score over."""
+        self.helper.add_validation_score(score, self.model if model is None else model)
+
+
+@pytest.fixture
+def training(helper: ModuleType, perforate: Callable[..., Any]) -> Training:
+    """A training."""
+    import torch
+
+    def built() -> list[Any]:
+        torch.manual_seed(0)
+        return [torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)]
+
+    model = helper.load_latest_switch(perforate(*built()), None)
+    model(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization()
+    return Training(helper, helper.load_latest_switch(perforate(*built(), initialize=False), None))
+
+
+@pytest.fixture
+def ends(capsys: pytest.CaptureFixture[str]) -> Callable[..., None]:
+    """See a call end the run with one line, which names a place here and has some words."""
+
+    def ends(words: str, call: Callable[..., Any], *arguments: Any) -> None:
+        capsys.readouterr()
+        with pytest.raises(SystemExit, match="1"):
+            call(*arguments)
+        (line,) = capsys.readouterr().err.splitlines()
+        assert re.match(rf"\[pai_distributed\] \S*{HERE}:\d+: .*{words}", line), line
+
+    return ends
+
+
+# ---- The model
+
+
+def test_score_of_another_model(training: Training, ends: Callable[..., None]) -> None:
+    ends("another model than load_latest_switch returned", training.hand_over, 0.5, copy.deepcopy(training.model))
+
+
+@pytest.mark.parametrize("wrapper", ["DataParallel", "compile"])
+def test_score_of_a_wrapper(training: Training, wrapper: str) -> None:
+    import torch
+
+    training.step()
+    wrap: Any = {"DataParallel": torch.nn.DataParallel, "compile": torch.compile}[wrapper]
+    training.hand_over(0.5, wrap(training.model))
+
+
+def test_copy_is_not_the_perforated_model(
+    helper: ModuleType, perforate: Callable[..., Any], ends: Callable[..., None]
+) -> None:
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    for other in (copy.deepcopy(model), torch.nn.Linear(2, 2)):
+        ends("what UPA.perforate_model returned", helper.load_latest_switch, other, None)
+    assert helper.load_latest_switch(model, None) is model
+
+
+# ---- The optimizer
+
+
+def test_optimizer_that_the_library_does_not_know(training: Training, ends: Callable[..., None]) -> None:
+    import torch
+
+    other = torch.optim.Adam(training.model.parameters())
+    training.step(other)
+    ends("the Adam that steps here trains the model, but the library knows of another", training.hand_over, 0.5)
+
+
+def test_optimizer_that_replaces_the_known_one(training: Training, ends: Callable[..., None]) -> None:
+    import torch
+
+    training.step()
+    training.hand_over(0.5)
+    other = torch.optim.Adam(training.model.parameters())
+    training.step(other)
+    training.hand_over(0.6)
+    training.step(other)
+    ends("the Adam that steps here", training.hand_over, 0.7)
+
+
+def test_optimizers_in_turn(training: Training) -> None:
+    import torch
+
+    optimizers = [training.optimizer, torch.optim.Adam(training.model.parameters())]
+    for epoch in range(6):
+        training.step(optimizers[epoch % 2])
+        training.hand_over(epoch / 10)
+
+
+def test_optimizer_within_the_known_one(training: Training) -> None:
+    """Such as that of SAM or Lookahead, which share its groups."""
+    import torch
+
+    class Around(torch.optim.Optimizer):
+        def __init__(self, inner: Any) -> None:
+            super().__init__(inner.param_groups, {})
+            self.param_groups = inner.param_groups
+
+    training.helper.set_optimizer_instance(Around(training.optimizer))
+    for epoch in range(3):
+        training.step()
+        training.hand_over(epoch / 10)
+
+
+def test_optimizer_of_another_model(training: Training) -> None:
+    """Such as a discriminator's, which may take many steps before the generator's first."""
+    import torch
+
+    other = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(other.parameters(), lr=0.1)
+    for epoch in range(3):
+        training.step(optimizer, model=other)
+        training.hand_over(epoch / 10)
+    training.step()
+    training.hand_over(0.5)
+
+
+def test_optimizers_that_are_gone_are_not_kept(training: Training) -> None:
+    """Such as those of inner loops, each with a copy of the model."""
+    import torch
+
+    for _ in range(3):
+        inner = copy.deepcopy(training.model)
+        training.step(torch.optim.SGD(inner.parameters(), lr=0.1), model=inner)
+    gc.collect()
+    assert not training.helper._pai.stepped
+
+
+def test_epochs_without_a_step_are_said_after_a_while(training: Training, capsys: pytest.CaptureFixture[str]) -> None:
+    """Gradients are accumulated over more batches than an epoch has, or a loss scaler skips all steps."""
+    import torch
+
+    training.step()
+    said = []
+    for epoch in range(6):
+        training.model(torch.ones(1, 2)).sum().backward()
+        training.hand_over(epoch / 10)
+        said.append("has changed for 3 scores: no optimizer steps" in capsys.readouterr().out)
+    assert said == [False] * 3 + [True] + [False] * 2
+    training.step()
+    training.hand_over(0.6)
+
+
+def test_optimizer_of_a_copy(training: Training, ends: Callable[..., None]) -> None:
+    import torch
+
+    optimizer = torch.optim.SGD(copy.deepcopy(training.model).parameters(), lr=0.1)
+    training.helper.set_optimizer_instance(optimizer)
+    training.step(optimizer)
+    ends("has no parameter of the model, which stays as it was", training.hand_over, 0.5)
+
+
+def test_optimizer_of_full_precision_copies(training: Training) -> None:
+    """The script writes them back into the model."""
+    import torch
+
+    copies = [parameter.detach().clone() for parameter in training.model.parameters()]
+    optimizer = torch.optim.SGD(copies, lr=0.1)
+    training.helper.set_optimizer_instance(optimizer)
+    for epoch in range(3):
+        for one in copies:
+            one.grad = torch.ones_like(one)
+        optimizer.step()
+        for one, parameter in zip(copies, training.model.parameters(), strict=True):
+            parameter.data.copy_(one)
+        training.hand_over(epoch / 10)
+
+
+def test_loss_of_a_copy(training: Training, ends: Callable[..., None]) -> None:
+    training.step(model=copy.deepcopy(training.model))
+    ends("no gradient has come to any parameter of the model", training.hand_over, 0.5)
+
+
+@pytest.mark.parametrize("begins", ["moving", "resting"])
+def test_rate_of_zero_is_said_after_a_while(
+    training: Training, capsys: pytest.CaptureFixture[str], begins: str
+) -> None:
+    """A warm-up may begin with it, and a cosine ends with it."""
+    said = rf"for 3 scores: an optimizer steps at \S*{HERE}:\d+ with rates \[0\.0\]$"
+    if begins == "moving":
+        training.step()
+        training.hand_over(0.1)
+    training.optimizer.param_groups[0]["lr"] = 0.0
+    for epoch in range(2, 7):
+        training.step()
+        training.hand_over(epoch / 10)
+        assert len(re.findall(said, capsys.readouterr().out, re.MULTILINE)) == (epoch == 4)
+    training.optimizer.param_groups[0]["lr"] = 0.1
+    training.step()
+    training.hand_over(0.8)
+
+
+def test_nothing_left_to_learn_is_said_after_a_while(training: Training, capsys: pytest.CaptureFixture[str]) -> None:
+    """As with a hinge loss of 0."""
+    import torch
+
+    training.step()
+    training.hand_over(0.1)
+    for epoch in range(2, 6):
+        training.optimizer.zero_grad()
+        (training.model(torch.ones(1, 2)).sum() * 0).backward()
+        training.optimizer.step()
+        training.hand_over(epoch / 10)
+    assert re.search(r"for 3 scores: an optimizer steps at \S+ with rates \[0\.1\]", capsys.readouterr().out)
+
+
+def with_dendrite(model: Any) -> list[Any]:
+    """Give the first layer a parameter as a dendrite brings it; return the parameters from before."""
+    import torch
+
+    before = list(model.parameters())
+    model[0].dendrites_to_top.extend(torch.nn.Parameter(torch.zeros(1, 2)) for _ in range(2))
+    return before
+
+
+@pytest.mark.parametrize("which", ["all", "head", "biases", "before dendrites"])
+def test_optimizer_without_dendrites(training: Training, ends: Callable[..., None], which: str) -> None:
+    import torch
+
+    model = training.model
+    before = with_dendrite(model)
+    optimizer = torch.optim.SGD(
+        {
+            "all": list(model.parameters()),
+            "head": list(model[1].parameters()),  # the script leaves the rest as it is
+            "biases": [p for name, p in model.named_parameters() if name.endswith("bias")],
+            "before dendrites": before,
+        }[which],
+        lr=0.1,
+    )
+    training.helper.set_optimizer_instance(optimizer)
+    training.step(optimizer)
+    if which == "before dendrites":
+        words = r"trains layer \.0, but not its dendrites \(dendrites_to_top\.1\)"
+        ends(words, training.hand_over, 0.5)
+    else:
+        training.hand_over(0.5)
+
+
+# ---- The score
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [range(6), range(1, 7), range(8, 56, 8), range(7, 55, 8), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]],
+    ids=["epochs", "epochs-from-1", "steps", "last-steps", "of-floats"],
+)
+def test_counter_is_no_score(training: Training, ends: Callable[..., None], scores: Iterable[float]) -> None:
+    *first, last = scores
+    for score in first:
+        training.step()
+        training.hand_over(score)
+    training.step()
+    ends(f"the score is a counter, of epochs or steps: .*, {last:g}. Hand over what", training.hand_over, last)
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [51, 52, 53, 54, 55, 56, 57],
+        [100] * 7,
+        [1, 2, 3, 5, 6, 7, 8],
+        [0.1, 0.2, 0.3, 0.4, 0.5, 0.6],
+        [6, 5, 4, 3, 2, 1],
+        [3, 0, 1, 2, 3, 4, 5],
+    ],
+    ids=["hits", "all-hits", "not-all-the-same", "no-integers", "errors", "later"],
+)
+def test_integers_are_scores(training: Training, scores: list[float]) -> None:
+    for score in scores:
+        training.step()
+        assert training.helper._pai_common_score(score, training.model) == pytest.approx(score)
+
+
+def test_old_score_is_no_new_one(training: Training, ends: Callable[..., None]) -> None:
+    score = 0.5
+    training.step()
+    training.evaluate()
+    training.hand_over(score)
+    for _ in range(2):
+        training.step()
+        training.hand_over(score)
+    training.step()
+    ends(r"the score 0\.5 was handed over before, and the model was not evaluated since", training.hand_over, score)
+
+
+@pytest.mark.parametrize("how", ["anew", "none between", "never evaluates", "no step", "in place"])
+def test_same_score_may_be_right(training: Training, capsys: pytest.CaptureFixture[str], how: str) -> None:
+    import torch
+
+    fixed, tensor = 0.5, torch.zeros(1)
+    for epoch in range(6):
+        if how != "no step" or epoch == 0:
+            training.step()
+        if how == "in place" or (epoch == 0 and how != "never evaluates"):
+            training.evaluate()
+        tensor.fill_(0.5)
+        new = {"anew": 2.0**epoch / 2 ** (epoch + 1), "in place": tensor, "none between": None}
+        training.hand_over(fixed if epoch == 0 else new.get(how, fixed))
+    assert "was handed over before" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("evaluates", ["model", "copy", "wrapper"])
+def test_best_so_far_is_said(training: Training, capsys: pytest.CaptureFixture[str], evaluates: str) -> None:
+    import torch
+
+    others = {"copy": copy.deepcopy(training.model), "wrapper": torch.nn.DataParallel(training.model)}
+    best, said = 0.0, []
+    for score in (0.1, 0.3, 0.2, 0.2, 0.5, 0.4, 0.4, 0.4):
+        training.step()
+        training.evaluate(others.get(evaluates))
+        best = max(best, score)
+        training.hand_over(best)
+        said.append("is it the best so far?" in capsys.readouterr().out)
+    assert said == [False] * 5 + [True] + [False] * 2
+
+
+@pytest.mark.parametrize("score", ["saturated", "no hits yet"])
+def test_same_score_of_an_evaluation(training: Training, capsys: pytest.CaptureFixture[str], score: str) -> None:
+    hits = [1, 2, 2, 2, 2, 2, 2] if score == "saturated" else [0] * 7
+    for number in hits:
+        training.step()
+        training.evaluate()
+        training.hand_over(number / 2 if number else 0.0)
+    assert "was handed over before" not in capsys.readouterr().out
+
+
+# ---- Ranks and processes
+
+
+def test_ranks_that_hand_over_different_scores(tmp_path: Path) -> None:
+    run = launch(tmp_path, "places", script="hand_over.py", ranks=2)
+    assert run.status == 1
+    here, there, _ = called("report_validation_score")
+    places = f"rank 0 at hand_over.py:{here}, rank 1 at hand_over.py:{there}"
+    assert said(run) == [
+        f"The ranks hand over scores of different places, {places}: all must hand over the same one, or None"
+    ]
+
+
+def test_fault_of_a_rank_ends_all(tmp_path: Path) -> None:
+    run = launch(tmp_path, "rank 1", script="hand_over.py", ranks=2)
+    assert run.status == 1
+    place = f"hand_over.py:{called('report_validation_score')[2]}"
+    assert [line.partition(": the score")[0] for line in said(run)] == [f"Rank 1: {place}"]
+
+
+def said(run: Run) -> list[str]:
+    """What the helper says."""
+    return re.findall(r"^\[pai_distributed\] (.*)", run.output, re.MULTILINE)
+
+
+def called(name: str) -> list[int]:
+    """The lines of hand_over.py that call a function."""
+    lines = (SCRIPTS / "hand_over.py").read_text().splitlines()
+    return [number for number, line in enumerate(lines, start=1) if f"{name}(" in line]
+
+
+@pytest.mark.parametrize("told", [[["a:1", ""], ["a:1", ""]], [["", ""], ["a:1", ""]], [["", ""], ["", ""]]])
+def test_ranks_without_a_score_agree(helper: ModuleType, told: Any) -> None:
+    assert helper._pai_first_fault(told) == ""
+
+
+def test_number_of_processes_has_changed(
+    training: Training, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = Path("PAI/processes.json")
+    record.write_text(json.dumps({"count": 4}))
+    training.helper.keep_tracker_state_local(training.model)  # a training that begins
+    assert json.loads(record.read_text()) == {"count": 1}
+    monkeypatch.setattr(training.helper._pai, "switch_time", 1.0)
+    training.helper.keep_tracker_state_local(training.model)
+    record.write_text(json.dumps({"count": 4}))
+    for accepted in ("", "2", "4"):
+        monkeypatch.setenv("PAI_ACCEPT_WORLD_SIZE", accepted)
+        with pytest.raises(SystemExit, match="1"):
+            training.helper.keep_tracker_state_local(training.model)
+        assert "Training began with 4 processes and would go on with 1" in capsys.readouterr().err
+    monkeypatch.setenv("PAI_ACCEPT_WORLD_SIZE", "1")
+    training.helper.keep_tracker_state_local(training.model)
+    assert json.loads(record.read_text()) == {"count": 1}
+
+
+@pytest.mark.parametrize("another", [True, False])
+def test_initialisations_at_the_same_time(
+    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str], another: bool
+) -> None:
+    import torch
+
+    os.makedirs("PAI", exist_ok=True)
+    record = Path("PAI/array_dims.csv")
+    record.write_text("of a run before\n")
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2)), None)
+    model(torch.ones(1, 2)).sum().backward()
+    if another:
+        record.unlink()
+        record.write_text(".0,1,2\n")
+        os.utime(record, ns=(1, 1))
+    with pytest.raises(SystemExit, match="1" if another else "0"):
+        helper.finish_initialization()
+    assert ("Another process has initialised in PAI" in capsys.readouterr().err) is another
