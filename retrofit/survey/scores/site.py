@@ -86,12 +86,13 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         when=common_condition(index, flow, way) if direct and guard is not None else "",
         anchors={"report": report.node},
     )
+    choice: cst.CSTNode = here.node
+    while parted and isinstance(index.parents[choice], cst.If):  # an `elif` is none of its own
+        choice = index.parents[choice]
+    if not parted and guard is None and _is_filled_by(index, way.block, name):
+        choice, parted = way.block.node, True
     if parted:
-        score.parted = name
-        choice: cst.CSTNode = here.node
-        while isinstance(index.parents[choice], cst.If):  # an `elif` is none of its own
-            choice = index.parents[choice]
-        score.anchors["parting"] = choice
+        score.parted, score.anchors["parting"] = name, choice
     if kept is None:
         _tell_best_so_far(score, flow, loop, name)
     score.best = candidate.holder if carried_over(index, loop, candidate.holder) else ""
@@ -104,7 +105,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     score.once = re.fullmatch(rf"{re.escape(loop.target or '-')} ?== ?[\w.\[\]'\" +-]+", score.condition) is not None
     if guard is not None:
         score.anchors |= {"guard": guard.node, "made": last_before_leaving(way.block).node}
-    elif again and not direct:
+    elif (again or _deleted_later(index, here, name)) and not direct:
         score.anchors["made"] = way.block.node
     return score
 
@@ -139,6 +140,13 @@ def _is_parted(here: Statement, makers: list[Statement]) -> bool:
     """Whether a value is made in several branches of one choice, and not in all."""
     inside = all(here in maker.path[:-1] for maker in makers)
     return len(makers) > 1 and isinstance(here.node, cst.If) and inside and not _binds(here.node, makers)
+
+
+def _is_filled_by(index: Index, loop: Statement, name: str) -> bool:
+    """Whether a variable gets a value in a loop alone, which may make no pass."""
+    bound = index.bound([name], loop.scope)
+    inside = all(loop in binding.statement.path[:-1] for binding in bound)
+    return isinstance(loop.node, (cst.For, cst.While)) and bool(bound) and inside
 
 
 def _tell_best_so_far(score: Score, flow: Flow, loop: EpochLoop, name: str) -> None:
@@ -203,6 +211,16 @@ def _set_back(index: Index, node: cst.BaseExpression) -> set[Statement]:
             found |= {index.statement(call)} if dotted(call.func.value) in names else set()
     word = re.compile(rf"\b{re.escape(root_of(node))}\b")
     return {one for one in found if not any(word.search(index.source.code(later.node)) for later in one.following)}
+
+
+def _deleted_later(index: Index, made: Statement, name: str) -> bool:
+    """Whether a name is deleted after a place of its function: `del stats`."""
+    return any(
+        isinstance(small, cst.Del) and name in names_in(small)
+        for later in index.statements
+        if later.scope is made.scope and later.order > made.order and isinstance(later.node, cst.SimpleStatementLine)
+        for small in later.node.body
+    )
 
 
 def _binds(node: cst.CSTNode | None, makers: list[Statement]) -> bool:
