@@ -499,14 +499,21 @@ class KeptScore(Site):
         ranks: "all", or "first" where only rank 0 has one.
         returns: whether the function returns the score already, and only the loop does not take it.
         ends: whether the function's last statement is a `return` without a value.
+        present: a condition without which the expression cannot be evaluated, "" for none.
     """
 
     expression: str
     call: str
+    present: str = ""
     condition: str = ""
     ranks: str = "all"
     returns: bool = False
     ends: bool = False
+
+    @property
+    def value(self) -> str:
+        """The code of the score, or of None where there is none."""
+        return f"{self.expression} if {self.present} else None" if self.present else self.expression
 
     @property
     def guarded(self) -> bool:
@@ -546,6 +553,7 @@ class Score(Site):
         running: where a function compares the score of an epoch with this one, the best so far; "" where it is none.
         ranked: whether only some ranks do.
         best: the variable with which it is compared, where that has a first value before the epoch loop; else "".
+        present: a condition without which the expression cannot be evaluated, "" for none.
     """
 
     expression: str
@@ -565,6 +573,12 @@ class Score(Site):
     running: str = ""
     ranked: bool = False
     best: str = ""
+    present: str = ""
+
+    @property
+    def value(self) -> str:
+        """The code of the score, or of None where there is none."""
+        return f"{self.expression} if {self.present} else None" if self.present else self.expression
 
     @property
     def guarded(self) -> bool:

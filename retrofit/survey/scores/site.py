@@ -12,6 +12,7 @@ from retrofit.survey.loops import VALIDATES
 from retrofit.survey.scores.best import carried_over
 from retrofit.survey.scores.keepers import best_in, kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
+from retrofit.survey.scores.presence import presence
 from retrofit.survey.scores.validation import validated_variables
 from retrofit.survey.scores.values import (
     bare_of,
@@ -28,7 +29,6 @@ from retrofit.survey.scores.ways import (
     common_condition,
     cut_off_at,
     last_before_leaving,
-    lets_through_some,
     tests_around,
     way_in,
 )
@@ -67,10 +67,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     together = (direct or bool(inside)) and way.ranks == "all" and not way.looped
     guard = None if together else way.guard
     outer = guard or way.block
-    partly = guard is None and kept is None and _of_some_ranks(index, flow, loop, candidate.node, name)
     parted = bool(name) and _is_parted(here, makers)
-    if partly or (parted and not isinstance(bare_of(candidate.node), cst.Name)):
-        expression = f"{expression} if {name} is not None else None"
     report = guard if direct and guard is not None else _last_of_turn(index, outer, passing, candidate)
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
@@ -93,6 +90,10 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         choice, parted = way.block.node, True
     if parted:
         score.parted, score.anchors["parting"] = name, choice
+    if kept is None:
+        there = [f"{name} is not None"] if parted and not isinstance(bare_of(candidate.node), cst.Name) else []
+        there += presence(index, flow, candidate.node, way.block, makers)
+        score.present = " and ".join(dict.fromkeys(there))
     if kept is None:
         _tell_best_so_far(score, flow, loop, name)
     score.best = candidate.holder if carried_over(index, loop, candidate.holder) else ""
@@ -267,18 +268,3 @@ def _told_by_value(index: Index, node: cst.BaseExpression, makers: list[Statemen
         words = last.slice[-1] if isinstance(last, cst.Subscript) else last
         told.add(direction_of(index.source.code(words)) if isinstance(words, (cst.Name, cst.SubscriptElement)) else "")
     return told.pop() if len(told) == 1 else ""
-
-
-def _of_some_ranks(index: Index, flow: Flow, loop: EpochLoop, node: cst.BaseExpression, name: str) -> bool:
-    """Whether an expression takes something out of a variable that a function returns on some ranks only."""
-    made = bindings_of(index, loop, name)
-    functions = [flow.called(b.value) for b in made if isinstance(b.value, cst.Call) and b.item is None]
-    if isinstance(bare_of(node), cst.Name) or not functions or None in functions or len(functions) < len(made):
-        return False
-    valued = [
-        index.statement(one)
-        for one, scope in index.returns
-        if scope in functions and one.value is not None and dotted(one.value) != "None"
-    ]
-    tests = [tests_around(one) for one in valued]
-    return bool(tests) and all(any(lets_through_some(index, test) for test in around) for around in tests)
