@@ -1029,6 +1029,19 @@ class Script(Site):
                 found.append(CallSite(node=call, index=self.index, anchors=anchors))
         return found
 
+    def named(self, prefix: str) -> list[Site]:
+        """Return where the project uses what has a full name that begins so, whatever it is imported as."""
+        nodes = [*(call.func for call in self.index.calls), *self.index.attributes]
+        found = {
+            node: Site(node=node, index=self.index) for node in nodes if self.index.qualified(node).startswith(prefix)
+        }
+        return sorted(found.values(), key=lambda site: self.index.source.span(site.node))
+
+    def options_named(self, *spellings: str) -> list[CallSite]:
+        """Return the options of its own that the script has under one of some spellings."""
+        calls = [CallSite(node=call, index=self.index) for _, call in self._calls_by_last_name["add_argument"]]
+        return [call for call in calls if call.literal("", 0) in spellings]
+
     @cached_property
     def _calls_by_last_name(self) -> defaultdict[str, list[tuple[str, cst.Call]]]:
         """Every call with its full name: rules ask for a hundred names, in projects of tens of thousands of calls."""
