@@ -9,9 +9,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import libcst as cst
 
+from retrofit.project import Neighbour
 from retrofit.survey.index import File, Index, Scope, Statement
 from retrofit.survey.literals import dict_literal
 
@@ -703,7 +705,7 @@ class EditedFile(Site):
 
     entry: bool
     written: str
-    neighbours: Sequence[str] = ()
+    neighbours: Sequence[Neighbour] = ()
 
     @property
     def position(self) -> tuple[int, int]:
@@ -717,11 +719,20 @@ class EditedFile(Site):
         return self.node
 
     @property
+    def importers(self) -> list[str]:
+        """The other scripts that import it, as messages name them."""
+        return [script.shown for script in self.neighbours]
+
+    @property
     def elsewhere(self) -> list[str]:
-        """Those of the scripts that lie elsewhere than the entry script, or what it is started from as a module."""
-        here = os.path.dirname(self.index.source.shown)
-        above = os.path.normpath(os.path.join(here, *[".."] * self.index.module.count(".")))
-        return [name for name in self.neighbours if os.path.dirname(name) not in (here, above.removeprefix("."))]
+        """Those of them that do not find what lies in the folder from which the entry script is started."""
+        return [script.shown for script in self.neighbours if not script.finds]
+
+    @property
+    def way(self) -> str:
+        """The path of that folder, from the file's own."""
+        start = self.index.source.path.parents[self.index.module.count(".")]
+        return Path(os.path.relpath(start, self.file.source.path.parent)).as_posix()
 
     def uses(self, name: str) -> bool:
         """Whether the new code uses ``name``."""
@@ -863,7 +874,7 @@ class Script(Site):
     other_models: list[str] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)
     groups: list[list[Wrapper]] = field(default_factory=list)
-    neighbours: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    neighbours: Mapping[str, Sequence[Neighbour]] = field(default_factory=dict)
     in_process: bool = False
     namespace: Callable[[Site], str | None] = lambda site: None
 
