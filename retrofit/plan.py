@@ -15,9 +15,9 @@ from retrofit.launch import MARK, Launch, is_ours, launch_script, own_launcher
 from retrofit.options import Options
 from retrofit.progress import Told, untold
 from retrofit.project import Project, above_package, load_project
-from retrofit.proof import prove
+from retrofit.proof import prove, without_value
 from retrofit.reading import read_file
-from retrofit.rewrite import rewrite
+from retrofit.rewrite import rewriting
 from retrofit.rules import Evaluator, Output, Recipe
 from retrofit.source import Source
 from retrofit.survey.frameworks import may_wrap
@@ -228,22 +228,24 @@ def _plan(
         questions = list(project.unread)  # the others are asked without having seen these files
     if company.root is not None:
         questions += _outside(script, outcome.edits, company.root)
+    edited = _by_file(script, outcome.edits)
+    others = [file.source.shown for file in edited if file is not script.index.entry]
+    if options.inline and others and not questions:
+        message = f"--inline is for one file, but {', '.join(others)} must change as well. Leave it out."
+        raise UserError(Problem(source.shown, 0, 0, "RF019", message))
     texts: dict[File, str] = {}
     if not questions:
         try:
-            texts = {
-                file: rewrite(script.index, edits, file) for file, edits in _by_file(script, outcome.edits).items()
-            }
+            for file, mine in edited.items():
+                written = rewriting(script.index, mine, file)
+                texts[file] = written.text
+                questions += without_value(script.index, file, written)
         except UserError as error:
             if not survey_only:
                 raise
             questions = list(error.problems)
     if questions or survey_only:
         return Plan(script, outcome.edits, questions, outcome.notes)
-    others = [file.source.shown for file in texts if file is not script.index.entry]
-    if options.inline and others:
-        message = f"--inline is for one file, but {', '.join(others)} must change as well. Leave it out."
-        raise UserError(Problem(source.shown, 0, 0, "RF019", message))
     told("proving", counted(len(texts), "file"))
     _prove(project, script, outcome.edits, texts, choices, evaluator)
     names = evaluator.context(script)

@@ -6,7 +6,8 @@ import ast
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -35,6 +36,19 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 @dataclass(frozen=True)
+class Neighbour:
+    """Another script that imports one of the modules.
+
+    Attributes:
+        shown: how messages name it.
+        finds: whether it finds what lies in the folder from which the entry script is started.
+    """
+
+    shown: str
+    finds: bool
+
+
+@dataclass(frozen=True)
 class Project:
     """An entry script with what it imports from its own project.
 
@@ -42,14 +56,14 @@ class Project:
         entry: the script.
         modules: the imported files that matter, by the full names of their modules.
         unread: why files that wrap or train a model could not be read.
-        neighbours: other scripts that import one of the modules, by the module's full name, as messages show them.
+        neighbours: other scripts that import one of the modules, perhaps through others, by the module's full name.
         module: the entry script's own full name, where it imports its package as a module does; else "".
     """
 
     entry: Source
     modules: Mapping[str, Source] = field(default_factory=dict)
     unread: Sequence[Problem] = ()
-    neighbours: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    neighbours: Mapping[str, Sequence[Neighbour]] = field(default_factory=dict)
     module: str = ""
 
     @property
@@ -129,7 +143,10 @@ def load_project(
         except UserError as error:
             if _NEEDED.search(files[name].data):
                 unread += error.problems
-    return Project(entry, modules, unread, _neighbours(entry, folder, modules, roots, known, helper), module)
+    neighbours = _neighbours(
+        entry, folder, above_package(entry.path, module), _led_to(modules, files), roots, known, helper
+    )
+    return Project(entry, modules, unread, neighbours, module)
 
 
 def _shown(path: Path, entry: Source, folder: Path) -> str:
@@ -188,20 +205,47 @@ def above_package(script: Path, module: str) -> Path:
     return script.parents[module.count(".")]
 
 
+def _led_to(modules: Iterable[str], files: Mapping[str, _Module]) -> dict[Path, set[str]]:
+    """Return for each file that was read those of some modules that importing it imports too, itself among them."""
+    found: dict[Path, set[str]] = defaultdict(set)
+    importers: dict[str, set[str]] = defaultdict(set)
+    for name, file in files.items():
+        for other in file.imports & files.keys():
+            importers[other].add(name)
+    for module in modules:
+        waiting, seen = [module], {module}
+        while waiting:
+            name = waiting.pop()
+            found[files[name].path].add(module)
+            waiting += importers[name] - seen
+            seen |= importers[name]
+    return found
+
+
 def _neighbours(
-    entry: Source, folder: Path, modules: Mapping[str, Source], roots: list[Path], reached: set[Path], helper: str
-) -> dict[str, list[str]]:
+    entry: Source,
+    folder: Path,
+    start: Path,
+    leading: Mapping[Path, set[str]],
+    roots: list[Path],
+    reached: set[Path],
+    helper: str,
+) -> dict[str, list[Neighbour]]:
     """Return the scripts and tests, other than those ``reached`` from the entry, that import one of its modules.
 
     Those that use the ``helper`` already are left out, and those that train come first.
+
+    Args:
+        folder: where the entry script lies, as messages name it.
+        start: the folder from which it is started.
+        leading: the modules to which each file leads that the entry script imports.
     """
     root = project_root(entry.path) or entry.path.parent
-    known = {source.path: name for name, source in modules.items()}
-    if not known or holds_more(root):
+    if not leading or holds_more(root):
         return {}
-    named = [path.parent.name if path.name == "__init__.py" else path.stem for path in known]
-    mentioned = re.compile(b"|".join(rb"\b" + re.escape(name.encode()) + rb"\b" for name in set(named)))
-    found: dict[str, list[tuple[bool, str]]] = {}
+    named = {path.parent.name if path.name == "__init__.py" else path.stem for path in leading}
+    mentioned = re.compile(b"|".join(rb"\b" + re.escape(name.encode()) + rb"\b" for name in named))
+    found: dict[str, dict[Path, tuple[bool, Neighbour]]] = defaultdict(dict)
     for path in _python_files(root):
         try:
             data = read_file(path) if path not in reached else b""
@@ -211,10 +255,18 @@ def _neighbours(
         if rewritten or not (_STARTED.search(data) and mentioned.search(data)):
             continue
         shown = _shown(path, entry, folder)
-        meant = {_find(name, [path.parent, *roots]) for name in _imports(path, "", data)}
-        for module in sorted(known[file] for file in meant if file in known):
-            found.setdefault(module, []).append((not _NEEDED.search(data), shown))
-    return {module: [shown for _, shown in sorted(scripts)] for module, scripts in found.items()}
+        for name in _imports(path, "", data):
+            there = next((one for one in [path.parent, *roots] if _find(name, [one])), None)
+            file = _find(name, [there]) if there is not None else None
+            for module in leading.get(file, ()) if file is not None else ():
+                finds = start in (path.parent, there)
+                other = found[module].get(path)
+                finds = finds and (other is None or other[1].finds)
+                found[module][path] = not _NEEDED.search(data), Neighbour(shown, finds)
+    return {
+        module: [script for _, script in sorted(scripts.values(), key=lambda one: (one[0], one[1].shown))]
+        for module, scripts in found.items()
+    }
 
 
 def _python_files(root: Path) -> Iterator[Path]:

@@ -6,9 +6,14 @@ import symtable
 from collections.abc import Iterable, Iterator, Sequence
 from tokenize import TokenInfo
 
+import libcst as cst
+
+from retrofit.assigned import unassigned
 from retrofit.edits import Edit
 from retrofit.errors import EngineError, Problem, UserError
+from retrofit.rewrite import Rewriting
 from retrofit.source import Source
+from retrofit.survey.index import File, Index, names_in
 from retrofit.text import comments, split_lines
 
 
@@ -41,6 +46,57 @@ def prove(source: Source, edits: Sequence[Edit], text: str) -> None:
     if lost is not None:
         message = "stands in code that is rewritten, and would be lost. Put it on a line of its own, then run again."
         raise UserError(Problem(name, lost.start[0], lost.start[1] + 1, "RF037", f"`{lost.string}` {message}"))
+
+
+def without_value(index: Index, file: File, written: Rewriting) -> Iterator[Problem]:
+    """Yield a question for each name that new code reads and that may have no value there.
+
+    What the code in its place read as well is passed over.
+
+    Args:
+        index: the project's files.
+        file: the file.
+        written: what becomes of it, as long as that compiles.
+    """
+    if not _compiles(written.text, file.source.shown):
+        return  # which is told as a mistake of ours
+    told: set[tuple[str, cst.CSTNode]] = set()
+    for offset in unassigned(written.text, written.names):
+        name, edit = written.names[offset]
+        scope = index.scope_of(edit.node)
+        read = edit.node if edit.kind in ("replace", "set-keyword") else None
+        if read is None and not scope.binds(name):
+            read = scope.node  # what is known nowhere, the script knows from elsewhere, if it reads it itself
+        if (name, edit.node) not in told and (read is None or name not in _roots(read)):
+            told.add((name, edit.node))
+            line, column = file.source.position(edit.node)
+            yield Problem(file.source.shown, line, column, edit.code, _why(index, name, edit))
+
+
+def _why(index: Index, name: str, edit: Edit) -> str:
+    """Say where a name gets the value that it may not have."""
+    scope, file = index.scope_of(edit.node), index.file(edit.node)
+    deletes = [
+        small
+        for statement in index.statements
+        if statement.scope is scope and isinstance(statement.node, cst.SimpleStatementLine)
+        for small in statement.node.body
+        if isinstance(small, cst.Del) and name in _roots(small)
+    ]
+    if deletes:
+        place = index.place(deletes[0], file)
+        return f"`{name}` is deleted at {place}, and the new code for this place reads it. Leave out the `del`."
+    lines = sorted({index.source.position(binding.statement.node)[0] for binding in index.bound([name], scope)})
+    given = f"it gets one at line {' and '.join(map(str, lines))}" if lines else "nothing gives it one in this function"
+    return (
+        f"`{name}` may have no value where the new code for this place reads it: {given}, and not on every way here. "
+        f"Assign it on every way, or begin it with `{name} = None`."
+    )
+
+
+def _roots(node: cst.CSTNode) -> set[str]:
+    """Return the names in some code, without their attributes."""
+    return {name.partition(".")[0] for name in names_in(node)}
 
 
 def _compiles(text: str, name: str) -> bool:

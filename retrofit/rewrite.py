@@ -6,10 +6,12 @@ import ast
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from itertools import takewhile
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, takewhile
 
 import libcst as cst
+from libcst._nodes.internal import CodegenState
 
 from retrofit.edits import ORIGINAL, Edit
 from retrofit.errors import EngineError, Problem, UserError
@@ -21,8 +23,26 @@ _LINE_LENGTH = 95
 _Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 
+@dataclass(frozen=True)
+class Rewriting:
+    """What becomes of a file.
+
+    Attributes:
+        text: its new text.
+        names: the names in new code by their offsets in the text, each with the edit that it comes from.
+    """
+
+    text: str
+    names: Mapping[int, tuple[str, Edit]]
+
+
 def rewrite(index: Index, edits: Sequence[Edit], file: File | None = None) -> str:
-    """Return a file's text with all its edits applied.
+    """Return a file's text with all its edits applied; see `rewriting`."""
+    return rewriting(index, edits, file).text
+
+
+def rewriting(index: Index, edits: Sequence[Edit], file: File | None = None) -> Rewriting:
+    """Return what becomes of a file with all its edits applied.
 
     Args:
         index: the project's files.
@@ -37,9 +57,28 @@ def rewrite(index: Index, edits: Sequence[Edit], file: File | None = None) -> st
     edits = placed(index, edits, file)
     _refuse_crowded(index, edits)
     _refuse_overlaps(index, edits)
-    changed = file.source.module.visit(_Rewriter(index, file, edits))
+    rewriter = _Rewriter(index, file, edits)
+    changed = file.source.module.visit(rewriter)
     assert isinstance(changed, cst.Module)
-    return changed.code
+    written = _Written(changed, rewriter.names)
+    changed._codegen(written)
+    text = "".join(written.tokens)
+    offsets = [0, *accumulate(map(len, written.tokens))]
+    places = {text.index(name.value, offsets[token]): name for name, token in written.starts.items()}
+    return Rewriting(text, {place: (name.value, rewriter.names[name]) for place, name in places.items()})
+
+
+class _Written(CodegenState):
+    """Notes at which token each of some names begins while LibCST writes a module out."""
+
+    def __init__(self, module: cst.Module, names: Container[cst.Name]) -> None:
+        super().__init__(default_indent=module.default_indent, default_newline=module.default_newline)
+        self._names = names
+        self.starts: dict[cst.Name, int] = {}
+
+    def before_codegen(self, node: cst.CSTNode) -> None:
+        if isinstance(node, cst.Name) and node in self._names:
+            self.starts[node] = len(self.tokens)
 
 
 def placed(index: Index, edits: Sequence[Edit], file: File) -> list[Edit]:
@@ -204,6 +243,7 @@ class _Rewriter(cst.CSTTransformer):
         self._statements: dict[cst.CSTNode, list[Edit]] = defaultdict(list)
         self._expressions: dict[cst.CSTNode, list[Edit]] = defaultdict(list)
         self._touched: set[cst.CSTNode] = {self._module}
+        self.names: dict[cst.Name, Edit] = {}
         for edit in edits:
             expression = isinstance(edit.node, cst.BaseExpression)
             (self._expressions if expression else self._statements)[edit.node].append(edit)
@@ -231,11 +271,19 @@ class _Rewriter(cst.CSTTransformer):
         """Return an edit's code, for `set-keyword` its value, with the file's own kind of quotes."""
         text = edit.text.partition("=")[2] if edit.kind == "set-keyword" else edit.text
         value = cst.parse_expression(text, self._module.config_for_parsing)
-        if not self._double_quotes:
-            return value
-        quoted = value.visit(_DoubleQuotes(self._source.code(edit.node)))
-        assert isinstance(quoted, cst.BaseExpression)
-        return quoted
+        if self._double_quotes:
+            quoted = value.visit(_DoubleQuotes(self._source.code(edit.node)))
+            assert isinstance(quoted, cst.BaseExpression)
+            value = quoted
+        self._note_names(value, edit)
+        return value
+
+    def _note_names(self, new: cst.CSTNode, edit: Edit) -> None:
+        for child in (new, *new.children):
+            if isinstance(child, cst.Name):
+                self.names[child] = edit
+            elif child is not new:
+                self._note_names(child, edit)
 
     def _is_long(self, edit: Edit) -> bool:
         """Whether a new argument would make the line of its call too long."""
@@ -351,6 +399,8 @@ class _Rewriter(cst.CSTTransformer):
         around = next((node for node in self._index.ancestors(edit.node) if isinstance(node, cst.IndentedBlock)), None)
         if around is not None and around.indent is not None:
             snippet = snippet.visit(_Indentation(around.indent))
+        if edit.kind != "add-import":  # which stands on its own, a whole helper perhaps
+            self._note_names(snippet, edit)
         first, *rest = snippet.body
         first = first.with_changes(leading_lines=[*snippet.header, *first.leading_lines])
         return [_without_indented_blanks(statement) for statement in (first, *rest)]
@@ -436,9 +486,14 @@ def _keep_trailing_comment(old: _Line, statements: list[_Line]) -> list[_Line]:
 
 
 class _Placeholder(cst.CSTTransformer):
+    """Puts statements where a template says so. What is in no block stays the same node."""
+
     def __init__(self, originals: Sequence[_Line]) -> None:
         super().__init__()
         self._originals = originals
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, (cst.BaseStatement, cst.BaseSuite, cst.Else, cst.Finally, cst.ExceptHandler))
 
     def leave_SimpleStatementLine(  # noqa: N802
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +11,8 @@ import pytest
 
 from retrofit.options import Options
 from retrofit.plan import Plan, make_plan
-from tests.helpers import code, recipe
+from retrofit.rules import Evaluator
+from tests.helpers import code, plan_of_project, recipe
 
 MAIN = """
 import torch
@@ -1108,10 +1111,62 @@ def test_a_module_that_another_script_imports_asks_the_helper(plan_project: Plan
     assert plan.notes == []  # the helper lies beside it, and its validation is as it was
 
 
-def test_a_script_of_another_folder_must_find_the_helper(plan_project: Planner) -> None:
-    (note,) = plan_project(SHARED_MAIN, engine=SHARED_ENGINE, **{"tools/test": TESTING}).notes
-    assert str(note).startswith("engine.py:1:1: PAI113 tools/test.py imports this file too, which needs")
-    assert "PYTHONPATH=." in note.message
+def test_a_script_of_another_folder_that_imports_from_where_the_helper_lies_finds_it(plan_project: Planner) -> None:
+    plan = plan_project(SHARED_MAIN, engine=SHARED_ENGINE, **{"tools/test": TESTING})
+    assert "sys.path" not in changed(plan)["engine.py"]
+    assert plan.notes == []
+
+
+#: A training in `tools`, of a library beside it.
+TOOL = "import sys\nsys.path.append('..')\n" + SHARED_MAIN.replace("from engine", "from lib.engine")
+#: Other scripts that import the library, by their paths, and whether they are named.
+IMPORTERS = {
+    "evaluation/test": ("from lib.engine import validate\n", True),
+    "test": ("from lib.engine import validate\n", True),
+    "lib/own": ("from engine import validate\n", True),
+    "through": ("from lib.passing import validate\n", True),
+    "tools/test": ("import sys\nsys.path.append('..')\nfrom lib.engine import validate\n", False),
+    "other": ("from lib.data import load\n", False),
+}
+
+
+@pytest.mark.parametrize(("name", "told"), [(name, told) for name, (_, told) in IMPORTERS.items()], ids=IMPORTERS)
+def test_a_module_says_where_the_helper_is_for_scripts_that_would_not_find_it(
+    tmp_path: Path, name: str, told: bool
+) -> None:
+    files = {
+        "pyproject.toml": "",
+        "tools/train.py": TOOL,
+        "lib/engine.py": SHARED_ENGINE,
+        "lib/passing.py": "from lib.engine import train_one_epoch, validate\n",
+        "lib/data.py": "def load():\n    return []\n",
+        f"{name}.py": PARSED + IMPORTERS[name][0] + "print(args)\n",
+    }
+    if name == "through":
+        files["tools/train.py"] = TOOL.replace("lib.engine", "lib.passing")
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    plan = plan_of_project(tmp_path / "tools/train.py")
+    engine = changed(plan)["engine.py"]
+    added = "sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '../tools'))\nimport pai_dist"
+    assert (added in engine) == told
+    assert [note.message.partition(" ")[0] for note in plan.notes] == [f"../{name}.py"] * told
+
+
+def test_the_folder_of_the_helper_is_found_from_wherever_a_script_is_started(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "tools" / "pai_distributed.py").write_text("print('found')\n")
+    rule = next(rule for rule in recipe().rules if rule.code == "PAI001")
+    template = next(change.template for change in rule.changes if "sys.path" in change.template)
+    site = {"elsewhere": ["test.py"], "way": "../tools"}
+    text = Evaluator(recipe(), {}).render(template, {"site": site})
+    (tmp_path / "lib" / "engine.py").write_text(text)
+    (tmp_path / "test.py").write_text("import lib.engine\n")
+    for folder in (tmp_path, tmp_path / "lib"):
+        result = subprocess.run([sys.executable, tmp_path / "test.py"], cwd=folder, capture_output=True, text=True)
+        assert result.stdout == "found\n", result.stderr
 
 
 def test_a_script_that_shares_the_loop_is_named(plan_project: Planner) -> None:

@@ -697,7 +697,7 @@ def test_a_mistake_of_retrofit_exits_with_123_and_no_traceback(tmp_path: Path, e
     code = (
         "import retrofit.plan\nfrom retrofit.errors import EngineError\n"
         f"def broken(*args, **more): raise {error}('broken')\n"
-        "retrofit.plan.rewrite = broken\nfrom retrofit.cli import main\nmain(['apply', 'train.py'])"
+        "retrofit.plan.rewriting = broken\nfrom retrofit.cli import main\nmain(['apply', 'train.py'])"
     )
     result = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False

@@ -76,6 +76,24 @@ def test_what_is_no_file_is_named_where_it_is_needed(folder: Folder, make: Calla
         assert "RF001 is imported as engine, and cannot be read: " in answer.err
 
 
+@pytest.mark.filterwarnings("ignore:unclosed")
+@pytest.mark.parametrize("make", NO_FILE.values(), ids=NO_FILE)
+@pytest.mark.parametrize("place", ["odd.py", "tools/odd.py", "engine/odd.py"])
+def test_what_is_no_file_is_passed_over_beside_a_script_of_several_files(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], object], place: str
+) -> None:
+    folder.write("train.py", USES)
+    folder.write("engine/__init__.py" if place.startswith("engine") else "engine.py", SHARED)
+    folder.write("other.py", USES)
+    folder.write("pyproject.toml", "")
+    (folder.path / place).parent.mkdir(exist_ok=True)
+    monkeypatch.chdir((folder.path / place).parent)  # a socket's path is short
+    make(folder.path / place)
+    monkeypatch.chdir(folder.path)
+    answer = folder.run("apply", "train.py")
+    assert (answer.code, [line for line in answer.lines if "PAI113" not in line]) == (0, [])
+
+
 @pytest.mark.parametrize("name", ["pyproject.toml", ".gitignore", "pai_distributed", "train_distributed.sh"])
 def test_a_pipe_in_the_place_of_a_file_of_ours_keeps_nothing_waiting(folder: Folder, name: str) -> None:
     folder.write("train.py", SCRIPT)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import retrofit.plan
-from retrofit.rewrite import rewrite
+from retrofit.rewrite import Rewriting, rewrite
 from tests.conftest import SCRIPT, Folder, swapped
 from tests.mutants import WrongError, installed, look, mutants
 from tests.test_transaction import WHOLE
@@ -39,14 +39,14 @@ def test_what_people_have_is_refused_or_loses_nothing(many: Many, number: int) -
 def test_a_look_sees_what_is_lost(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, old: str, new: str, message: str
 ) -> None:
-    def broken(*given: Any) -> str:
-        return swapped(rewrite(*given), (old, new))
+    def broken(*given: Any) -> Rewriting:
+        return Rewriting(swapped(rewrite(*given), (old, new)), {})
 
     folder.write(
         "train.py", swapped(SCRIPT, ("DistributedDataParallel(model)", "DistributedDataParallel(model)  # why"))
     )
     folder.write("root-of-mutant", "")
-    monkeypatch.setattr(retrofit.plan, "rewrite", broken)
+    monkeypatch.setattr(retrofit.plan, "rewriting", broken)
     monkeypatch.setattr(retrofit.plan, "_prove", lambda *given: None)
     with pytest.raises(WrongError, match=message):
         look(folder.path, "train.py")

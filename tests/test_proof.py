@@ -13,7 +13,7 @@ from retrofit.errors import EngineError
 from retrofit.options import Options
 from retrofit.plan import make_plan
 from retrofit.proof import prove
-from retrofit.rewrite import rewrite
+from retrofit.rewrite import Rewriting, rewrite
 from retrofit.rules import Change, Recipe, Rule
 from retrofit.source import Source
 from retrofit.survey.index import File, Index
@@ -125,12 +125,12 @@ def test_changed_line_ends_are_no_changed_lines() -> None:
 
 
 def break_rewrite(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
-    def broken(index: Index, edits: list[Edit], file: File | None = None) -> str:
+    def broken(index: Index, edits: list[Edit], file: File | None = None) -> Rewriting:
         text = rewrite(index, edits, file)
         assert old in text
-        return text.replace(old, new)
+        return Rewriting(text.replace(old, new), {})
 
-    monkeypatch.setattr(retrofit.plan, "rewrite", broken)
+    monkeypatch.setattr(retrofit.plan, "rewriting", broken)
 
 
 @pytest.mark.parametrize(

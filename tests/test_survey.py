@@ -1774,7 +1774,7 @@ def test_what_leaves_the_loop_is_told() -> None:
 
 def scores_of(epoch: str, before: str = "", metric: str = "", mode: str = "") -> list[tuple[str, str, str]]:
     found = survey_of(script(epoch, before), metric=metric, mode=mode).scores
-    return [(score.expression, score.direction, score.ranks) for score in found]
+    return [(score.value, score.direction, score.ranks) for score in found]
 
 
 ACC = "acc = validate(model)\n"

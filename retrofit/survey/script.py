@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from retrofit.project import Neighbour
 from retrofit.source import Source
 from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers
 from retrofit.survey.assertions import find_assertions
@@ -55,7 +56,7 @@ def survey(
     source: Source,
     choices: Choices = Choices(),
     modules: Mapping[str, Source] | None = None,
-    neighbours: Mapping[str, Sequence[str]] | None = None,
+    neighbours: Mapping[str, Sequence[Neighbour]] | None = None,
     module: str = "",
 ) -> Script:
     """Return every site of a script.

@@ -9,9 +9,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import libcst as cst
 
+from retrofit.project import Neighbour
 from retrofit.survey.index import File, Index, Scope, Statement
 from retrofit.survey.literals import dict_literal
 
@@ -499,14 +501,21 @@ class KeptScore(Site):
         ranks: "all", or "first" where only rank 0 has one.
         returns: whether the function returns the score already, and only the loop does not take it.
         ends: whether the function's last statement is a `return` without a value.
+        present: a condition without which the expression cannot be evaluated, "" for none.
     """
 
     expression: str
     call: str
+    present: str = ""
     condition: str = ""
     ranks: str = "all"
     returns: bool = False
     ends: bool = False
+
+    @property
+    def value(self) -> str:
+        """The code of the score, or of None where there is none."""
+        return f"{self.expression} if {self.present} else None" if self.present else self.expression
 
     @property
     def guarded(self) -> bool:
@@ -546,6 +555,7 @@ class Score(Site):
         running: where a function compares the score of an epoch with this one, the best so far; "" where it is none.
         ranked: whether only some ranks do.
         best: the variable with which it is compared, where that has a first value before the epoch loop; else "".
+        present: a condition without which the expression cannot be evaluated, "" for none.
     """
 
     expression: str
@@ -565,6 +575,12 @@ class Score(Site):
     running: str = ""
     ranked: bool = False
     best: str = ""
+    present: str = ""
+
+    @property
+    def value(self) -> str:
+        """The code of the score, or of None where there is none."""
+        return f"{self.expression} if {self.present} else None" if self.present else self.expression
 
     @property
     def guarded(self) -> bool:
@@ -689,7 +705,7 @@ class EditedFile(Site):
 
     entry: bool
     written: str
-    neighbours: Sequence[str] = ()
+    neighbours: Sequence[Neighbour] = ()
 
     @property
     def position(self) -> tuple[int, int]:
@@ -703,11 +719,20 @@ class EditedFile(Site):
         return self.node
 
     @property
+    def importers(self) -> list[str]:
+        """The other scripts that import it, as messages name them."""
+        return [script.shown for script in self.neighbours]
+
+    @property
     def elsewhere(self) -> list[str]:
-        """Those of the scripts that lie elsewhere than the entry script, or what it is started from as a module."""
-        here = os.path.dirname(self.index.source.shown)
-        above = os.path.normpath(os.path.join(here, *[".."] * self.index.module.count(".")))
-        return [name for name in self.neighbours if os.path.dirname(name) not in (here, above.removeprefix("."))]
+        """Those of them that do not find what lies in the folder from which the entry script is started."""
+        return [script.shown for script in self.neighbours if not script.finds]
+
+    @property
+    def way(self) -> str:
+        """The path of that folder, from the file's own."""
+        start = self.index.source.path.parents[self.index.module.count(".")]
+        return Path(os.path.relpath(start, self.file.source.path.parent)).as_posix()
 
     def uses(self, name: str) -> bool:
         """Whether the new code uses ``name``."""
@@ -849,7 +874,7 @@ class Script(Site):
     other_models: list[str] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)
     groups: list[list[Wrapper]] = field(default_factory=list)
-    neighbours: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    neighbours: Mapping[str, Sequence[Neighbour]] = field(default_factory=dict)
     in_process: bool = False
     namespace: Callable[[Site], str | None] = lambda site: None
 
@@ -1014,6 +1039,19 @@ class Script(Site):
                 anchors: dict[str, cst.CSTNode] = {"call": call, "function": call.func}
                 found.append(CallSite(node=call, index=self.index, anchors=anchors))
         return found
+
+    def named(self, prefix: str) -> list[Site]:
+        """Return where the project uses what has a full name that begins so, whatever it is imported as."""
+        nodes = [*(call.func for call in self.index.calls), *self.index.attributes]
+        found = {
+            node: Site(node=node, index=self.index) for node in nodes if self.index.qualified(node).startswith(prefix)
+        }
+        return sorted(found.values(), key=lambda site: self.index.source.span(site.node))
+
+    def options_named(self, *spellings: str) -> list[CallSite]:
+        """Return the options of its own that the script has under one of some spellings."""
+        calls = [CallSite(node=call, index=self.index) for _, call in self._calls_by_last_name["add_argument"]]
+        return [call for call in calls if call.literal("", 0) in spellings]
 
     @cached_property
     def _calls_by_last_name(self) -> defaultdict[str, list[tuple[str, cst.Call]]]:

@@ -78,6 +78,7 @@ def find_scores(
                 score.contradicted = known.contradicted = True
             known.direction = score.direction = known.direction or score.direction
             known.saved = score.saved = known.saved or score.saved
+            known.present = score.present = known.present or score.present
             here = known.anchors["loop"] is score.anchors["loop"]
             if here and (known.condition or known.in_turn) and not score.condition and not score.in_turn:
                 scores[score.expression] = score  # of every epoch, rather than of some

@@ -13,6 +13,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope, dotted, meeting
 from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.makers import makers_of, reaching_makers
+from retrofit.survey.scores.presence import ends_on_others, presence
 from retrofit.survey.scores.validation import called_by, is_validation, validation_functions
 from retrofit.survey.scores.values import (
     bare_of,
@@ -180,7 +181,8 @@ def kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     simple = all(isinstance(part.node, (cst.If, cst.With)) or part in loop.inner for part in between)
     if not plain or not known or not simple:
         return None
-    expression = index.source.code(candidate.node)
+    if candidate.rest and ends_on_others(index, function):
+        return None
     makers, again = reaching_makers(index, candidate.node, makers_of(index, candidate.node, code_of(index, function)))
     made = meeting(makers)
     if made is None or again or any(isinstance(maker.node, cst.For) for maker in makers):
@@ -192,7 +194,8 @@ def kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     kept = KeptScore(
         node=last.node,
         index=index,
-        expression=expression,
+        expression=index.source.code(candidate.node),
+        present=" and ".join(presence(index, flow, candidate.node, way.block, makers)),
         call=_outdented(index, candidate.call) + candidate.rest,
         anchors={"call": call.node},
         condition=way.condition,

@@ -12,6 +12,7 @@ from retrofit.survey.loops import VALIDATES
 from retrofit.survey.scores.best import carried_over
 from retrofit.survey.scores.keepers import best_in, kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
+from retrofit.survey.scores.presence import presence
 from retrofit.survey.scores.validation import validated_variables
 from retrofit.survey.scores.values import (
     bare_of,
@@ -28,7 +29,6 @@ from retrofit.survey.scores.ways import (
     common_condition,
     cut_off_at,
     last_before_leaving,
-    lets_through_some,
     tests_around,
     way_in,
 )
@@ -67,10 +67,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     together = (direct or bool(inside)) and way.ranks == "all" and not way.looped
     guard = None if together else way.guard
     outer = guard or way.block
-    partly = guard is None and kept is None and _of_some_ranks(index, flow, loop, candidate.node, name)
     parted = bool(name) and _is_parted(here, makers)
-    if partly or (parted and not isinstance(bare_of(candidate.node), cst.Name)):
-        expression = f"{expression} if {name} is not None else None"
     report = guard if direct and guard is not None else _last_of_turn(index, outer, passing, candidate)
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
@@ -86,12 +83,17 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         when=common_condition(index, flow, way) if direct and guard is not None else "",
         anchors={"report": report.node},
     )
+    choice: cst.CSTNode = here.node
+    while parted and isinstance(index.parents[choice], cst.If):  # an `elif` is none of its own
+        choice = index.parents[choice]
+    if not parted and guard is None and _is_filled_by(index, way.block, name):
+        choice, parted = way.block.node, True
     if parted:
-        score.parted = name
-        choice: cst.CSTNode = here.node
-        while isinstance(index.parents[choice], cst.If):  # an `elif` is none of its own
-            choice = index.parents[choice]
-        score.anchors["parting"] = choice
+        score.parted, score.anchors["parting"] = name, choice
+    if kept is None:
+        there = [f"{name} is not None"] if parted and not isinstance(bare_of(candidate.node), cst.Name) else []
+        there += presence(index, flow, candidate.node, way.block, makers)
+        score.present = " and ".join(dict.fromkeys(there))
     if kept is None:
         _tell_best_so_far(score, flow, loop, name)
     score.best = candidate.holder if carried_over(index, loop, candidate.holder) else ""
@@ -104,7 +106,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     score.once = re.fullmatch(rf"{re.escape(loop.target or '-')} ?== ?[\w.\[\]'\" +-]+", score.condition) is not None
     if guard is not None:
         score.anchors |= {"guard": guard.node, "made": last_before_leaving(way.block).node}
-    elif again and not direct:
+    elif (again or _deleted_later(index, here, name)) and not direct:
         score.anchors["made"] = way.block.node
     return score
 
@@ -139,6 +141,13 @@ def _is_parted(here: Statement, makers: list[Statement]) -> bool:
     """Whether a value is made in several branches of one choice, and not in all."""
     inside = all(here in maker.path[:-1] for maker in makers)
     return len(makers) > 1 and isinstance(here.node, cst.If) and inside and not _binds(here.node, makers)
+
+
+def _is_filled_by(index: Index, loop: Statement, name: str) -> bool:
+    """Whether a variable gets a value in a loop alone, which may make no pass."""
+    bound = index.bound([name], loop.scope)
+    inside = all(loop in binding.statement.path[:-1] for binding in bound)
+    return isinstance(loop.node, (cst.For, cst.While)) and bool(bound) and inside
 
 
 def _tell_best_so_far(score: Score, flow: Flow, loop: EpochLoop, name: str) -> None:
@@ -205,6 +214,16 @@ def _set_back(index: Index, node: cst.BaseExpression) -> set[Statement]:
     return {one for one in found if not any(word.search(index.source.code(later.node)) for later in one.following)}
 
 
+def _deleted_later(index: Index, made: Statement, name: str) -> bool:
+    """Whether a name is deleted after a place of its function: `del stats`."""
+    return any(
+        isinstance(small, cst.Del) and name in names_in(small)
+        for later in index.statements
+        if later.scope is made.scope and later.order > made.order and isinstance(later.node, cst.SimpleStatementLine)
+        for small in later.node.body
+    )
+
+
 def _binds(node: cst.CSTNode | None, makers: list[Statement]) -> bool:
     """Whether one of ``makers`` runs whichever way a statement goes, as far as it does not leave."""
     if any(maker.node is node for maker in makers) or node is None:
@@ -249,18 +268,3 @@ def _told_by_value(index: Index, node: cst.BaseExpression, makers: list[Statemen
         words = last.slice[-1] if isinstance(last, cst.Subscript) else last
         told.add(direction_of(index.source.code(words)) if isinstance(words, (cst.Name, cst.SubscriptElement)) else "")
     return told.pop() if len(told) == 1 else ""
-
-
-def _of_some_ranks(index: Index, flow: Flow, loop: EpochLoop, node: cst.BaseExpression, name: str) -> bool:
-    """Whether an expression takes something out of a variable that a function returns on some ranks only."""
-    made = bindings_of(index, loop, name)
-    functions = [flow.called(b.value) for b in made if isinstance(b.value, cst.Call) and b.item is None]
-    if isinstance(bare_of(node), cst.Name) or not functions or None in functions or len(functions) < len(made):
-        return False
-    valued = [
-        index.statement(one)
-        for one, scope in index.returns
-        if scope in functions and one.value is not None and dotted(one.value) != "None"
-    ]
-    tests = [tests_around(one) for one in valued]
-    return bool(tests) and all(any(lets_through_some(index, test) for test in around) for around in tests)

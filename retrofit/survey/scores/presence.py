@@ -1,0 +1,129 @@
+"""Where a score can be taken out of what may not be there: `stats["acc"]` of `None`, or of `{}` on the other ranks."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index, Scope, Statement, dotted, names_in
+from retrofit.survey.scores.values import bare_of, element_of, leaves_block, returned_by, root_of, way_to_root
+from retrofit.survey.scores.ways import lets_through_some, tests_around
+
+_SIZES = (cst.GreaterThan, cst.NotEqual, cst.GreaterThanEqual)
+
+
+def presence(index: Index, flow: Flow, node: cst.BaseExpression, made: Statement, makers: list[Statement]) -> list[str]:
+    """Return the code of the conditions under which an expression has a value, as far as the script knows of any.
+
+    They are those under which it looks at the expression itself, and those that follow from what its variable may be.
+
+    Args:
+        node: the expression.
+        made: the statement after which it is known; what is around that holds anyway.
+        makers: the statements that make its value.
+    """
+    if isinstance(bare_of(node), cst.Name):
+        return []  # the helper takes None
+    tests = _tested(index, node, made) if node in index.parents else []
+    return list(dict.fromkeys([*tests, *_of_values(index, flow, node, makers)]))
+
+
+def _tested(index: Index, node: cst.BaseExpression, made: Statement) -> list[str]:
+    """Return the conditions on the way to an expression that ask whether what it is made of is there."""
+    names = {name for part in _parts(node) for name in names_in(part)}
+    around = {part.node for part in made.path}
+    found: list[str] = []
+    inner: cst.CSTNode = node
+    for outer in index.ancestors(node):
+        tests: list[tuple[cst.BaseExpression, bool]] = []
+        if isinstance(outer, (cst.If, cst.IfExp)) and outer not in around and inner is not outer.test:
+            tests = [(outer.test, inner is outer.body)]
+        elif isinstance(outer, cst.BooleanOperation) and inner is outer.right:
+            tests = [(outer.left, isinstance(outer.operator, cst.And))]
+        elif isinstance(outer, (cst.For, cst.While, cst.FunctionDef)):
+            break
+        if isinstance(outer, cst.BaseStatement) and outer is index.statement(outer).node:
+            left = [early.node for early in index.statement(outer).preceding if early.order > made.order]
+            tests += [(one.test, False) for one in left if isinstance(one, cst.If) and leaves_block(one.body)]
+        for test, holds in tests:
+            found = [*_asked(index, test, holds, names), *found]
+        inner = outer
+    return found
+
+
+def _parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return the variable of an expression, and the keys by which items are taken out of it."""
+    keys = [
+        element.slice.value
+        for part in way_to_root(node)
+        if isinstance(part, cst.Subscript)
+        for element in part.slice
+        if isinstance(element.slice, cst.Index)
+    ]
+    return [*[part for part in way_to_root(node) if dotted(part) is not None], *keys]
+
+
+def _asked(index: Index, test: cst.BaseExpression, holds: bool, names: set[str]) -> list[str]:
+    """Return the parts of a condition that ask whether one of some names has a value, as code that is true then."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return _asked(index, test.expression, not holds, names)
+    if isinstance(test, cst.BooleanOperation):
+        joined = isinstance(test.operator, cst.And) is holds
+        return [code for part in (test.left, test.right) for code in _asked(index, part, holds, names) if joined]
+    code, about = index.source.code(test), test
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        operator, right = test.comparisons[0].operator, test.comparisons[0].comparator
+        negated, word = isinstance(operator, (cst.Is, cst.NotIn)), ""
+        if isinstance(operator, (cst.In, cst.NotIn)):
+            about, word = right, "in"
+        elif isinstance(operator, (cst.Is, cst.IsNot)) and dotted(right) == "None":
+            about, word = test.left, "is not"
+        elif isinstance(operator, _SIZES) and isinstance(test.left, cst.Call):
+            about = test.left
+        if word:
+            code = f"{index.source.code(test.left)} {word} {index.source.code(right)}"
+            holds = negated is not holds
+    if isinstance(about, cst.Call) and dotted(about.func) == "len" and len(about.args) == 1:
+        about = about.args[0].value
+    return [code] if holds and dotted(about) in names else []
+
+
+def _of_values(index: Index, flow: Flow, node: cst.BaseExpression, makers: list[Statement]) -> list[str]:
+    """Return what must hold as the variable of an expression may be None, or empty, on some ranks."""
+    name = root_of(node)
+    values = [
+        value
+        for binding in index.bindings
+        if binding.statement in makers and binding.target == name and binding.value is not None
+        for value in _possible(index, flow, binding.value, binding.item)
+    ]
+    found = [f"{name} is not None"] if any(value is None or dotted(value) == "None" for value in values) else []
+    subscripts = [part for part in way_to_root(node) if isinstance(part, cst.Subscript)]
+    key = subscripts[-1] if subscripts and dotted(subscripts[-1].value) == name else None
+    if key is not None and any(isinstance(value, cst.Dict) and not value.elements for value in values):
+        inside = index.source.code(key) if key in index.parents else cst.Module(body=[]).code_for_node(key)
+        found.append(f"{inside.partition('[')[2][:-1]} in {name}")
+    return found
+
+
+def _possible(index: Index, flow: Flow, value: cst.BaseExpression, item: int | None) -> list[cst.BaseExpression | None]:
+    """Return what an expression visibly may be; None for a function that comes to its end on the other ranks."""
+    if isinstance(value, cst.IfExp):
+        return [*_possible(index, flow, value.body, item), *_possible(index, flow, value.orelse, item)]
+    function = flow.called(value) if isinstance(value, cst.Call) else None
+    if function is None or item is not None:
+        return [value]
+    returned = returned_by(index, function)
+    found: list[cst.BaseExpression | None] = [one for one in returned if element_of(one, item) is not None]
+    return [*found, *([None] if ends_on_others(index, function) else [])]
+
+
+def ends_on_others(index: Index, function: Scope) -> bool:
+    """Whether a function returns a value on some ranks only."""
+    valued = [
+        index.statement(one)
+        for one, scope in index.returns
+        if scope is function and one.value is not None and dotted(one.value) != "None"
+    ]
+    tests = [tests_around(one) for one in valued]
+    return bool(tests) and all(any(lets_through_some(index, test) for test in around) for around in tests)

@@ -1,0 +1,130 @@
+"""A score is handed over under the conditions without which it cannot be evaluated, and no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from retrofit.options import Options
+from tests.helpers import code, plan_of, rewritten, script
+
+_CALL = "    pai_distributed.report_validation_score("
+
+#: The end of an epoch, and what is handed over there.
+GUARDED = {
+    "not None": ("if stats is not None and stats['acc'] > best:\n    best = stats['acc']", "stats is not None"),
+    "truth": ("if stats and stats['acc'] > best:\n    best = stats['acc']", "stats"),
+    "key": ("if 'acc' in stats:\n    best = max(best, stats['acc'])", "'acc' in stats"),
+    "size": ("if len(stats) > 0 and stats['acc'] > best:\n    best = stats['acc']", "len(stats) > 0"),
+    "no size": ("if not len(stats):\n    pass\nelif stats['acc'] > best:\n    best = stats['acc']", "len(stats)"),
+    "otherwise": ("if stats is None:\n    pass\nelse:\n    best = max(best, stats['acc'])", "stats is not None"),
+    "one line": ("if stats is not None: best = max(best, stats['acc'])", "stats is not None"),
+    "an expression": ("best = max(best, stats['acc']) if stats else best", "stats"),
+    "or": (
+        "if stats is None or stats['acc'] < best:\n    print('no')\nelse:\n    best = stats['acc']",
+        "stats is not None",
+    ),
+    "beside a rank": ("if rank == 0 and stats and stats['acc'] > best:\n    best = stats['acc']", "stats"),
+    "two": ("if stats:\n    if 'acc' in stats:\n        best = max(best, stats['acc'])", "stats and 'acc' in stats"),
+}
+
+
+@pytest.mark.parametrize(("epoch", "guard"), GUARDED.values(), ids=GUARDED)
+def test_a_question_whether_the_score_is_there_is_asked_again(tmp_path: Path, epoch: str, guard: str) -> None:
+    text = script(f"stats = evaluate(model, loader)\n{epoch}", "best = 0")
+    assert f"{_CALL}stats['acc'] if {guard} else None, model)\n" in rewritten(plan_of(tmp_path, text))
+
+
+def test_so_for_the_key_by_which_it_is_taken(tmp_path: Path) -> None:
+    epoch = (
+        "stats = evaluate(model)\nif save_best is not None and stats[save_best] > best:\n    best = stats[save_best]"
+    )
+    new = rewritten(plan_of(tmp_path, script(epoch, "best = 0"), Options(mode="max")))
+    assert f"{_CALL}stats[save_best] if save_best is not None else None, model)\n" in new
+
+
+def test_so_for_an_attribute(tmp_path: Path) -> None:
+    epoch = "meter = evaluate(model)\nif meter is not None:\n    best = max(best, meter.acc)"
+    new = rewritten(plan_of(tmp_path, script(epoch, "best = 0")))
+    assert f"{_CALL}meter.acc if meter is not None else None, model)\n" in new
+
+
+def test_so_in_the_function_that_keeps_it(tmp_path: Path) -> None:
+    head = """
+    def test(model, epoch):
+        global best
+        with torch.no_grad():
+            stats = measure(model)
+        if stats is not None and stats['acc'] > best:
+            best = stats['acc']
+
+    """
+    new = rewritten(plan_of(tmp_path, code(head) + script("test(model, epoch)", "best = 0")))
+    assert "\n    return stats['acc'] if stats is not None else None\n" in new
+
+
+#: What only some ranks have, and what is handed over.
+OTHER_RANKS = {
+    "{}": ("stats = evaluate(model) if rank == 0 else {}", "'acc' in stats"),
+    "None": ("stats = evaluate(model) if rank == 0 else None", "stats is not None"),
+    "either": ("stats = {} if rank else evaluate(model) if ready else None", "stats is not None and 'acc' in stats"),
+    "a function's {}": ("stats = on_first(model)", "'acc' in stats"),
+    "a function's end": ("stats = only_first(model)", "stats is not None"),
+}
+_FUNCTIONS = """
+def on_first(model):
+    if rank != 0:
+        return {}
+    with torch.no_grad():
+        return {'acc': model(1)}
+
+
+def only_first(model):
+    if rank == 0:
+        return {'acc': model(1)}
+
+
+"""
+
+
+@pytest.mark.parametrize(("made", "guard"), OTHER_RANKS.values(), ids=OTHER_RANKS)
+def test_what_other_ranks_do_not_have_is_not_looked_into_there(tmp_path: Path, made: str, guard: str) -> None:
+    text = script(f"{made}\nif rank == 0 and stats['acc'] > best:\n    best = stats['acc']", "best = 0")
+    new = rewritten(plan_of(tmp_path, code(_FUNCTIONS) + text))
+    assert f"{_CALL}stats['acc'] if {guard} else None, model)\n" in new
+
+
+#: Where nothing of the kind is to be asked.
+PLAIN = {
+    "no condition": ("stats = evaluate(model)\nbest = max(best, stats['acc'])", "stats['acc']"),
+    "another condition": (
+        "stats = evaluate(model)\nif save and stats['acc'] > best:\n    best = stats['acc']",
+        "stats['acc']",
+    ),
+    "its value": (
+        "stats = evaluate(model)\nif stats['acc'] > 0.5 and stats['acc'] > best:\n    best = stats['acc']",
+        "stats['acc']",
+    ),
+    "a rank": ("stats = evaluate(model)\nif rank == 0:\n    best = max(best, stats['acc'])", "stats['acc']"),
+    "a name": ("acc = evaluate(model)\nif acc is not None and acc > best:\n    best = acc", "acc"),
+    "a full one everywhere": (
+        "stats = {'acc': f()} if rank == 0 else {'acc': 0}\nbest = max(best, stats['acc'])",
+        "stats['acc']",
+    ),
+    "or": (
+        "stats = evaluate(model)\nif stats is not None or stats['acc'] > best:\n    best = stats['acc']",
+        "stats['acc']",
+    ),
+}
+
+
+@pytest.mark.parametrize(("epoch", "value"), PLAIN.values(), ids=PLAIN)
+def test_no_other_condition_is_asked(tmp_path: Path, epoch: str, value: str) -> None:
+    assert f"{_CALL}{value}, model)\n" in rewritten(plan_of(tmp_path, script(epoch, "best = 0")))
+
+
+def test_a_condition_around_the_place_where_it_is_made_is_not_asked_twice(tmp_path: Path) -> None:
+    epoch = "if loader is not None:\n    stats = evaluate(model)\n    best = max(best, stats['acc'])"
+    new = rewritten(plan_of(tmp_path, script(epoch, "best = 0")))
+    assert "        pai_score = stats['acc']\n" in new
