@@ -451,7 +451,7 @@ class EpochLoop(Site):
         by_iteration: whether a turn is one step of the optimizer, so that no loop over batches is inside.
         inner: the loops inside it, in its function, that lead to a backward pass.
         repeats: the heads and places of the loops around it, which train anew.
-        leftovers: (line, code) of the statements after the loop that no longer run when training leaves inside it.
+        leftovers: the statements after the loop that no longer run when training leaves inside it.
         ends: lines at which the loop is left, but for the end of what a `for` loop goes through.
         thaws: (place, head) of each `if` about the turn's number under which it lets frozen parameters train.
         resumed: counters that may go on in it from a number of an earlier start, such as that in a checkpoint.
@@ -463,7 +463,7 @@ class EpochLoop(Site):
     by_iteration: bool = False
     inner: list[Statement] = field(default_factory=list)
     repeats: list[tuple[str, str]] = field(default_factory=list)
-    leftovers: list[tuple[int, str]] = field(default_factory=list)
+    leftovers: list[Statement] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     thaws: list[tuple[str, str]] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)
@@ -795,12 +795,7 @@ class Script(Site):
         parsers: the argparse parsers.
         local_ranks: the spellings of the option that gives a process its number on its machine.
         frameworks: the uses of libraries that own the training loop or shard the model.
-        resumes: what loads a checkpoint into the model before training.
-        decays: what is left of the planned training, by which a learning rate decays.
-        overruns: the indexes that grow with the epochs, into sequences as long as was planned.
-        rate_ends: the learning rates that have no sense past a number of steps or epochs.
         assertions: the script's own checks of the model's parameters.
-        stale_loads: the statements after the epoch loop that load weights of the training.
         matched_names: what has names or numbers of the perforated model that the script compares with others.
         spawns: the calls that start the processes from one.
         groups: the whole-model wrappers, grouped by the model that they wrap.
