@@ -898,49 +898,6 @@ def test_reason_to_keep_the_scheduler(construction: str, epoch: str, reason: str
 
 
 @pytest.mark.parametrize(
-    ("init", "policies", "told"),
-    [
-        pytest.param("pass", "groups = model.policies()", 1, id="groups"),
-        pytest.param("self.policies()", "groups = model.parameters()", 0, id="in the constructor"),
-        pytest.param("pass", "groups = model.parameters()", 0, id="not called"),
-    ],
-)
-@pytest.mark.parametrize("known", ["nn.Linear", "(nn.Linear, nn.ParameterList)"])
-def test_error_at_modules_of_unknown_classes_is_found(init: str, policies: str, told: int, known: str) -> None:
-    text = f"""
-        import torch
-        from torch import nn
-
-        class Net(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.fc = nn.Linear(2, 2)
-                {init}
-
-            def policies(self):
-                found = []
-                for m in self.modules():
-                    if isinstance(m, {known}):
-                        found += list(m.parameters())
-                    elif len(m._modules) == 0:
-                        if len(list(m.parameters())) > 0:
-                            raise ValueError(type(m))
-                return found
-
-        model = Net()
-        {policies}
-        model = nn.DataParallel(model)
-        optimizer = torch.optim.SGD(groups, lr=0.1)
-        for epoch in range(9):
-            for x in loader:
-                optimizer.zero_grad()
-                model(x).backward()
-                optimizer.step()
-    """
-    assert [one.sorts for one in survey_of(text).assertions] == [True] * (told if known == "nn.Linear" else 0)
-
-
-@pytest.mark.parametrize(
     ("other", "found"),
     [
         pytest.param("CenterLoss(9)", ["optimizer"], id="loss"),
@@ -1004,29 +961,6 @@ model = DataParallel(Net())
     assert optimizer.target == name
     assert optimizer.keeps
     assert optimizer.index.source.position(optimizer.anchors["made"])[0] == made_at
-
-
-@pytest.mark.parametrize(
-    ("epoch", "kept"),
-    [
-        pytest.param("for p in model.parameters():\n    p.requires_grad = False", True, id="assigned"),
-        pytest.param("rest(model, False)", True, id="in a function"),
-        pytest.param("model.requires_grad_(False)", True, id="whole"),
-        pytest.param("for p in model.parameters():\n    p.requires_grad = True", False, id="trained again"),
-        pytest.param("x.requires_grad_()", False, id="an input"),
-        pytest.param("rest", False, id="before training"),
-    ],
-)
-def test_optimizer_of_parameters_that_rest_in_each_epoch_is_kept(epoch: str, kept: bool) -> None:
-    rest = """
-        def rest(net, train):
-            for p in net.parameters():
-                p.requires_grad = train
-        rest(model.features, False)
-    """
-    text = script(epoch, before=rest).replace("parallel import DistributedDataParallel", "parallel import DataParallel")
-    (optimizer,) = survey_of(text, in_process=True).optimizers
-    assert ("frozen for a part of each epoch (line" in optimizer.keeps) == kept
 
 
 def test_own_class_named_like_a_scheduler_is_no_torch_class() -> None:
@@ -3515,36 +3449,6 @@ def test_some_parameters_kept_under_a_name_stay_so() -> None:
     assert optimizer.keeps == "its parameters come from params"
 
 
-def test_other_parameters_from_the_factory_are_of_the_model_before_its_dendrites() -> None:
-    factory = "def build():\n    m = Net()\n    return m, [p for p in m.parameters() if p.ndim > 1]\n\n"
-    survey = survey_of(
-        f"import torch\n{DDP}{factory}model, params = build()\n"
-        f"optimizer = torch.optim.SGD(params, lr=0.1)\nmodel = DDP(model)\n{LOOP}"
-    )
-    assert survey.disorder == "the parameters of the optimizer at line 8 come out of the call that builds the model"
-
-
-@pytest.mark.parametrize(
-    ("build", "params", "part"),
-    [
-        pytest.param("head = A()\nmodel = nn.Sequential(B(), head)", "head.parameters()", "head", id="part"),
-        pytest.param(
-            "head = A()\nmodel = nn.Sequential(head)\ngroups = [dict(params=head.parameters())]",
-            "groups",
-            "head",
-            id="part in groups",
-        ),
-        pytest.param("head = A()\nmodel = nn.Sequential(head)", "model.parameters()", "", id="model"),
-        pytest.param("model = A()\nmodel = Full(model)", "model.parameters()", "", id="under the model's name"),
-        pytest.param("head = A()\nmodel = Net()", "[*head.parameters(), *model.parameters()]", "", id="beside it"),
-    ],
-)
-def test_optimizer_of_a_part_from_before_the_model_is_told(build: str, params: str, part: str) -> None:
-    text = script().replace("model = Net()", build).replace("SGD(model.parameters()", f"SGD({params}")
-    disorder = survey_of(text).disorder
-    assert (f"parameters of `{part}`" in disorder) if part else not disorder
-
-
 @pytest.mark.parametrize(
     ("instead", "line"),
     [
@@ -3692,7 +3596,7 @@ def test_model_is_there_before_the_function_that_builds_its_optimizer(lines: tup
         ),
         pytest.param(
             ("model, optimizer = library.build(args)",),
-            "comes out of the call that builds the model",
+            "is built before the model is finished at line",
             id="with the model, out of sight",
         ),
     ],

@@ -107,7 +107,6 @@ def find_optimizers(
     bodies = {loop.statement for loop in loops}
     running = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
     by_target: dict[str, list[cst.Call]] = {}
-    items: dict[cst.CSTNode, int | None] = {}
     beside = {index.scope_of(origin.node) for origin in model}
     made_at = [
         one if index.scope_of(one.node) in beside else _at_the_call(flow, one, near, shared)
@@ -116,7 +115,6 @@ def find_optimizers(
     for origin in dict.fromkeys(made_at):
         assert isinstance(origin.node, cst.Call)
         by_target.setdefault(_target(index, origin.node, origin.item), []).append(origin.node)
-        items[origin.node] = origin.item
     found = []
     for target, calls in _joined(index, flow, by_target).items():
         call = calls[0]
@@ -134,12 +132,6 @@ def find_optimizers(
             bound=bound,
             parameter_model=whole or _parameter_model(index, call),
         )
-        params = first_argument(call, "params")
-        given = [] if params is None else flow.origins(params, optimizer.scope)
-        optimizer.factory_made = not {o.node for o in given if o.item is not None and o not in model}.isdisjoint(
-            o.node for o in model
-        )
-        optimizer.factory_made |= items[call] is not None and call in {o.node for o in model}
         others = _other_branches(flow, optimizer, calls)
         optimizer.held = _held(flow, call)
         optimizer.handed_over = _handed_over(index, flow, optimizer, calls, handover)
@@ -206,27 +198,8 @@ def _reason_not_to_build_again(index: Index, flow: Flow, optimizer: Optimizer, l
     holder = _holder(index, flow, optimizer, loops)
     if holder:
         return f"{holder} holds it as well"
-    rests = _rests(index, flow, loops)
-    if rests is not None:
-        return f"parameters are frozen for a part of each epoch ({index.place(rests)})"
     added = next((call for call in index.calls if (dotted(call.func) or "").endswith(".add_param_group")), None)
     return f"a group is added to it ({index.place(added)})" if added is not None else ""
-
-
-def _rests(index: Index, flow: Flow, loops: list[EpochLoop]) -> cst.CSTNode | None:
-    """Return where the epoch loop freezes parameters, which an optimizer that is built then would not be given."""
-    bodies = {loop.statement for loop in loops}
-    running = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
-    places: list[tuple[Statement, cst.CSTNode]] = [
-        (b.statement, b.statement.node)
-        for b in index.bindings
-        if b.target.endswith(".requires_grad") and dotted(b.value) != "True"
-    ]
-    for call in index.calls:
-        value = first_argument(call, "requires_grad")
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_" and value is not None:
-            places += [(index.statement(call), call)] if dotted(value) != "True" else []
-    return next((n for s, n in places if s.scope in running or not bodies.isdisjoint(s.path[:-1])), None)
 
 
 def _holder(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoop]) -> str:

@@ -325,7 +325,6 @@ class Optimizer(Site):
         keeps: why the script's own construction is kept, "" where the class and its arguments can be handed over.
         handed_over: whether the script gives it to the tracker already.
         parameter_model: the name of the model whose parameters it takes, "" where that is no plain name.
-        factory_made: whether it, or its parameters, come out of the call that builds the model.
         late: the place that builds it again while the model trains, where the tracker could not know it; "" for none.
         rebuilt: the places in other functions that build it as well.
         held: where the script's variable holds an object around torch's optimizer, the attribute of it, with its dot.
@@ -338,7 +337,6 @@ class Optimizer(Site):
     keeps: str = ""
     handed_over: bool = False
     parameter_model: str = ""
-    factory_made: bool = False
     late: str = ""
     rebuilt: list[Rebuilding] = field(default_factory=list)
     held: str = ""
@@ -400,17 +398,15 @@ class Assertion(Site):
     """A script's own check of the model's parameters, which are more with dendrites, or of their names, which change.
 
     `node` is an `assert`, its anchor "comparison" the test; the call of a function that checks, its anchor "state" the
-    model's state, which it is given; or a `raise`.
+    model's state, which it is given.
 
     Attributes:
         least: for a number that the model has just so many parameters as, the code that it has no fewer; "" for others.
         checked: the code of the model whose state is checked, "" for an `assert`.
-        sorts: whether it is an error at a module of a class that the script does not know.
     """
 
     least: str = ""
     checked: str = ""
-    sorts: bool = False
 
     @property
     def facts(self) -> dict[str, object]:
