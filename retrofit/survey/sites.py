@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import libcst as cst
 
@@ -52,6 +53,8 @@ class Site:
     arguments: str | None = None
     model: str = ""
     anchors: dict[str, cst.CSTNode] = field(default_factory=dict)
+    #: Words for such facts, each with the attribute that is one.
+    _facts: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     @property
     def statement(self) -> Statement:
@@ -95,7 +98,7 @@ class Site:
     @property
     def facts(self) -> dict[str, object]:
         """What `retrofit inspect` shows besides the place."""
-        return {}
+        return {word: getattr(self, name) for word, name in self._facts}
 
     def anchor(self, name: str | None) -> cst.CSTNode:
         """Return the node that an edit is about: the named anchor, or the statement that holds the site."""
@@ -249,9 +252,7 @@ class Model(Site):
     in_wrapper: bool = False
     side: str = "after"
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"target": self.target, "moved": self.moved}
+    _facts = (("target", "target"), ("moved", "moved"))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -272,9 +273,7 @@ class Step(Site):
     conditional: bool
     removed: bool = False
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"receiver": self.receiver, "argument": self.argument, "per": self.per}
+    _facts = (("receiver", "receiver"), ("argument", "argument"), ("per", "per"))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -373,9 +372,7 @@ class Rebuilding(Site):
     target: str
     handed_over: bool
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"target": self.target}
+    _facts = (("target", "target"),)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -388,9 +385,7 @@ class Backward(Site):
 
     loop: Statement | None
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"call": self.code}
+    _facts = (("call", "code"),)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -408,9 +403,7 @@ class Assertion(Site):
     least: str = ""
     checked: str = ""
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"checks": self.code}
+    _facts = (("checks", "code"),)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -429,9 +422,7 @@ class MatchedName(Site):
     parameters: bool = False
     modules: bool = False
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"of": self.whose}
+    _facts = (("of", "whose"),)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -476,9 +467,7 @@ class EpochLoop(Site):
         assert isinstance(self.node, (cst.For, cst.While))
         return self.node.body
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"variable": self.target, "limited": self.limited}
+    _facts = (("variable", "target"), ("limited", "limited"))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -509,9 +498,7 @@ class KeptScore(Site):
         """Whether the score is made only under a condition."""
         return "guard" in self.anchors
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"expression": self.expression, "of": self.call}
+    _facts = (("expression", "expression"), ("of", "call"))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -583,15 +570,13 @@ class Score(Site):
         """Whether it is handed over inside a loop over batches."""
         return "turn" in self.anchors
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {
-            "expression": self.expression,
-            "direction": self.direction,
-            "from": self.evidence,
-            "ranks": self.ranks,
-            "only if": self.condition,
-        }
+    _facts = (
+        ("expression", "expression"),
+        ("direction", "direction"),
+        ("from", "evidence"),
+        ("ranks", "ranks"),
+        ("only if", "condition"),
+    )
 
 
 @dataclass(eq=False, kw_only=True)
@@ -621,9 +606,7 @@ class LocalRank(Site):
 
     hyphened: bool
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"option": self.code}
+    _facts = (("option", "code"),)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -668,9 +651,7 @@ class Framework(Site):
             return "option" if self.option else ""
         return "" if self.option else "engine"
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"name": self.name}
+    _facts = (("name", "name"),)
 
 
 @dataclass(eq=False, kw_only=True)
