@@ -4074,7 +4074,7 @@ def test_optimizer_that_a_function_returns_beside_the_model_without_naming_it() 
         "torch.optim.__dict__[args.opt](model.parameters())",
         "{'sgd': torch.optim.SGD, 'adam': torch.optim.Adam}[args.opt](model.parameters())",
         "(torch.optim.SGD if args.plain else torch.optim.Adam)(model.parameters())",
-        "eval(f'torch.optim.{args.opt}')(model.parameters())",
+        "functools.partial(torch.optim.SGD, lr=0.1)(model.parameters())",
         "CLASS(model.parameters())",
         "build(model)",
     ],

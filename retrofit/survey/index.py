@@ -189,15 +189,19 @@ def dotted(node: cst.CSTNode | None) -> str | None:
     return ".".join(reversed(parts))
 
 
-def names_in(node: cst.CSTNode, called: bool = True) -> Iterator[str]:
-    """Yield the names and dotted names in an expression, those that it calls only where ``called``."""
-    name = dotted(node)
-    if name is not None:
-        yield name
+def named_in(node: cst.CSTNode, called: bool = True) -> Iterator[cst.CSTNode]:
+    """Yield what has a name or dotted name in an expression, what it calls only where ``called``."""
+    if dotted(node) is not None:
+        yield node
         return
     for child in node.children:
         if called or not (isinstance(node, cst.Call) and child is node.func):
-            yield from names_in(child, called)
+            yield from named_in(child, called)
+
+
+def names_in(node: cst.CSTNode, called: bool = True) -> Iterator[str]:
+    """Yield the names and dotted names in an expression, those that it calls only where ``called``."""
+    return (name for part in named_in(node, called) if (name := dotted(part)) is not None)
 
 
 def meeting(statements: list[Statement]) -> Statement | None:

@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.backwards import has_own_tensors
 from retrofit.survey.flow import Flow, Origin, first_argument
-from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
+from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting, named_in
 from retrofit.survey.loops import called_in
 from retrofit.survey.order import leading_to
 from retrofit.survey.sites import CallSite, EpochLoop, Optimizer, Rebuilding, Scheduler, Score, Step
@@ -371,10 +371,18 @@ def _by_tracker(index: Index, flow: Flow, call: cst.Call, handover: frozenset[st
 
 
 def _is_torchs(index: Index, flow: Flow, node: cst.CSTNode) -> bool:
-    """Whether an expression builds an optimizer of torch, perhaps one that is chosen when it runs."""
+    """Whether an expression builds an optimizer of torch, perhaps one that is chosen when it runs.
+
+    So are `getattr(optim, name)(...)`, `optim.__dict__[name](...)` and `{"sgd": SGD}[name](...)`, or a name for these.
+    """
     if not isinstance(node, cst.Call):
         return False
-    return _is_torchs_class(index, node.func) or _chosen_of_torchs(index, flow, node.func, index.scope_of(node))
+    made = [] if isinstance(node.func, cst.Attribute) else flow.origins(node.func, index.scope_of(node))
+    return any(
+        _is_torchs_class(index, part) or index.qualified(part) in ("torch.optim", "torch.optim.__dict__")
+        for one in (node.func, *(origin.node for origin in made))
+        for part in ([one] if isinstance(one, cst.Attribute) else named_in(one))
+    )
 
 
 def _is_torchs_class(index: Index, node: cst.CSTNode) -> bool:
@@ -382,31 +390,6 @@ def _is_torchs_class(index: Index, node: cst.CSTNode) -> bool:
     kind = name.rpartition(".")[2]
     own = name.startswith("torch.optim.") and not name.startswith(_SCHEDULER_MODULE) and kind[:1].isupper()
     return (own and kind != "AveragedModel") or kind in torch_api.OPTIMIZERS
-
-
-def _chosen_of_torchs(index: Index, flow: Flow, chosen: cst.BaseExpression, scope: Scope) -> bool:
-    """Whether an expression chooses a class: `getattr(optim, name)`, `optim.__dict__[name]`, `{"sgd": SGD}[name]`."""
-    if isinstance(chosen, cst.IfExp):
-        return any(
-            _is_torchs_class(index, n) or _chosen_of_torchs(index, flow, n, scope) for n in (chosen.body, chosen.orelse)
-        )
-    if isinstance(chosen, cst.Call) and chosen.args:
-        given, name = chosen.args[0].value, dotted(chosen.func)
-        modules = [given.body, given.orelse] if isinstance(given, cst.IfExp) else [given]
-        if name == "getattr":
-            return any(index.qualified(module) == "torch.optim" for module in modules)
-        text = index.source.code(given).lstrip("f").strip("\"'")
-        return name == "eval" and text.startswith(("optim.", "torch.optim."))
-    if isinstance(chosen, cst.Subscript):
-        if index.qualified(chosen.value) == "torch.optim.__dict__":
-            return True
-        made = [origin.node for origin in flow.origins(chosen.value, scope)]
-        elements = [element.value for node in made if isinstance(node, cst.Dict) for element in node.elements]
-        return bool(elements) and all(_is_torchs_class(index, element) for element in elements)
-    if isinstance(chosen, cst.Name):
-        made = [origin.node for origin in flow.origins(chosen, scope) if not isinstance(origin.node, cst.Name)]
-        return any(_is_torchs_class(index, n) or _chosen_of_torchs(index, flow, n, index.scope_of(n)) for n in made)
-    return False
 
 
 def _constructions(index: Index, flow: Flow, model: set[Origin], handover: frozenset[str]) -> list[Origin]:
