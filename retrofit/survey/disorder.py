@@ -42,24 +42,14 @@ def disorder(
     if any(one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
         return f"the model is built in several steps: {places}"
     for model in models:
-        root = model.target.partition(".")[0]
-        if root and root != "self" and root not in flow.variable(root, model.scope)[0].names:
-            return f"the model is built at {at(model)}, but `{model.target}` is no name there"
         for optimizer in optimizers:
             here, there = optimizer.statement, model.statement
-            if model.side == "before" and here.scope is not there.scope and not model.in_wrapper:
-                return f"the model is a parameter at {at(model)}, the optimizer is built at {at(optimizer)}"
             early = here.order <= there.order
             if here.scope is there.scope and early and model.side == "after":
                 return f"the optimizer at {at(optimizer)} is built before the model is finished at {at(model)}"
     if len({id(model.scope) for model in models}) > 1:
         return f"the model is built in several functions: {places}"
     for model in models:
-        for optimizer in optimizers:
-            sooner = _sooner(optimizer.statement, model, origins, flow)
-            if sooner is not None:
-                built = f"the optimizer at {at(optimizer)} is built at {index.place(sooner.node, file)}"
-                return f"{built}, before the model is finished at {at(model)}"
         for wrapper in wrappers if model.side == "after" else ():
             here, made = wrapper.statement, model.statement
             if here.order < made.order and one_after_the_other(here, made) and made not in here.path:

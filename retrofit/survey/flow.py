@@ -200,12 +200,8 @@ class Flow:
         """Whether a call makes a process of Python's `multiprocessing`, perhaps of one of its contexts."""
         if self.index.qualified(call.func) in PROCESSES:
             return True
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "Process":
-            return False
-        name = dotted(call.func.value)
-        made = [call.func.value, *(b.value for b in self.index.bindings if b.target == name)]
-        contexts = ("multiprocessing.get_context", "torch.multiprocessing.get_context")
-        return any(isinstance(node, cst.Call) and self.index.qualified(node.func) in contexts for node in made)
+        of_context = isinstance(call.func, cst.Attribute) and call.func.attr.value == "Process"
+        return of_context and _keyword(call, "target") is not None
 
     def choices(
         self, node: cst.BaseExpression | None, scope: Scope, seen: frozenset[Variable] = frozenset()
