@@ -6,8 +6,8 @@ import re
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, first_argument
-from retrofit.survey.index import Index, Statement, dotted
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index, Statement, argument, dotted
 from retrofit.survey.sites import Backward
 
 
@@ -64,7 +64,7 @@ def has_own_tensors(index: Index, made: cst.BaseExpression) -> bool:
     scope = index.scope_of(made)
     if not isinstance(made, cst.Call) or scope.kind != "function":
         return False
-    params = first_argument(made, "params")
+    params = argument(made, "params", 0)
     if not isinstance(params, (cst.List, cst.Tuple)):
         return False
     own = re.compile(r"\bParameter\(|requires_grad(_\(\)|=True)")

@@ -203,6 +203,14 @@ def names_in(node: cst.CSTNode, called: bool = True) -> Iterator[str]:
     return (name for part in named_in(node, called) if (name := dotted(part)) is not None)
 
 
+def argument(call: cst.Call, name: str, position: int | None = None) -> cst.BaseExpression | None:
+    """Return an argument's expression by keyword or position, None where it is not given."""
+    for number, arg in enumerate(call.args):
+        if arg.keyword.value == name if arg.keyword else number == position and not arg.star:
+            return arg.value
+    return None
+
+
 def meeting(statements: list[Statement]) -> Statement | None:
     """Return the statement after which every one of ``statements`` has had its chance to run.
 

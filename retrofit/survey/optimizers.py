@@ -9,8 +9,8 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.backwards import has_own_tensors
-from retrofit.survey.flow import Flow, Origin, first_argument
-from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting, named_in
+from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.index import Index, Scope, Statement, argument, dotted, exclude_each_other, meeting, named_in
 from retrofit.survey.loops import called_in
 from retrofit.survey.order import leading_to
 from retrofit.survey.sites import CallSite, EpochLoop, Optimizer, Rebuilding, Scheduler, Score, Step
@@ -185,7 +185,7 @@ def _rebuilding(index: Index, flow: Flow, call: cst.Call, handover: frozenset[st
     target = _target(index, call) + _held(flow, call)
     scope = index.scope_of(call)
     handing = [c for c in index.calls if index.qualified(c.func) in handover and index.scope_of(c) is scope]
-    given = [operand for c in handing if (operand := first_argument(c)) is not None]
+    given = [operand for c in handing if (operand := argument(c, "", 0)) is not None]
     told = target in map(index.source.code, given)
     return Rebuilding(node=call, index=index, target=target, handed_over=told)
 
@@ -337,7 +337,7 @@ def _encloses(outer: Scope, inner: Scope | None) -> bool:
 
 def _parameter_model(index: Index, call: cst.Call) -> str:
     """Return `model` for `SGD(model.parameters(), ...)`."""
-    for part in (first_argument(call, "params"),):
+    for part in (argument(call, "params", 0),):
         if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and part.func.attr.value == "parameters":
             name = dotted(part.func.value) or ""
             return name if name.isidentifier() else ""
@@ -346,7 +346,7 @@ def _parameter_model(index: Index, call: cst.Call) -> str:
 
 def _model_of_parameters(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> str:
     """Return the model's name here, where a name holds its `parameters()` from before, perhaps from a factory."""
-    params, scope = first_argument(call, "params"), index.scope_of(call)
+    params, scope = argument(call, "params", 0), index.scope_of(call)
     if not isinstance(params, cst.Name):
         return ""
     made = [o for o in flow.deep_origins(params, scope) if not flow.inside(o)]
@@ -401,7 +401,7 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         scope = index.scope_of(call)
         if call.func.attr.value in used:
             used[call.func.attr.value].update(flow.deep_origins(call.func.value, scope))
-            operand = first_argument(call)
+            operand = argument(call, "", 0)
             if call.func.attr.value == "step" and operand is not None:
                 used["step"].update(flow.deep_origins(operand, scope))
     for origins in used.values():  # of an item, what returns it among others
@@ -526,7 +526,7 @@ def _trains(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> boo
 
 def _trains_another(index: Index, flow: Flow, node: cst.BaseExpression, model: set[Origin]) -> bool:
     """Whether a construction gets the `parameters()` of what neither is the model nor is made from it, as a loss."""
-    params = first_argument(node, "params") if isinstance(node, cst.Call) else None
+    params = argument(node, "params", 0) if isinstance(node, cst.Call) else None
     if not isinstance(params, cst.Call) or not isinstance(params.func, cst.Attribute):
         return False
     scope = index.scope_of(params)
@@ -546,7 +546,7 @@ def _handed_over(
 ) -> bool:
     origins = {Origin(call) for call in calls}
     for call in index.calls:
-        operand = first_argument(call) if index.qualified(call.func) in handover else None
+        operand = argument(call, "", 0) if index.qualified(call.func) in handover else None
         if operand is None:
             continue
         scope = index.scope_of(call)
@@ -631,7 +631,7 @@ def _schedulers_of(flow: Flow, calls: list[cst.Call], schedulers: list[Scheduler
     found = []
     for scheduler in schedulers:
         assert isinstance(scheduler.node, cst.Call)
-        operand = first_argument(scheduler.node, "optimizer")
+        operand = argument(scheduler.node, "optimizer", 0)
         if operand is not None and not origins.isdisjoint(flow.origins(operand, scheduler.scope)):
             found.append(scheduler)
     return found
@@ -689,7 +689,7 @@ def _is_plain_assignment(index: Index, call: cst.Call) -> bool:
 
 def _plain_parameters(index: Index, call: cst.Call) -> bool:
     """Whether the parameters come straight from the model, not from a helper or a list made before."""
-    params = first_argument(call, "params")
+    params = argument(call, "params", 0)
     if params is None:
         return False
     if isinstance(params, cst.Call):

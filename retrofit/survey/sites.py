@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import libcst as cst
 
-from retrofit.survey.index import File, Index, Scope, Statement
+from retrofit.survey.index import File, Index, Scope, Statement, argument
 from retrofit.survey.literals import dict_literal
 
 #: The words by which rules name the kinds of sites, besides "script" and "epoch-loop".
@@ -184,10 +184,8 @@ class Wrapper(Site):
 
     def keyword(self, name: str) -> str | None:
         """Return the code of a keyword argument, None where it is not given."""
-        for arg in self.call.args:
-            if arg.keyword is not None and arg.keyword.value == name:
-                return self.index.source.code(arg.value)
-        return None
+        value = argument(self.call, name)
+        return None if value is None else self.index.source.code(value)
 
     @property
     def unused(self) -> str:
@@ -740,10 +738,7 @@ class CallSite(Site):
     def argument_node(self, name: str, position: int | None = None) -> cst.BaseExpression | None:
         """Return an argument's expression by keyword or position, None where it is not given."""
         assert isinstance(self.node, cst.Call)
-        for number, arg in enumerate(self.node.args):
-            if arg.keyword.value == name if arg.keyword else number == position and not arg.star:
-                return arg.value
-        return None
+        return argument(self.node, name, position)
 
     def literal(self, name: str, position: int | None = None) -> str | None:
         """Return a string argument's value, None where it is not given or no plain string."""
