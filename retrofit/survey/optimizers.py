@@ -130,7 +130,7 @@ def find_optimizers(
             target=target,
             name=name,
             bound=bound,
-            parameter_model=whole or _parameter_model(index, call),
+            parameter_model=whole or _parameter_model(call),
         )
         others = _other_branches(flow, optimizer, calls)
         optimizer.held = _held(flow, call)
@@ -191,7 +191,7 @@ def _rebuilding(index: Index, flow: Flow, call: cst.Call, handover: frozenset[st
 
 
 def _reason_not_to_build_again(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoop]) -> str:
-    if loops and not _encloses(optimizer.scope, loops[0].scope):
+    if loops and optimizer.scope not in (loops[0].scope, *loops[0].scope.around):
         return "it is built in another function than the one with the epoch loop"
     if not optimizer.parameter_model:
         return "its parameters are not those of the whole model"
@@ -327,21 +327,17 @@ def _held(flow: Flow, call: cst.Call) -> str:
     return ""
 
 
-def _encloses(outer: Scope, inner: Scope | None) -> bool:
-    while inner is not None:
-        if inner is outer:
-            return True
-        inner = inner.parent
-    return False
+def _with_parameters(params: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    """Return what `X.parameters(...)` is called on, None for any other expression."""
+    if not isinstance(params, cst.Call) or not isinstance(params.func, cst.Attribute):
+        return None
+    return params.func.value if params.func.attr.value == "parameters" else None
 
 
-def _parameter_model(index: Index, call: cst.Call) -> str:
+def _parameter_model(call: cst.Call) -> str:
     """Return `model` for `SGD(model.parameters(), ...)`."""
-    for part in (argument(call, "params", 0),):
-        if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and part.func.attr.value == "parameters":
-            name = dotted(part.func.value) or ""
-            return name if name.isidentifier() else ""
-    return ""
+    name = dotted(_with_parameters(argument(call, "params", 0))) or ""
+    return name if name.isidentifier() else ""
 
 
 def _model_of_parameters(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> str:
@@ -351,10 +347,10 @@ def _model_of_parameters(index: Index, flow: Flow, call: cst.Call, model: set[Or
         return ""
     made = [o for o in flow.deep_origins(params, scope) if not flow.inside(o)]
     for origin in made:
-        node = origin.node
-        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.args:
+        node, whose = origin.node, _with_parameters(origin.node)
+        if whose is None or not isinstance(node, cst.Call) or node.args:
             return ""
-        if node.func.attr.value != "parameters" or not flow.deep_origins(node.func.value, index.scope_of(node)) & model:
+        if not flow.deep_origins(whose, index.scope_of(node)) & model:
             return ""
     names = flow.names_of(model, scope) if made else []
     return next((name for name in names if name.isidentifier() and name != params.value), "")
@@ -526,16 +522,15 @@ def _trains(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> boo
 
 def _trains_another(index: Index, flow: Flow, node: cst.BaseExpression, model: set[Origin]) -> bool:
     """Whether a construction gets the `parameters()` of what neither is the model nor is made from it, as a loss."""
-    params = argument(node, "params", 0) if isinstance(node, cst.Call) else None
-    if not isinstance(params, cst.Call) or not isinstance(params.func, cst.Attribute):
+    whose = _with_parameters(argument(node, "params", 0)) if isinstance(node, cst.Call) else None
+    if whose is None:
         return False
-    scope = index.scope_of(params)
-    kept = _in_item(index, flow, params.func.value, scope) or [params.func.value]
+    scope = index.scope_of(whose)
+    kept = _in_item(index, flow, whose, scope) or [whose]
     holders = {origin for one in kept for origin in flow.deep_origins(one, scope)}
     made = [origin.node for origin in holders if isinstance(origin.node, cst.Call)]
     return (
-        params.func.attr.value == "parameters"
-        and len(made) == len(holders) > 0
+        len(made) == len(holders) > 0
         and holders.isdisjoint(model)
         and not any(_trains(index, flow, call, model) for call in made)
     )
@@ -639,11 +634,6 @@ def _schedulers_of(flow: Flow, calls: list[cst.Call], schedulers: list[Scheduler
 
 def _other_scheduler(index: Index, flow: Flow, calls: list[cst.Call], mine: list[Scheduler]) -> str:
     """Return the name of anything else made from the optimizer and stepped: a scheduler of the project's own."""
-    return next((index.source.code(call.func) for call in _others(index, flow, calls, mine)), "")
-
-
-def _others(index: Index, flow: Flow, calls: list[cst.Call], mine: list[Scheduler]) -> Iterator[cst.Call]:
-    """Yield what else is made from the optimizer and stepped."""
     origins = {Origin(call) for call in calls}
     stepped = {
         origin
@@ -656,7 +646,8 @@ def _others(index: Index, flow: Flow, calls: list[cst.Call], mine: list[Schedule
         if Origin(call) not in stepped or call in known:
             continue
         if any(not origins.isdisjoint(flow.origins(arg.value, index.scope_of(call))) for arg in call.args):
-            yield call
+            return index.source.code(call.func)
+    return ""
 
 
 def _rate_set_by_hand(index: Index) -> str:
