@@ -741,18 +741,6 @@ def test_own_checks_of_the_model_hold_with_dendrites(tmp_path: Path) -> None:
     assert [note.code for note in plan.notes] == ["PAI019"]
 
 
-@pytest.mark.parametrize(("name", "asked"), [("DistributedDataParallel", True), ("DataParallel", False)])
-def test_error_at_modules_of_unknown_classes_is_asked_about_where_training_restarts(
-    tmp_path: Path, name: str, asked: bool
-) -> None:
-    walk = "    for m in net.modules():\n        if isinstance(m, nn.Linear):\n            pass\n"
-    error = "        elif len(m._modules) == 0:\n            raise ValueError(m)\n"
-    text = BASE.replace(WRAPPED, f"    check(model)\n{WRAPPED}").replace("DistributedDataParallel", name)
-    plan = plan_of(tmp_path, text.replace("def main", f"def check(net):\n{walk}{error}\n\ndef main", 1))
-    assert [told.code for told in (plan.questions if asked else plan.notes)] == ["PAI019"]
-    assert bool(plan.questions) == asked
-
-
 def test_validation_every_few_epochs_keeps_the_scheduler(tmp_path: Path) -> None:
     rare = "        if epoch % 5 == 0:\n" + "".join(f"    {line}\n" for line in VALIDATION.splitlines())
     changed = changed_by(tmp_path, (VALIDATION, rare))

@@ -12,8 +12,8 @@ import libcst as cst
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import alone, made_of
 from retrofit.habits.sites import Call
-from retrofit.survey.flow import Origin, first_argument
-from retrofit.survey.index import Scope, Statement, dotted
+from retrofit.survey.flow import Origin
+from retrofit.survey.index import Scope, Statement, argument, dotted
 from retrofit.survey.sites import EpochLoop, Site
 
 _DISTRIBUTED = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
@@ -105,7 +105,7 @@ class Loader(Call):
     @property
     def dataset(self) -> cst.BaseExpression | None:
         """The dataset."""
-        return first_argument(self.call, "dataset")
+        return argument(self.call, "dataset", 0)
 
     @property
     def dropping(self) -> str:
@@ -345,7 +345,7 @@ class Sampler(Call):
     @cached_property
     def other_dataset(self) -> str:
         """The dataset of a loader that takes it, where that is surely another one than its own; "" for none."""
-        mine = first_argument(self.call, "dataset")
+        mine = argument(self.call, "dataset", 0)
         for loader in self.loaders if mine is not None and dotted(mine) else ():
             theirs = loader.dataset
             if mine is None or theirs is None or dotted(theirs) is None or len(loader.samplers) != 1:
@@ -372,7 +372,7 @@ class Sampler(Call):
     @property
     def own_dataset(self) -> str:
         """The code of its dataset."""
-        node = first_argument(self.call, "dataset")
+        node = argument(self.call, "dataset", 0)
         return "" if node is None else self.index.source.code(node)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, Origin, first_argument
-from retrofit.survey.index import Index, Scope, Statement, dotted
+from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.index import Index, Scope, Statement, argument, dotted
 from retrofit.survey.sites import LocalRank, Parser
 
 _PARSE_METHODS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
@@ -15,7 +15,7 @@ def _reads(call: cst.Call) -> bool:
     """Whether a call parses the command line, not a list that stands there: `parse_args([])`, `'-a 1'.split()`."""
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _PARSE_METHODS:
         return False
-    given = first_argument(call, "args")
+    given = argument(call, "args", 0)
     if isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute):
         given = given.func.value
     return not isinstance(given, (cst.List, cst.Tuple, cst.SimpleString))

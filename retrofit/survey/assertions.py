@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, dotted
-from retrofit.survey.order import comes_after
+from retrofit.survey.order import after_model
 from retrofit.survey.sites import Assertion, Model
 
 
@@ -26,27 +26,9 @@ def find_assertions(index: Index, flow: Flow, origins: set[Origin], models: list
             site = _counting(index, flow, node, origins)
         elif isinstance(node, cst.Call):
             site = _checking(index, flow, node, origins)
-        if site is not None and any(comes_after(site.statement, model.statement, flow) for model in models):
+        if site is not None and any(after_model(site.statement, model, flow) for model in models):
             found.append(site)
-        elif isinstance(node, cst.Raise) and _sorts_modules(index, node):
-            calls = [index.statement(call) for call in flow.callers(index.scope_of(node))]
-            if any(comes_after(call, model.statement, flow) for call in calls for model in models):
-                found.append(Assertion(node=node, index=index, sorts=True))
     return found
-
-
-def _sorts_modules(index: Index, node: cst.Raise) -> bool:
-    """Whether an error is raised in a walk over a model's modules, at one whose class is none of those known."""
-    around = list(index.ancestors(node))
-    walk = next((part for part in around if isinstance(part, (cst.For, cst.FunctionDef))), None)
-    if not isinstance(walk, cst.For) or not re.search(
-        r"\.(named_)?(modules|children)\(\)$", index.source.code(walk.iter)
-    ):
-        return False
-    inside = around[: around.index(walk)]
-    others = [index.source.code(part.test) for part in inside if isinstance(part, cst.If) and part.orelse in inside]
-    known = any("ParameterList" in test for test in others)
-    return not known and any(re.search(r"\bisinstance\(|\btype\(", test) for test in others)
 
 
 def _counting(index: Index, flow: Flow, node: cst.Assert, origins: set[Origin]) -> Assertion | None:

@@ -6,8 +6,8 @@ import re
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, first_argument
-from retrofit.survey.index import Index, Statement, dotted
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index, Statement, argument, dotted
 from retrofit.survey.sites import Backward
 
 
@@ -27,7 +27,7 @@ def find_backwards(index: Index, flow: Flow, adrift: bool = False) -> list[Backw
     for call in index.calls:
         if _scales(index, flow, call):
             loops = next(iter(flow.enclosing_loops(index.statement(call))))
-            found += [] if bool(loops) is adrift else [Backward(node=call, index=index, loop=_batch_loop(loops))]
+            found += [] if bool(loops) is adrift else [Backward(node=call, index=index, loop=next(iter(loops), None))]
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "backward":
             continue
         if index.source.code(call.func.value) in ("self", "ctx", "super()"):
@@ -42,7 +42,7 @@ def find_backwards(index: Index, flow: Flow, adrift: bool = False) -> list[Backw
         if loops and _tunes_a_tensor(index, flow, loops[0], statement):
             continue
         if bool(loops) is not adrift:
-            found.append(Backward(node=call, index=index, loop=_batch_loop(loops)))
+            found.append(Backward(node=call, index=index, loop=next(iter(loops), None)))
     return found
 
 
@@ -64,7 +64,7 @@ def has_own_tensors(index: Index, made: cst.BaseExpression) -> bool:
     scope = index.scope_of(made)
     if not isinstance(made, cst.Call) or scope.kind != "function":
         return False
-    params = first_argument(made, "params")
+    params = argument(made, "params", 0)
     if not isinstance(params, (cst.List, cst.Tuple)):
         return False
     own = re.compile(r"\bParameter\(|requires_grad(_\(\)|=True)")
@@ -85,7 +85,3 @@ def _scales(index: Index, flow: Flow, call: cst.Call) -> bool:
     given = [index.source.code(arg.value) for arg in call.args[:2]]
     plain = isinstance(statement, (cst.SimpleStatementLine, cst.SimpleStatementSuite))
     return plain and "loss" in given[0].lower() and "optim" in given[1].lower()
-
-
-def _batch_loop(loops: list[Statement]) -> Statement | None:
-    return loops[0] if loops else None

@@ -41,38 +41,15 @@ def disorder(
     places = ", ".join(map(at, models))
     if any(one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
         return f"the model is built in several steps: {places}"
-    for optimizer in optimizers:
-        part = _part(optimizer, origins, flow)
-        if part:
-            return (
-                f"the optimizer at {at(optimizer)} takes the parameters of `{part}`, out of which the model is "
-                "made, so it would miss its dendrites; take them from the model"
-            )
-        if optimizer.keeps and optimizer.factory_made:
-            if any(optimizer.node is origin.node for origin in origins):
-                return f"the optimizer at {at(optimizer)} comes out of the call that builds the model"
-            return f"the parameters of the optimizer at {at(optimizer)} come out of the call that builds the model"
     for model in models:
-        root = model.target.partition(".")[0]
-        if root and root != "self" and root not in flow.variable(root, model.scope)[0].names:
-            return f"the model is built at {at(model)}, but `{model.target}` is no name there"
         for optimizer in optimizers:
             here, there = optimizer.statement, model.statement
-            if model.side == "before" and here.scope is not there.scope and not model.in_wrapper:
-                return f"the model is a parameter at {at(model)}, the optimizer is built at {at(optimizer)}"
             early = here.order <= there.order
             if here.scope is there.scope and early and model.side == "after":
                 return f"the optimizer at {at(optimizer)} is built before the model is finished at {at(model)}"
-    if any(one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
-        return f"the model is built in several steps: {places}"
     if len({id(model.scope) for model in models}) > 1:
         return f"the model is built in several functions: {places}"
     for model in models:
-        for optimizer in optimizers:
-            sooner = _sooner(optimizer.statement, model, origins, flow)
-            if sooner is not None:
-                built = f"the optimizer at {at(optimizer)} is built at {index.place(sooner.node, file)}"
-                return f"{built}, before the model is finished at {at(model)}"
         for wrapper in wrappers if model.side == "after" else ():
             here, made = wrapper.statement, model.statement
             if here.order < made.order and one_after_the_other(here, made) and made not in here.path:
@@ -116,31 +93,6 @@ def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[O
                 if first is not None and call.order < made.order and not exclude_each_other(call, made):
                     return [first, made]
     return []
-
-
-def _part(optimizer: Optimizer, origins: set[Origin], flow: Flow) -> str:
-    """Return the name of a module given to the model's construction whose own parameters an optimizer takes, or ""."""
-    index, scope = flow.index, optimizer.scope
-    word = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
-    given = {
-        flow.variable(name, index.scope_of(origin.node))
-        for origin in origins
-        if isinstance(origin.node, cst.Call)
-        for arg in origin.node.args
-        for name in word.findall(index.source.code(arg.value))
-    }
-    whole = set(flow.names_of(origins, scope))
-    mentioned = set(word.findall(index.source.code(optimizer.node)))
-    for call in index.calls:
-        name, _, method = (dotted(call.func) or "").rpartition(".")
-        if method != "parameters" or not name.isidentifier() or name in whole or index.scope_of(call) is not scope:
-            continue
-        place = index.statement(call)
-        filled = re.match(r"\s*(\w+)\s*(=|\+=|\.(append|extend)\()", index.source.code(place.node))
-        taken = any(part is optimizer.node for part in index.ancestors(call))
-        if (taken or (filled and filled[1] in mentioned)) and flow.variable(name, scope) in given:
-            return name
-    return ""
 
 
 #: Names of functions that put other layers into a model, or layers of another size.

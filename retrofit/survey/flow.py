@@ -11,7 +11,7 @@ from itertools import takewhile
 import libcst as cst
 
 from retrofit import torch_api
-from retrofit.survey.index import Index, Scope, Statement, dotted
+from retrofit.survey.index import Index, Scope, Statement, argument, dotted
 
 Variable = tuple[Scope, str]
 
@@ -183,29 +183,23 @@ class Flow:
         if function is not None:
             return [function]
         if self.index.qualified(call.func) in SPAWNS:
-            target = first_argument(call, "fn")
-            function = None if target is None else self._function(target, scope)
+            given = argument(call, "fn", 0)
         elif self.starts_process(call):
-            target = _keyword(call, "target")
-            function = None if target is None else self._function(target, scope)
+            given = argument(call, "target")
         elif isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
-            closure = first_argument(call, "closure")
-            function = None if closure is None else self._function(closure, scope)
+            given = argument(call, "closure", 0)
         else:
             meant = [self._method(s, "__init__") if s.kind == "class" else s for s in self.choices(call.func, scope)]
             return [function for function in meant if function is not None]
+        function = None if given is None else self._function(given, scope)
         return [] if function is None else [function]
 
     def starts_process(self, call: cst.Call) -> bool:
         """Whether a call makes a process of Python's `multiprocessing`, perhaps of one of its contexts."""
         if self.index.qualified(call.func) in PROCESSES:
             return True
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "Process":
-            return False
-        name = dotted(call.func.value)
-        made = [call.func.value, *(b.value for b in self.index.bindings if b.target == name)]
-        contexts = ("multiprocessing.get_context", "torch.multiprocessing.get_context")
-        return any(isinstance(node, cst.Call) and self.index.qualified(node.func) in contexts for node in made)
+        of_context = isinstance(call.func, cst.Attribute) and call.func.attr.value == "Process"
+        return of_context and argument(call, "target") is not None
 
     def choices(
         self, node: cst.BaseExpression | None, scope: Scope, seen: frozenset[Variable] = frozenset()
@@ -271,7 +265,7 @@ class Flow:
             arguments = [(None, element.value) for element in known]
             parameters = function.parameters[1:]
         elif self.starts_process(call):
-            passed = _keyword(call, "args")
+            passed = argument(call, "args")
             known = passed.elements if isinstance(passed, (cst.Tuple, cst.List)) else ()
             arguments = [(None, element.value) for element in known]
         self._callers[function].append(call)
@@ -525,15 +519,3 @@ class Flow:
             if isinstance(ancestor.node, (cst.FunctionDef, cst.ClassDef)):
                 return
             yield ancestor
-
-
-def _keyword(call: cst.Call, name: str) -> cst.BaseExpression | None:
-    return next((arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == name), None)
-
-
-def first_argument(call: cst.Call, *keywords: str) -> cst.BaseExpression | None:
-    """Return a call's first argument, given by position or by one of ``keywords``."""
-    for number, arg in enumerate(call.args):
-        if not arg.star and ((arg.keyword is None and number == 0) or (arg.keyword and arg.keyword.value in keywords)):
-            return arg.value
-    return None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
-from operator import itemgetter
 
 import libcst as cst
 
@@ -52,11 +51,6 @@ class Scope:
         while parent is not None:
             yield parent
             parent = parent.parent
-
-    def binds(self, name: str) -> bool:
-        """Whether the code gives ``name`` a meaning here, so that it is no builtin; a module counts whole."""
-        around = [scope for scope in self.around if scope.kind != "class"]
-        return any(name in scope.names and name not in scope.outer for scope in (self, *around))
 
     @property
     def enclosing_class(self) -> Scope | None:
@@ -194,15 +188,27 @@ def dotted(node: cst.CSTNode | None) -> str | None:
     return ".".join(reversed(parts))
 
 
-def names_in(node: cst.CSTNode, called: bool = True) -> Iterator[str]:
-    """Yield the names and dotted names in an expression, those that it calls only where ``called``."""
-    name = dotted(node)
-    if name is not None:
-        yield name
+def named_in(node: cst.CSTNode, called: bool = True) -> Iterator[cst.CSTNode]:
+    """Yield what has a name or dotted name in an expression, what it calls only where ``called``."""
+    if dotted(node) is not None:
+        yield node
         return
     for child in node.children:
         if called or not (isinstance(node, cst.Call) and child is node.func):
-            yield from names_in(child, called)
+            yield from named_in(child, called)
+
+
+def names_in(node: cst.CSTNode, called: bool = True) -> Iterator[str]:
+    """Yield the names and dotted names in an expression, those that it calls only where ``called``."""
+    return (name for part in named_in(node, called) if (name := dotted(part)) is not None)
+
+
+def argument(call: cst.Call, name: str, position: int | None = None) -> cst.BaseExpression | None:
+    """Return an argument's expression by keyword or position, None where it is not given."""
+    for number, arg in enumerate(call.args):
+        if arg.keyword.value == name if arg.keyword else number == position and not arg.star:
+            return arg.value
+    return None
 
 
 def meeting(statements: list[Statement]) -> Statement | None:
@@ -273,7 +279,6 @@ class Index:
         self._resolved: dict[tuple[str, Scope], list[tuple[Scope, str]]] = {}
         self._scope_of: dict[cst.CSTNode, Scope] = {}
         self._kept: set[Scope] | None = None
-        self._bound: dict[tuple[str, Scope], list[tuple[int, Binding]]] = {}
         self.files = [self._file(name, one) for name, one in {"": source, **modules}.items()]
         self.entry = self.files[0]
         self.scope = self.entry.scope
@@ -372,20 +377,11 @@ class Index:
         self.comparisons = [node for node in self.comparisons if self.scope_of(node) in scopes]
         self.attributes = [node for node in self.attributes if self.scope_of(node) in scopes]
         self.bindings = [b for b in self.bindings if b.statement.scope in scopes]
-        self._bound.clear()
         self.items = [b for b in self.items if b.statement.scope in scopes]
         self.appended = [b for b in self.appended if b.statement.scope in scopes]
         self.returns = [(node, scope) for node, scope in self.returns if scope in scopes]
         for file in self.files:
             file.imports = [(s, module) for s, module in file.imports if s.scope in scopes]
-
-    def bound(self, names: Collection[str], scope: Scope) -> list[Binding]:
-        """Return where one of some names gets a value in a scope, in the order of the file."""
-        if not self._bound:
-            for number, binding in enumerate(self.bindings):
-                self._bound.setdefault((binding.target, binding.statement.scope), []).append((number, binding))
-        found = [one for name in names for one in self._bound.get((name, scope), ())]
-        return [binding for _, binding in (found if len(names) == 1 else sorted(found, key=itemgetter(0)))]
 
     @cached_property
     def bound_names(self) -> set[str]:

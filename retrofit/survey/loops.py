@@ -9,14 +9,17 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
+from retrofit.survey.order import defines, ways_to
 from retrofit.survey.sites import Backward, EpochLoop
 
 #: What goes over what it is given, and shows how far it is.
 _BARS = ("tqdm", "track", "progressbar", "alive_it")
-_RANGES = ("range", "numpy.arange", "np.arange", "six.moves.range", "six.moves.xrange", "builtins.range")
+#: What counts without end, and what counts to a number.
+_ENDLESS = ("count", "cycle")
+_COUNTING = ("range", "xrange", "arange", "trange", "count")
 
-#: What a loop over epochs calls its variable, where no loop over batches is in it.
+#: What a loop over epochs calls its variable.
 _EPOCH = re.compile(r"(\w+_)?(epochs?|ep)(_?(i|id|idx|index|n|no|num|number))?", re.IGNORECASE)
 
 #: A function or class by such a name finds a learning rate.
@@ -161,7 +164,7 @@ def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | 
     statement, node = loops[-1], loops[-1].node
     if not isinstance(node, cst.For):
         return None
-    if not _in_sight(index, flow, statement.scope):
+    if flow.uncalled(statement) is not None:
         return None
     validating = [
         call
@@ -169,36 +172,7 @@ def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | 
         if VALIDATES.search(_last_name(index, call.func)) and statement in index.statement(call).path
         if any(isinstance(part.node, cst.If) and statement in part.path for part in index.statement(call).path)
     ]
-    batches = _gone_through(index, node.iter)
-    endless = _goes_on(index, flow, batches, statement.scope)
-    if not validating or (dotted(batches) is None and not endless):
-        return None
-    target = index.source.code(node.target)
-    return EpochLoop(node=node, index=index, target=target, limited=not endless, anchors={"range": batches})
-
-
-def _goes_on(index: Index, flow: Flow, batches: cst.BaseExpression, scope: Scope) -> bool:
-    """Whether batches never end: `cycle(loader)`, or a function of the project that yields in a `while True`."""
-    made = [origin.node for origin in flow.origins(batches, scope)]
-    if not made or not all(isinstance(node, cst.Call) for node in made):
-        return False
-    for node in made:
-        assert isinstance(node, cst.Call)
-        function = flow.called(node)
-        endless = [s for s in index.loops if s.scope is function and isinstance(s.node, cst.While)]
-        heads = [index.source.code(s.node.test) for s in endless if isinstance(s.node, cst.While)]
-        yields = any("yield" in index.source.code(s.node) for s in endless)
-        if index.qualified(node.func) != "itertools.cycle" and not (yields and heads in (["True"], ["1"])):
-            return False
-    return True
-
-
-def _in_sight(index: Index, flow: Flow, scope: Scope, seen: frozenset[Scope] = frozenset()) -> bool:
-    """Whether every way of calls that leads to a function is known, up to the module that begins it."""
-    if scope.kind != "function" or scope in seen:
-        return scope.kind == "module"
-    callers = flow.callers(scope)
-    return bool(callers) and all(_in_sight(index, flow, index.scope_of(call), seen | {scope}) for call in callers)
+    return _for_loop(index, flow, statement, node) if validating else None
 
 
 def _accumulates(index: Index, statement: Statement) -> bool:
@@ -210,151 +184,69 @@ def _accumulates(index: Index, statement: Statement) -> bool:
 
 
 def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | None:
+    """Return a loop that may be over epochs: one that counts, or by its variable's name; None for any other."""
     node = statement.node
     if isinstance(node, cst.While):
         return _while_loop(index, flow, statement, node)
     if not isinstance(node, cst.For):
         return None
-    anchor = _gone_through(index, node.iter)
-    target: cst.BaseExpression = node.target
-    numbered = _numbered(index, node, node.iter)
-    target = target if numbered is None else numbered
-    iterable = _listed(index, flow, anchor, statement.scope)
-    names = _meant(index, flow, iterable.func, statement.scope) if isinstance(iterable, cst.Call) else [""]
-    site = EpochLoop(node=node, index=index, target=index.source.code(target), limited=True, anchors={"range": anchor})
-    if numbered is not None and not names[0].endswith(("range", "count")):
-        return site
-    if not isinstance(iterable, cst.Call) or any(arg.star for arg in iterable.args):
-        return None
-    if names[0] == "itertools.count":
-        site.limited = False
-        return site
-    own = statement.scope.binds("range")
-    counts = all((one in _RANGES and not (one == "range" and own)) or _last(one) == "trange" for one in names)
-    return site if counts else None
+    site = _for_loop(index, flow, statement, node)
+    counts = not _makers(index, flow, statement, node).isdisjoint(_COUNTING)
+    return site if counts or _EPOCH.fullmatch(site.target) else None
 
 
-def _gone_through(index: Index, iterable: cst.BaseExpression) -> cst.BaseExpression:
+def _for_loop(index: Index, flow: Flow, statement: Statement, node: cst.For) -> EpochLoop:
+    number = node.target.elements[0].value if isinstance(node.target, cst.Tuple) else node.target
+    return EpochLoop(
+        node=node,
+        index=index,
+        target=index.source.code(number),
+        limited=not _makers(index, flow, statement, node) <= {*_ENDLESS},
+        anchors={"range": _gone_through(index, node.iter)},
+    )
+
+
+def _makers(index: Index, flow: Flow, statement: Statement, node: cst.For) -> set[str]:
+    """Return the names of the functions that make what a loop goes through, also by a name for it: `range`."""
+    origins = flow.origins(_gone_through(index, node.iter, "list"), statement.scope)
+    made = [_gone_through(index, origin.node, "list") for origin in origins]
+    return {_last_name(index, one.func) if isinstance(one, cst.Call) else "" for one in made}
+
+
+def _gone_through(index: Index, iterable: cst.BaseExpression, *further: str) -> cst.BaseExpression:
     """Return what a loop goes through, within a progress bar, `enumerate` and what a recipe has put around it."""
     while isinstance(iterable, cst.Call) and iterable.args:
-        if _last_name(index, iterable.func) not in ("enumerate", *_BARS) and not index.is_provided(iterable.func):
+        names = ("enumerate", *_BARS, *further)
+        if _last_name(index, iterable.func) not in names and not index.is_provided(iterable.func):
             break
         iterable = iterable.args[0].value
     return iterable
 
 
-def _meant(index: Index, flow: Flow, function: cst.BaseExpression, scope: Scope) -> list[str]:
-    """Return the full names of what a call may call: `(range if quiet else trange)(n)`, at once or by a name for it."""
-    if isinstance(function, cst.IfExp):
-        ways = [_meant(index, flow, one, scope) for one in (function.body, function.orelse)]
-        return list(dict.fromkeys(name for way in ways for name in way))
-    sources = flow.sources(flow.variable(function.value, scope)) if isinstance(function, cst.Name) else []
-    values = [source.value for source in sources if isinstance(source.value, (cst.IfExp, cst.Name, cst.Attribute))]
-    if not values or len(values) < len(sources):
-        return [index.qualified(function)]
-    ways = [_meant(index, flow, source.value, source.scope) for source in sources if source.value is not None]
-    return list(dict.fromkeys(name for way in ways for name in way))
-
-
-def _last(name: str) -> str:
-    return name.rpartition(".")[2]
-
-
-def _numbered(index: Index, loop: cst.For, iterable: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return the number in `for epoch, seed in enumerate(seeds)`, None in any other loop."""
-    while isinstance(iterable, cst.Call) and iterable.args and _last_name(index, iterable.func) in _BARS:
-        iterable = iterable.args[0].value
-    if not isinstance(iterable, cst.Call) or index.qualified(iterable.func) != "enumerate" or not iterable.args:
-        return None
-    if not isinstance(loop.target, cst.Tuple) or len(loop.target.elements) != 2:
-        return None
-    number = loop.target.elements[0].value
-    return number if re.search(r"epoch", index.source.code(number), re.IGNORECASE) else None
-
-
-def _listed(index: Index, flow: Flow, iterable: cst.BaseExpression, scope: Scope) -> cst.BaseExpression:
-    """Return what a list, or a name with one value, goes over, the range in `epochs = tqdm(list(range(n)))`."""
-    while True:
-        values = flow.sources(flow.variable(iterable.value, scope)) if isinstance(iterable, cst.Name) else []
-        bar = _opened(index, iterable, scope) if len(values) == 1 and values[0].value is None else None
-        if bar is not None:
-            iterable = bar
-        elif len(values) == 1 and values[0].item is None and isinstance(values[0].value, cst.Call):
-            iterable, scope = values[0].value, values[0].scope
-        elif (given := _shown_by_own(index, flow, iterable)) is not None:
-            iterable = given
-        elif isinstance(iterable, cst.Call) and iterable.args and _last_name(index, iterable.func) in ("list", *_BARS):
-            iterable = iterable.args[0].value
-        else:
-            return iterable
-
-
-def _shown_by_own(index: Index, flow: Flow, call: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return what a function of the project is given that hands it back as it is, or in a progress bar."""
-    function = flow.called(call) if isinstance(call, cst.Call) and call.args else None
-    if function is None or not function.parameters or not isinstance(call, cst.Call):
-        return None
-    given = function.parameters[0]
-    returned = [node.value for node, scope in index.returns if scope is function]
-    values = []
-    for value in returned:
-        bound = [b.value for b in index.bindings if b.statement.scope is function and b.target == dotted(value)]
-        values += [*bound, value] if dotted(value) == given else bound or [value]
-    for value in values:
-        if isinstance(value, cst.Call) and value.args and _last_name(index, value.func) in _BARS:
-            value = value.args[0].value
-        if value is None or dotted(value) != given:
-            return None
-    return call.args[0].value if values else None
-
-
-def _opened(index: Index, name: cst.BaseExpression, scope: Scope) -> cst.Call | None:
-    """Return the call in `with tqdm(range(n)) as bar` for the name of the bar, None for any other name."""
-    for statement in index.statements:
-        if statement.scope is scope and isinstance(statement.node, cst.With):
-            for item in statement.node.items:
-                if item.asname is not None and dotted(item.asname.name) == dotted(name):
-                    return item.item if isinstance(item.item, cst.Call) else None
-    return None
-
-
 def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While) -> EpochLoop | None:
     """Return a `while` loop that goes on for ever, or until a counter or a flag ends it; None for any other."""
-    site = EpochLoop(node=node, index=index, target="", limited=False, anchors={"range": node.test})
-    if _is_true(index, node.test):
-        return site
-    parts = conjuncts(node.test)
-    below = (cst.LessThan, cst.LessThanEqual, cst.NotEqual)
-    limits = [part for part in parts if counter(index, flow, statement, part, below)]
-    others = [part for part in parts if part not in limits]
-    flags = [name for part in others if (name := _flag(index, statement, part))]
-    if not limits and len(flags) < len(parts):
+    running = called_in(index, flow, statement)
+    changes = [b for b in index.bindings if statement in b.statement.path or b.statement.scope in running]
+    target, flagged = "", False
+    for name in names_in(node.test, called=False):
+        variable = flow.member(name, statement.scope)
+        made = [b for b in changes if flow.member(b.target, b.statement.scope) == variable]
+        flagged |= any(dotted(b.value) in ("True", "False") for b in made)
+        if not target and any(_increments(b) or _handed_through(flow, b) for b in made):
+            target = name
+    if not (target or flagged or _is_true(index, node.test)):
         return None
-    if limits:
-        site.target = counter(index, flow, statement, limits[0], below)
-        site.limited = True
-    return site
+    return EpochLoop(node=node, index=index, target=target, limited=bool(target), anchors={"range": node.test})
 
 
 def _is_true(index: Index, test: cst.BaseExpression) -> bool:
     return index.source.code(test).strip("()") in ("True", "1")
 
 
-def _flag(index: Index, loop: Statement, test: cst.BaseExpression) -> str:
-    """Return the name of the flag that a condition is, one that the loop itself sets; "" where it is none."""
-    wanted = "True"
-    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        test, wanted = test.expression, "False"
-    name = dotted(test) or ""
-    stops = [
-        binding.statement
-        for binding in index.bindings
-        if binding.target == name
-        and loop in binding.statement.path
-        and binding.value is not None
-        and index.source.code(binding.value) in {"True", "False"} - {wanted}
-    ]
-    return name if stops else ""
+def _handed_through(flow: Flow, change: Binding) -> bool:
+    """Whether a counter is what a function returns that is given it: `step = train(model, step)`."""
+    given = change.value.args if isinstance(change.value, cst.Call) and flow.called(change.value) is not None else ()
+    return change.item is None and any(dotted(arg.value) == change.target for arg in given)
 
 
 def conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -362,98 +254,6 @@ def conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
     if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
         return [*conjuncts(test.left), *conjuncts(test.right)]
     return [test]
-
-
-_MIRRORED: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
-    cst.LessThan: cst.GreaterThan,
-    cst.LessThanEqual: cst.GreaterThanEqual,
-    cst.GreaterThan: cst.LessThan,
-    cst.GreaterThanEqual: cst.LessThanEqual,
-    cst.Equal: cst.Equal,
-    cst.NotEqual: cst.NotEqual,
-}
-
-
-def counter(
-    index: Index,
-    flow: Flow,
-    loop: Statement,
-    test: cst.BaseExpression,
-    operators: tuple[type[cst.BaseCompOp], ...],
-) -> str:
-    """Return the counter of a loop's turns that a comparison holds against a fixed number, "" where it does not.
-
-    Args:
-        operators: the comparisons that count, with the counter on their left.
-    """
-    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
-        return ""
-    right = test.comparisons[0]
-    for name, operator, bound in (
-        (_counted(test.left), type(right.operator), right.comparator),
-        (_counted(right.comparator), _MIRRORED.get(type(right.operator)), test.left),
-    ):
-        if name is None or operator not in operators:
-            continue
-        if operator is cst.Equal and isinstance(bound, cst.Integer):
-            continue  # `epoch == 0` tells the first turn from the others
-        changing = {b.target for b in index.bindings if loop in b.statement.path}
-        paths = [path.split(".") for path in re.findall(r"(?<![.\w])[A-Za-z_][\w.]*", index.source.code(bound))]
-        fixed = changing.isdisjoint(".".join(path[:end]) for path in paths for end in range(1, len(path) + 1))
-        if fixed and _counts(index, flow, loop, name):
-            return name
-    return ""
-
-
-def _counted(node: cst.BaseExpression) -> str | None:
-    """Return the name in `step` or `step + 1`, None in anything else."""
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
-        node = node.left if isinstance(node.right, cst.Integer) else node
-    return dotted(node)
-
-
-def _counts(index: Index, flow: Flow, loop: Statement, name: str) -> bool:
-    """Whether a variable only ever grows in a loop: with every turn, or with every step of the optimizer."""
-    variable = flow.member(name, loop.scope)
-    called = called_in(index, flow, loop)
-    changes = [
-        binding
-        for binding in index.bindings
-        if binding.target in (name, variable[1]) and flow.member(binding.target, binding.statement.scope) == variable
-        if loop in binding.statement.path or binding.statement.scope in called
-    ]
-    node = loop.node
-    if isinstance(node, cst.For) and name in (dotted(node.target), _number(index, node)):
-        return all(change.statement is loop for change in changes)
-    return bool(changes) and all(
-        (_increments(change) or _handed_through(index, flow, change)) and _regular(index, change.statement, loop)
-        for change in changes
-    )
-
-
-def _number(index: Index, loop: cst.For) -> str | None:
-    """Return `step` for the loop `for step, batch in enumerate(batches)`, None for any other."""
-    if not isinstance(loop.iter, cst.Call) or index.qualified(loop.iter.func) != "enumerate":
-        return None
-    return dotted(loop.target.elements[0].value) if isinstance(loop.target, cst.Tuple) else None
-
-
-def _handed_through(index: Index, flow: Flow, change: Binding) -> bool:
-    """Whether a function that is given the counter returns it after counting: `step = train(model, step)`."""
-    if not isinstance(change.value, cst.Call) or change.item is not None:
-        return False
-    function = flow.called(change.value)
-    returned = [dotted(node.value) for node, scope in index.returns if scope is function]
-    if function is None or len(returned) != 1 or returned[0] not in function.parameters:
-        return False
-    arguments = [arg.value for arg in change.value.args]
-    given = [source.value for source in flow.sources((function, returned[0])) if source.value in arguments]
-    inside = [b for b in index.bindings if b.statement.scope is function and b.target == returned[0]]
-    return (
-        [dotted(value) for value in given] == [change.target]
-        and bool(inside)
-        and all(_increments(b) and _regular(index, b.statement, change.statement) for b in inside)
-    )
 
 
 def called_in(index: Index, flow: Flow, loop: Statement) -> set[Scope]:
@@ -483,16 +283,6 @@ def _increments(binding: Binding) -> bool:
     )
 
 
-def _regular(index: Index, statement: Statement, loop: Statement) -> bool:
-    """Whether a statement runs with every turn, or where the optimizer steps; a count of failures does neither."""
-    for part in statement.ancestors:
-        if part is loop or isinstance(part.node, cst.FunctionDef):
-            return True
-        if isinstance(part.node, cst.If) and ".step(" not in index.source.code(part.node.body):
-            return False
-    return True
-
-
 def _exits(index: Index, node: cst.CSTNode) -> bool:
     """Whether a statement ends the program as one that has done its work."""
     if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call):
@@ -506,26 +296,11 @@ def _last_name(index: Index, node: cst.BaseExpression) -> str:
     return (dotted(node) or "").rpartition(".")[2]
 
 
-def _leftovers(statement: Statement, flow: Flow) -> list[tuple[int, str]]:
+def _leftovers(statement: Statement, flow: Flow) -> list[Statement]:
     """Return what runs after the loop: later statements around it, in its function and in those that call it."""
-    index = flow.index
-    found: list[tuple[int, str]] = []
-    seen = set()
-    waiting = [statement]
-    while waiting:
-        here = waiting.pop()
-        if here in seen:
-            continue
-        seen.add(here)
-        for part in here.path[::-1]:
-            if isinstance(part.node, (cst.FunctionDef, cst.ClassDef)):
-                waiting += [index.statement(call) for call in flow.callers(index.function_scope(part.node))]
-                break
-            for later in part.following:
-                if not isinstance(later.node, (cst.FunctionDef, cst.ClassDef)):
-                    line = index.source.position(later.node)[0]
-                    found.append((line, index.source.code(later.node).splitlines()[0].strip()))
-    return found
+    ways = [way for ways in ways_to(statement, flow).values() for way in ways]
+    around = [part for way in ways for part in way.path if part.scope is way.scope]
+    return [later for part in around for later in part.following if not defines(later)]
 
 
 def _ends(loop: EpochLoop) -> list[int]:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting, names_in
+from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
 from retrofit.survey.order import (
     after_training,
     always_leaves,
@@ -150,7 +150,7 @@ def find_models(
         return []
     joint = meeting(statements)
     if joint is None:
-        joint = _taken(origins, wrappers, flow) or _passed_on(statements, wrappers)
+        joint = _taken(origins, wrappers, flow)
     trains = joint in training and not isinstance(joint.node if joint else None, cst.SimpleStatementLine)
     if joint is not None and not trains and not any(joint in wrapper.statement.path for wrapper in wrappers):
         statements = [joint]
@@ -199,7 +199,7 @@ def repeated(models: list[Model], flow: Flow) -> list[Statement]:
 
 
 def _taken(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> Statement | None:
-    """Return where the function that wraps a model takes it, from several other functions, by a name of its own."""
+    """Return where the function that wraps a model gets it, from several other functions, by a name of its own."""
     index, first = flow.index, wrappers[0]
     taken = [
         binding.statement
@@ -209,23 +209,11 @@ def _taken(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> Stateme
         and binding.statement.scope is first.scope
         and binding.statement.order < first.statement.order
         and not origins.isdisjoint(flow.deep_origins(binding.value, first.scope))
-        and first.module not in names_in(binding.value)
     ]
     same = all(wrapper.scope is first.scope and wrapper.module == first.module for wrapper in wrappers)
-    return meeting(taken) if same else None
-
-
-def _passed_on(statements: list[Statement], wrappers: list[Wrapper]) -> Statement | None:
-    """Return where the function that wraps a model passes it, always, through a function that is not known."""
-    first = wrappers[0]
-    if first.module not in first.scope.parameters or any(w.scope is not first.scope for w in wrappers):
-        return None
-    own = [one for one in statements if one.scope is first.scope]
-    if len(own) != 1 or own[0].parent is None or not defines(own[0].parent) or own[0].order > first.statement.order:
-        return None
-    value = _plain_value(own[0])
-    given = isinstance(value, cst.Call) and any(dotted(arg.value) == first.module for arg in value.args)
-    return own[0] if given else None
+    joint, path = meeting(taken) if same else None, first.statement.path
+    heads = [part for part in (joint.path if joint is not None else ()) if part not in path]  # a choice as a whole
+    return heads[0] if heads and any(heads[0].siblings is part.siblings for part in path) else None
 
 
 def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[Origin]:

@@ -9,8 +9,8 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.backwards import has_own_tensors
-from retrofit.survey.flow import Flow, Origin, first_argument
-from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
+from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.index import Index, Scope, Statement, argument, dotted, exclude_each_other, meeting, named_in
 from retrofit.survey.loops import called_in
 from retrofit.survey.order import leading_to
 from retrofit.survey.sites import CallSite, EpochLoop, Optimizer, Rebuilding, Scheduler, Score, Step
@@ -107,7 +107,6 @@ def find_optimizers(
     bodies = {loop.statement for loop in loops}
     running = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
     by_target: dict[str, list[cst.Call]] = {}
-    items: dict[cst.CSTNode, int | None] = {}
     beside = {index.scope_of(origin.node) for origin in model}
     made_at = [
         one if index.scope_of(one.node) in beside else _at_the_call(flow, one, near, shared)
@@ -116,7 +115,6 @@ def find_optimizers(
     for origin in dict.fromkeys(made_at):
         assert isinstance(origin.node, cst.Call)
         by_target.setdefault(_target(index, origin.node, origin.item), []).append(origin.node)
-        items[origin.node] = origin.item
     found = []
     for target, calls in _joined(index, flow, by_target).items():
         call = calls[0]
@@ -132,14 +130,8 @@ def find_optimizers(
             target=target,
             name=name,
             bound=bound,
-            parameter_model=whole or _parameter_model(index, call),
+            parameter_model=whole or _parameter_model(call),
         )
-        params = first_argument(call, "params")
-        given = [] if params is None else flow.origins(params, optimizer.scope)
-        optimizer.factory_made = not {o.node for o in given if o.item is not None and o not in model}.isdisjoint(
-            o.node for o in model
-        )
-        optimizer.factory_made |= items[call] is not None and call in {o.node for o in model}
         others = _other_branches(flow, optimizer, calls)
         optimizer.held = _held(flow, call)
         optimizer.handed_over = _handed_over(index, flow, optimizer, calls, handover)
@@ -193,40 +185,21 @@ def _rebuilding(index: Index, flow: Flow, call: cst.Call, handover: frozenset[st
     target = _target(index, call) + _held(flow, call)
     scope = index.scope_of(call)
     handing = [c for c in index.calls if index.qualified(c.func) in handover and index.scope_of(c) is scope]
-    given = [operand for c in handing if (operand := first_argument(c)) is not None]
+    given = [operand for c in handing if (operand := argument(c, "", 0)) is not None]
     told = target in map(index.source.code, given)
     return Rebuilding(node=call, index=index, target=target, handed_over=told)
 
 
 def _reason_not_to_build_again(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoop]) -> str:
-    if loops and not _encloses(optimizer.scope, loops[0].scope):
+    if loops and optimizer.scope not in (loops[0].scope, *loops[0].scope.around):
         return "it is built in another function than the one with the epoch loop"
     if not optimizer.parameter_model:
         return "its parameters are not those of the whole model"
     holder = _holder(index, flow, optimizer, loops)
     if holder:
         return f"{holder} holds it as well"
-    rests = _rests(index, flow, loops)
-    if rests is not None:
-        return f"parameters are frozen for a part of each epoch ({index.place(rests)})"
     added = next((call for call in index.calls if (dotted(call.func) or "").endswith(".add_param_group")), None)
     return f"a group is added to it ({index.place(added)})" if added is not None else ""
-
-
-def _rests(index: Index, flow: Flow, loops: list[EpochLoop]) -> cst.CSTNode | None:
-    """Return where the epoch loop freezes parameters, which an optimizer that is built then would not be given."""
-    bodies = {loop.statement for loop in loops}
-    running = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
-    places: list[tuple[Statement, cst.CSTNode]] = [
-        (b.statement, b.statement.node)
-        for b in index.bindings
-        if b.target.endswith(".requires_grad") and dotted(b.value) != "True"
-    ]
-    for call in index.calls:
-        value = first_argument(call, "requires_grad")
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_" and value is not None:
-            places += [(index.statement(call), call)] if dotted(value) != "True" else []
-    return next((n for s, n in places if s.scope in running or not bodies.isdisjoint(s.path[:-1])), None)
 
 
 def _holder(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoop]) -> str:
@@ -354,34 +327,30 @@ def _held(flow: Flow, call: cst.Call) -> str:
     return ""
 
 
-def _encloses(outer: Scope, inner: Scope | None) -> bool:
-    while inner is not None:
-        if inner is outer:
-            return True
-        inner = inner.parent
-    return False
+def _with_parameters(params: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    """Return what `X.parameters(...)` is called on, None for any other expression."""
+    if not isinstance(params, cst.Call) or not isinstance(params.func, cst.Attribute):
+        return None
+    return params.func.value if params.func.attr.value == "parameters" else None
 
 
-def _parameter_model(index: Index, call: cst.Call) -> str:
+def _parameter_model(call: cst.Call) -> str:
     """Return `model` for `SGD(model.parameters(), ...)`."""
-    for part in (first_argument(call, "params"),):
-        if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and part.func.attr.value == "parameters":
-            name = dotted(part.func.value) or ""
-            return name if name.isidentifier() else ""
-    return ""
+    name = dotted(_with_parameters(argument(call, "params", 0))) or ""
+    return name if name.isidentifier() else ""
 
 
 def _model_of_parameters(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> str:
     """Return the model's name here, where a name holds its `parameters()` from before, perhaps from a factory."""
-    params, scope = first_argument(call, "params"), index.scope_of(call)
+    params, scope = argument(call, "params", 0), index.scope_of(call)
     if not isinstance(params, cst.Name):
         return ""
     made = [o for o in flow.deep_origins(params, scope) if not flow.inside(o)]
     for origin in made:
-        node = origin.node
-        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.args:
+        node, whose = origin.node, _with_parameters(origin.node)
+        if whose is None or not isinstance(node, cst.Call) or node.args:
             return ""
-        if node.func.attr.value != "parameters" or not flow.deep_origins(node.func.value, index.scope_of(node)) & model:
+        if not flow.deep_origins(whose, index.scope_of(node)) & model:
             return ""
     names = flow.names_of(model, scope) if made else []
     return next((name for name in names if name.isidentifier() and name != params.value), "")
@@ -398,10 +367,18 @@ def _by_tracker(index: Index, flow: Flow, call: cst.Call, handover: frozenset[st
 
 
 def _is_torchs(index: Index, flow: Flow, node: cst.CSTNode) -> bool:
-    """Whether an expression builds an optimizer of torch, perhaps one that is chosen when it runs."""
+    """Whether an expression builds an optimizer of torch, perhaps one that is chosen when it runs.
+
+    So are `getattr(optim, name)(...)`, `optim.__dict__[name](...)` and `{"sgd": SGD}[name](...)`, or a name for these.
+    """
     if not isinstance(node, cst.Call):
         return False
-    return _is_torchs_class(index, node.func) or _chosen_of_torchs(index, flow, node.func, index.scope_of(node))
+    made = [] if isinstance(node.func, cst.Attribute) else flow.origins(node.func, index.scope_of(node))
+    return any(
+        _is_torchs_class(index, part) or index.qualified(part) in ("torch.optim", "torch.optim.__dict__")
+        for one in (node.func, *(origin.node for origin in made))
+        for part in ([one] if isinstance(one, cst.Attribute) else named_in(one))
+    )
 
 
 def _is_torchs_class(index: Index, node: cst.CSTNode) -> bool:
@@ -409,31 +386,6 @@ def _is_torchs_class(index: Index, node: cst.CSTNode) -> bool:
     kind = name.rpartition(".")[2]
     own = name.startswith("torch.optim.") and not name.startswith(_SCHEDULER_MODULE) and kind[:1].isupper()
     return (own and kind != "AveragedModel") or kind in torch_api.OPTIMIZERS
-
-
-def _chosen_of_torchs(index: Index, flow: Flow, chosen: cst.BaseExpression, scope: Scope) -> bool:
-    """Whether an expression chooses a class: `getattr(optim, name)`, `optim.__dict__[name]`, `{"sgd": SGD}[name]`."""
-    if isinstance(chosen, cst.IfExp):
-        return any(
-            _is_torchs_class(index, n) or _chosen_of_torchs(index, flow, n, scope) for n in (chosen.body, chosen.orelse)
-        )
-    if isinstance(chosen, cst.Call) and chosen.args:
-        given, name = chosen.args[0].value, dotted(chosen.func)
-        modules = [given.body, given.orelse] if isinstance(given, cst.IfExp) else [given]
-        if name == "getattr":
-            return any(index.qualified(module) == "torch.optim" for module in modules)
-        text = index.source.code(given).lstrip("f").strip("\"'")
-        return name == "eval" and text.startswith(("optim.", "torch.optim."))
-    if isinstance(chosen, cst.Subscript):
-        if index.qualified(chosen.value) == "torch.optim.__dict__":
-            return True
-        made = [origin.node for origin in flow.origins(chosen.value, scope)]
-        elements = [element.value for node in made if isinstance(node, cst.Dict) for element in node.elements]
-        return bool(elements) and all(_is_torchs_class(index, element) for element in elements)
-    if isinstance(chosen, cst.Name):
-        made = [origin.node for origin in flow.origins(chosen, scope) if not isinstance(origin.node, cst.Name)]
-        return any(_is_torchs_class(index, n) or _chosen_of_torchs(index, flow, n, index.scope_of(n)) for n in made)
-    return False
 
 
 def _constructions(index: Index, flow: Flow, model: set[Origin], handover: frozenset[str]) -> list[Origin]:
@@ -445,7 +397,7 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         scope = index.scope_of(call)
         if call.func.attr.value in used:
             used[call.func.attr.value].update(flow.deep_origins(call.func.value, scope))
-            operand = first_argument(call)
+            operand = argument(call, "", 0)
             if call.func.attr.value == "step" and operand is not None:
                 used["step"].update(flow.deep_origins(operand, scope))
     for origins in used.values():  # of an item, what returns it among others
@@ -570,16 +522,15 @@ def _trains(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> boo
 
 def _trains_another(index: Index, flow: Flow, node: cst.BaseExpression, model: set[Origin]) -> bool:
     """Whether a construction gets the `parameters()` of what neither is the model nor is made from it, as a loss."""
-    params = first_argument(node, "params") if isinstance(node, cst.Call) else None
-    if not isinstance(params, cst.Call) or not isinstance(params.func, cst.Attribute):
+    whose = _with_parameters(argument(node, "params", 0)) if isinstance(node, cst.Call) else None
+    if whose is None:
         return False
-    scope = index.scope_of(params)
-    kept = _in_item(index, flow, params.func.value, scope) or [params.func.value]
+    scope = index.scope_of(whose)
+    kept = _in_item(index, flow, whose, scope) or [whose]
     holders = {origin for one in kept for origin in flow.deep_origins(one, scope)}
     made = [origin.node for origin in holders if isinstance(origin.node, cst.Call)]
     return (
-        params.func.attr.value == "parameters"
-        and len(made) == len(holders) > 0
+        len(made) == len(holders) > 0
         and holders.isdisjoint(model)
         and not any(_trains(index, flow, call, model) for call in made)
     )
@@ -590,7 +541,7 @@ def _handed_over(
 ) -> bool:
     origins = {Origin(call) for call in calls}
     for call in index.calls:
-        operand = first_argument(call) if index.qualified(call.func) in handover else None
+        operand = argument(call, "", 0) if index.qualified(call.func) in handover else None
         if operand is None:
             continue
         scope = index.scope_of(call)
@@ -675,7 +626,7 @@ def _schedulers_of(flow: Flow, calls: list[cst.Call], schedulers: list[Scheduler
     found = []
     for scheduler in schedulers:
         assert isinstance(scheduler.node, cst.Call)
-        operand = first_argument(scheduler.node, "optimizer")
+        operand = argument(scheduler.node, "optimizer", 0)
         if operand is not None and not origins.isdisjoint(flow.origins(operand, scheduler.scope)):
             found.append(scheduler)
     return found
@@ -683,11 +634,6 @@ def _schedulers_of(flow: Flow, calls: list[cst.Call], schedulers: list[Scheduler
 
 def _other_scheduler(index: Index, flow: Flow, calls: list[cst.Call], mine: list[Scheduler]) -> str:
     """Return the name of anything else made from the optimizer and stepped: a scheduler of the project's own."""
-    return next((index.source.code(call.func) for call in _others(index, flow, calls, mine)), "")
-
-
-def _others(index: Index, flow: Flow, calls: list[cst.Call], mine: list[Scheduler]) -> Iterator[cst.Call]:
-    """Yield what else is made from the optimizer and stepped."""
     origins = {Origin(call) for call in calls}
     stepped = {
         origin
@@ -700,7 +646,8 @@ def _others(index: Index, flow: Flow, calls: list[cst.Call], mine: list[Schedule
         if Origin(call) not in stepped or call in known:
             continue
         if any(not origins.isdisjoint(flow.origins(arg.value, index.scope_of(call))) for arg in call.args):
-            yield call
+            return index.source.code(call.func)
+    return ""
 
 
 def _rate_set_by_hand(index: Index) -> str:
@@ -733,7 +680,7 @@ def _is_plain_assignment(index: Index, call: cst.Call) -> bool:
 
 def _plain_parameters(index: Index, call: cst.Call) -> bool:
     """Whether the parameters come straight from the model, not from a helper or a list made before."""
-    params = first_argument(call, "params")
+    params = argument(call, "params", 0)
     if params is None:
         return False
     if isinstance(params, cst.Call):

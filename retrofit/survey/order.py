@@ -113,23 +113,6 @@ def after_model(place: Statement, model: Model, flow: Flow) -> bool:
     )
 
 
-def comes_after(place: Statement, model: Statement, flow: Flow) -> bool:
-    """Whether a statement runs after another, as far as the functions that both are in, and their calls, tell."""
-    there = _calls_to(model, flow, set())
-    here = _calls_to(place, flow, {statement.scope for statement in there})
-    pairs = [(one, other) for one in here for other in there if one.scope is other.scope]
-    return any(other.order < one.order and other not in one.path for one, other in pairs or [(place, model)])
-
-
-def _calls_to(statement: Statement, flow: Flow, until: set[Scope]) -> list[Statement]:
-    """Return a statement, those that call its function, and so on, up to functions in ``until``."""
-    found = [statement]
-    for here in found:  # which grows meanwhile
-        calls = [] if here.scope in until else flow.callers(here.scope)
-        found += [call for call in map(flow.index.statement, calls) if call not in found]
-    return found
-
-
 def one_after_the_other(first: Statement, second: Statement) -> bool:
     """Whether two statements of a function may both run, because they are not in different branches of one choice."""
     return first.scope is second.scope and first is not second and not exclude_each_other(first, second)

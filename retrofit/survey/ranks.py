@@ -28,6 +28,11 @@ _MIRRORED: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
     cst.LessThanEqual: cst.GreaterThanEqual,
     cst.GreaterThanEqual: cst.LessThanEqual,
 }
+#: Comparisons of a rank that hold on the first one, on all others, on every one of a run that is distributed, on none.
+_FIRST_ONE = {(cst.Equal, "0"), (cst.Is, "0"), (cst.LessThan, "1"), (cst.LessThanEqual, "0")}
+_ALL_OTHERS = {(cst.NotEqual, "0"), (cst.IsNot, "0"), (cst.GreaterThan, "0"), (cst.GreaterThanEqual, "1")}
+_EVERY_ONE = {(cst.NotEqual, "-1"), (cst.IsNot, "-1"), (cst.GreaterThan, "-1"), (cst.GreaterThanEqual, "0")}
+_NONE = {(cst.Equal, "-1"), (cst.Is, "-1"), (cst.LessThanEqual, "-1"), (cst.LessThan, "0")}
 
 
 def condition(index: Index, test: cst.BaseExpression) -> Literal["first", "others", ""]:
@@ -50,7 +55,7 @@ def condition(index: Index, test: cst.BaseExpression) -> Literal["first", "other
         undistributed = _ALONE.search(index.source.code(other)) or distributed(index, other) is False
         return "first" if "first" in sides and undistributed else ""
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
-        return _compared(index, test.left, test.comparisons[0])
+        return _compared(index, test)
     name = dotted(test.func if isinstance(test, cst.Call) else test) or ""
     return "first" if _FIRST.search(name) else ""
 
@@ -60,32 +65,28 @@ def opposite(ranks: str) -> Literal["first", "others", ""]:
     return {"first": "others", "others": "first"}.get(ranks, "")  # type: ignore[return-value]
 
 
-def _compared(index: Index, left: cst.BaseExpression, part: cst.ComparisonTarget) -> Literal["first", "others", ""]:
-    right = part.comparator
-    operator: type[cst.BaseCompOp] = type(part.operator)
-    if _is_rank(index, right) and not _is_rank(index, left):
-        left, right = right, left
-        operator = _MIRRORED.get(operator, operator)
-    value = index.source.code(right).strip("\"'")
-    if not _is_rank(index, left):
-        if operator is cst.Equal and value == "True":
-            return condition(index, left)
-        return ""
-    if operator in (cst.Equal, cst.Is) and value == "0":
-        return "first"
+def _compared(index: Index, test: cst.Comparison) -> Literal["first", "others", ""]:
+    compared = _rank_compared(index, test)
+    if compared is None:
+        part = test.comparisons[0]
+        true = isinstance(part.operator, cst.Equal) and index.source.code(part.comparator) == "True"
+        return condition(index, test.left) if true else ""
+    operator, value = compared
     with_zero = re.fullmatch(r"[(\[{]\s*(-1|0)(\s*,\s*(-1|0))*,?\s*[)\]}]", value) is not None and "0" in value
-    if operator is cst.In and with_zero:
+    if compared in _FIRST_ONE or (operator is cst.In and with_zero):
         return "first"
-    if (operator, value) in ((cst.LessThan, "1"), (cst.LessThanEqual, "0")):
-        return "first"
-    if (operator, value) in (
-        (cst.NotEqual, "0"),
-        (cst.GreaterThan, "0"),
-        (cst.GreaterThanEqual, "1"),
-        (cst.IsNot, "0"),
-    ):
-        return "others"
-    return "others" if operator is cst.NotIn and with_zero else ""
+    return "others" if compared in _ALL_OTHERS or (operator is cst.NotIn and with_zero) else ""
+
+
+def _rank_compared(index: Index, test: cst.BaseExpression) -> tuple[type[cst.BaseCompOp], str] | None:
+    """Return how a comparison compares this process's rank, and with what; None for any other condition."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return None
+    left, right = test.left, test.comparisons[0].comparator
+    operator: type[cst.BaseCompOp] = type(test.comparisons[0].operator)
+    if _is_rank(index, right) and not _is_rank(index, left):
+        left, right, operator = right, left, _MIRRORED.get(operator, operator)
+    return (operator, index.source.code(right).strip("\"'")) if _is_rank(index, left) else None
 
 
 def distributed(index: Index, test: cst.BaseExpression) -> bool | None:
@@ -93,20 +94,8 @@ def distributed(index: Index, test: cst.BaseExpression) -> bool | None:
 
     A rank of -1 stands for a run that is not: `rank != -1` and `rank >= 0` hold on every rank, `rank == -1` on none.
     """
-    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
-        return None
-    left, right = test.left, test.comparisons[0].comparator
-    operator: type[cst.BaseCompOp] = type(test.comparisons[0].operator)
-    if _is_rank(index, right):
-        left, right, operator = right, left, _MIRRORED.get(operator, operator)
-    if not _is_rank(index, left):
-        return None
-    compared = (operator, index.source.code(right).strip("\"'"))
-    if compared in ((cst.NotEqual, "-1"), (cst.IsNot, "-1"), (cst.GreaterThan, "-1"), (cst.GreaterThanEqual, "0")):
-        return True
-    if compared in ((cst.Equal, "-1"), (cst.Is, "-1"), (cst.LessThanEqual, "-1"), (cst.LessThan, "0")):
-        return False
-    return None
+    compared = _rank_compared(index, test)
+    return True if compared in _EVERY_ONE else False if compared in _NONE else None
 
 
 def _is_rank(index: Index, node: cst.BaseExpression) -> bool:

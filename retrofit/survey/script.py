@@ -20,7 +20,7 @@ from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import find_loops, head
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_frozen, plural, repeated
 from retrofit.survey.optimizers import find_optimizers, find_schedulers, nameless_optimizers
-from retrofit.survey.order import leading_to
+from retrofit.survey.order import defines, leading_to, ways_to
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores import find_hints, find_measures, find_scores
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Wrapper
@@ -289,27 +289,16 @@ def _find_spawns(script: Script, flow: Flow) -> list[CallSite]:
 
 def _before_leaving(script: Script, flow: Flow) -> list[Statement]:
     """Statements that run before the first backward pass is over: before the epoch loop, in it and in training."""
-    found: list[Statement] = []
     loops = {loop.statement for loop in script.loops}
-    leading = [(backward.statement, backward.scope) for backward in script.backwards]
-    seen: set[Scope] = set()
-    while leading:
-        statement, scope = leading.pop()
-        for part in statement.path:
-            if part.scope is scope:
-                found += [early for early in part.preceding if not isinstance(early.node, cst.FunctionDef)]
-        if scope not in seen:
-            seen.add(scope)
-            callers = [flow.index.statement(call) for call in flow.callers(scope)]
-            leading += [(caller, caller.scope) for caller in callers]
-    for loop in script.loops:
-        for part in loop.statement.path:
-            found += part.preceding
+    ways = [way for one in script.backwards for ways in ways_to(one.statement, flow).values() for way in ways]
+    around = [part for way in ways for part in way.path if part.scope is way.scope]
+    found = [early for part in around for early in part.preceding if not defines(early)]
+    found += [early for loop in loops for part in loop.path for early in part.preceding]
     for backward in script.backwards:
         inside = [part for part in backward.statement.path if isinstance(part.node, cst.FunctionDef) or part in loops]
         here = inside[-1] if inside else backward.statement
         found.append(backward.loop if here in loops and backward.loop is not None else here)
-    return [s for s in found if not isinstance(s.node, cst.ClassDef)]
+    return [statement for statement in found if not isinstance(statement.node, cst.ClassDef)]
 
 
 def _name_models(script: Script, flow: Flow, origins: set[Origin]) -> None:

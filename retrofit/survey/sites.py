@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 import libcst as cst
 
 from retrofit.project import Neighbour
-from retrofit.survey.index import File, Index, Scope, Statement
+from retrofit.survey.index import File, Index, Scope, Statement, argument
 from retrofit.survey.literals import dict_literal
 
 #: The words by which rules name the kinds of sites, besides "script" and "epoch-loop".
@@ -54,6 +55,8 @@ class Site:
     arguments: str | None = None
     model: str = ""
     anchors: dict[str, cst.CSTNode] = field(default_factory=dict)
+    #: Words for such facts, each with the attribute that is one.
+    _facts: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     @property
     def statement(self) -> Statement:
@@ -97,7 +100,7 @@ class Site:
     @property
     def facts(self) -> dict[str, object]:
         """What `retrofit inspect` shows besides the place."""
-        return {}
+        return {word: getattr(self, name) for word, name in self._facts}
 
     def anchor(self, name: str | None) -> cst.CSTNode:
         """Return the node that an edit is about: the named anchor, or the statement that holds the site."""
@@ -183,10 +186,8 @@ class Wrapper(Site):
 
     def keyword(self, name: str) -> str | None:
         """Return the code of a keyword argument, None where it is not given."""
-        for arg in self.call.args:
-            if arg.keyword is not None and arg.keyword.value == name:
-                return self.index.source.code(arg.value)
-        return None
+        value = argument(self.call, name)
+        return None if value is None else self.index.source.code(value)
 
     @property
     def unused(self) -> str:
@@ -251,9 +252,7 @@ class Model(Site):
     in_wrapper: bool = False
     side: str = "after"
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"target": self.target, "moved": self.moved}
+    _facts = (("target", "target"), ("moved", "moved"))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -274,9 +273,7 @@ class Step(Site):
     conditional: bool
     removed: bool = False
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"receiver": self.receiver, "argument": self.argument, "per": self.per}
+    _facts = (("receiver", "receiver"), ("argument", "argument"), ("per", "per"))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -327,7 +324,6 @@ class Optimizer(Site):
         keeps: why the script's own construction is kept, "" where the class and its arguments can be handed over.
         handed_over: whether the script gives it to the tracker already.
         parameter_model: the name of the model whose parameters it takes, "" where that is no plain name.
-        factory_made: whether it, or its parameters, come out of the call that builds the model.
         late: the place that builds it again while the model trains, where the tracker could not know it; "" for none.
         rebuilt: the places in other functions that build it as well.
         held: where the script's variable holds an object around torch's optimizer, the attribute of it, with its dot.
@@ -340,7 +336,6 @@ class Optimizer(Site):
     keeps: str = ""
     handed_over: bool = False
     parameter_model: str = ""
-    factory_made: bool = False
     late: str = ""
     rebuilt: list[Rebuilding] = field(default_factory=list)
     held: str = ""
@@ -377,9 +372,7 @@ class Rebuilding(Site):
     target: str
     handed_over: bool
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"target": self.target}
+    _facts = (("target", "target"),)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -392,9 +385,7 @@ class Backward(Site):
 
     loop: Statement | None
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"call": self.code}
+    _facts = (("call", "code"),)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -402,21 +393,17 @@ class Assertion(Site):
     """A script's own check of the model's parameters, which are more with dendrites, or of their names, which change.
 
     `node` is an `assert`, its anchor "comparison" the test; the call of a function that checks, its anchor "state" the
-    model's state, which it is given; or a `raise`.
+    model's state, which it is given.
 
     Attributes:
         least: for a number that the model has just so many parameters as, the code that it has no fewer; "" for others.
         checked: the code of the model whose state is checked, "" for an `assert`.
-        sorts: whether it is an error at a module of a class that the script does not know.
     """
 
     least: str = ""
     checked: str = ""
-    sorts: bool = False
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"checks": self.code}
+    _facts = (("checks", "code"),)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -435,9 +422,7 @@ class MatchedName(Site):
     parameters: bool = False
     modules: bool = False
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"of": self.whose}
+    _facts = (("of", "whose"),)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -453,7 +438,7 @@ class EpochLoop(Site):
         by_iteration: whether a turn is one step of the optimizer, so that no loop over batches is inside.
         inner: the loops inside it, in its function, that lead to a backward pass.
         repeats: the heads and places of the loops around it, which train anew.
-        leftovers: (line, code) of the statements after the loop that no longer run when training leaves inside it.
+        leftovers: the statements after the loop that no longer run when training leaves inside it.
         ends: lines at which the loop is left, but for the end of what a `for` loop goes through.
         thaws: (place, head) of each `if` about the turn's number under which it lets frozen parameters train.
         resumed: counters that may go on in it from a number of an earlier start, such as that in a checkpoint.
@@ -465,7 +450,7 @@ class EpochLoop(Site):
     by_iteration: bool = False
     inner: list[Statement] = field(default_factory=list)
     repeats: list[tuple[str, str]] = field(default_factory=list)
-    leftovers: list[tuple[int, str]] = field(default_factory=list)
+    leftovers: list[Statement] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     thaws: list[tuple[str, str]] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)
@@ -482,9 +467,7 @@ class EpochLoop(Site):
         assert isinstance(self.node, (cst.For, cst.While))
         return self.node.body
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"variable": self.target, "limited": self.limited}
+    _facts = (("variable", "target"), ("limited", "limited"))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -522,9 +505,7 @@ class KeptScore(Site):
         """Whether the score is made only under a condition."""
         return "guard" in self.anchors
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"expression": self.expression, "of": self.call}
+    _facts = (("expression", "expression"), ("of", "call"))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -603,15 +584,13 @@ class Score(Site):
         """Whether it is handed over inside a loop over batches."""
         return "turn" in self.anchors
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {
-            "expression": self.expression,
-            "direction": self.direction,
-            "from": self.evidence,
-            "ranks": self.ranks,
-            "only if": self.condition,
-        }
+    _facts = (
+        ("expression", "expression"),
+        ("direction", "direction"),
+        ("from", "evidence"),
+        ("ranks", "ranks"),
+        ("only if", "condition"),
+    )
 
 
 @dataclass(eq=False, kw_only=True)
@@ -641,9 +620,7 @@ class LocalRank(Site):
 
     hyphened: bool
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"option": self.code}
+    _facts = (("option", "code"),)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -688,9 +665,7 @@ class Framework(Site):
             return "option" if self.option else ""
         return "" if self.option else "engine"
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {"name": self.name}
+    _facts = (("name", "name"),)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -788,10 +763,7 @@ class CallSite(Site):
     def argument_node(self, name: str, position: int | None = None) -> cst.BaseExpression | None:
         """Return an argument's expression by keyword or position, None where it is not given."""
         assert isinstance(self.node, cst.Call)
-        for number, arg in enumerate(self.node.args):
-            if arg.keyword.value == name if arg.keyword else number == position and not arg.star:
-                return arg.value
-        return None
+        return argument(self.node, name, position)
 
     def literal(self, name: str, position: int | None = None) -> str | None:
         """Return a string argument's value, None where it is not given or no plain string."""
@@ -820,12 +792,7 @@ class Script(Site):
         parsers: the argparse parsers.
         local_ranks: the spellings of the option that gives a process its number on its machine.
         frameworks: the uses of libraries that own the training loop or shard the model.
-        resumes: what loads a checkpoint into the model before training.
-        decays: what is left of the planned training, by which a learning rate decays.
-        overruns: the indexes that grow with the epochs, into sequences as long as was planned.
-        rate_ends: the learning rates that have no sense past a number of steps or epochs.
         assertions: the script's own checks of the model's parameters.
-        stale_loads: the statements after the epoch loop that load weights of the training.
         matched_names: what has names or numbers of the perforated model that the script compares with others.
         spawns: the calls that start the processes from one.
         groups: the whole-model wrappers, grouped by the model that they wrap.

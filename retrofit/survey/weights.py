@@ -68,7 +68,7 @@ def find_matched_names(
             if re.search(state, index.source.code(loop.node.iter))
         ]
         stored = [name for body in bodies for name in re.findall(r"(\w+)\[[^\]\n]*\]\s*=[^=]", body)]
-        walked = bool(_copying(call, flow)) or any(re.search(rf"\.load_state_dict\({name}\b", text) for name in stored)
+        walked = _copies(call, flow) or any(re.search(rf"\.load_state_dict\({name}\b", text) for name in stored)
         if (filtered or walked) and before_training(here, loops, flow):
             whose = index.source.code(function.value)
             found.append(MatchedName(node=call, index=index, whose=whose, anchors={"state": call}))
@@ -127,13 +127,10 @@ def _compared(comparison: cst.Comparison, flow: Flow) -> cst.Call | None:
         name = index.source.code(one)
         for around in index.ancestors(comparison):
             walked = _walked(around, name, index)
-            while isinstance(walked, cst.Call) and dotted(walked.func) in ("list", "tuple", "sorted") and walked.args:
+            made = [] if walked is None else flow.origins(walked, index.scope_of(comparison))
+            walked = made[0].node if len(made) == 1 else None
+            if isinstance(walked, cst.Call) and dotted(walked.func) in ("list", "tuple", "sorted") and walked.args:
                 walked = walked.args[0].value
-            if walked is not None and (known := dotted(walked)) is not None:
-                values = [source.value for source in flow.sources(flow.variable(known, index.scope_of(comparison)))]
-                walked = values[0] if len(values) == 1 else None
-                if isinstance(walked, cst.Call) and dotted(walked.func) in ("list", "tuple", "sorted") and walked.args:
-                    walked = walked.args[0].value
             if isinstance(walked, cst.Call) and index.source.code(walked.func).endswith(".named_parameters"):
                 return walked
     return None
@@ -177,22 +174,14 @@ def _written(
     return [name for value in found for name in _written(value, scope, flow, seen | {variable})]
 
 
-def _copying(call: cst.Call, flow: Flow) -> list[Statement]:
-    """Return what copies values into a model's state that a call gets: the outermost loop that does, or a statement."""
+def _copies(call: cst.Call, flow: Flow) -> bool:
+    """Whether values are copied into a model's state that a call gets, by its names or in a loop over it."""
     index, here, state = flow.index, flow.index.statement(call), _state(call, flow)
     places = [here, *_while_it_is(call, flow)]
-    found: dict[Statement, None] = {}
-    for one in index.statements:
-        around = next((part for part in places if part in one.path), None)
-        if around is None or one.scope is not here.scope or not isinstance(one.node, cst.SimpleStatementLine):
-            continue
-        loops = [part for part in one.path[one.path.index(around) :] if isinstance(part.node, cst.For)]
-        heads = [loop.node for loop in loops if isinstance(loop.node, cst.For)]
-        items = [name for node in heads for part in _walking(node, state, index) for name in names_in(part)]
-        copies = "|".join([rf"{state}\[[^\]\n]*\]", *(rf"\b{item}" for item in items)])
-        if re.search(rf"({copies})(\.data)?\.copy_\(", index.source.code(one.node)):
-            found[loops[0] if loops else one] = None
-    return list(found)
+    loops = [s.node for s in index.loops if isinstance(s.node, cst.For) and any(part in s.path for part in places)]
+    items = [name for node in loops for part in _walking(node, state, index) for name in names_in(part)]
+    copies = "|".join([rf"{state}\[[^\]\n]*\]", *(rf"\b{item}" for item in items)])
+    return any(re.search(rf"({copies})(\.data)?\.copy_\(", index.source.code(part.node)) for part in places)
 
 
 def _walking(node: cst.For, state: str, index: Index) -> list[cst.BaseExpression]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import libcst as cst
 
@@ -204,25 +203,7 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
                 path = index.statement(attribute).path
                 wrapper.members |= name in _WRAPPER_MEMBERS or any(part in before_leaving for part in path)
         wrapper.members |= any(means_it(call.args[0].value) for call in insisting)
-        if not wrapper.members and _passed_on(before_leaving, means_it, flow):
-            wrapper.members = any(_of_any(attribute, flow) for attribute in index.attributes)
-
-
-def _passed_on(places: Collection[Statement], means_it: Callable[[cst.BaseExpression], bool], flow: Flow) -> bool:
-    """Whether the model is given to something called there of which the function is not seen, as to a loss's object."""
-    index = flow.index
-    return any(
-        flow.called(call) is None
-        and not index.qualified(call.func).startswith("torch.")
-        and index.qualified(call.func) not in dir(builtins)
-        and any(part in places for part in index.statement(call).path)
-        and any(
-            means_it(arg.value)
-            for arg in call.args
-            if not arg.star and isinstance(arg.value, (cst.Name, cst.Attribute))
-        )
-        for call in index.calls
-    )
+        wrapper.members |= any(_of_any(attribute, flow) for attribute in index.attributes)
 
 
 def _of_any(attribute: cst.Attribute, flow: Flow) -> bool:

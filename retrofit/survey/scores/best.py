@@ -234,7 +234,7 @@ def _sense(
         wanted.add(root_of(score))  # the best is kept whole: `if stats["acc"] > best["acc"]: best = stats`
     taken = [b for b in bindings if b.target in (code(best), root_of(best)) and b.value is not None]
     if isinstance(best, cst.Subscript):  # `if acc > best[0]: best = (acc, epoch)`
-        parts = [(b, part_of(b.value, best)) for b in taken if b.value is not None]
+        parts = [(b, part_of(index, b.value, best)) for b in taken if b.value is not None]
         takers = [b.statement for b, part in parts if part is not None and code(part) in wanted]
     else:
         takers = []

@@ -195,7 +195,7 @@ def items_of(
         return [means[binding.target]]
     numbers: list[cst.BaseExpression] = []
     for code, item in found.items():
-        parts = [part_of(value, item) for value in values]
+        parts = [part_of(index, value, item) for value in values]
         if code in means or not any(part is not None and is_collection(index, part) for part in parts):
             numbers.append(means.get(code, item))
     return numbers if numbers or several else None

@@ -103,17 +103,10 @@ def element_of(value: cst.BaseExpression, item: int | None) -> cst.BaseExpressio
     return value.elements[item].value if isinstance(value, cst.Tuple) and item < len(value.elements) else None
 
 
-def part_of(value: cst.BaseExpression, item: cst.Subscript) -> cst.BaseExpression | None:
+def part_of(index: Index, value: cst.BaseExpression, item: cst.Subscript) -> cst.BaseExpression | None:
     """Return what a subscript takes out of a dictionary, list or tuple that is written out."""
-    key = item.slice[0].slice
-    if not isinstance(key, cst.Index):
-        return None
-    if isinstance(value, cst.Dict):
-        pairs = [element for element in value.elements if isinstance(element, cst.DictElement)]
-        return next((pair.value for pair in pairs if pair.key.deep_equals(key.value)), None)
-    if isinstance(value, (cst.List, cst.Tuple)) and isinstance(key.value, cst.Integer):
-        return element_of(cst.Tuple(value.elements), int(key.value.value))
-    return None
+    key = unquoted(index.source.code(item.slice[0].slice))
+    return next((part for name, part in written_items(index, value) if unquoted(name) == key), None)
 
 
 def written_items(index: Index, value: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]]:
