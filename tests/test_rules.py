@@ -374,7 +374,7 @@ def test_where_there_is_a_question_nothing_is_worked_out(tmp_path: Path) -> None
         pytest.param("import deepspeed", ["PAI100"], [], id="DeepSpeed"),
         pytest.param("from accelerate import Accelerator", ["PAI100"], [], id="Accelerate"),
         pytest.param(
-            "from apex import amp; amp.initialize(model)", [], ["PAI100"], id="Apex beside a wrapper of torch"
+            "from apex import amp; amp.initialize(model)", ["PAI100"], [], id="Apex beside a wrapper of torch"
         ),
         pytest.param("from apex.parallel import DistributedDataParallel", [], [], id="Apex imported alone"),
         pytest.param(

@@ -3384,7 +3384,7 @@ def test_a_list_that_stands_in_the_script_is_no_command_line(given: str, read: b
             "torch.optim.swa_utils.AveragedModel",
             id="an average of the model",
         ),
-        pytest.param("from apex import amp\nm, o = amp.initialize(m, o)\n", "NVIDIA Apex", id="apex's amp"),
+        pytest.param("from apex import amp\nm, o = amp.initialize(m, o)\n", "NVIDIA Apex amp", id="apex's amp"),
         pytest.param(
             "from transformers import Trainer\nclass Mine(Trainer):\n    pass\nMine(model).train()\n",
             "Hugging Face Trainer",

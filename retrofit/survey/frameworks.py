@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope, Statement, dotted
 from retrofit.survey.ranks import condition
@@ -47,13 +48,17 @@ _ENGINES: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 #: What lets parameters differ between ranks.
 _UNEVEN = ("_ddp_params_and_buffers_to_ignore", "add_param_to_skip_allreduce")
-_APEX, _AVERAGED = "NVIDIA Apex", "torch.optim.swa_utils.AveragedModel"
+_APEX, _APEX_AMP, _AVERAGED = "NVIDIA Apex", "NVIDIA Apex amp", "torch.optim.swa_utils.AveragedModel"
 _CALLS = (
     (
         _APEX,
-        ("apex.parallel.DistributedDataParallel", "apex.amp.initialize"),
-        "Its wrapper takes no find_unused_parameters, and its amp holds on to the parameters. "
-        "Use torch's DistributedDataParallel and torch.amp.",
+        ("apex.parallel.DistributedDataParallel",),
+        "Its wrapper takes no find_unused_parameters. Use torch's DistributedDataParallel.",
+    ),
+    (
+        _APEX_AMP,
+        ("apex.amp.initialize", "apex.amp.scale_loss"),
+        "It holds on to the parameters that the optimizer has when it is initialised. Use torch.amp.",
     ),
     ("Hugging Face Trainer", ("transformers.Trainer", "transformers.Seq2SeqTrainer"), _OWNS_LOOP),
     (
@@ -99,6 +104,7 @@ def known_libraries() -> dict[str, str]:
 def find_frameworks(index: Index, flow: Flow) -> list[Framework]:
     """Return the first use of each such library in a project, of one that only an option leads to with that option."""
     found: dict[str, Framework] = {}
+    defaults = Defaults(index, flow)
     for name, modules, advice in _IMPORTS:
         imports = [
             statement
@@ -114,9 +120,11 @@ def find_frameworks(index: Index, flow: Flow) -> list[Framework]:
             )
     for name, prefixes, advice in _CALLS:
         apex = name == _APEX
-        uses = list(_uses(index, prefixes))
+        uses = [use for use in _uses(index, prefixes) if name != _APEX_AMP or not defaults.never_run(use)]
         if uses:
             option = "" if apex else _option(index, flow, uses)
+            if name == _APEX_AMP and not all(map(defaults.leave_out, uses)):
+                option = ""  # which leads to it by default, or may
             site = Framework(node=_first(index, uses), index=index, name=name, advice=advice, option=option)
             site.beside = apex or bool(option)
             site.wraps, site.copies = apex, name == _AVERAGED
@@ -155,7 +163,11 @@ def _only_buffers(index: Index, attribute: cst.Attribute) -> bool:
 
 def _uses(index: Index, prefixes: tuple[str, ...]) -> Iterator[cst.Call | cst.ClassDef]:
     """Yield the calls of what a library has, and the classes that extend it."""
-    yield from (call for call in index.calls if index.qualified(call.func).startswith(prefixes))
+    ambiguous = prefixes[0].startswith("apex.amp.")  # torch has an amp too, without these functions
+    for call in index.calls:
+        names = index.meanings(call.func) if ambiguous else [index.qualified(call.func)]
+        if any(name.startswith(prefixes) for name in names):
+            yield call
     for statement in index.statements:
         node = statement.node
         if isinstance(node, cst.ClassDef) and any(index.qualified(b.value).startswith(prefixes) for b in node.bases):

@@ -435,6 +435,14 @@ class Index:
         full = self.file(node).aliases.get(first, first)
         return f"{full}.{rest}" if rest else full
 
+    def meanings(self, node: cst.CSTNode) -> list[str]:
+        """Return the full paths that a name may have, several where an `if` or a `try` decides what is imported."""
+        first, _, rest = (dotted(node) or "").partition(".")
+        scope = self.scope_of(node)
+        owner = next((one for one in (scope, *scope.around) if first in one.imports), None)
+        fulls = owner.imports[first] if owner is not None else []
+        return [f"{full}.{rest}" if rest else full for full in fulls] or [self.qualified(node)]
+
     def is_provided(self, function: cst.CSTNode) -> bool:
         """Whether a recipe provides a function, in its own module or in the entry script."""
         name = self.qualified(function)

@@ -1,0 +1,130 @@
+"""What runs only where the user asks for it: conditions, worked out with the defaults of the options."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from functools import cached_property
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index, Scope, dotted
+
+#: The values that an expression may have; None where they cannot be told.
+_Values = list[object] | None
+
+
+class Defaults:
+    """Knows what conditions are where no option is given.
+
+    Args:
+        index: the project's files.
+        flow: its values.
+    """
+
+    def __init__(self, index: Index, flow: Flow) -> None:
+        self._index = index
+        self._flow = flow
+        self._options: dict[str, list[_Values]] = defaultdict(list)
+        for call in index.calls:
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument":
+                self._add_option(call)
+
+    def _add_option(self, call: cst.Call) -> None:
+        given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+        spelled = [arg.value.evaluated_value for arg in call.args if isinstance(arg.value, cst.SimpleString)]
+        names = [str(one).lstrip("-") for one in spelled[:1] + [s for s in spelled if str(s).startswith("--")]]
+        name = self._literal(given["dest"]) if "dest" in given else names[-1:]
+        action = (self._literal(given.get("action")) or [""])[0]
+        default: _Values = [action == "store_false"] if action in ("store_true", "store_false") else [None]
+        if "default" in given:
+            default = self._literal(given["default"])
+        for one in name or ():
+            self._options[str(one).replace("-", "_")].append(default)
+
+    def leave_out(self, node: cst.CSTNode, seen: frozenset[Scope] = frozenset()) -> bool:
+        """Whether some code runs only where an option says otherwise than by default."""
+        inner = node
+        for around in self._index.ancestors(node):
+            test, holds = None, True
+            if isinstance(around, (cst.If, cst.IfExp)) and inner is not around.test:
+                test, holds = around.test, inner is around.body
+            elif isinstance(around, cst.BooleanOperation) and inner is around.right:
+                test, holds = around.left, isinstance(around.operator, cst.And)
+            values = self._values(test, self._index.scope_of(around), frozenset()) if test is not None else None
+            if values is not None and not any(bool(value) is holds for value in values):
+                return True
+            if isinstance(around, (cst.FunctionDef, cst.ClassDef)):
+                break
+            inner = around
+        scope = self._index.scope_of(node)
+        if scope.kind != "function" or scope in seen:
+            return False
+        callers = self._flow.callers(scope)
+        return bool(callers) and all(self.leave_out(call, seen | {scope}) for call in callers)
+
+    def never_run(self, node: cst.CSTNode) -> bool:
+        """Whether some code stands in a function that the code does not mention anywhere."""
+        scope = self._index.scope_of(node)
+        function = scope.kind == "function" and scope.enclosing_class is None
+        return function and not self._flow.callers(scope) and scope.name not in self._mentioned
+
+    @cached_property
+    def _mentioned(self) -> set[str]:
+        """Every name and attribute in the code."""
+        names = (node for node in self._index.parents if isinstance(node, (cst.Name, cst.Attribute)))
+        return {node.value if isinstance(node, cst.Name) else node.attr.value for node in names}
+
+    def _values(self, node: cst.BaseExpression | None, scope: Scope, seen: frozenset[object]) -> _Values:
+        """Return what an expression may be by default."""
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+            values = self._values(node.expression, scope, seen)
+            return None if values is None else [not value for value in values]
+        if isinstance(node, cst.BooleanOperation):
+            return self._joined(node, scope, seen)
+        if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+            return self._compared(node, scope, seen)
+        name = dotted(node)
+        if node is None or name is None or name in ("True", "False", "None"):
+            return self._literal(node)
+        variable = self._flow.variable(name, scope)
+        if variable in seen:
+            return []
+        if name.partition(".")[0] in {one for here in (scope, *scope.around) for one in here.imports}:
+            return None
+        option = self._options.get(name.rpartition(".")[2], []) if "." in name else []
+        sources = [b for b in self._index.bindings if self._flow.variable(b.target, b.statement.scope) == variable]
+        sources = [b for b in sources if not self.leave_out(b.statement.node)]
+        made = [
+            self._values(b.value, b.statement.scope, seen | {variable}) if b.item is None else None for b in sources
+        ]
+        found = [*option, *made]
+        if not found or any(values is None for values in found):
+            return None
+        return [value for values in found for value in values or ()]
+
+    def _joined(self, node: cst.BooleanOperation, scope: Scope, seen: frozenset[object]) -> _Values:
+        left, right = self._values(node.left, scope, seen), self._values(node.right, scope, seen)
+        both = isinstance(node.operator, cst.And)
+        for values in (left, right):
+            if values and all(bool(value) is not both for value in values):
+                return [not both]
+        if left is None or right is None:
+            return None
+        return [(a and b) if both else (a or b) for a in left for b in right]
+
+    def _compared(self, node: cst.Comparison, scope: Scope, seen: frozenset[object]) -> _Values:
+        operator = node.comparisons[0].operator
+        left = self._values(node.left, scope, seen)
+        right = self._values(node.comparisons[0].comparator, scope, seen)
+        negated = isinstance(operator, (cst.NotEqual, cst.IsNot))
+        if left is None or right is None or not (negated or isinstance(operator, (cst.Equal, cst.Is))):
+            return None
+        return [(a == b) is not negated for a in left for b in right]
+
+    def _literal(self, node: cst.BaseExpression | None) -> _Values:
+        try:
+            return [ast.literal_eval(self._index.source.code(node))] if node is not None else None
+        except (ValueError, SyntaxError):
+            return None

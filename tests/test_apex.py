@@ -1,0 +1,105 @@
+"""NVIDIA Apex amp is refused wherever it may be reached, and told where only an option leads to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from retrofit.plan import Plan
+from tests.conftest import SCRIPT, swapped
+from tests.helpers import code, plan_of
+
+_MODEL = "    model = DistributedDataParallel(model)\n"
+_PARSED = "    args = parser.parse_args()\n"
+
+
+def planned(folder: Path, used: str, option: str = "", head: str = "from apex import amp\n", before: str = "") -> Plan:
+    """Return the plan for the small script with apex in it: before the wrapper, with an option and before `main`."""
+    lines = "".join(f"    {line}\n" for line in code(used).splitlines())
+    text = swapped(SCRIPT, ("import torch\n", f"import torch\n{head}"), (_MODEL, lines + _MODEL))
+    text = swapped(text, (_PARSED, f"    parser.add_argument({option})\n{_PARSED}") if option else (_PARSED, _PARSED))
+    return plan_of(folder, swapped(text, ("def main():\n", f"{code(before)}\n\ndef main():\n")))
+
+
+USED = "model = amp.initialize(model)"
+
+REACHED = {
+    "always": {"used": USED},
+    "on by default": {"used": f"if args.amp:\n    {USED}", "option": "'--amp', default=True"},
+    "off by an option": {"used": f"if args.amp:\n    {USED}", "option": "'--no-amp', dest='amp', action='store_false'"},
+    "a level": {"used": f"if args.opt_level != 'O0':\n    {USED}", "option": "'--opt_level', default='O1'"},
+    "by what is not known": {"used": f"if config.amp:\n    {USED}", "before": "config = load()"},
+    "by what is set on": {
+        "used": f"args.amp = True\nif args.amp:\n    {USED}",
+        "option": "'--amp', action='store_true'",
+    },
+    "where it is installed": {
+        "used": f"if amp is not None:\n    {USED}",
+        "head": "try:\n    from apex import amp\nexcept ImportError:\n    amp = None\n",
+    },
+    "in place of another": {
+        "used": USED,
+        "head": "try:\n    from apex import amp\nexcept ImportError:\n    from torch.cuda import amp\n",
+    },
+    "by a function": {
+        "used": "model = prepared(model)",
+        "before": f"def prepared(model):\n    {USED}\n    return model\n",
+    },
+    "by its whole name": {"used": "model = apex.amp.initialize(model)", "head": "import apex\n"},
+    "its scaled loss": {"used": "with amp.scale_loss(1, None) as scaled:\n    pass"},
+    "imported where it is used": {"used": f"from apex import amp\n{USED}", "head": ""},
+    "one of two": {"used": f"if args.amp:\n    {USED}\n{USED}", "option": "'--amp', action='store_true'"},
+    "either of two": {"used": f"if args.amp or args.lr:\n    {USED}", "option": "'--amp', action='store_true'"},
+}
+
+
+@pytest.mark.parametrize("given", REACHED.values(), ids=REACHED)
+def test_amp_is_refused_where_it_may_be_reached(tmp_path: Path, given: dict[str, str]) -> None:
+    plan = planned(tmp_path, **given)
+    [question] = plan.questions
+    used = (tmp_path / "train.py").read_text().splitlines()[question.line - 1]
+    assert (question.code, "amp." in used, plan.files) == ("PAI100", True, [])
+    assert question.message.startswith("NVIDIA Apex amp is used here")
+
+
+ASKED_FOR = {
+    "off by default": {"used": f"if args.amp:\n    {USED}", "option": "'--amp', action='store_true'"},
+    "off as it is not": {
+        "used": f"if not args.no:\n    pass\nelse:\n    {USED}",
+        "option": "'--no', action='store_true'",
+    },
+    "no level": {"used": f"if args.opt_level != 'O0':\n    {USED}", "option": "'--opt-level', default='O0'"},
+    "no name": {"used": f"if args.backend == 'apex':\n    {USED}", "option": "'--backend', default='native'"},
+    "both of two": {"used": f"if args.amp and args.lr:\n    {USED}", "option": "'--amp', default=False"},
+    "by a variable": {
+        "used": f"use = None\nif args.amp:\n    use = 'apex'\nif use == 'apex':\n    {USED}",
+        "option": "'--amp', action='store_true'",
+    },
+    "by a function": {
+        "used": "if args.amp:\n    model = prepared(model)",
+        "option": "'--amp', action='store_true'",
+        "before": f"def prepared(model):\n    {USED}\n    return model\n",
+    },
+}
+
+
+@pytest.mark.parametrize("given", ASKED_FOR.values(), ids=ASKED_FOR)
+def test_amp_is_told_where_only_an_option_leads_to_it(tmp_path: Path, given: dict[str, str]) -> None:
+    plan = planned(tmp_path, **given)
+    assert plan.questions == []
+    assert [(note.code, "train without" in note.message) for note in plan.notes] == [("PAI100", True)]
+
+
+UNUSED = {
+    "imported": {"used": "pass"},
+    "in what nothing calls": {"used": "pass", "before": f"def prepared(model):\n    {USED}\n    return model\n"},
+    "torch's": {"used": "scaler = amp.GradScaler()", "head": "from torch.cuda import amp\n"},
+    "a layer of it": {"used": "norm = FusedLayerNorm(8)", "head": "from apex.normalization import FusedLayerNorm\n"},
+}
+
+
+@pytest.mark.parametrize("given", UNUSED.values(), ids=UNUSED)
+def test_amp_that_is_not_used_is_no_reason(tmp_path: Path, given: dict[str, str]) -> None:
+    plan = planned(tmp_path, **given)
+    assert (plan.questions, [note for note in plan.notes if "Apex" in note.message]) == ([], [])
