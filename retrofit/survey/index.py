@@ -52,6 +52,11 @@ class Scope:
             yield parent
             parent = parent.parent
 
+    def binds(self, name: str) -> bool:
+        """Whether the code gives ``name`` a meaning here; a module counts whole."""
+        around = [scope for scope in self.around if scope.kind != "class"]
+        return any(name in scope.names and name not in scope.outer for scope in (self, *around))
+
     @property
     def enclosing_class(self) -> Scope | None:
         """The class whose method this scope is, or is in."""
