@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import re
+import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
@@ -355,6 +356,15 @@ def test_same_score_may_be_right(training: Training, capsys: pytest.CaptureFixtu
         new = {"anew": 2.0**epoch / 2 ** (epoch + 1), "in place": tensor, "none between": None}
         training.hand_over(fixed if epoch == 0 else new.get(how, fixed))
     assert "was handed over before" not in capsys.readouterr().out
+
+
+def test_score_with_a_graph_is_not_kept(training: Training) -> None:
+    score = training.model(training.model[0].main_module.weight).sum()
+    training.hand_over(score)
+    known = weakref.ref(score)
+    del score
+    gc.collect()
+    assert known() is None
 
 
 @pytest.mark.parametrize("evaluates", ["model", "copy", "wrapper"])

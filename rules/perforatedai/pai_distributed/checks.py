@@ -4,6 +4,7 @@ A run that is sound hits none of them: where a fact may be as it should, as with
 """
 
 import os
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -194,10 +195,13 @@ def _pai_repetition_fault(score: Any, number: float | None, place: str) -> str:
     if number is None:
         return ""
     version = score._version if isinstance(score, torch.Tensor) and not score.is_inference() else 0
-    (last, last_version), _pai.given = _pai.given, (score, version)
+    # A tensor may hold a whole graph of the model, and so is not kept.
+    given: Any = weakref.ref(score) if isinstance(score, torch.Tensor) else lambda: score
+    before, _pai.given = _pai.given, (given, version)
     evaluated, _pai.evaluated = _pai.evaluated, False
-    if not isinstance(score, (float, torch.Tensor)) or score is not last or version != last_version:
-        _pai.score_changes = _pai.score_changes or last is not None
+    of_kind = isinstance(score, (float, torch.Tensor))
+    if before is None or not of_kind or before[0]() is not score or before[1] != version:
+        _pai.score_changes = _pai.score_changes or before is not None
         _pai.old_scores = 0
     elif _pai.stepped and evaluated and _pai.score_changes:
         _pai.repeated_scores += 1

@@ -32,7 +32,7 @@ class _PaiState:
         still_scores: for how many scores in a row they have not.
         evaluated: whether the model was evaluated since the last score.
         evaluates: whether it was before that.
-        given: the last score as the script has given it, and its version.
+        given: what returns the last score as the script has given it, and its version.
         score_changes: whether it was not always the same.
         repeated_scores: how often the same one came although the model was evaluated.
         old_scores: how often in a row although it was not.
@@ -90,7 +90,7 @@ class _PaiState:
     still_scores: int = 0
     evaluated: bool = False
     evaluates: bool = False
-    given: tuple[Any, int] = (None, 0)
+    given: tuple[Any, int] | None = None
     score_changes: bool = False
     repeated_scores: int = 0
     old_scores: int = 0
