@@ -19,6 +19,7 @@ from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import find_loops, head
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_frozen, plural, repeated
+from retrofit.survey.names import find_whole_names
 from retrofit.survey.optimizers import find_optimizers, find_schedulers, nameless_optimizers
 from retrofit.survey.order import leading_to
 from retrofit.survey.reach import reachable
@@ -133,6 +134,7 @@ def survey(
     script.repeated = [index.place(call.node, beside) for call in again]
     script.disorder = disorder(script.models, script.optimizers, groups[0][1] if groups else [], origins, flow)
     script.matched_names = find_matched_names(origins, script.models, script.loops, flow)
+    script.whole_names = find_whole_names(origins, script.models, flow)
     names = [match for match in script.matched_names if not match.modules]
     if groups and not script.disorder:
         script.disorder = (
