@@ -77,6 +77,8 @@ def survey(
         flow = _without_others(index, flow, choices)
     script = Script(node=source.module, index=index)
     script.parsers = find_parsers(index, flow)
+    namespaces = Namespaces(index, flow)
+    script.handed_on = namespaces.handed_on() if script.parsers else []
     script.local_ranks = find_local_ranks(index)
     script.frameworks = find_frameworks(index, flow)
     script.wrappers = find_wrappers(index, flow)
@@ -149,8 +151,7 @@ def survey(
     if len(script.scores) != 1:
         script.measures = find_measures(index, flow, script.loops)
     _name_models(script, flow, origins)
-    namespaces = Namespaces(index, flow)
-    if script.parsers:
+    if script.parsers and not script.handed_on:
         script.namespace = lambda site: None if site.file.name in script.neighbours else namespaces.name(site.scope)
     for _, site in script.sites():
         if site is not script:

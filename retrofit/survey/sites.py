@@ -642,10 +642,12 @@ class Parser(Site):
     Attributes:
         target: the parser's variable.
         options: the option strings that it has.
+        early: whether another file than the entry script reads the command line by it as it is imported.
     """
 
     target: str
     options: frozenset[str]
+    early: bool = False
 
     @property
     def facts(self) -> dict[str, object]:
@@ -839,6 +841,7 @@ class Script(Site):
         loops: the epoch loops.
         scores: what may be the validation score.
         parsers: the argparse parsers.
+        handed_on: where the parsed command line is handed on whole, or gone through, so that it has no place for more.
         local_ranks: the spellings of the option that gives a process its number on its machine.
         frameworks: the uses of libraries that own the training loop or shard the model.
         resumes: what loads a checkpoint into the model before training.
@@ -878,6 +881,7 @@ class Script(Site):
     loops: list[EpochLoop] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
     parsers: list[Parser] = field(default_factory=list)
+    handed_on: list[Site] = field(default_factory=list)
     local_ranks: list[LocalRank] = field(default_factory=list)
     frameworks: list[Framework] = field(default_factory=list)
     assertions: list[Assertion] = field(default_factory=list)
