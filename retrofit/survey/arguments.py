@@ -6,8 +6,15 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement, argument, dotted
-from retrofit.survey.sites import LocalRank, Parser
+from retrofit.survey.sites import LocalRank, Parser, Site
 
+#: What tells of options, and what makes a text of them.
+_TELLING = frozenset(
+    {"print", "info", "debug", "log", "write", "warning", "join", "add_row", "add_text", "print_rank_0"}
+)
+_TEXTS = frozenset(
+    {"items", "vars", "sorted", "str", "repr", "format", "len", "get_rank", "ljust", "rjust", "keys", "type"}
+)
 _PARSE_METHODS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
 
 
@@ -55,7 +62,14 @@ def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
         if here is not None and here.index > last.index:
             last = here
     target = next((b.target for b in index.bindings if b.value is construction), "parser")
-    return Parser(node=last.node, index=index, target=target, options=frozenset(options))
+    parser = Parser(node=last.node, index=index, target=target, options=frozenset(options))
+    parser.early = any(
+        _reads(call) and index.scope_of(call).parent is None and index.file(call) is not index.entry
+        for call in index.calls
+        if isinstance(call.func, cst.Attribute)
+        if Origin(construction) in flow.deep_origins(call.func.value, index.scope_of(call))
+    )
+    return parser
 
 
 def _spellings(call: cst.Call) -> dict[object, cst.SimpleString]:
@@ -121,6 +135,55 @@ class Namespaces:
             if parses:
                 found.update(Origin(call) for call in self._flow.callers(scope))
         return found
+
+    def handed_on(self) -> list[Site]:
+        """Return where all options are handed on by their names, or gone through: `main(**vars(args))`."""
+        found = []
+        for node, parent in self._index.parents.items():
+            if isinstance(node, cst.Arg) and node.star and not self._absorbs(parent):
+                passed: cst.BaseExpression = node.value
+            elif isinstance(node, cst.StarredDictElement):
+                passed = node.value
+            elif isinstance(node, (cst.For, cst.CompFor)) and not self._only_tells(node):
+                passed = node.iter
+            else:
+                continue
+            if self._holds_all(passed, self._index.scope_of(node)):
+                found.append(Site(node=passed, index=self._index))
+        return found
+
+    def _holds_all(self, node: cst.BaseExpression, scope: Scope) -> bool:
+        """Whether an expression is the namespace as a dict, or that dict's items, keys or values."""
+        method = node.func if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
+        if method is not None and method.attr.value in ("items", "keys", "values", "copy"):
+            return self._holds_all(method.value, scope)
+        if isinstance(node, cst.Call) and dotted(node.func) in ("dict", "vars", "sorted", "list") and node.args:
+            inner = node.args[0].value
+            return self._is_namespace(inner, scope) if dotted(node.func) == "vars" else self._holds_all(inner, scope)
+        if isinstance(node, cst.Attribute) and node.attr.value == "__dict__":
+            return self._is_namespace(node.value, scope)
+        if not isinstance(node, cst.Name):
+            return False
+        origins = self._flow.origins(node, scope)
+        made = [one.node for one in origins if one.item is None and isinstance(one.node, (cst.Call, cst.Attribute))]
+        return any(self._holds_all(one, self._index.scope_of(one)) for one in made)
+
+    def _is_namespace(self, node: cst.BaseExpression, scope: Scope) -> bool:
+        return not self._origins.isdisjoint(self._flow.deep_origins(node, scope))
+
+    def _absorbs(self, call: cst.CSTNode) -> bool:
+        """Whether what is called takes any names and does nothing by them: `SimpleNamespace(**vars(args))`."""
+        name = self._index.qualified(call.func).rpartition(".")[2] if isinstance(call, cst.Call) else ""
+        return name in ("Namespace", "SimpleNamespace", "dict", "EasyDict", "edict", "print")
+
+    def _only_tells(self, node: cst.For | cst.CompFor) -> bool:
+        """Whether a loop over the options only prints them, or writes them down."""
+        around: cst.CSTNode = node
+        while isinstance(node, cst.CompFor) and not isinstance(around, (cst.Call, cst.BaseStatement)):
+            around = self._index.parents[around]
+        inside = [call for call in self._index.calls if call is around or around in self._index.ancestors(call)]
+        called = {self._index.source.code(call.func).rpartition(".")[2] for call in inside}
+        return bool(called & _TELLING) and called <= _TELLING | _TEXTS
 
     def name(self, scope: Scope) -> str | None:
         """Return the namespace's name in ``scope``, None where it is not in scope."""

@@ -19,6 +19,7 @@ from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import find_loops, head
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_frozen, plural, repeated
+from retrofit.survey.names import find_whole_names
 from retrofit.survey.optimizers import find_optimizers, find_schedulers, nameless_optimizers
 from retrofit.survey.order import defines, leading_to, ways_to
 from retrofit.survey.reach import reachable
@@ -76,6 +77,8 @@ def survey(
         flow = _without_others(index, flow, choices)
     script = Script(node=source.module, index=index)
     script.parsers = find_parsers(index, flow)
+    namespaces = Namespaces(index, flow)
+    script.handed_on = namespaces.handed_on() if script.parsers else []
     script.local_ranks = find_local_ranks(index)
     script.frameworks = find_frameworks(index, flow)
     script.wrappers = find_wrappers(index, flow)
@@ -133,6 +136,7 @@ def survey(
     script.repeated = [index.place(call.node, beside) for call in again]
     script.disorder = disorder(script.models, script.optimizers, groups[0][1] if groups else [], origins, flow)
     script.matched_names = find_matched_names(origins, script.models, script.loops, flow)
+    script.whole_names = find_whole_names(origins, script.models, flow)
     names = [match for match in script.matched_names if not match.modules]
     if groups and not script.disorder:
         script.disorder = (
@@ -147,8 +151,7 @@ def survey(
     if len(script.scores) != 1:
         script.measures = find_measures(index, flow, script.loops)
     _name_models(script, flow, origins)
-    namespaces = Namespaces(index, flow)
-    if script.parsers:
+    if script.parsers and not script.handed_on:
         script.namespace = lambda site: None if site.file.name in script.neighbours else namespaces.name(site.scope)
     for _, site in script.sites():
         if site is not script:

@@ -426,6 +426,27 @@ class MatchedName(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class WholeName(Site):
+    """Where a parameter is looked for by a whole name that it has no more: `decay.remove("head.weight")`.
+
+    Attributes:
+        name: the name.
+    """
+
+    name: str
+
+    @property
+    def layer(self) -> str:
+        """The name of the layer that the parameter belongs to."""
+        return self.name.rpartition(".")[0]
+
+    @property
+    def perforated(self) -> str:
+        """The parameter's name where the layer is perforated."""
+        return f"{self.layer}.main_module.{self.name.rpartition('.')[2]}"
+
+
+@dataclass(eq=False, kw_only=True)
 class EpochLoop(Site):
     """The loop over epochs, or over iterations where there is none; `node` is the loop's statement.
 
@@ -600,10 +621,12 @@ class Parser(Site):
     Attributes:
         target: the parser's variable.
         options: the option strings that it has.
+        early: whether another file than the entry script reads the command line by it as it is imported.
     """
 
     target: str
     options: frozenset[str]
+    early: bool = False
 
     @property
     def facts(self) -> dict[str, object]:
@@ -790,6 +813,7 @@ class Script(Site):
         loops: the epoch loops.
         scores: what may be the validation score.
         parsers: the argparse parsers.
+        handed_on: where the parsed command line is handed on whole, or gone through, so that it has no place for more.
         local_ranks: the spellings of the option that gives a process its number on its machine.
         frameworks: the uses of libraries that own the training loop or shard the model.
         assertions: the script's own checks of the model's parameters.
@@ -801,6 +825,7 @@ class Script(Site):
         disorder: why the model cannot be perforated where it is built, "" where it can.
         averages: (place, option) of copies that follow the model's weights, and whether a condition decides on each.
         repeated: the places of two calls, one after the other, that both build the model.
+        whole_names: where a parameter is looked for by a whole name that it has no more.
         plural: why what a wrapper wraps is more than one model, "" where it is one.
         adrift: backward passes that no loop was found around.
         passed_over: the heads of the loops around the backward passes, outermost first, where none is over epochs.
@@ -823,6 +848,7 @@ class Script(Site):
     loops: list[EpochLoop] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
     parsers: list[Parser] = field(default_factory=list)
+    handed_on: list[Site] = field(default_factory=list)
     local_ranks: list[LocalRank] = field(default_factory=list)
     frameworks: list[Framework] = field(default_factory=list)
     assertions: list[Assertion] = field(default_factory=list)
@@ -832,6 +858,7 @@ class Script(Site):
     averages: list[tuple[str, bool]] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     matched_names: list[MatchedName] = field(default_factory=list)
+    whole_names: list[WholeName] = field(default_factory=list)
     plural: str = ""
     adrift: list[Backward] = field(default_factory=list)
     passed_over: list[tuple[str, str]] = field(default_factory=list)

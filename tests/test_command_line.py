@@ -1,0 +1,90 @@
+"""A command line that is handed on whole is left alone: the helper takes its two options before it is parsed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from retrofit.plan import Plan
+from tests.conftest import SCRIPT, swapped
+from tests.helpers import plan_of, plan_of_project, rewritten
+
+_PARSED = "    args = parser.parse_args()\n"
+
+
+def planned(folder: Path, *lines: str) -> Plan:
+    return plan_of(folder, swapped(SCRIPT, (_PARSED, _PARSED + "".join(f"    {line}\n" for line in lines))))
+
+
+HANDED_ON = {
+    "to a function": ("run(**vars(args))",),
+    "to a class": ("config = Config(**vars(args))",),
+    "to a class, by its dict": ("config = Config(name='a', **args.__dict__)",),
+    "by a name": ("options = vars(args)", "config = Config(**options)"),
+    "by a copy": ("options = dict(vars(args))", "config = Config(**options)"),
+    "one by one": ("for name, value in vars(args).items():", "    setattr(config, name, value)"),
+    "all of them": ("for name in vars(args):", "    config.add(name)"),
+    "a sweep": ("for chosen in itertools.product(*vars(args).values()):", "    print(chosen)"),
+    "in a comprehension": ("fields = {name: Field(value) for name, value in vars(args).items()}",),
+    "in a dict": ("config = Config({**vars(args)})",),
+}
+
+
+@pytest.mark.parametrize("lines", HANDED_ON.values(), ids=HANDED_ON)
+def test_the_helper_takes_the_options_of_what_is_handed_on_whole(tmp_path: Path, lines: tuple[str, ...]) -> None:
+    new = rewritten(planned(tmp_path, *lines))
+    assert "import pai_distributed\n" in new
+    assert new.index("pai_distributed.take_options()") < new.index("parse_args()")
+    assert "'--perforate_model_parallel'" not in new
+    assert "args.perforate_model_parallel" not in new
+    assert "pai_distributed.load_latest_switch(model, pai_distributed.load_folder())" in new
+
+
+def test_so_where_nothing_is_kept_of_it(tmp_path: Path) -> None:
+    text = swapped(
+        SCRIPT,
+        ("def main():\n    parser", "def parse():\n    parser"),
+        (_PARSED, "    train(**vars(parser.parse_args()))\n\n\ndef train(epochs, lr):\n"),
+        ("    main()\n", "    parse()\n"),
+        ("lr=args.lr", "lr=lr"),
+        ("range(args.epochs)", "range(epochs)"),
+    )
+    new = rewritten(plan_of(tmp_path, text))
+    assert "pai_distributed.take_options()" in new
+    assert "'--perforate_model_parallel'" not in new
+
+
+KEPT = {
+    "told": ("print(vars(args))",),
+    "told one by one": ("for name, value in sorted(vars(args).items()):", "    print(f'{name}: {value}')"),
+    "logged": ("for name, value in vars(args).items():", "    logging.info('%s: %s', name, value)"),
+    "a text": ("text = ', '.join(f'{name}={value}' for name, value in vars(args).items())",),
+    "as it is": ("wandb.init(config=vars(args))",),
+    "to what takes anything": ("args = argparse.Namespace(**vars(args))",),
+    "another dict": ("other = load()", "config = Config(**vars(other))", "run(**dict(lr=args.lr))"),
+    "one of them": ("lr = vars(args)['lr']",),
+}
+
+
+@pytest.mark.parametrize("lines", KEPT.values(), ids=KEPT)
+def test_the_scripts_own_parser_has_the_options_otherwise(tmp_path: Path, lines: tuple[str, ...]) -> None:
+    new = rewritten(planned(tmp_path, *lines))
+    assert "'--perforate_model_parallel'" in new
+    assert "take_options" not in new
+
+
+def test_a_command_line_that_is_read_on_import_elsewhere_is_asked_about(tmp_path: Path) -> None:
+    parser = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr', type=float)\n"
+    (tmp_path / "options.py").write_text(
+        f"{parser}parser.add_argument('--epochs', type=int)\nargs = parser.parse_args()\n"
+    )
+    start = SCRIPT.index("    parser = ")
+    text = SCRIPT[:start] + "    config = Config(**vars(args))\n" + SCRIPT[SCRIPT.index(_PARSED) + len(_PARSED) :]
+    (tmp_path / "train.py").write_text(text.replace("import argparse\n", "from options import args\n"))
+    [question] = plan_of_project(tmp_path / "train.py").questions
+    assert (question.code, "`vars(args)`" in question.message, "options.py" in question.message) == (
+        "PAI002",
+        True,
+        True,
+    )
