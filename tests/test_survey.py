@@ -1163,7 +1163,7 @@ def test_loop_over_anything_is_over_epochs_where_its_variable_says_so(before: st
 def test_epoch_loop_over_an_opened_bar() -> None:
     text = "from tqdm import tqdm\nwith tqdm(range(9)) as bar:\n" + indent(looped("bar"), "    ")
     (loop,) = survey_of(text).loops
-    assert loop.iterated == "bar"
+    assert (loop.iterated, loop.limited) == ("bar", True)
 
 
 @pytest.mark.parametrize(

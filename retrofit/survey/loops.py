@@ -169,7 +169,7 @@ def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | 
     validating = [
         call
         for call in index.calls
-        if VALIDATES.search(_last_name(index, call.func)) and statement in index.statement(call).path
+        if VALIDATES.search(_last(dotted(call.func) or "")) and statement in index.statement(call).path
         if any(isinstance(part.node, cst.If) and statement in part.path for part in index.statement(call).path)
     ]
     return _for_loop(index, flow, statement, node) if validating else None
@@ -201,7 +201,7 @@ def _for_loop(index: Index, flow: Flow, statement: Statement, node: cst.For) -> 
         node=node,
         index=index,
         target=index.source.code(number),
-        limited=not _makers(index, flow, statement, node) <= {*_ENDLESS},
+        limited=_makers(index, flow, statement, node).isdisjoint(_ENDLESS),
         anchors={"range": _gone_through(index, node.iter)},
     )
 
@@ -210,14 +210,14 @@ def _makers(index: Index, flow: Flow, statement: Statement, node: cst.For) -> se
     """Return the names of the functions that make what a loop goes through, also by a name for it: `range`."""
     origins = flow.origins(_gone_through(index, node.iter, "list"), statement.scope)
     made = [_gone_through(index, origin.node, "list") for origin in origins]
-    return {_last_name(index, one.func) if isinstance(one, cst.Call) else "" for one in made}
+    return {_last(dotted(one.func) or "") if isinstance(one, cst.Call) else "" for one in made}
 
 
 def _gone_through(index: Index, iterable: cst.BaseExpression, *further: str) -> cst.BaseExpression:
     """Return what a loop goes through, within a progress bar, `enumerate` and what a recipe has put around it."""
     while isinstance(iterable, cst.Call) and iterable.args:
         names = ("enumerate", *_BARS, *further)
-        if _last_name(index, iterable.func) not in names and not index.is_provided(iterable.func):
+        if _last(dotted(iterable.func) or "") not in names and not index.is_provided(iterable.func):
             break
         iterable = iterable.args[0].value
     return iterable
@@ -229,8 +229,8 @@ def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While)
     changes = [b for b in index.bindings if statement in b.statement.path or b.statement.scope in running]
     target, flagged = "", False
     for name in names_in(node.test, called=False):
-        variable = flow.member(name, statement.scope)
-        made = [b for b in changes if flow.member(b.target, b.statement.scope) == variable]
+        variable, last = flow.member(name, statement.scope), _last(name)
+        made = [b for b in changes if _last(b.target) == last and flow.member(b.target, b.statement.scope) == variable]
         flagged |= any(dotted(b.value) in ("True", "False") for b in made)
         if not target and any(_increments(b) or _handed_through(flow, b) for b in made):
             target = name
@@ -292,8 +292,8 @@ def _exits(index: Index, node: cst.CSTNode) -> bool:
     return done and index.qualified(call.func) in ("sys.exit", "exit", "quit")
 
 
-def _last_name(index: Index, node: cst.BaseExpression) -> str:
-    return (dotted(node) or "").rpartition(".")[2]
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def _leftovers(statement: Statement, flow: Flow) -> list[Statement]:
