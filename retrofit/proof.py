@@ -86,8 +86,7 @@ def _why(index: Index, name: str, edit: Edit) -> str:
     if deletes:
         place = index.place(deletes[0], file)
         return f"`{name}` is deleted at {place}, and the new code for this place reads it. Leave out the `del`."
-    bound = (one for one in index.bindings if one.target == name and one.statement.scope is scope)
-    lines = sorted({index.source.position(binding.statement.node)[0] for binding in bound})
+    lines = sorted({index.source.position(binding.statement.node)[0] for binding in index.bound([name], scope)})
     given = f"it gets one at line {' and '.join(map(str, lines))}" if lines else "nothing gives it one in this function"
     return (
         f"`{name}` may have no value where the new code for this place reads it: {given}, and not on every way here. "

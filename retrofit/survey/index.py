@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
+from operator import itemgetter
 
 import libcst as cst
 
@@ -284,6 +285,7 @@ class Index:
         self._resolved: dict[tuple[str, Scope], list[tuple[Scope, str]]] = {}
         self._scope_of: dict[cst.CSTNode, Scope] = {}
         self._kept: set[Scope] | None = None
+        self._bound: dict[tuple[str, Scope], list[tuple[int, Binding]]] = {}
         self.files = [self._file(name, one) for name, one in {"": source, **modules}.items()]
         self.entry = self.files[0]
         self.scope = self.entry.scope
@@ -382,11 +384,20 @@ class Index:
         self.comparisons = [node for node in self.comparisons if self.scope_of(node) in scopes]
         self.attributes = [node for node in self.attributes if self.scope_of(node) in scopes]
         self.bindings = [b for b in self.bindings if b.statement.scope in scopes]
+        self._bound.clear()
         self.items = [b for b in self.items if b.statement.scope in scopes]
         self.appended = [b for b in self.appended if b.statement.scope in scopes]
         self.returns = [(node, scope) for node, scope in self.returns if scope in scopes]
         for file in self.files:
             file.imports = [(s, module) for s, module in file.imports if s.scope in scopes]
+
+    def bound(self, names: Collection[str], scope: Scope) -> list[Binding]:
+        """Return where one of some names gets a value in a scope, in the order of the file."""
+        if not self._bound:
+            for number, binding in enumerate(self.bindings):
+                self._bound.setdefault((binding.target, binding.statement.scope), []).append((number, binding))
+        found = [one for name in names for one in self._bound.get((name, scope), ())]
+        return [binding for _, binding in (found if len(names) == 1 else sorted(found, key=itemgetter(0)))]
 
     @cached_property
     def bound_names(self) -> set[str]:

@@ -145,7 +145,7 @@ def _is_parted(here: Statement, makers: list[Statement]) -> bool:
 
 def _is_filled_by(index: Index, loop: Statement, name: str) -> bool:
     """Whether a variable gets a value in a loop alone, which may make no pass."""
-    bound = [one for one in index.bindings if one.target == name and one.statement.scope is loop.scope]
+    bound = index.bound([name], loop.scope)
     inside = all(loop in binding.statement.path[:-1] for binding in bound)
     return isinstance(loop.node, (cst.For, cst.While)) and bool(bound) and inside
 
