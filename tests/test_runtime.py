@@ -190,6 +190,43 @@ def test_closing_words_load_the_final_model(capacity_rounds: list[Run], tmp_path
     assert state == run.rank(0)["state"]
 
 
+def test_a_final_model_is_loaded_into_none_but_its_own(
+    capacity_rounds: list[Run], helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    class Sequence(torch.nn.Module):
+        def __init__(self, width: int = 4, more: str = "") -> None:
+            super().__init__()
+            self.token = torch.nn.Linear(6, width)
+            self.norm = torch.nn.BatchNorm1d(5)
+            self.head = torch.nn.Linear(width, 2)
+            if more:
+                self.add_module(more, torch.nn.Linear(2, 2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.as_tensor(self.head(torch.relu(self.norm(self.token(x))).mean(1)))
+
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    save = str(copied(capacity_rounds[-1].folder / "PAI_capacity_test", tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"elsewhere/best_model.pt is missing"):
+        helper.load_final_model(Sequence(), str(tmp_path / "elsewhere"))
+    with pytest.raises(ValueError, match=r"token.weight is \(4, 6\) there and \(3, 6\) here. Build it with"):
+        helper.load_final_model(Sequence(3), save)
+    with pytest.raises(ValueError, match=r"last.weight is missing there and \(2, 2\) here"):
+        helper.load_final_model(Sequence(more="last"), save)
+    part = torch.nn.Sequential(OrderedDict(token=torch.nn.Linear(6, 4), norm=torch.nn.BatchNorm1d(5)))
+    with pytest.raises(ValueError, match=r"head.bias is \(2,\) there and missing here"):
+        helper.load_final_model(part, save)
+
+    model = helper.load_final_model(Sequence(), save)
+    assert not model.training
+    state = capacity_rounds[-1].rank(0)["state"]
+    assert {name: value.tolist() for name, value in model.state_dict().items()} == state
+    assert list(Path.cwd().iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("source", "guarded"), [("if __name__ == '__main__':\n    main()\n", True), ("main()\n", False)]
 )
@@ -405,6 +442,7 @@ def test_output_dimensions_are_set_as_soon_as_found(capacity_rounds: list[Run], 
     own_word = ("--output-dimensions", '{"token": [-1, -1, 0]}')
     launch(tmp_path, *initialize, *own_word, "--without", "output dimensions found")
     assert array_dims(tmp_path / "PAI") == {".token,1,1,4", ".head,1,2"}
+    assert json.loads((tmp_path / "PAI" / "output_dimensions.json").read_text()) == {".token": [-1, -1, 0]}
 
 
 def test_output_dimensions_are_set_before_loading(capacity_rounds: list[Run], tmp_path: Path) -> None:

@@ -74,11 +74,11 @@ def _pai_without_settings_file() -> Iterator[None]:
 
 def _pai_require_same_model(model: torch.nn.Module, path: str) -> None:
     """Say where a checkpoint does not fit the script's own layers, where the library would open a debugger."""
-    prefixes = _pai_layer_prefixes(model)
     with safetensors.safe_open(path, framework="pt") as file:
         given = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    given = _pai_own_state(given, prefixes)
-    own = {name: tuple(value.shape) for name, value in _pai_own_state(model.state_dict(), prefixes).items()}
+    given = _pai_own_state(given, {name.partition("main_module.")[0] for name in given if "main_module." in name})
+    state = _pai_own_state(model.state_dict(), _pai_layer_prefixes(model))
+    own = {name: tuple(value.shape) for name, value in state.items()}
     apart = ("tracker_string", *(name.lstrip(".") for name in GPA.pc.get_module_names_to_not_save()))
     different = [name for name in {**own, **given} if own.get(name) != given.get(name) and not name.startswith(apart)]
     if different:

@@ -44,7 +44,8 @@ class _PaiState:
         since: when the newest of them began to train.
         load: what another script needs to build and load the model; None where it was not looked for.
         begun: whether this later round has other random numbers than those before.
-        loggers: the runs of loggers, and the next step of theirs.
+        loggers: the runs of loggers, the next step of each, and TensorBoard's folders.
+        watched: the functions of loggers that the helper has put its own around.
         scores: that were handed over or passed over.
         missing_scores: how many of them were None.
         unusable_scores: how many in a row were not finite.
@@ -103,6 +104,7 @@ class _PaiState:
     load: dict[str, Any] | None = None
     begun: bool = False
     loggers: dict[str, Any] = field(default_factory=dict)
+    watched: set[tuple[str, str]] = field(default_factory=set)
     scores: int = 0
     missing_scores: int = 0
     unusable_scores: int = 0

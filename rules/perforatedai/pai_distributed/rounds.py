@@ -11,7 +11,7 @@ from perforatedai import globals_perforatedai as GPA
 from .continuity import _pai_begin_round
 from .initialization import finish_initialization
 from .layers import _pai_unwrap
-from .loggers import _pai_shift_steps
+from .loggers import _pai_watch_loggers
 from .meeting import _pai_meet
 from .process import _pai, _pai_fail, _pai_rank, _pai_say, initializing
 from .rates import _pai_is_planned
@@ -33,7 +33,7 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
     """
     planned = _pai_from_the_start(planned)
     _pai_begin_round()
-    _pai_shift_steps()
+    _pai_watch_loggers()
     count = operator.length_hint(planned, 0)
     previous, epoch = None, None
     for number, following in enumerate(planned, start=1):

@@ -20,6 +20,7 @@ from .layers import (
     _pai_leave_frozen_layers_out,
 )
 from .library import _pai_copy_tied_tensors, _pai_with_frozen_parameters
+from .loggers import _pai_watch_loggers
 from .process import _pai, _pai_device, _pai_fail, _pai_say, initializing
 from .record import _pai_read
 from .resume import _pai_let_restored_weights_win, _pai_watch_loads
@@ -55,6 +56,7 @@ def load_latest_switch(
         SystemExit: status 1, with a message: no initialisation run, one with another model, or a copy of the model.
     """
     _pai_check_perforated(model)
+    _pai_watch_loggers()
     _pai.model = model
     _pai.backpropagates = bool(GPA.pc.get_perforated_backpropagation())
     save = GPA.pc.get_save_name()
