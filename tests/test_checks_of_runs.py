@@ -342,6 +342,15 @@ def test_old_score_is_no_new_one(training: Training, ends: Callable[..., None]) 
     ends(r"the score 0\.5 was handed over before, and the model was not evaluated since", training.hand_over, score)
 
 
+def test_score_of_an_epoch_before_may_stand_in_now_and_then(training: Training) -> None:
+    for epoch in range(9):
+        training.step()
+        if epoch % 3 == 0:
+            training.evaluate()
+            score = epoch / 10
+        training.hand_over(score)
+
+
 @pytest.mark.parametrize("how", ["anew", "none between", "never evaluates", "no step", "in place"])
 def test_same_score_may_be_right(training: Training, capsys: pytest.CaptureFixture[str], how: str) -> None:
     import torch
