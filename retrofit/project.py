@@ -73,13 +73,13 @@ class Project:
 
     def with_texts(self, texts: Mapping[Source, str]) -> Project:
         """Return the project with other texts for some of its files."""
+        return self.with_sources({s: Source(s.path, s.encode(text), s.shown) for s, text in texts.items()})
 
-        def changed(source: Source) -> Source:
-            text = texts.get(source)
-            return source if text is None else Source(source.path, source.encode(text), source.shown)
-
-        modules = {name: changed(source) for name, source in self.modules.items()}
-        return Project(changed(self.entry), modules, self.unread, self.neighbours, self.module)
+    def with_sources(self, sources: Mapping[Source, Source]) -> Project:
+        """Return the project with other files in the place of some of its own."""
+        modules = {name: sources.get(source, source) for name, source in self.modules.items()}
+        entry = sources.get(self.entry, self.entry)
+        return Project(entry, modules, self.unread, self.neighbours, self.module)
 
 
 def load_project(
