@@ -119,7 +119,10 @@ def _changes(hunk: bytes) -> Iterator[_Span]:
 
 def _place(edit: Edit, file: File) -> _Span:
     """Return what an edit changes of the old file."""
-    first, last = file.source.lines(edit.node)[0], file.source.lines(edit.last or edit.node)[1]
+    first, last = (
+        file.source.told(line)
+        for line in (file.source.lines(edit.node)[0], file.source.lines(edit.last or edit.node)[1])
+    )
     if edit.kind == "insert-before":
         return first - 1, first - 1
     return (last, last) if edit.kind == "insert-after" else (first - 1, last)

@@ -17,7 +17,7 @@ from retrofit.progress import Told, untold
 from retrofit.project import Project, above_package, load_project
 from retrofit.proof import prove, without_value
 from retrofit.reading import read_file
-from retrofit.rewrite import rewriting
+from retrofit.rewrite import crowded, rewriting
 from retrofit.rules import Evaluator, Output, Recipe
 from retrofit.source import Source
 from retrofit.survey.frameworks import may_wrap
@@ -25,6 +25,7 @@ from retrofit.survey.index import File
 from retrofit.survey.script import Choices, survey
 from retrofit.survey.sites import Script
 from retrofit.text import deepest, too_deep
+from retrofit.unfold import unfolded
 from retrofit.wording import counted, did_you_mean
 from retrofit.write.fence import outside
 
@@ -233,6 +234,10 @@ def _plan(
     if options.inline and others and not questions:
         message = f"--inline is for one file, but {', '.join(others)} must change as well. Leave it out."
         raise UserError(Problem(source.shown, 0, 0, "RF019", message))
+    shared = {file.source: nodes for file, mine in edited.items() if (nodes := crowded(script.index, mine))}
+    if shared and not questions:
+        project = project.with_sources({source: unfolded(source, nodes) for source, nodes in shared.items()})
+        return _plan(project, recipe, options, force, survey_only, company, told)
     texts: dict[File, str] = {}
     if not questions:
         try:

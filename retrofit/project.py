@@ -15,6 +15,7 @@ from pathlib import Path
 
 from retrofit.errors import Problem, UserError
 from retrofit.launch import MARK
+from retrofit.paths import added_folders
 from retrofit.reading import DEFAULT_MEGABYTES, files_below, read_file, size_fault
 from retrofit.root import holds_more, project_root
 from retrofit.source import Source, read_source
@@ -73,13 +74,13 @@ class Project:
 
     def with_texts(self, texts: Mapping[Source, str]) -> Project:
         """Return the project with other texts for some of its files."""
+        return self.with_sources({s: Source(s.path, s.encode(text), s.shown) for s, text in texts.items()})
 
-        def changed(source: Source) -> Source:
-            text = texts.get(source)
-            return source if text is None else Source(source.path, source.encode(text), source.shown)
-
-        modules = {name: changed(source) for name, source in self.modules.items()}
-        return Project(changed(self.entry), modules, self.unread, self.neighbours, self.module)
+    def with_sources(self, sources: Mapping[Source, Source]) -> Project:
+        """Return the project with other files in the place of some of its own."""
+        modules = {name: sources.get(source, source) for name, source in self.modules.items()}
+        entry = sources.get(self.entry, self.entry)
+        return Project(entry, modules, self.unread, self.neighbours, self.module)
 
 
 def load_project(
@@ -131,7 +132,7 @@ def load_project(
             if size_fault(data, megabytes, ""):  # which is told where it matters
                 files[name] = _Module(file, data, set())
                 continue
-            roots = list(dict.fromkeys([*roots, *_added_folders(file, data.decode(errors="replace"))]))
+            roots = list(dict.fromkeys([*roots, *_added_folders(file, data)]))
             files[name] = _Module(file, data, set(_imports(file, name, data)))
             waiting.append(files[name])
     modules = {}
@@ -187,7 +188,7 @@ def _own_package(entry: Source, named: set[str]) -> int:
         named: what the script imports, by full names.
     """
     folders = entry.path.parents
-    nearer = [folders[0], *_added_folders(entry.path, entry.text)]
+    nearer = [folders[0], *_added_folders(entry.path, entry.data)]
     for depth, package in enumerate(folders[:-1], start=1):
         own = {name for name in named if name.partition(".")[0] == package.name}
         if any(_find(name, [folders[depth]]) and not _find(name, nearer) for name in own):
@@ -324,7 +325,7 @@ def _meant(full: str, files: Mapping[str, _Module], seen: set[str]) -> set[str]:
 
 def _roots(entry: Source) -> list[Path]:
     """The folders in which Python, or an installation for development, looks for the project's modules."""
-    roots = [entry.path.parent, *_added_folders(entry.path, entry.text)]
+    roots = [entry.path.parent, *_added_folders(entry.path, entry.data)]
     package = next(folder for folder in entry.path.parents if not os.path.isfile(folder / "__init__.py"))
     roots.append(package)  # the script may be a module of a package that imports itself by its full name
     root = project_root(entry.path)
@@ -335,18 +336,10 @@ def _roots(entry: Source) -> list[Path]:
     return list(dict.fromkeys(roots))
 
 
-def _added_folders(path: Path, text: str) -> Iterator[Path]:
-    """Yield the folders that a file adds to `sys.path`, at once or by a name (`lib = join(here, "..", "lib")`)."""
-    if "sys.path." not in text:
-        return
-    at_once = r"sys\.path\.(?:append|insert)\((.*)\)"
-    named = r"^[ \t]*\w+ *= *(?:os\.path\.|osp\.)?join\((.*)\)"
-    for match in (*re.finditer(at_once, text), *re.finditer(named, text, re.MULTILINE)):
-        steps = re.findall(r"""["']([^"']*)["']""", match[1])
-        if steps and not any(os.path.isabs(step) for step in steps):
-            folder = Path(os.path.normpath(path.parent.joinpath(*steps)))
-            if folder.is_dir():
-                yield folder
+def _added_folders(path: Path, data: bytes) -> list[Path]:
+    """Return the folders that a file adds to `sys.path`."""
+    tree = _parsed(data) if b"sys.path" in data or b"addsitedir" in data else None
+    return list(added_folders(path, tree)) if tree is not None else []
 
 
 def _imports(path: Path, name: str, data: bytes, relative: bool = True) -> Iterator[str]:

@@ -55,7 +55,7 @@ def rewriting(index: Index, edits: Sequence[Edit], file: File | None = None) -> 
     """
     file = file or index.entry
     edits = placed(index, edits, file)
-    _refuse_crowded(index, edits)
+    _check_statements(index, edits)
     _refuse_overlaps(index, edits)
     rewriter = _Rewriter(index, file, edits)
     changed = file.source.module.visit(rewriter)
@@ -95,25 +95,23 @@ def placed(index: Index, edits: Sequence[Edit], file: File) -> list[Edit]:
     return [_place_import(file, edit, edited) if edit.kind == "add-import" else edit for edit in edits]
 
 
-def _refuse_crowded(index: Index, edits: Sequence[Edit]) -> None:
+def crowded(index: Index, edits: Sequence[Edit]) -> list[cst.CSTNode]:
+    """Return the lines and blocks that edits are about, and that have to be unfolded first; see `retrofit.unfold`."""
+    nodes = [node for edit in edits for node in (edit.node, edit.last) if node is not None and node in index.parents]
+    statements = [node for node in nodes if isinstance(node, (cst.SimpleStatementLine, cst.SimpleStatementSuite))]
+    return [node for node in dict.fromkeys(statements) if index.statement(node).crowded]
+
+
+def _check_statements(index: Index, edits: Sequence[Edit]) -> None:
     for edit in edits:
         if isinstance(edit.node, cst.BaseExpression):
             continue
         if edit.node not in index.parents or not isinstance(edit.node, (cst.BaseStatement, cst.BaseSuite)):
             raise EngineError(f"rule {edit.code} wants to edit something that is neither statement nor expression")
-        statement = index.statement(edit.node)
-        if statement.crowded:
-            line, column = index.source.position(edit.node)
-            raise UserError(
-                Problem(
-                    index.source.file(edit.node).shown,
-                    line,
-                    column,
-                    edit.code,
-                    f"`{index.source.code(edit.node).strip()}` shares its line with other code. "
-                    "Give it a line of its own, then run again.",
-                )
-            )
+        for node in crowded(index, [edit]):
+            line, column = index.source.position(node)
+            message = f"`{index.source.code(node).strip()}` shares its line with other code. Give it a line of its own."
+            raise UserError(Problem(index.source.file(node).shown, line, column, edit.code, message))
 
 
 def _refuse_overlaps(index: Index, edits: Sequence[Edit]) -> None:

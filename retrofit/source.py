@@ -100,6 +100,22 @@ class Source:
         self._tokens = state.spans
         self._offsets = [0, *accumulate(map(len, state.tokens))]
         self._end = len(self._offsets) - 1
+        self._told: Mapping[int, int] = {}
+
+    def relaid(self, text: str, lines: Mapping[int, int]) -> Source:
+        """Return the file with another text, of which messages speak as if it were this one.
+
+        Args:
+            text: the text.
+            lines: the lines of it that have other numbers in messages.
+        """
+        source = Source(self.path, self.encode(text), self.shown)
+        source.data, source._told = self.data, lines
+        return source
+
+    def told(self, line: int) -> int:
+        """Return the number by which messages name a line."""
+        return self._told.get(line, line)
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -131,7 +147,7 @@ class Source:
     def place(self, offset: int) -> tuple[int, int]:
         """Return the 1-based line and column of an offset in the text."""
         line = bisect.bisect_right(self._line_starts, offset)
-        return line, offset - self._line_starts[line - 1] + 1
+        return self.told(line), offset - self._line_starts[line - 1] + 1
 
     def column(self, offset: int) -> int:
         """Return the 1-based column of an offset in the text."""

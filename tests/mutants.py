@@ -227,6 +227,11 @@ def _edited_lines(script: Path) -> dict[str, set[int]]:
             found.setdefault(name, set()).update(
                 _statement_lines(source.data, *source.position(edit.node), edit, source)
             )
+    for file in plan.script.index.files:  # statements that shared a line may have got lines of their own
+        name = str(file.source.path.relative_to(Path(root).resolve()))
+        laid = set(file.source.text.splitlines())
+        lines = file.source.data.decode(file.source.encoding).splitlines()
+        found.setdefault(name, set()).update(number for number, line in enumerate(lines, 1) if line not in laid)
     return found
 
 

@@ -290,7 +290,7 @@ def test_what_is_nested_too_deeply_is_located(folder: Folder, name: str) -> None
 def test_code_of_several_lines_is_told_in_one(folder: Folder) -> None:
     old = "    model = DistributedDataParallel(model)\n"
     folder.write(
-        "train.py", swapped(SCRIPT, (old, "    model = DistributedDataParallel(\n        model\n    ); x = 1\n"))
+        "train.py", swapped(SCRIPT, (old, "    model = hold(DistributedDataParallel(\n        model\n    ))\n"))
     )
     answer = folder.run("apply", "train.py")
     assert answer.code == 2

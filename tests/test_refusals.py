@@ -237,8 +237,6 @@ SAVE_NAME = swapped(
     ("from torch import nn\n", "from perforatedai import utils_perforatedai as UPA\nfrom torch import nn\n"),
     ("    args = parser", "    parser.add_argument('--name', default='run')\n    args = parser"),
 )
-SHARED_LINE = swapped(SCRIPT, ("loss.backward()\n            optimizer.step()", "«loss.backward(); optimizer.step()"))
-BEHIND_IF = swapped(SCRIPT, (WRAP, "    if args.lr > 0: «" + WRAP.lstrip()))
 IMPORTED_MODEL = swapped(
     SCRIPT,
     ("    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))\n", ""),
@@ -293,8 +291,6 @@ CASES = {
     "two scores": Case(TWO_SCORES, "PAI105", ("`val_loss` (line 38)", "`val_acc` (line 38)", "--metric EXPR")),
     "no direction": Case(NO_DIRECTION, "PAI105", ("`quality`", "line 38", "--mode max", "--mode min")),
     "save_name": Case(SAVE_NAME, "PAI106", ("`args.name`", "--save-name NAME")),
-    "shared line": Case(SHARED_LINE, "PAI006", ("shares its line", "`loss.backward(); optimizer.step()`")),
-    "behind if": Case(BEHIND_IF, "PAI009", ("shares its line",)),
     "Lightning": Case(LIGHTNING, "PAI100", ("Lightning", "plain PyTorch loop")),
     "pytorch_lightning": Case(
         swapped(LIGHTNING, ("import lightning as L", "import pytorch_lightning as L")), "PAI100", ("Lightning",)
@@ -348,12 +344,6 @@ def test_inspect_shows_the_same_question_and_exits_with_0(folder: Folder, name: 
     assert (answer.code, answer.err) == (0, "")
     [line] = refused(folder, CASES[name].text)
     assert f"  {line}\n" in answer.out
-
-
-@pytest.mark.parametrize("name", ["shared line", "behind if"])
-def test_inspect_shows_also_that_statements_share_a_line(folder: Folder, name: str) -> None:
-    folder.write("train.py", CASES[name].text)
-    assert "shares its line" in folder.run("inspect", "train.py").out
 
 
 @pytest.mark.parametrize("mode", ["--check", "--dry-run", "--inline", "--force"])

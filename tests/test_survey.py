@@ -132,7 +132,8 @@ def test_no_wrapper(text: str) -> None:
             "model = DDP(model) if many else model", "model", "model", "model", "", False, "", id="conditional"
         ),
         pytest.param("return_it(DDP(model))", "", "model", "model", "", False, "", id="not assigned"),
-        pytest.param("a = b = DDP(model)", "", "model", "model", "", False, "", id="two targets"),
+        pytest.param("a = b = DDP(model)", "a", "model", "model", "", False, "", id="two targets"),
+        pytest.param("a: DDP = DDP(model)", "a", "model", "model", "", False, "", id="annotated"),
         pytest.param("model = (DDP(model))", "model", "model", "model", "", False, "", id="in parentheses"),
         pytest.param("model = DDP((model))", "model", "(model)", "model", "", False, "", id="operand in parentheses"),
     ],

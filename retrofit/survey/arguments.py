@@ -201,6 +201,8 @@ class Namespaces:
         if any(isinstance(value, cst.Subscript) for value in values):
             return False  # a checkpoint's, which may be older than our options
         bindings = [b for b in self._index.bindings if b.target == name and b.statement.scope is variable[0]]
+        if "." in name and not name.startswith("self."):
+            return False
         if name == "_" or (bindings and all(self._may_be_passed_over(b.statement) for b in bindings)):
             return False
         if not self._spawns or variable[0].parent is not None or scope.parent is None:

@@ -466,6 +466,7 @@ class Flow:
 
     def _visible(self, scope: Scope) -> Iterator[tuple[str, Scope]]:
         shadowed: set[str] = set()
+        around: list[Scope] = []
         here: Scope | None = scope
         while here is not None:
             if here.kind != "class" or here is scope:
@@ -473,7 +474,12 @@ class Flow:
                     if name not in shadowed and name not in here.outer:
                         shadowed.add(name)
                         yield name, here
+                around.append(here)
             here = here.parent
+        for owner, name in list(self._sources):  # attributes of objects that have names here
+            first = name.partition(".")[0]
+            if owner in around and first != name and first != "self" and self.variable(first, scope)[0] is owner:
+                yield name, scope
         if scope.enclosing_class is not None:
             holder = self.lineage(scope.enclosing_class)[-1]
             for owner, name in list(self._sources):

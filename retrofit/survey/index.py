@@ -194,6 +194,12 @@ def dotted(node: cst.CSTNode | None) -> str | None:
     return ".".join(reversed(parts))
 
 
+def leaves(node: cst.CSTNode) -> bool:
+    """Whether nothing behind a statement runs in its block: a `return`, a `raise`, a `continue` or a `break`."""
+    last = node.body[-1] if isinstance(node, cst.SimpleStatementLine) else None
+    return isinstance(last, (cst.Return, cst.Raise, cst.Continue, cst.Break))
+
+
 def named_in(node: cst.CSTNode, called: bool = True) -> Iterator[cst.CSTNode]:
     """Yield what has a name or dotted name in an expression, what it calls only where ``called``."""
     if dotted(node) is not None:
@@ -467,12 +473,15 @@ class Index:
     def _block(self, body: object, scope: Scope, parent: Statement | None, crowded: bool = False) -> list[Statement]:
         siblings: list[Statement] = []
         assert isinstance(body, (list, tuple))
+        left = False
         for node in body:
             statement = Statement(node, scope, parent, siblings, len(siblings), len(self.statements), crowded)
             siblings.append(statement)
-            self.statements.append(statement)
             self._statement_of[node] = statement
-            self._enter(node, statement)
+            if not left:
+                self.statements.append(statement)
+                self._enter(node, statement)
+            left = left or leaves(node)
         return siblings
 
     def _enter(self, node: cst.CSTNode, statement: Statement) -> None:

@@ -154,6 +154,7 @@ class Wrapper(Site):
         target: what the wrapped model is assigned to, "" where it is not assigned plainly.
         operand: the code of what is wrapped.
         module: the name of the module in it: `model` for the operand `model.to(device)`, "" where the call builds it.
+        others: what else it is assigned to by the same statement.
         chain: what is called on the wrapper in the same statement, such as `.cuda()`.
         part: whether only a part of a model is wrapped (`model.features`).
         moved: where the call builds the model, the moves called on it there, such as `.to(device)`.
@@ -169,6 +170,7 @@ class Wrapper(Site):
     target: str
     operand: str
     module: str
+    others: list[str] = field(default_factory=list)
     chain: str = ""
     part: bool = False
     moved: str = ""
@@ -216,12 +218,12 @@ class Wrapper(Site):
     @property
     def keeps(self) -> str:
         """What stands before the wrapper in its statement: `model = `, or `return `."""
-        return "return " if self.returned else f"{self.target} = "
+        return "return " if self.returned else "".join(f"{name} = " for name in [self.target, *self.others])
 
     @property
     def changes_unwrapped(self) -> bool:
         """Whether leaving the statement out leaves more out than the wrapper: another name, a move to a device."""
-        return self.target != self.unwrapped
+        return bool(self.others) or self.target != self.unwrapped
 
     @property
     def facts(self) -> dict[str, object]:

@@ -34,7 +34,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
         if operand is None or _wraps_again(index, call):
             continue
         whole, chain = _chain(index, call)
-        target = _target(index, whole)
+        target, others = _targets(index, whole)
         module = _module_name(flow, operand)
         spread = [("mapping", arg.value) for arg in call.args if arg.star == "**"]
         made = flow.called(call)  # the `__init__` of the project's own class
@@ -44,6 +44,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
                 index=index,
                 kind=kind,
                 target=target,
+                others=others,
                 operand=index.source.code(operand),
                 module=module,
                 chain=chain,
@@ -126,6 +127,8 @@ def split_moves(index: Index, value: cst.BaseExpression) -> tuple[str, str]:
     ):
         here = here.func.value
     built = _at_margin(index, here)
+    if isinstance(here, cst.NamedExpr) and not here.lpar:
+        return f"({built})", _at_margin(index, value)[len(built) :]
     return built, _at_margin(index, value)[len(built) :]
 
 
@@ -138,13 +141,16 @@ def _at_margin(index: Index, node: cst.BaseExpression) -> str:
     return re.sub(rf"\n[ \t]{{{margin}}}", "\n", code)
 
 
-def _target(index: Index, value: cst.BaseExpression) -> str:
+def _targets(index: Index, value: cst.BaseExpression) -> tuple[str, list[str]]:
+    """Return the name that a value is assigned to, "" for none, and those that it gets in the same statement."""
     assign = index.parents.get(value)
     while isinstance(assign, cst.IfExp):
         assign = index.parents.get(assign)
-    if isinstance(assign, cst.Assign) and len(assign.targets) == 1:
-        return dotted(assign.targets[0].target) or ""
-    return ""
+    if isinstance(assign, cst.AnnAssign):
+        return dotted(assign.target) or "", []
+    targets = [dotted(one.target) for one in assign.targets] if isinstance(assign, cst.Assign) else []
+    names = [name for name in targets if name is not None]
+    return (names[0], names[1:]) if names and len(names) == len(targets) else ("", [])
 
 
 def _is_returned(index: Index, value: cst.BaseExpression) -> bool:
