@@ -13,7 +13,7 @@ from retrofit.edits import Edit
 from retrofit.errors import EngineError, Problem, UserError
 from retrofit.rewrite import Rewriting
 from retrofit.source import Source
-from retrofit.survey.index import File, Index, names_in
+from retrofit.survey.index import File, Index, leaves, names_in
 from retrofit.text import comments, split_lines
 
 
@@ -67,10 +67,26 @@ def without_value(index: Index, file: File, written: Rewriting) -> Iterator[Prob
         read = edit.node if edit.kind in ("replace", "set-keyword") else None
         if read is None and not scope.binds(name):
             read = scope.node  # what is known nowhere, the script knows from elsewhere, if it reads it itself
-        if (name, edit.node) not in told and (read is None or name not in _roots(read)):
+        known = (read is not None and name in _roots(read)) or _reads_anyway(index, name, edit)
+        if (name, edit.node) not in told and not known:
             told.add((name, edit.node))
             line, column = file.source.position(edit.node)
             yield Problem(file.source.shown, line, column, edit.code, _why(index, name, edit))
+
+
+def _reads_anyway(index: Index, name: str, edit: Edit) -> bool:
+    """Whether the statements that run next read a name themselves: where it has no value, the script ends there."""
+    statement = index.statement(edit.node)
+    for later in [*([statement] if edit.kind == "insert-before" else []), *statement.following]:
+        if not isinstance(later.node, cst.SimpleStatementLine):
+            return False
+        for small in later.node.body:
+            value = small.value if isinstance(small, (cst.Assign, cst.AnnAssign)) else small
+            if value is not None and not isinstance(value, cst.Del) and name in _roots(value):
+                return True
+        if leaves(later.node) or any(one.statement is later for one in index.bound([name], later.scope)):
+            return False
+    return False
 
 
 def _why(index: Index, name: str, edit: Edit) -> str:

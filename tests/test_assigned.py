@@ -188,6 +188,14 @@ def test_what_the_script_itself_reads_in_the_same_place_is_its_own_affair(tmp_pa
     assert plan_of(tmp_path, text.replace("lr=0.1", "lr=lr").replace("BEFORE", "if a:\n    lr = 0.1")).questions == []
 
 
+@pytest.mark.parametrize(("later", "asked"), [("", False), ("print(model)", False), ("if b:\n    log(b)", True)])
+def test_so_where_the_statements_that_come_next_read_it(tmp_path: Path, later: str, asked: bool) -> None:
+    text = script(MEASURED, "acc = best = 0").replace(
+        "model = Net()\n", f"if a:\n    model = Net()\nelif b:\n    model = Other()\n{later}\n"
+    )
+    assert bool(plan_of(tmp_path, text).questions) == asked
+
+
 @pytest.mark.parametrize("epoch", ["del stats", "del x, stats", "if verbose:\n    del stats"])
 def test_a_score_is_kept_before_what_it_is_taken_from_is_deleted(tmp_path: Path, epoch: str) -> None:
     text = script(f"stats = evaluate(model)\nif stats['acc'] > best:\n    best = stats['acc']\n{epoch}", "best = 0")

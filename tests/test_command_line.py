@@ -56,6 +56,7 @@ def test_so_where_nothing_is_kept_of_it(tmp_path: Path) -> None:
 
 
 KEPT = {
+    "made of itself": ("fields = {}", "fields = fields.copy()", "for name in fields.items():", "    config.add(name)"),
     "told": ("print(vars(args))",),
     "told one by one": ("for name, value in sorted(vars(args).items()):", "    print(f'{name}: {value}')"),
     "logged": ("for name, value in vars(args).items():", "    logging.info('%s: %s', name, value)"),

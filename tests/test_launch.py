@@ -779,6 +779,19 @@ def test_plain_python(run: Run) -> None:
     assert run.arguments[:2] == [["--perforate_model_parallel", "--lr", "1"], ["--lr", "1"]]
 
 
+@pytest.mark.parametrize(("launcher", "given"), [("python", ""), ("python", "node-0"), ("torchrun", "")])
+def test_processes_that_the_script_starts_itself_have_a_place_to_meet(run: Run, launcher: Launcher, given: str) -> None:
+    run.program("python", FAKE_PYTHON)
+    run.write("complete()", launcher=launcher)
+    assert run(**({"MASTER_ADDR": given} if given else {})) == 0, run.said
+    known = [[call["env"].get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT")] for call in run.calls]
+    assert len(known) == 2
+    assert known[0] == known[1]
+    address, port = known[0]
+    assert address == (given or "127.0.0.1" if launcher == "python" else "")
+    assert port.isdigit() == (launcher == "python")
+
+
 def test_launcher_and_python_from_the_environment(run: Run) -> None:
     run.program("my python", FAKE_PYTHON)
     run.write("complete()")

@@ -1243,6 +1243,21 @@ def test_weights_from_before_dendrites_are_loaded(
         model.load_state_dict({name: plain[name] for name in list(plain)[1:]})
 
 
+def test_weights_are_loaded_whose_names_have_lost_each_module(
+    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Sequential(torch.nn.Linear(2, 3))), None)
+    saved = {f"module.{name}": torch.full_like(value, 5) for name, value in model.state_dict().items()}
+    model.load_state_dict({name.replace("module.", ""): value for name, value in saved.items()}, strict=False)
+    assert all((value == 5).all() for value in model[0][0].main_module.parameters())
+    assert "stay as they were" not in capsys.readouterr().out
+    model.load_state_dict({name.replace("0", "net", 1): value for name, value in saved.items()}, strict=False)
+    said = capsys.readouterr().out
+    assert "2 weights (0.0.main_module.weight, ...) were not in what the script loads, which has others" in said
+
+
 @pytest.mark.parametrize("initializing", [True, False])
 def test_weights_of_a_wrapped_model_are_loaded_in_the_initialisation(
     helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, initializing: bool

@@ -152,21 +152,25 @@ class Namespaces:
                 found.append(Site(node=passed, index=self._index))
         return found
 
-    def _holds_all(self, node: cst.BaseExpression, scope: Scope) -> bool:
+    def _holds_all(self, node: cst.BaseExpression, scope: Scope, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
         """Whether an expression is the namespace as a dict, or that dict's items, keys or values."""
+        if node in seen:  # `options = options.copy()` is made of itself
+            return False
+        seen |= {node}
         method = node.func if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
         if method is not None and method.attr.value in ("items", "keys", "values", "copy"):
-            return self._holds_all(method.value, scope)
+            return self._holds_all(method.value, scope, seen)
         if isinstance(node, cst.Call) and dotted(node.func) in ("dict", "vars", "sorted", "list") and node.args:
             inner = node.args[0].value
-            return self._is_namespace(inner, scope) if dotted(node.func) == "vars" else self._holds_all(inner, scope)
+            named = dotted(node.func) == "vars"
+            return self._is_namespace(inner, scope) if named else self._holds_all(inner, scope, seen)
         if isinstance(node, cst.Attribute) and node.attr.value == "__dict__":
             return self._is_namespace(node.value, scope)
         if not isinstance(node, cst.Name):
             return False
         origins = self._flow.origins(node, scope)
         made = [one.node for one in origins if one.item is None and isinstance(one.node, (cst.Call, cst.Attribute))]
-        return any(self._holds_all(one, self._index.scope_of(one)) for one in made)
+        return any(self._holds_all(one, self._index.scope_of(one), seen) for one in made)
 
     def _is_namespace(self, node: cst.BaseExpression, scope: Scope) -> bool:
         return not self._origins.isdisjoint(self._flow.deep_origins(node, scope))

@@ -9,6 +9,7 @@ import functools
 import io
 import itertools
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -30,6 +31,7 @@ def _pai_keep_structure(part: torch.nn.Module, state: dict[str, Any], prefix: st
     if _pai.of_library:
         return
     own = part.state_dict()
+    _pai_take_cut_names(own, state, prefix)
     given = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
     ages = {_pai.ages.get(id(value)) for value in given.values()}
     if not (_pai.switch_time or _pai.complete):
@@ -48,6 +50,14 @@ def _pai_fits(given: dict[str, Any], own: dict[str, Any]) -> bool:
     return given.keys() == own.keys() and all(
         getattr(given[name], "shape", None) == getattr(value, "shape", None) for name, value in own.items()
     )
+
+
+def _pai_take_cut_names(own: Iterable[str], state: dict[str, Any], prefix: str) -> None:
+    """Mend names out of which a script has taken each `module.`, as it does for a wrapper's: `main_module.` has one."""
+    for name in own:
+        cut = (prefix + name).replace("module.", "")
+        if cut in state and prefix + name not in state:
+            state[prefix + name] = state.pop(cut)
 
 
 def _pai_take_plain_names(model: torch.nn.Module, state: dict[str, Any], prefix: str) -> None:
@@ -90,7 +100,14 @@ def _pai_load_by_plain_names(module: torch.nn.Module, state_dict: Any, *argument
     grown = any(name.startswith(f"{layer}dendrite_module.layers.") for layer in layers for name in state_dict)
     if _pai.model is None and layers and (load_folder() or not grown):
         state_dict = _pai_own_state(state_dict, layers)
-    return _pai_load_into(module, state_dict, *arguments, **keywords)
+    loaded = _pai_load_into(module, state_dict, *arguments, **keywords)
+    lost = [name for name in loaded.missing_keys if ".main_module." in f".{name}"]
+    if lost and loaded.unexpected_keys and not _pai.of_library:
+        _pai_say(
+            f"{len(lost)} weights ({lost[0]}, ...) were not in what the script loads, which has others "
+            f"({loaded.unexpected_keys[0]}, ...): they stay as they were"
+        )
+    return loaded
 
 
 torch.nn.Module.load_state_dict = _pai_load_by_plain_names  # type: ignore[method-assign]
