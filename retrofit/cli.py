@@ -311,7 +311,14 @@ def verify(
     )
     recipe, chosen = _recipe(choices["rules"]), load_options(script, asked.chosen, max_file_size)
     with console.progress(not as_json) as told:
-        verdict = run_trial(request, recipe, chosen, lambda one: console.remark(round_line(one)), told)
+        verdict = run_trial(
+            request,
+            recipe,
+            chosen,
+            lambda one: console.remark(round_line(one)),
+            lambda note: console.remark(str(note)),
+            told,
+        )
     if as_json:
         console.result(to_json(verdict))
     elif not console.quiet or verdict.failure is not None:

@@ -332,7 +332,7 @@ KEYS = (
     Key(
         "timeout", ("verify",), Number(0, whole=False),
         "How long a round may go without a batch, a step or a line of output before it counts as hanging.",
-        default=300, metavar="SECONDS",
+        default=60, metavar="SECONDS",
     ),
     Key(
         "ranks", ("doctor",), Number(1), "Processes to try.",

@@ -9,14 +9,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner, Result
 
 from retrofit.cli import main
+from retrofit.errors import Problem, UserError
 from retrofit.interpreter import Interpreter
 from retrofit.layout import View
+from retrofit.options import Options
+from retrofit.plan import make_plan
 from retrofit.verify import processes
 from retrofit.verify import scratch as scratch_module
 from retrofit.verify.causes import between_ranks, cause, trap
@@ -25,19 +28,20 @@ from retrofit.verify.judge import Check, Training, judge
 from retrofit.verify.record import Event, Round, cut_rounds, read_events
 from retrofit.verify.report import to_text
 from retrofit.verify.scratch import copy_project
-from retrofit.verify.trial import Limits
-from retrofit.verify.verdict import Request, Verdict
-from tests.conftest import SCRIPT, Folder
+from retrofit.verify.trial import Limits, Trial
+from retrofit.verify.verdict import Request, Verdict, _raise_if_untried
+from tests.conftest import NOTED, SCRIPT, Folder, swapped
+from tests.helpers import recipe, refusal_of
 
 # ---- the report ------------------------------------------------------------------------------------------------------
 
 
 def _verdict(rounds: list[Round]) -> Verdict:
     training = _training(*rounds)
-    request = Request(Path("train.py"), "train.py", (), "python", 2, True, False, 4, 10, 300, None)
-    limits = Limits(2, True, 4, 10, 300)
+    request = Request(Path("train.py"), "train.py", (), "python", 2, True, False, 4, 10, 60, None)
+    limits = Limits(2, True, 4, 10, 60)
     interpreter = Interpreter("python", "3.11", "2.13.0", "3.2.9", 0)
-    return Verdict(request, True, limits, interpreter, training, judge(training), 31.0)
+    return Verdict(request, True, (), limits, interpreter, training, judge(training), 31.0)
 
 
 def _disproven() -> Verdict:
@@ -66,8 +70,8 @@ def test_a_quiet_verify_says_nothing_of_a_proven_script(folder: Folder, monkeypa
     for verdict, code, lines in ((_verdict(_proven()), 0, 0), (_disproven(), 1, 4)):
 
         def verify(
-            request: Request, recipe: object, options: object, ended: Callable[[Round], None], told: object,
-            verdict: Verdict = verdict,
+            request: Request, recipe: object, options: object, ended: Callable[[Round], None], noted: object,
+            told: object, verdict: Verdict = verdict,
         ) -> Verdict:  # fmt: skip
             ended(verdict.training.initial)
             return verdict
@@ -77,6 +81,44 @@ def test_a_quiet_verify_says_nothing_of_a_proven_script(folder: Folder, monkeypa
         assert (quiet.code, len(quiet.out.splitlines()), quiet.err) == (code, lines, "")
         assert len(loud.out.splitlines()) > 10
         assert loud.err.startswith("initialisation ")
+
+
+class _Trial:
+    """Runs the script as it was: it hangs, or comes as far as the rewritten one has."""
+
+    def __init__(self, hangs: bool) -> None:
+        self.hangs = hangs
+
+    def run_unchanged(self, *_: object) -> tuple[Round, str]:
+        stacks = {"rank 1": ["barrier", "main (train.py:7)"]} if self.hangs else {}
+        return Round("the script as it was", stacks=stacks), "it left with status -9" if self.hangs else ""
+
+
+def test_a_script_that_hangs_is_tried_as_it_was(folder: Folder) -> None:
+    folder.write("train.py", SCRIPT)
+    plan = make_plan(Path("train.py"), "train.py", recipe(), Options(metric="acc", mode="max"))
+    hung = _round(1, ended="hung", switch="", stacks={"rank 1": ["barrier", "main (train.py:9)"]})
+    for rank in hung.ranks:
+        hung.ranks[rank] = [{"kind": "perforated", "layers": 2, "place": "train.py:1", "rank": rank, "time": 0.0}]
+    training, request = _training(hung, complete=False), _verdict([hung]).request
+
+    def judged(hangs: bool) -> None:
+        _raise_if_untried(request, cast("Trial", _Trial(hangs)), training, plan, applied=True)
+
+    judged(hangs=False)  # it is the rewriting that hangs
+    said = str(refusal_of(lambda: judged(hangs=True)))
+    assert "before its rewriting it does not run here either. rank 1 is in barrier, called by main (train.py:7)" in said
+
+
+def test_what_apply_remarks_is_told_before_the_training(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_interpreter(request: Request) -> Interpreter:
+        raise UserError(Problem("train.py", 0, 0, "RF018", "cannot be tried"))
+
+    monkeypatch.setattr("retrofit.verify.verdict._interpreter", no_interpreter)
+    folder.write("train.py", swapped(SCRIPT, *NOTED))
+    (note,) = [line for line in folder.run("apply", "--dry-run", "train.py").lines if ": PAI" in line]
+    assert folder.run("verify", "train.py").lines[0] == note
+    assert note not in folder.run("verify", "-q", "train.py").err
 
 
 # ---- judging ---------------------------------------------------------------------------------------------------------

@@ -69,8 +69,9 @@ def to_json(verdict: Verdict) -> str:
     """Return the report for machines.
 
     An object with `script`, `verdict` ("proven" or "disproven"), `cause`, `applied`, `gpus`, `simulated`, `torch`,
-    `perforatedai`, `seconds`, `rounds` (each with name, seconds, epochs, steps, scores, loaded, switch, ended) and
-    `checks` (each with name, result, detail, place).
+    `perforatedai`, `seconds`, `notes` (what apply remarks, each with file, line, column, code, message), `rounds` (each
+    with name, seconds, epochs, steps, scores, loaded, switch, ended) and `checks` (each with name, result, detail,
+    place).
     """
     failure = verdict.failure
     data = {
@@ -83,6 +84,7 @@ def to_json(verdict: Verdict) -> str:
         "torch": verdict.interpreter.torch,
         "perforatedai": verdict.interpreter.perforatedai,
         "seconds": round(verdict.seconds, 1),
+        "notes": [vars(note) for note in verdict.notes],
         "rounds": [_round(one) for one in (verdict.training.initial, *verdict.training.rounds)],
         "checks": [vars(check) for check in verdict.checks],
     }

@@ -156,6 +156,7 @@ class Trial:
         ended = self._run("unchanged", command, {}, _nothing, stop_after_steps=steps)
         one = Round("the script as it was")
         _, one.ranks = read_events(self._events, "unchanged")
+        self._end(one, ended)
         if one.all("runs") or (one.steps and not ended.status):
             return one, ""
         own = _TORCHRUN.split(ended.output)[0].strip().splitlines()

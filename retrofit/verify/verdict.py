@@ -76,6 +76,7 @@ class Verdict:
     Attributes:
         request: what was asked.
         applied: whether the recipe was applied; else the script ran as it stands.
+        notes: what the apply had to remark.
         limits: how it was run.
         interpreter: what trained.
         training: what was seen.
@@ -85,6 +86,7 @@ class Verdict:
 
     request: Request
     applied: bool
+    notes: tuple[Problem, ...]
     limits: Limits
     interpreter: Interpreter
     training: Training
@@ -102,6 +104,7 @@ def verify(
     recipe: Recipe,
     options: Options,
     ended: Callable[[Round], None],
+    noted: Callable[[Problem], None],
     told: Told = untold,
 ) -> Verdict:
     """Verify a script.
@@ -111,6 +114,7 @@ def verify(
         recipe: the recipe to apply.
         options: the user's choices for it.
         ended: called with every round that has ended, the initialisation first.
+        noted: called, before the training, with all that an apply would remark.
         told: is told of each step.
 
     Raises:
@@ -118,16 +122,25 @@ def verify(
         Interrupted: a signal asked to stop; no process and no file is left.
     """
     try:
-        return _verify(request, recipe, options, ended, told)
+        return _verify(request, recipe, options, ended, noted, told)
     except OSError as error:  # such as a full disk
         raise _untried(request, f"cannot be tried: {error}") from None
 
 
-def _verify(request: Request, recipe: Recipe, options: Options, ended: Callable[[Round], None], told: Told) -> Verdict:
+def _verify(
+    request: Request,
+    recipe: Recipe,
+    options: Options,
+    ended: Callable[[Round], None],
+    noted: Callable[[Problem], None],
+    told: Told,
+) -> Verdict:
     started = time.monotonic()
     if request.keep is not None:
         _prepare_to_keep(request, request.keep)
     plan, applied = _plan(request, recipe, options, told)
+    for note in plan.notes if applied else ():
+        noted(note)
     told("asking the Python that trains", "")
     interpreter = _interpreter(request)
     simulate = request.simulate or interpreter.gpus < request.gpus
@@ -165,7 +178,8 @@ def _verify(request: Request, recipe: Recipe, options: Options, ended: Callable[
                 raise _untried(request, message)
             _raise_if_untried(request, trial, training, plan, applied)
             checks = judge(training)
-            return Verdict(request, applied, limits, interpreter, training, checks, time.monotonic() - started)
+            notes = tuple(plan.notes) if applied else ()
+            return Verdict(request, applied, notes, limits, interpreter, training, checks, time.monotonic() - started)
         finally:
             try:
                 if request.keep is not None:
@@ -235,12 +249,11 @@ def _raise_if_untried(request: Request, trial: Trial, training: Training, plan: 
     if len(training.rounds) > 1 or last.epochs:
         return
     if last.ended == "hung" and not last.all("perforated"):
-        waiting = "; ".join(f"{who} is in {', called by '.join(stack[:3])}" for who, stack in last.stacks.items())
-        message = f"nothing happened for {request.timeout:g} s before the model was there. {waiting}".strip()
+        message = f"nothing happened for {request.timeout:g} s before the model was there. {_waiting(last)}".strip()
         raise _untried(request, f"cannot be tried: {message} Raise --timeout if it needs so long to begin.")
-    if last.ended != "failed":
+    if last.ended not in ("failed", "hung"):
         return
-    reason = _reason(last)
+    reason = _reason(last) if last.ended == "failed" else ""
     if not reason and applied:
         before = next((file.before for file in plan.files if file.path == plan.script.index.source.path), None)
         if before is not None:
@@ -248,7 +261,8 @@ def _raise_if_untried(request: Request, trial: Trial, training: Training, plan: 
             processes_, steps = (1, 1) if last is training.initial else (request.gpus, last.steps + 1)
             unchanged, output = trial.run_unchanged(before, alone, processes_, steps)
             if output:
-                reason = f"before its rewriting it does not run here either. {_said(unchanged) or output[:300]}"
+                said = _waiting(unchanged) or _said(unchanged) or output[:300]
+                reason = f"before its rewriting it does not run here either. {said}"
     if reason:
         raise _untried(request, f"cannot be tried: {reason}")
 
@@ -267,6 +281,11 @@ def _reason(last: Round) -> str:
     if kind in ("ModuleNotFoundError", "ImportError"):
         return f"it needs a package that is not there. {_said(last)}"
     return f"it needs what is not there. {_said(last)}" if kind in _LACKING else ""
+
+
+def _waiting(one: Round) -> str:
+    """Where each rank was when it hung, "" where none did."""
+    return "; ".join(f"{who} is in {', called by '.join(stack[:3])}" for who, stack in one.stacks.items())
 
 
 def _said(one: Round) -> str:
