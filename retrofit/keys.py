@@ -158,7 +158,7 @@ class Settings(Values):
 
 
 class Expression(Values):
-    """A Python expression of one value."""
+    """A Python expression of one value, perhaps with the name of the function before it that has the value."""
 
     wanted = "an expression such as val_acc or stats['acc1']"
 
@@ -166,7 +166,7 @@ class Expression(Values):
         if not isinstance(value, str):
             raise ValueError
         try:
-            tree = ast.parse(value.strip(), mode="eval")
+            tree = ast.parse(re.sub(r"^[A-Za-z_]\w*:(?!=)", "", value.strip()).strip(), mode="eval")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             tree = None
         if tree is None or isinstance(tree.body, (ast.Tuple, ast.Starred, ast.NamedExpr)):
@@ -269,7 +269,8 @@ _RECIPE = ("apply", "inspect", "verify")
 KEYS = (
     Key(
         "metric", _RECIPE, Expression(),
-        "The validation score, as an expression of the epoch loop, or of a validation function that it calls.",
+        "The validation score, as an expression of the epoch loop, or of a function that it leads to; where several "
+        "have the name, with the function's before it (validate:acc).",
         shown="found", metavar="EXPR",
     ),
     Key("mode", _RECIPE, OneOf("max", "min"), "Is a higher or a lower score better?", shown="found"),

@@ -148,7 +148,7 @@ def survey(
     script.averages = find_averages(origins, script.loops, flow) if groups else []
     if not script.scores:
         script.hints = find_hints(index, script.loops)
-    if len(script.scores) != 1:
+    if len(script.scores) != 1 or not script.scores[0].known:
         script.measures = find_measures(index, flow, script.loops)
     _name_models(script, flow, origins)
     if script.parsers and not script.handed_on:

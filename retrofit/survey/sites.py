@@ -508,11 +508,13 @@ class KeptScore(Site):
         returns: whether the function returns the score already, and only the loop does not take it.
         ends: whether the function's last statement is a `return` without a value.
         present: a condition without which the expression cannot be evaluated, "" for none.
+        inner: where the function gets the score from another one that it calls, how that one returns it.
     """
 
     expression: str
     call: str
     present: str = ""
+    inner: KeptScore | None = None
     condition: str = ""
     ranks: str = "all"
     returns: bool = False
@@ -992,7 +994,13 @@ class Script(Site):
     @property
     def kept_scores(self) -> list[KeptScore]:
         """The scores that functions keep to themselves."""
-        return [score.kept for score in self.scores if score.kept is not None]
+        found = []
+        for score in self.scores:
+            kept = score.kept
+            while kept is not None:
+                found.append(kept)
+                kept = kept.inner
+        return found
 
     @property
     def optimizer(self) -> Optimizer | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, dotted, meeting
+from retrofit.survey.index import Index, Scope, Statement, dotted, meeting
 from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.presence import ends_on_others, presence
@@ -123,6 +123,8 @@ def _handed_back(
         taken = _taken_out(index, returned, candidate.node)
         own = replace(candidate, call=call, rest=(taken or "") + candidate.rest)
         return None if taken is None or kept_score(index, flow, loop, own) is None else own
+    if candidate.inner:
+        return None
     made = [b.value for b in index.bindings if b.statement.scope is function and b.target == code(candidate.node)]
     same = {code(bare_of(candidate.node)), *([code(made[0])] if len(made) == 1 and made[0] is not None else [])}
     for binding in index.bindings:
@@ -170,33 +172,70 @@ def _taken_out(index: Index, returned: list[cst.BaseExpression], node: cst.BaseE
 
 
 def kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> KeptScore | None:
-    """Return how a function is to return the score that it keeps, None where that is not clear."""
+    """Return how a function is to return the score that it keeps, None where that is not clear.
+
+    Where functions lie between the loop and that one, each passes on what it gets.
+    """
     assert candidate.call is not None
+    calls = [candidate.call, *candidate.inner]
+    kept = _returning(index, flow, loop, calls[-1], candidate)
+    for call, inner in reversed(list(itertools.pairwise(calls))):
+        kept = _passing_on(index, flow, loop, call, inner, kept) if kept is not None else None
+    return kept
+
+
+def _returning(index: Index, flow: Flow, loop: EpochLoop, call: cst.Call, candidate: Candidate) -> KeptScore | None:
+    """Return how the function that makes a score is to return it to the statement that calls it."""
     function = index.scope_of(candidate.node)
-    node, call = function.node, index.statement(candidate.call)
-    between = call.path[call.path.index(loop.statement) + 1 : -1]
-    assert isinstance(node, cst.FunctionDef)
-    plain = node.asynchronous is None and not re.search(r"\byield\b", index.source.code(node))
-    known = all(index.qualified(_called(d.decorator)).startswith("torch.") for d in node.decorators)
-    simple = all(isinstance(part.node, (cst.If, cst.With)) or part in loop.inner for part in between)
-    if not plain or not known or not simple:
-        return None
     if candidate.rest and ends_on_others(index, function):
         return None
     makers, again = reaching_makers(index, candidate.node, makers_of(index, candidate.node, code_of(index, function)))
     made = meeting(makers)
     if made is None or again or any(isinstance(maker.node, cst.For) for maker in makers):
         return None
-    way = way_in(index, flow, index.statement(node), made)
+    way = way_in(index, flow, index.statement(function.node), made)
     if not isinstance(way.block.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.For, cst.With)):
         return None
+    kept = _kept(index, flow, loop, function, call, candidate.rest, made)
+    if kept is not None:
+        kept.expression = candidate.written or index.source.code(candidate.node)
+        kept.present = " and ".join(presence(index, flow, candidate.node, way.block, makers))
+    return kept
+
+
+def _passing_on(
+    index: Index, flow: Flow, loop: EpochLoop, call: cst.Call, inner: cst.Call, kept: KeptScore
+) -> KeptScore | None:
+    """Return how a function is to return what it gets from the function that it calls by ``inner``."""
+    outer = _kept(index, flow, loop, index.scope_of(inner), call, "", index.statement(inner))
+    if outer is None or outer.returns:
+        return None
+    outer.inner = kept
+    outer.condition = outer.condition or kept.condition
+    outer.ranks = "first" if "first" in (outer.ranks, kept.ranks) else "all"
+    return outer
+
+
+def _kept(
+    index: Index, flow: Flow, loop: EpochLoop, function: Scope, called: cst.Call, rest: str, made: Statement
+) -> KeptScore | None:
+    """Return how a function can return what it has after a statement, None where that is not clear."""
+    node, call = function.node, index.statement(called)
+    body = loop.statement if loop.statement in call.path else index.statement(call.scope.node)
+    between = call.path[call.path.index(body) + 1 : -1]
+    assert isinstance(node, cst.FunctionDef)
+    plain = node.asynchronous is None and not re.search(r"\byield\b", index.source.code(node))
+    known = all(index.qualified(_called(d.decorator)).startswith("torch.") for d in node.decorators)
+    simple = all(isinstance(part.node, (cst.If, cst.With)) or part in loop.inner for part in between)
+    if not plain or not known or not simple:
+        return None
+    way = way_in(index, flow, index.statement(node), made)
     last = index.statements_in(node.body)[-1]
     kept = KeptScore(
         node=last.node,
         index=index,
-        expression=index.source.code(candidate.node),
-        present=" and ".join(presence(index, flow, candidate.node, way.block, makers)),
-        call=_outdented(index, candidate.call) + candidate.rest,
+        expression="",
+        call=_outdented(index, called) + rest,
         anchors={"call": call.node},
         condition=way.condition,
         ranks=way.ranks,
@@ -260,32 +299,71 @@ def shown_for(index: Index, metric: str, known: list[Candidate]) -> list[Candida
 
 
 def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> Iterator[Candidate]:
-    """The user's expression where the loop does not know its names, but a function does that it calls.
+    """The user's expression where the loop does not know its names, but a function does that it leads to.
 
-    One that trains as well counts where none that does not knows them.
+    Those that validate count before others, and those that train last.
+
+    Args:
+        metric: the expression, perhaps with `FUNCTION:` before it.
     """
+    owner, metric = owner_of(metric)
     name = root_of(cst.parse_expression(metric))
-    if any(b.target.partition(".")[0] == name and in_loop(index, loop, b.statement.node) for b in index.bindings):
+    if not owner and any(
+        b.target.partition(".")[0] == name and in_loop(index, loop, b.statement.node) for b in index.bindings
+    ):
         return
-    functions = validation_functions(index, flow, loop)
-    knowing = any(name in function.names for function in functions)
-    for function, (call, *others) in (functions if knowing else called_by(index, flow, loop)).items():
-        if name not in function.names or others:
-            continue
+    ways = {f: way for f, way in ways_to(index, flow, loop).items() if name in f.names and owner in ("", f.name)}
+    apart = [f for f in ways if ".backward(" not in index.source.code(f.node)]
+    through = {f: [g for call in ways[f] if (g := flow.called(call)) is not None] for f in apart}
+    validating = [f for f in apart if any(is_validation(index, one) for one in through[f])]
+    for function in validating or apart or ways:
+        call, *inner = ways[function]
         places = [
             node
             for node in index.parents
             if isinstance(node, cst.BaseExpression)
             and index.scope_of(node) is function
-            and not isinstance(index.parents[node], cst.AssignTarget)
             and index.source.code(node) == metric
         ]
+        read = [node for node in places if not isinstance(index.parents[node], cst.AssignTarget)]
         returned = returned_by(index, function)
         parts = [part for value in returned for _, part in returned_parts(index, value)]
-        places = places or [part for part in parts if dotted(part) == name and metric.startswith(name)]
+        places = read or [part for part in parts if dotted(part) == name and metric.startswith(name)] or places
+        own = metric if not places else ""
+        places = places or [target_node(index, binding.statement, name) for binding in index.bound([name], function)]
         if places:
             last = max(places, key=index.source.position)
-            rest = metric[len(name) :] if dotted(last) == name else ""
-            candidate = Candidate(last, direction_of(metric), f"{index.place(last)}: --metric", rest=rest)
+            rest = metric[len(name) :] if dotted(last) == name and not own else ""
+            evidence = f"{index.place(last)}: --metric"
+            candidate = Candidate(last, direction_of(metric), evidence, rest=rest, inner=tuple(inner), written=own)
             handed = _handed_back(index, flow, loop, function, call, candidate)
             yield from [handed] if handed is not None else []
+
+
+def owner_of(metric: str) -> tuple[str, str]:
+    """Split the user's word on the score into a function's name, "" for none, and the expression in it."""
+    found = re.match(r"([A-Za-z_]\w*):(?!=)", metric)
+    return (found[1], metric[found.end() :].strip()) if found is not None else ("", metric)
+
+
+def ways_to(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
+    """Return the functions that the epoch loop leads to by one call each, with the calls on the way, the loop's first.
+
+    Behind the first, only calls count whose value nothing takes.
+    """
+    called = {**called_by(index, flow, loop), **validation_functions(index, flow, loop)}
+    found = {function: calls for function, calls in called.items() if len(calls) == 1}
+    waiting = list(found)
+    while waiting:
+        outer = waiting.pop(0)
+        inside: dict[Scope, list[cst.Call]] = {}
+        for call in index.calls:
+            function = flow.called(call) if index.scope_of(call) is outer else None
+            if function is not None:
+                inside.setdefault(function, []).append(call)
+        for function, calls in inside.items():
+            new = function not in found and function.kind == "function" and len(flow.callers(function)) == 1
+            if new and len(calls) == 1 and isinstance(index.parents[calls[0]], cst.Expr) and len(found[outer]) < 4:
+                found[function] = [*found[outer], calls[0]]
+                waiting.append(function)
+    return found

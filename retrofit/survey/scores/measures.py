@@ -10,7 +10,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, dotted, names_in
 from retrofit.survey.scores.best import COMPARE, class_of
 from retrofit.survey.scores.inline import collected_values
-from retrofit.survey.scores.keepers import measured_scores, outlives, returned_parts
+from retrofit.survey.scores.keepers import measured_scores, outlives, returned_parts, ways_to
 from retrofit.survey.scores.site import score_site
 from retrofit.survey.scores.validation import (
     called_by,
@@ -66,6 +66,8 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
         functions = [f for f in dropped if f in validating and is_validation(index, f)]
         training = [f for f in dropped if f not in validating and ".eval()" in index.source.code(f.node)]
         functions = functions or training
+        ways = ways_to(index, flow, loop)
+        functions += [f for f, way in ways.items() if len(way) > 1 and flow.called(way[0]) in functions]
         for binding in index.bindings:
             scope, target = binding.statement.scope, re.escape(binding.target)
             if scope not in functions or not direction_of(target) or NO_VALUE.search(target):
@@ -81,23 +83,25 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
                 continue
             ratio = None if meter else _ratio_of(index, binding)
             around = [part.node for part in binding.statement.ancestors if part.scope is scope]
+            if any(ratio is b.value and direction_of(b.target) for b in index.bindings if ratio is not None):
+                continue  # it has a name
             if ratio is not None:
-                known.setdefault(index.source.code(ratio), index.place(ratio, loop.file))
+                known.setdefault(index.source.code(ratio), _place_in(index, ratio, loop))
             elif meter or not any(isinstance(node, (cst.For, cst.While)) for node in around):
                 name = meter[0] if meter else binding.target
-                known.setdefault(name, index.place(binding.statement.node, loop.file))
+                known.setdefault(name, _place_in(index, binding.statement.node, loop))
         for part in index.items:
             scope = part.statement.scope
             if scope in training and not VALIDATION_DATA.search(part.target):
                 continue
             if scope in functions and direction_of(part.target):
-                known.setdefault(part.target, index.place(part.statement.node, loop.file))
+                known.setdefault(part.target, _place_in(index, part.statement.node, loop))
         for function in functions:
             for _, returned in [one for value in returned_by(index, function) for one in returned_parts(index, value)]:
                 name = dotted(returned) or ""
                 if name not in ("", "None", *known) and not any(k.startswith(f"{name}[") for k in known):
                     for shown in _numbers_in(index, function, name):
-                        known[shown] = index.place(returned, loop.file)
+                        known[shown] = _place_in(index, returned, loop)
         for name, place in known.items():
             handed = next(measured_scores(index, flow, loop, name.removesuffix("[...]")), None)
             site = score_site(index, flow, loop, handed) if handed is not None else None
@@ -143,6 +147,11 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
                 continue  # it has a better name
             found.setdefault(name, index.place(average, loop.file))
     return [(name, place) for name, place in found.items() if not OF_TRAINING.search(name)] or list(found.items())
+
+
+def _place_in(index: Index, node: cst.CSTNode, loop: EpochLoop) -> str:
+    """Return "line N in `function`" as messages print it."""
+    return f"{index.place(node, loop.file)} in `{index.scope_of(node).name}`"
 
 
 def _of_coco(index: Index, binding: Binding) -> bool:

@@ -51,8 +51,10 @@ class Candidate:
         holder: the code of what holds it where it is compared, "" elsewhere.
         saved: whether a checkpoint is saved by it.
         call: the loop's call of the function that keeps it, None where the loop itself has it.
+        inner: the further calls on the way to that function, where others lie between.
         rest: what is to be taken out of what the function returns.
         made: the statement of the loop that makes it, where that is no assignment.
+        written: its code, where that is more than the node's.
     """
 
     node: cst.BaseExpression
@@ -62,8 +64,10 @@ class Candidate:
     holder: str = ""
     saved: bool = False
     call: cst.Call | None = None
+    inner: tuple[cst.Call, ...] = ()
     rest: str = ""
     made: Statement | None = None
+    written: str = ""
 
 
 def direction_of(name: str) -> str:

@@ -1,0 +1,134 @@
+"""A score that lies in functions below the epoch loop can be named, and is brought to the loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from retrofit.options import Options
+from retrofit.plan import Plan
+from tests.helpers import code, plan_of, rewritten, script
+
+MEASURE = """
+def measure(model, loader):
+    hits = 0
+    for x, y in loader:
+        hits += model(x) == y
+    acc = hits / len(loader)
+    print(acc)
+"""
+VALIDATE = """
+
+def validate(model, loader):
+    with torch.no_grad():
+        measure(model, loader)
+    print('validated')
+
+
+"""
+DEEP = code(MEASURE) + VALIDATE
+INNER = "def inner(model, loader):\n    measure(model, loader)\n\n\n"
+#: A function that keeps two values.
+SEVERAL = """
+def validate(model, loader):
+    with torch.no_grad():
+        acc = model(1)
+        out = {}
+        out['loss'] = 1
+    print(acc)
+"""
+
+
+def planned(folder: Path, functions: str, epoch: str = "validate(model, loader)", metric: str = "") -> Plan:
+    text = code(functions).rstrip("\n") + "\n\n\n" + script(epoch)
+    return plan_of(folder, text, Options(metric=metric, mode="max" if metric else ""))
+
+
+def run(new: str, **names: object) -> object:
+    """Return what `validate` gives back in a rewritten script, of which only the functions are run."""
+    scope: dict[str, object] = {"torch": _Torch, **names}
+    exec(new[new.index("def ") : new.index("\nmodel = Net()")], scope)
+    validate = scope["validate"]
+    assert callable(validate)
+    return validate(lambda x: x, [(1, 1), (1, 2)])
+
+
+class _Torch:
+    class no_grad:  # noqa: N801
+        def __enter__(self) -> None: ...
+        def __exit__(self, *given: object) -> None: ...
+
+
+BROUGHT = {
+    "two calls down": (DEEP, "acc"),
+    "by the function's name": (DEEP, "measure:acc"),
+    "a dict's item": (
+        DEEP.replace("acc = ", "out = {}\n    out['acc'] = ").replace("print(acc)", "print(out)"),
+        "out['acc']",
+    ),
+    "a tuple's": (DEEP.replace("acc = ", "both = 1, ").replace("print(acc)", "print(both)"), "both[1]"),
+    "an attribute's": (
+        DEEP.replace("acc = ", "meter = Meter()\n    meter.avg = ").replace("print(acc)", "print(meter.avg)"),
+        "meter.avg",
+    ),
+    "what is returned and not taken": (DEEP.replace("print(acc)", "return acc"), "acc"),
+    "three calls down": (
+        DEEP.replace("        measure(", "        inner(").replace("def validate", f"{INNER}def validate"),
+        "acc",
+    ),
+    "under a condition": (DEEP.replace("        measure(", "        if rank == 0:\n            measure("), "acc"),
+}
+
+
+@pytest.mark.parametrize(("functions", "metric"), BROUGHT.values(), ids=BROUGHT)
+def test_a_value_below_the_loop_is_brought_to_it(tmp_path: Path, functions: str, metric: str) -> None:
+    plan = planned(tmp_path, functions, metric=metric)
+    assert plan.questions == []
+    new = rewritten(plan)
+    assert (
+        "    pai_score = validate(model, loader)\n    pai_distributed.report_validation_score(pai_score, model)\n"
+        in new
+    )
+    assert run(new, rank=0, Meter=type("Meter", (), {})) == 0.5
+    if "rank" in functions:
+        assert run(new, rank=1) is None
+
+
+def test_the_question_names_what_can_be_brought_with_function_and_line(tmp_path: Path) -> None:
+    [question] = planned(tmp_path, DEEP).questions
+    assert "Its validation knows `acc` (line 5 in `measure`): choose one with --metric EXPR" in question.message
+
+
+def test_what_is_named_in_the_question_answers_it(tmp_path: Path) -> None:
+    [question] = planned(tmp_path, SEVERAL).questions
+    named = [part.partition("`")[0] for part in question.message.split("`")[1::2]]
+    offered = [name for name in named if name in ("acc", "out['loss']")]
+    assert offered == ["acc", "out['loss']"]
+    for name in offered:
+        assert planned(tmp_path, SEVERAL, metric=name).questions == []
+
+
+def test_a_training_functions_variable_of_that_name_is_not_taken_for_it(tmp_path: Path) -> None:
+    train = "def train(model, loader):\n    acc = model(1)\n    print(acc)\n\n\n"
+    new = rewritten(planned(tmp_path, train + DEEP, "train(model, loader)\nvalidate(model, loader)", "acc"))
+    assert "pai_score = validate(model, loader)" in new
+    new = rewritten(planned(tmp_path, train + DEEP, "train(model, loader)\nvalidate(model, loader)", "train:acc"))
+    assert "pai_score = train(model, loader)" in new
+
+
+NOT_BROUGHT = {
+    "called twice": (DEEP.replace("        measure(", "        measure(model, loader)\n        measure("), "acc"),
+    "in a loop": (DEEP.replace("        measure(", "        for _ in range(2):\n            measure("), "acc"),
+    "behind another return": (DEEP.replace("print('validated')", "return 1"), "acc"),
+    "a generator": (DEEP.replace("print(acc)", "yield acc"), "acc"),
+    "nowhere": (DEEP, "f1"),
+    "in no such function": (DEEP, "evaluate:acc"),
+}
+
+
+@pytest.mark.parametrize(("functions", "metric"), NOT_BROUGHT.values(), ids=NOT_BROUGHT)
+def test_what_cannot_be_brought_is_asked_about(tmp_path: Path, functions: str, metric: str) -> None:
+    [question] = planned(tmp_path, functions, metric=metric).questions
+    assert question.code == "PAI105"
+    assert "has no meaning in this epoch loop" in question.message
