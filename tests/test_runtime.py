@@ -251,7 +251,7 @@ def test_lines_that_load_a_model_know_where_it_comes_from(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PAI_ROOT", str(tmp_path))
     helper.GPA.pc.set_save_name("PAI")
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", "train.py")
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "train.py", raising=False)
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
     plain = type("Net", (torch.nn.Module,), {})
     wide = type("Wide", (torch.nn.Module,), {"__init__": __init__})

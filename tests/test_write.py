@@ -6,7 +6,9 @@ import ast
 import os
 import shutil
 import subprocess
+import symtable
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 
 from tests.conftest import SCRIPT, Folder, swapped
 from tests.faults import before_each, full, full_for
-from tests.helpers import HELPER
+from tests.helpers import HELPER, recipe
 
 #: One file of the helper, and the launcher.
 COMPANIONS = {"pai_distributed/score.py", "train_distributed.sh"}
@@ -488,6 +490,13 @@ def test_undo_on_a_full_disk_changes_nothing(folder: Folder) -> None:
 
 
 FUTURE = "from __future__ import annotations\nimport argparse\n"
+
+
+def test_the_files_of_the_helper_define_no_name_twice() -> None:
+    """In one file the later definition would take the place of the other."""
+    tables = [symtable.symtable(source, "helper", "exec") for source in recipe().helper_sources.values()]
+    names = Counter(one.get_name() for table in tables for one in table.get_symbols() if one.is_assigned())
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 @pytest.mark.parametrize(

@@ -33,16 +33,16 @@ def _pai_path(file: str) -> tuple[bool, str]:
     """Is a file in the folder of the launcher or of the script, and its path from there; "" where it is installed."""
     path, paths = os.path.realpath(file), sysconfig.get_paths()
     installed = [paths["stdlib"], paths["platlib"], paths["purelib"], os.path.dirname(os.path.dirname(torch.__file__))]
-    if file.startswith("<") or any(path.startswith(_pai_folder(folder)) for folder in installed):
+    if file.startswith("<") or any(path.startswith(_pai_inside(folder)) for folder in installed):
         return False, ""
     script = getattr(sys.modules["__main__"], "__file__", None) or sys.argv[0]
     for folder in (_pai_root(), os.path.dirname(script)):
-        if path.startswith(_pai_folder(folder)):
-            return True, path.removeprefix(_pai_folder(folder))
+        if path.startswith(_pai_inside(folder)):
+            return True, path.removeprefix(_pai_inside(folder))
     return False, path
 
 
-def _pai_folder(folder: str) -> str:
+def _pai_inside(folder: str) -> str:
     return os.path.join(os.path.realpath(folder), "")
 
 
