@@ -211,7 +211,9 @@ class _Scope:
         everything = frozenset(["*"]) if module and self._starred else frozenset()
         around = self._outer if isinstance(self._node, ast.ClassDef) else (self._names | everything, *self._outer)
         for inner in self._inner:
-            yield from _Scope(inner, self._reads, around).faults()
+            reads = frozenset(one for one in self._reads if inner.lineno <= one[0] <= (inner.end_lineno or 0))
+            if reads:
+                yield from _Scope(inner, reads, around).faults()
 
     def _bound_outside(self, name: str) -> bool:
         around = [*self._outer, self._declared, {"*"} if self._starred else set()]

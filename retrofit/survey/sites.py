@@ -1046,11 +1046,19 @@ class Script(Site):
 
     def named(self, prefix: str) -> list[Site]:
         """Return where the project uses what has a full name that begins so, whatever it is imported as."""
-        nodes = [*(call.func for call in self.index.calls), *self.index.attributes]
-        found = {
-            node: Site(node=node, index=self.index) for node in nodes if self.index.qualified(node).startswith(prefix)
-        }
-        return sorted(found.values(), key=lambda site: self.index.source.span(site.node))
+        nodes = self._named_by_package[prefix.partition(".")[0]]
+        return [Site(node=node, index=self.index) for node, full in nodes if full.startswith(prefix)]
+
+    @cached_property
+    def _named_by_package(self) -> defaultdict[str, list[tuple[cst.CSTNode, str]]]:
+        """What is called and every attribute, with their full names, in the order of the files."""
+        found: defaultdict[str, list[tuple[cst.CSTNode, str]]] = defaultdict(list)
+        for node in dict.fromkeys([*(call.func for call in self.index.calls), *self.index.attributes]):
+            full = self.index.qualified(node)
+            found[full.partition(".")[0]].append((node, full))
+        for nodes in found.values():
+            nodes.sort(key=lambda named: self.index.source.span(named[0]))
+        return found
 
     def options_named(self, *spellings: str) -> list[CallSite]:
         """Return the options of its own that the script has under one of some spellings."""
