@@ -139,7 +139,7 @@ class Namespaces:
     def handed_on(self) -> list[Site]:
         """Return where all options are handed on by their names, or gone through: `main(**vars(args))`."""
         found: list[Site] = []
-        if not any(name in self._index.source.text for name in ("vars(", "__dict__")):
+        if not any(name in self._index.source.text for name in ("vars", "__dict__")):
             return found
         for node, parent in self._index.parents.items():
             if isinstance(node, cst.Arg) and node.star and not self._absorbs(parent):
