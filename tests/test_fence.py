@@ -14,7 +14,7 @@ from tests.test_check import BAD
 from tests.test_undo import SHARED, USES
 
 #: How a script finds the module `engine` that lies outside its project.
-ADDED = "import sys\nsys.path.append({})\n"
+ADDED = "import os\nimport sys\nhere = os.path.dirname(__file__)\nsys.path.append({})\n"
 
 
 @pytest.fixture
