@@ -31,6 +31,7 @@ class Edit:
         code: the rule that asks for it.
         last: for guard, the last of the statements that the code goes around, None for the one alone; it is a later
             one of the same block.
+        verbatim: whether the code is written as it is, in a style of its own: a whole module, perhaps.
     """
 
     kind: Kind
@@ -38,3 +39,4 @@ class Edit:
     text: str
     code: str
     last: cst.CSTNode | None = None
+    verbatim: bool = False

@@ -7,7 +7,7 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 
 import libcst as cst
@@ -60,7 +60,7 @@ def rewriting(index: Index, edits: Sequence[Edit], file: File | None = None) -> 
     rewriter = _Rewriter(index, file, edits)
     changed = file.source.module.visit(rewriter)
     assert isinstance(changed, cst.Module)
-    written = _Written(changed, rewriter.names)
+    written = _Written(changed, rewriter.names, rewriter.verbatim)
     changed._codegen(written)
     text = "".join(written.tokens)
     offsets = [0, *accumulate(map(len, written.tokens))]
@@ -69,12 +69,22 @@ def rewriting(index: Index, edits: Sequence[Edit], file: File | None = None) -> 
 
 
 class _Written(CodegenState):
-    """Notes at which token each of some names begins while LibCST writes a module out."""
+    """Notes at which token each of some names begins while LibCST writes a module out.
 
-    def __init__(self, module: cst.Module, names: Container[cst.Name]) -> None:
+    Args:
+        module: the module.
+        names: the names.
+        verbatim: what is written in the place of some tokens.
+    """
+
+    def __init__(self, module: cst.Module, names: Container[cst.Name], verbatim: Mapping[str, str]) -> None:
         super().__init__(default_indent=module.default_indent, default_newline=module.default_newline)
         self._names = names
+        self._verbatim = verbatim
         self.starts: dict[cst.Name, int] = {}
+
+    def add_token(self, value: str) -> None:
+        super().add_token(self._verbatim.get(value, value))
 
     def before_codegen(self, node: cst.CSTNode) -> None:
         if isinstance(node, cst.Name) and node in self._names:
@@ -180,6 +190,7 @@ def _place_import(file: File, edit: Edit, edited: int | None) -> Edit:
     Args:
         edited: the first statement at module level that other edits change, by its index; None for none.
     """
+    edit = replace(edit, verbatim=_defines(edit.text))
     end = len(file.body) if edited is None else edited
     imports = {part.index for s, _ in file.imports for part in s.path[:1]}
     head: list[Statement] = []
@@ -195,21 +206,29 @@ def _place_import(file: File, edit: Edit, edited: int | None) -> Edit:
         standard = list(takewhile(lambda s: _import_root(s.node) in sys.stdlib_module_names, own))
         for statement in standard:
             if _is_plain_import(statement.node) and _import_root(statement.node) > name:
-                return Edit("insert-before", statement.node, edit.text, edit.code)
+                return replace(edit, kind="insert-before", node=statement.node)
         if standard:
-            return Edit("insert-after", standard[-1].node, edit.text, edit.code)
+            return replace(edit, kind="insert-after", node=standard[-1].node)
         if own:
-            return Edit("insert-before", own[0].node, edit.text, edit.code)
+            return replace(edit, kind="insert-before", node=own[0].node)
     if head:
         last = head[-1]
         while last.following and re.match(r"(sys\.path|os\.environ)\b", file.source.code(last.following[0].node)):
             last = last.following[0]
-        return Edit("insert-after", last.node, edit.text, edit.code)
+        return replace(edit, kind="insert-after", node=last.node)
     if not file.body:
         raise EngineError(f"rule {edit.code} imports something into a file that has no statement")
     first = file.body[0]
     docstring = isinstance(first.node, cst.SimpleStatementLine) and isinstance(first.node.body[0], cst.Expr)
-    return Edit("insert-after" if docstring else "insert-before", first.node, edit.text, edit.code)
+    return replace(edit, kind="insert-after" if docstring else "insert-before", node=first.node)
+
+
+def _defines(text: str) -> bool:
+    """Whether code brings functions or classes. What is no Python does not: that is told later."""
+    try:
+        return any(isinstance(statement, (ast.FunctionDef, ast.ClassDef)) for statement in ast.parse(text).body)
+    except SyntaxError:
+        return False
 
 
 def _is_main_guard(file: File, node: cst.CSTNode) -> bool:
@@ -242,6 +261,7 @@ class _Rewriter(cst.CSTTransformer):
         self._expressions: dict[cst.CSTNode, list[Edit]] = defaultdict(list)
         self._touched: set[cst.CSTNode] = {self._module}
         self.names: dict[cst.Name, Edit] = {}
+        self.verbatim: dict[str, str] = {}
         for edit in edits:
             expression = isinstance(edit.node, cst.BaseExpression)
             (self._expressions if expression else self._statements)[edit.node].append(edit)
@@ -383,6 +403,10 @@ class _Rewriter(cst.CSTTransformer):
         """Return an edit's code as statements in the file's own style: indentation, line ends, quotes."""
         module = self._module
         text = edit.text.replace("\r\n", "\n").rstrip("\n") + "\n"
+        if edit.verbatim:  # one node: to parse a whole module takes longer than all the rest
+            token = f"{ORIGINAL}{len(self.verbatim)}"
+            self.verbatim[token] = text.rstrip("\n").replace("\n", module.default_newline)
+            return [cst.SimpleStatementLine([cst.Expr(cst.Name(token))])]
         try:
             snippet = cst.parse_module(
                 text.replace("\n", module.default_newline),
@@ -397,8 +421,7 @@ class _Rewriter(cst.CSTTransformer):
         around = next((node for node in self._index.ancestors(edit.node) if isinstance(node, cst.IndentedBlock)), None)
         if around is not None and around.indent is not None:
             snippet = snippet.visit(_Indentation(around.indent))
-        if edit.kind != "add-import":  # which stands on its own, a whole helper perhaps
-            self._note_names(snippet, edit)
+        self._note_names(snippet, edit)
         first, *rest = snippet.body
         first = first.with_changes(leading_lines=[*snippet.header, *first.leading_lines])
         return [_without_indented_blanks(statement) for statement in (first, *rest)]

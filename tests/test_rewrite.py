@@ -287,6 +287,13 @@ def test_strings_that_need_their_quotes_keep_them(new: str) -> None:
     assert edited('a = "1"\nb\n', ("insert-before", "b", new)) == f'a = "1"\n{new}\nb\n'
 
 
+def test_what_brings_definitions_is_written_as_it_is() -> None:
+    helper = "import mine\n\n\ndef helps():\n    return 'x'  # why"
+    text = 'import os\r\n\r\na = "1"\r\n'
+    expected = text.replace("os\r\n", "os\r\n" + helper.replace("\n", "\r\n") + "\r\n", 1)
+    assert edited(text, ("add-import", "", helper)) == expected
+
+
 # Imports
 
 
