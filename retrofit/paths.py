@@ -135,6 +135,8 @@ class _Known:
         for number, part in enumerate(parts):
             plain = part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else None
             values = [Path(plain)] if plain is not None and as_text else self.values(part, seen)
+            if not values and number == 0 and any(_climbs(later) for later in parts):
+                values = [Path()]  # the way from a folder that the file does not show is most often from its own
             if not values:
                 return []
             texts = [plain] if plain is not None else [str(value) for value in values]
@@ -145,6 +147,10 @@ class _Known:
             else:
                 found = [one / value for one in found for value in values]
         return found[:8]
+
+
+def _climbs(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and ".." in Path(node.value).parts
 
 
 def _name(node: ast.Call) -> str:

@@ -79,6 +79,9 @@ def script_in_the_history(folder: Folder, outside: Path) -> str:
 ESCAPES: dict[str, Callable[[Folder, Path], str]] = {
     "upwards": lambda folder, outside: by_path(folder, "'../outside'"),
     "upwards from this file": lambda folder, outside: by_path(folder, "os.path.join(here, '..', 'outside')"),
+    "upwards from a folder that is not told": lambda folder, outside: by_path(
+        folder, "os.path.join(there, '..', 'outside')"
+    ),
     "upwards in other words": lambda folder, outside: by_path(folder, "'./x/../../outside/.'"),
     "a linked module": linked_module,
     "a linked folder": linked_folder,

@@ -33,6 +33,8 @@ FOUND = {
     "HERE = os.path.dirname(os.path.abspath(__file__))\nROOT = os.path.dirname(HERE)\nsys.path.append(ROOT)": "a",
     "FILE = Path(__file__)\nROOT: Path = FILE.parents[1]\nif ROOT:\n    sys.path.append(str(ROOT))": "a",
     "def add(path):\n    sys.path.insert(0, path)\nlib = join(dirname(__file__), 'lib')\nadd(lib)": "a/b/lib",
+    "sys.path.append(os.path.join(here, '..', 'src'))": "a/src",
+    "sys.path.append(os.path.join(settings.here, '../..'))": "",
     "for name in ['lib']:\n    sys.path.append(name)": "a/b/lib",
 }
 
@@ -62,6 +64,7 @@ def test_a_folder_is_worked_out(tmp_path: Path, text: str) -> None:
         "paths.append('lib')",
         "sys.path.append(find('lib'))",
         "sys.path.append(os.path.join(root, 'lib'))",
+        "sys.path.append(os.path.join('/usr', '..', 'usr'))",
         "sys.path.append()",
         "# sys.path.append('lib')",
     ],
