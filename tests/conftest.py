@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +26,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wanted = cpus * 3 // 2 if config.option.markexpr == "real" else cpus
     return min(wanted, MOST_PROCESSES) if wanted > 1 else 0
+
+
+def pytest_configure() -> None:
+    """Let what tests start be interrupted, also where a shell has started them in the background, without SIGINT."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
