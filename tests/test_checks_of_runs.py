@@ -262,12 +262,16 @@ def test_nothing_left_to_learn_is_said_after_a_while(training: Training, capsys:
     assert re.search(r"for 3 scores: an optimizer steps at \S+ with rates \[0\.1\]", capsys.readouterr().out)
 
 
-def with_dendrite(model: Any) -> list[Any]:
-    """Give the first layer a parameter as a dendrite brings it; return the parameters from before."""
+def with_dendrite(training: Training) -> list[Any]:
+    """Give each layer a dendrite; return the parameters from before."""
     import torch
 
-    before = list(model.parameters())
-    model[0].dendrites_to_top.extend(torch.nn.Parameter(torch.zeros(1, 2)) for _ in range(2))
+    before = list(training.model.parameters())
+    training.model(torch.ones(1, 2)).sum().backward()
+    with training.helper._pai_library_at_work(training.model):
+        training.helper.GPA.pai_tracker.set_dendrite_training()
+        training.helper.GPA.pai_tracker.set_neuron_training()
+        training.helper._pai_rest(training.model)
     return before
 
 
@@ -276,7 +280,7 @@ def test_optimizer_without_dendrites(training: Training, ends: Callable[..., Non
     import torch
 
     model = training.model
-    before = with_dendrite(model)
+    before = with_dendrite(training)
     optimizer = torch.optim.SGD(
         {
             "all": list(model.parameters()),
@@ -289,7 +293,7 @@ def test_optimizer_without_dendrites(training: Training, ends: Callable[..., Non
     training.helper.set_optimizer_instance(optimizer)
     training.step(optimizer)
     if which == "before dendrites":
-        words = r"trains layer \.0, but not its dendrites \(dendrites_to_top\.1\)"
+        words = r"trains layer \.0, but not its dendrites \(pai_dendrites\.\S+\)"
         ends(words, training.hand_over, 0.5)
     else:
         training.hand_over(0.5)

@@ -1128,18 +1128,6 @@ def test_imports_stand_before_what_uses_them(tmp_path: Path, early: str, late: s
     assert changed.index(early) < own < changed.index("model = Net()") < changed.index("import late")
 
 
-@pytest.mark.parametrize("owner", ["model", "model.module"])
-def test_pretrained_weights_are_matched_by_the_names_from_before_dendrites(tmp_path: Path, owner: str) -> None:
-    before = f"""
-    if args.weights:
-        own = {owner}.state_dict()
-        own.update({{k: v for k, v in torch.load(args.weights).items() if k in own}})
-        {owner}.load_state_dict(own)
-    """
-    changed = rewritten(plan_of(tmp_path, script("acc = validate()\nbest = max(best, acc)", before)))
-    assert f"    own = pai_distributed.own_state_dict({owner})\n" in changed
-
-
 def test_optimizer_in_an_item_is_handed_over_as_that(tmp_path: Path) -> None:
     text = (
         script("acc = validate()\nbest = max(best, acc)")

@@ -318,8 +318,11 @@ def test_script_counts_its_own_parameters_before_dendrites(capacity_rounds: list
         assert run.rank(0)["parameters"]["counted"] == run.rank(0)["parameters"]["original"]
     assert capacity_rounds[2].rank(0)["parameters"]["counted"] > capacity_rounds[2].rank(0)["parameters"]["original"]
 
-    without = launch(tmp_path, "--perforate_model_parallel", "--without", "templates hidden")
-    assert without.rank(0)["parameters"]["counted"] > without.rank(0)["parameters"]["original"]
+    arguments = ("--model", "Sequence", "--stay", "--pai_load_folder", "PAI_capacity_test", "--without")
+    folder = copied(capacity_rounds[2].folder, tmp_path)
+    without = launch(folder, *arguments, "templates hidden", ranks=2, capacity=True)
+    with_cure = capacity_rounds[3].rank(0)["parameters"]
+    assert without.rank(0)["parameters"]["counted"] > with_cure["counted"] > with_cure["original"]
 
 
 def test_a_round_begins_with_just_what_was_saved(capacity_rounds: list[Run]) -> None:
@@ -347,6 +350,7 @@ def test_a_thawed_model_is_searched_for_unused_parameters(helper: ModuleType, pe
     )
     assert helper.finds_unused_parameters({"bucket_cap_mb": 1}) is False
     model[0].dendrites_to_top.extend(torch.nn.Parameter(torch.zeros(1, 2)) for _ in range(2))  # as after a dendrite
+    model[0].dendrite_modules_added = 1
     assert helper.finds_unused_parameters() is True
     helper._pai_rest(model)
     assert helper.finds_unused_parameters() is False
@@ -543,7 +547,7 @@ def test_moving_averages_of_weights(trainer_rounds: tuple[list[Run], list[dict[s
 
 def test_restored_weights_win(trainer_rounds: tuple[list[Run], list[dict[str, Any]]], tmp_path: Path) -> None:
     rounds, reports = trainer_rounds
-    assert {"scale", "mlp.main_module.weight", "head.main_module.bias"} <= set(changed(reports[0]))
+    assert {"scale", "mlp.weight", "head.bias"} <= set(changed(reports[0]))
     assert [changed(report) for report in reports[1:]] == [["norm.num_batches_tracked"]] * len(reports[1:])
     said = [re.findall(r"had changed (\d+) of the restored weights", run.output) for run in rounds]
     assert [len(words) for words in said] == [0, 0] + [1] * len(reports[1:])
@@ -615,12 +619,15 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
 
     schedulers = torch.optim.lr_scheduler
     loading = [kind for kind in vars(schedulers).values() if "load_state_dict" in getattr(kind, "__dict__", ())]
+    of_library = [kind for kind in vars(modules_perforatedai).values() if hasattr(kind, "named_modules")]
     for owner, name in (
         (atexit, "register"), (os, "chdir"), (sys, "exit"), (torch, "load"), (torch.nn.Module, "load_state_dict"),
         (torch.distributed.distributed_c10d, "rendezvous"), (schedulers.OneCycleLR, "step"),
         (torch.nn.parallel.DistributedDataParallel, "will_sync_module_buffers"),
         (torch.utils.data.DistributedSampler, "set_epoch"), (modules_perforatedai.PAINeuronModule, "forward"),
         (utils_perforatedai, "save_net"), (utils_perforatedai, "load_net"),
+        (torch.nn.Module, "_named_members"), (torch.nn.DataParallel, "replicate"),
+        *((kind, name) for kind in of_library for name in ("named_modules", "register_buffer")),
         *((kind, "load_state_dict") for kind in loading),
     ):  # fmt: skip
         monkeypatch.setattr(owner, name, getattr(owner, name))
@@ -983,11 +990,6 @@ def test_says_which_layers_are_not_used(
     assert array_dims(Path("PAI")) == {".2,1,2"}
 
 
-def grown(model: Any) -> list[str]:
-    """The names of the layers that can have dendrites."""
-    return [module.name for module in model.modules() if type(module).__name__ == "PAINeuronModule"]
-
-
 @pytest.mark.parametrize("early", [True, False])
 def test_frozen_layers_stay_as_they_are(
     helper: ModuleType,
@@ -1012,7 +1014,7 @@ def test_frozen_layers_stay_as_they_are(
     monkeypatch.setattr(helper._pai, "frozen", {})
     model = helper.load_latest_switch(perforate(*built(), initialize=False), None)
     assert type(model[0]) is torch.nn.Linear
-    assert grown(model) == [".1"]
+    assert [layer.name for layer in helper._pai_layers(model)] == [".1"]
     model.requires_grad_(True)  # thawed, it learns without dendrites
     helper.GPA.pai_tracker.set_dendrite_training()
     helper.GPA.pai_tracker.set_neuron_training()
@@ -1239,7 +1241,7 @@ def test_weights_from_before_dendrites_are_loaded(
     model.load_state_dict(state)  # its own names, as ever
     model.load_state_dict({**state, "0.weight": torch.zeros(3, 2)})  # a script may put weights into the model's own
     assert not model[0].main_module.weight.any()
-    with pytest.raises(RuntimeError, match="Missing"):
+    with pytest.raises(RuntimeError, match=r'Missing key.* "0\.weight"'):
         model.load_state_dict({name: plain[name] for name in list(plain)[1:]})
 
 
@@ -1255,7 +1257,7 @@ def test_weights_are_loaded_whose_names_have_lost_each_module(
     assert "stay as they were" not in capsys.readouterr().out
     model.load_state_dict({name.replace("0", "net", 1): value for name, value in saved.items()}, strict=False)
     said = capsys.readouterr().out
-    assert "2 weights (0.0.main_module.weight, ...) were not in what the script loads, which has others" in said
+    assert "2 weights (0.0.weight, ...) were not in what the script loads, which has others" in said
 
 
 @pytest.mark.parametrize("initializing", [True, False])
@@ -1302,6 +1304,7 @@ def test_own_modules_are_those_from_before_dendrites(helper: ModuleType, perfora
     before = [body, *body, last := torch.nn.Linear(3, 2)]
     model = helper.load_latest_switch(perforate(body, last), None)
     model[0][0].dendrite_module.layers.append(torch.nn.Linear(2, 3))
+    model[0][0].dendrite_modules_added = 1
     assert sum(isinstance(part, torch.nn.Linear) for part in model.modules()) == 3
     own = helper.own_modules(torch.nn.DataParallel(model))
     assert [type(part) for part in own[2:]] == [type(part) for part in before]
@@ -1331,8 +1334,9 @@ def test_parameters_come_with_the_names_from_before_dendrites(
 
     layers = [torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 2)]
     plain = [name for name, _ in torch.nn.Sequential(*layers).named_parameters()]
-    model = perforate(*layers, initialize=False)
+    model = helper.load_latest_switch(perforate(*layers), None)
     model[0].dendrite_module.layers = torch.nn.ModuleList([torch.nn.Linear(2, 3)])
+    model[0].dendrite_modules_added = 1
     named = list(helper.own_named_parameters(model))
     assert [id(parameter) for _, parameter in named] == [id(parameter) for parameter in model.parameters()]
     assert list(dict.fromkeys(name for name, _ in named)) == plain

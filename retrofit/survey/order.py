@@ -22,13 +22,6 @@ def leads_to(place: Statement, training: set[Statement]) -> bool:
     )
 
 
-def before_training(place: Statement, loops: list[EpochLoop], flow: Flow) -> bool:
-    """Whether a statement runs before the epoch loop, in a function that leads to it or in one that is called there."""
-    training = leading_to(loops, flow)
-    ways = beside_training(place, loops, flow)  # `Trainer(args).train()` builds before it trains
-    return any(leads_to(way, training) or (way is not place and way in training) for way in ways)
-
-
 def apart_from_training(place: Statement, loops: list[EpochLoop], flow: Flow) -> bool:
     """Whether a statement runs only after the training or instead of it, as in a branch or a function that tests."""
     training = leading_to(loops, flow)

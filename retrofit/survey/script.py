@@ -19,13 +19,12 @@ from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import find_loops, head
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_frozen, plural, repeated
-from retrofit.survey.names import find_whole_names
 from retrofit.survey.optimizers import find_optimizers, find_schedulers, nameless_optimizers
 from retrofit.survey.order import defines, leading_to, ways_to
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores import find_hints, find_measures, find_scores
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Wrapper
-from retrofit.survey.weights import find_averages, find_matched_names, late_weights
+from retrofit.survey.weights import find_averages, find_matched_names
 from retrofit.survey.wrappers import find_wrappers, mark_members, names_wrapper, told_apart, wrapper_kind
 
 
@@ -135,13 +134,10 @@ def survey(
     beside = groups[0][1][0].file if groups and groups[0][1] else None
     script.repeated = [index.place(call.node, beside) for call in again]
     script.disorder = disorder(script.models, script.optimizers, groups[0][1] if groups else [], origins, flow)
-    script.matched_names = find_matched_names(origins, script.models, script.loops, flow)
-    script.whole_names = find_whole_names(origins, script.models, flow)
-    names = [match for match in script.matched_names if not match.modules]
+    script.matched_names = find_matched_names(origins, script.models, flow)
     if groups and not script.disorder:
         script.disorder = (
-            late_weights(origins, groups[0][1], script.loops, names, flow)
-            or late_layers(origins, script.models, script.loops, flow)
+            late_layers(origins, script.models, script.loops, flow)
             or beside_another(origins, script.models, flow)
             or paired_parts(origins, flow)
         )

@@ -410,42 +410,19 @@ class Assertion(Site):
 
 @dataclass(eq=False, kw_only=True)
 class MatchedName(Site):
-    """What has names or numbers of the perforated model that the script compares with others: `model.state_dict()`.
+    """What has names or numbers of the perforated model that the script compares with others: `model.modules()`.
 
     The anchor "state" is the same as `node`.
 
     Attributes:
         whose: the code of the model.
-        parameters: whether it is `named_parameters()`, and not the state by whose names weights are taken over.
-        modules: whether it is `modules()`, of which the script counts some.
+        modules: whether it is `modules()`, of which the script counts some, and not `named_parameters()`.
     """
 
     whose: str
-    parameters: bool = False
     modules: bool = False
 
     _facts = (("of", "whose"),)
-
-
-@dataclass(eq=False, kw_only=True)
-class WholeName(Site):
-    """Where a parameter is looked for by a whole name that it has no more: `decay.remove("head.weight")`.
-
-    Attributes:
-        name: the name.
-    """
-
-    name: str
-
-    @property
-    def layer(self) -> str:
-        """The name of the layer that the parameter belongs to."""
-        return self.name.rpartition(".")[0]
-
-    @property
-    def perforated(self) -> str:
-        """The parameter's name where the layer is perforated."""
-        return f"{self.layer}.main_module.{self.name.rpartition('.')[2]}"
 
 
 @dataclass(eq=False, kw_only=True)
@@ -829,7 +806,6 @@ class Script(Site):
         disorder: why the model cannot be perforated where it is built, "" where it can.
         averages: (place, option) of copies that follow the model's weights, and whether a condition decides on each.
         repeated: the places of two calls, one after the other, that both build the model.
-        whole_names: where a parameter is looked for by a whole name that it has no more.
         plural: why what a wrapper wraps is more than one model, "" where it is one.
         adrift: backward passes that no loop was found around.
         passed_over: the heads of the loops around the backward passes, outermost first, where none is over epochs.
@@ -862,7 +838,6 @@ class Script(Site):
     averages: list[tuple[str, bool]] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     matched_names: list[MatchedName] = field(default_factory=list)
-    whole_names: list[WholeName] = field(default_factory=list)
     plural: str = ""
     adrift: list[Backward] = field(default_factory=list)
     passed_over: list[tuple[str, str]] = field(default_factory=list)

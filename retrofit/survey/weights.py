@@ -8,14 +8,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, names_in
+from retrofit.survey.index import Index, Scope, Statement, dotted
 from retrofit.survey.loops import called_in
-from retrofit.survey.order import (
-    after_model,
-    before_training,
-    leading_to,
-)
-from retrofit.survey.sites import EpochLoop, MatchedName, Model, Wrapper
+from retrofit.survey.order import after_model
+from retrofit.survey.sites import EpochLoop, MatchedName, Model
 
 
 def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
@@ -34,45 +30,14 @@ def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
     return re.search(r"resume", test, re.IGNORECASE) is not None or re.search(progress, code, re.IGNORECASE) is not None
 
 
-def find_matched_names(
-    origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow
-) -> list[MatchedName]:
-    """Return where weights are taken over by the perforated model's own names.
-
-    No name of a plain checkpoint is among them, so it would keep the fresh weights and say nothing.
+def find_matched_names(origins: set[Origin], models: list[Model], flow: Flow) -> list[MatchedName]:
+    """Return where the perforated model's parameters are chosen by their whole names, or its modules are counted.
 
     Args:
         origins: where the model is built.
         models: the places after which it is there.
-        loops: the epoch loops.
     """
-    found = []
-    index, training = flow.index, leading_to(loops, flow)
-    for call in index.calls:
-        function = call.func
-        if not isinstance(function, cst.Attribute) or function.attr.value != "state_dict" or call.args:
-            continue
-        here = index.statement(call)
-        if not any(after_model(here, model, flow) for model in models):
-            continue
-        if not of_model(function.value, origins, flow):
-            continue
-        later = _while_it_is(call, flow)
-        text = "\n".join(index.source.code(s.node) for s in [here, *later] if s not in training)
-        state = _state(call, flow)
-        filtered = re.search(rf"\bif\b.*\bin\s+{state}|{state}\.update\(", text) and ".load_state_dict(" in text
-        bodies = [
-            index.source.code(loop.node.body)
-            for loop in index.loops
-            if isinstance(loop.node, cst.For) and loop.scope is here.scope and loop.order >= here.order
-            if re.search(state, index.source.code(loop.node.iter))
-        ]
-        stored = [name for body in bodies for name in re.findall(r"(\w+)\[[^\]\n]*\]\s*=[^=]", body)]
-        walked = _copies(call, flow) or any(re.search(rf"\.load_state_dict\({name}\b", text) for name in stored)
-        if (filtered or walked) and before_training(here, loops, flow):
-            whose = index.source.code(function.value)
-            found.append(MatchedName(node=call, index=index, whose=whose, anchors={"state": call}))
-    return found + _matched_parameters(origins, models, flow) + _counted_modules(origins, models, flow)
+    return _matched_parameters(origins, models, flow) + _counted_modules(origins, models, flow)
 
 
 def _counted_modules(origins: set[Origin], models: list[Model], flow: Flow) -> list[MatchedName]:
@@ -104,9 +69,7 @@ def _matched_parameters(origins: set[Origin], models: list[Model], flow: Flow) -
     """Return the calls of the perforated model's `named_parameters` whose names are compared with names as a whole."""
     index = flow.index
     return [
-        MatchedName(
-            node=call, index=index, whose=index.source.code(call.func.value), parameters=True, anchors={"state": call}
-        )
+        MatchedName(node=call, index=index, whose=index.source.code(call.func.value), anchors={"state": call})
         for call in dict.fromkeys(_compared(comparison, flow) for comparison in index.comparisons)
         if call is not None and isinstance(call.func, cst.Attribute)
         if any(after_model(index.statement(call), model, flow) for model in models)
@@ -174,46 +137,6 @@ def _written(
     return [name for value in found for name in _written(value, scope, flow, seen | {variable})]
 
 
-def _copies(call: cst.Call, flow: Flow) -> bool:
-    """Whether values are copied into a model's state that a call gets, by its names or in a loop over it."""
-    index, here, state = flow.index, flow.index.statement(call), _state(call, flow)
-    places = [here, *_while_it_is(call, flow)]
-    loops = [s.node for s in index.loops if isinstance(s.node, cst.For) and any(part in s.path for part in places)]
-    items = [name for node in loops for part in _walking(node, state, index) for name in names_in(part)]
-    copies = "|".join([rf"{state}\[[^\]\n]*\]", *(rf"\b{item}" for item in items)])
-    return any(re.search(rf"({copies})(\.data)?\.copy_\(", index.source.code(part.node)) for part in places)
-
-
-def _walking(node: cst.For, state: str, index: Index) -> list[cst.BaseExpression]:
-    """Return the targets of a loop that are items of a state, beside which it may go through others: `zip(...)`."""
-    pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(node.target, node.iter)]
-    if isinstance(node.iter, cst.Call) and dotted(node.iter.func) == "zip" and isinstance(node.target, cst.Tuple):
-        pairs = [(e.value, arg.value) for e, arg in zip(node.target.elements, node.iter.args, strict=False)]
-    return [target for target, walked in pairs if re.search(state, index.source.code(walked))]
-
-
-def _state(call: cst.Call, flow: Flow) -> str:
-    """Return the pattern of the name that a model's state gets, or of the call by which it is got."""
-    names = [b.target for b in flow.index.bindings if b.value is call and b.item is None]
-    return rf"(?<![.\w]){re.escape(names[0] if names else flow.index.source.code(call))}(?!\w)"
-
-
-def _while_it_is(call: cst.Call, flow: Flow) -> list[Statement]:
-    """Return the statements after a call in its function, and around it, up to where its name gets another value."""
-    index, here = flow.index, flow.index.statement(call)
-    names = [b.target for b in index.bindings if b.value is call and b.item is None]
-    again = [
-        b.statement.order
-        for b in index.bindings
-        if b.target in names
-        and b.statement.scope is here.scope
-        and b.statement.order > here.order
-        and not exclude_each_other(b.statement, here)
-    ]
-    own = [part for part in here.path if part.scope is here.scope]
-    return [s for part in own for s in part.following if s.order <= min(again, default=s.order)]
-
-
 def of_model(node: cst.BaseExpression, origins: set[Origin], flow: Flow) -> bool:
     """Whether an expression is the model, or a part of it: `model.module.encoder`.
 
@@ -222,46 +145,6 @@ def of_model(node: cst.BaseExpression, origins: set[Origin], flow: Flow) -> bool
     """
     scope = flow.index.scope_of(node)
     return any(not origins.isdisjoint(flow.deep_origins(part, scope)) for part in (node, *_roots(node)))
-
-
-def late_weights(
-    origins: set[Origin],
-    wrappers: list[Wrapper],
-    loops: list[EpochLoop],
-    matched: list[MatchedName],
-    flow: Flow,
-) -> str:
-    """Return what copies weights by their names into the model between its wrapper and the epoch loop, "" for nothing.
-
-    The layers have other names by then, so such a function would find none. `load_state_dict` is none of them: the
-    recipe's helper teaches it the names from before.
-
-    Args:
-        origins: where the model is built.
-        matched: the states that get the names from before anyhow.
-    """
-    index = flow.index
-    for call in index.calls:
-        function = flow.called(call)
-        here = index.statement(call)
-        if function is None or not any(here.scope is w.scope and w.statement.order < here.order for w in wrappers):
-            continue
-        code = index.source.code(function.node)
-        if not re.search(r"\.state_dict\(\)", code) or not re.search(r"\.copy_\(", code):
-            continue
-        if re.search("ema|update|average", function.name):  # out of the model, into its average
-            continue
-        if any(match.scope is function for match in matched):
-            continue
-        given = [arg.value for arg in call.args if not origins.isdisjoint(flow.deep_origins(arg.value, here.scope))]
-        if not given or any(loop.statement in here.path for loop in loops):
-            continue
-        if any(loop.scope is here.scope and loop.statement.order < here.order for loop in loops):
-            continue
-        if not any(is_resume(index, part, code + "load_state_dict") for part in here.path if part.scope is here.scope):
-            name = index.source.code(call.func)
-            return f"{name} copies weights into it by their names after it is wrapped ({index.place(call)})"
-    return ""
 
 
 def walked_module(value: cst.BaseExpression, parts: re.Pattern[str]) -> cst.BaseExpression | None:

@@ -48,7 +48,7 @@ def _pai_check_hand_over(score: Any, number: float | None, net: torch.nn.Module)
 def _pai_check_perforated(model: torch.nn.Module) -> None:
     """Leave where the model is not the one that the library knows."""
     known = GPA.pai_tracker.neuron_module_vector if GPA.pai_tracker else ()
-    if not set(known).intersection(model.modules()):
+    if not set(known).intersection(_pai_layers(model)):
         _pai_fail(
             f"{_pai_place()}: load_latest_switch was given a model without any layer that the library has made: give "
             "it what UPA.perforate_model returned, not a copy"

@@ -15,8 +15,9 @@ from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
 from .hidden import _pai_library_at_work, _pai_rest
-from .layers import _pai_layer_prefixes, _pai_leave_frozen_layers_out, _pai_own_state
+from .layers import _pai_leave_frozen_layers_out
 from .library import _pai_folder, configure_library
+from .names import _pai_speak_plainly
 from .process import _pai, _pai_device
 from .quiet import _pai_once
 from .record import _pai_read
@@ -52,6 +53,7 @@ def load_final_model(model: torch.nn.Module, folder: str) -> torch.nn.Module:
     _pai.backpropagates = bool(GPA.pc.get_perforated_backpropagation())
     _pai.frozen.update(_pai_read("frozen_layers", folder))
     _pai_leave_frozen_layers_out(model)
+    _pai_speak_plainly(model)
     _pai_set_output_dimensions(model, _pai_read("output_dimensions", folder))
     _pai_require_same_model(model, path)
     with _pai_library_at_work(model):
@@ -76,9 +78,13 @@ def _pai_require_same_model(model: torch.nn.Module, path: str) -> None:
     """Say where a checkpoint does not fit the script's own layers, where the library would open a debugger."""
     with safetensors.safe_open(path, framework="pt") as file:
         given = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    given = _pai_own_state(given, {name.partition("main_module.")[0] for name in given if "main_module." in name})
-    state = _pai_own_state(model.state_dict(), _pai_layer_prefixes(model))
-    own = {name: tuple(value.shape) for name, value in state.items()}
+    layers = {name.partition("main_module.")[0] for name in given if "main_module." in name}
+    given = {
+        name.replace("main_module.", ""): shape
+        for name, shape in given.items()
+        if "main_module." in name or not any(name.startswith(layer) for layer in layers)
+    }
+    own = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     apart = ("tracker_string", *(name.lstrip(".") for name in GPA.pc.get_module_names_to_not_save()))
     different = [name for name in {**own, **given} if own.get(name) != given.get(name) and not name.startswith(apart)]
     if different:

@@ -60,6 +60,7 @@ class _PaiState:
         ending: whether it has just drawn what it draws when it restructures.
         undrawn: whether the library knows scores that its graphs do not show.
         of_library: how many calls of the library are under way that may see its own in the model.
+        members: how many walks through parameters or buffers are.
         restored: the weights that this round began with, until its first training batch.
         rounds: when a structure has been trained enough: "history", "planned" or ""; see configure_library.
         last_planned: whether this is the last epoch that the script has planned.
@@ -119,6 +120,7 @@ class _PaiState:
     ending: bool = False
     undrawn: bool = False
     of_library: int = 0
+    members: int = 0
     restored: dict[str, torch.Tensor] = field(default_factory=dict)
     rounds: str = ""
     left: bool = False

@@ -15,19 +15,20 @@ from typing import Any
 import torch
 
 from .continuity import _pai_begin_round
-from .layers import _pai_layer_of, _pai_layer_prefixes, _pai_own_state
+from .names import _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_say, initializing, load_folder
 
 
 def _pai_watch_loads(model: torch.nn.Module) -> None:
-    """Let what is loaded into the model or a part of it fit, or change nothing."""
-    for part in model.modules():
-        if _pai_layer_prefixes(part):
+    """Let what is loaded into the model or a part of it fit, or change nothing, whatever its names are."""
+    for part in _pai_modules(model):
+        if any(map(_pai_is_layer, _pai_modules(part))):
             part.register_load_state_dict_pre_hook(_pai_keep_structure)
+    _pai_speak_plainly(model)
 
 
 def _pai_keep_structure(part: torch.nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Load hook: keep the weights of a restarted round, or take those from before dendrites by their plain names."""
+    """Load hook: keep the weights of a restarted round, but where the script goes on from its own of this round."""
     if _pai.of_library:
         return
     own = part.state_dict()
@@ -35,7 +36,10 @@ def _pai_keep_structure(part: torch.nn.Module, state: dict[str, Any], prefix: st
     given = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
     ages = {_pai.ages.get(id(value)) for value in given.values()}
     if not (_pai.switch_time or _pai.complete):
-        _pai_take_plain_names(part, state, prefix)
+        of_wrapped = not prefix and "module" not in part._modules and all(n.startswith("module.") for n in state)
+        if of_wrapped and initializing():  # which has no wrapper
+            for name in list(state):
+                state[name.removeprefix("module.")] = state.pop(name)
     elif "old" in ages or not _pai_fits(given, own):
         for name in given:
             del state[prefix + name]
@@ -53,56 +57,28 @@ def _pai_fits(given: dict[str, Any], own: dict[str, Any]) -> bool:
 
 
 def _pai_take_cut_names(own: Iterable[str], state: dict[str, Any], prefix: str) -> None:
-    """Mend names out of which a script has taken each `module.`, as it does for a wrapper's: `main_module.` has one."""
+    """Mend dendrites' names out of which a script has taken each `module.`, as it does for a wrapper's."""
     for name in own:
         cut = (prefix + name).replace("module.", "")
         if cut in state and prefix + name not in state:
             state[prefix + name] = state.pop(cut)
 
 
-def _pai_take_plain_names(model: torch.nn.Module, state: dict[str, Any], prefix: str) -> None:
-    """Give weights of the model as it was before dendrites to the script's own layers, which they are of.
-
-    Without it a script that loads pretrained weights later, with strict=False, would train on without them. In the
-    initialisation run, which has no wrapper, so do those of a wrapped model.
-    """
-    of_wrapped = not prefix and "module" not in model._modules and all(name.startswith("module.") for name in state)
-    if of_wrapped and initializing():
-        for name in list(state):
-            state[name.removeprefix("module.")] = state.pop(name)
-    layers = _pai_layer_prefixes(model)
-    plain, of_library = False, {}
-    for name, value in model.state_dict().items():
-        layer = _pai_layer_of(name, layers)
-        if layer is None:
-            continue
-        if name.startswith(f"{layer}main_module."):
-            old = prefix + layer + name.removeprefix(f"{layer}main_module.")
-            if old in state:
-                state[prefix + name] = state.pop(old)
-                plain = True
-        else:
-            of_library[prefix + name] = value
-    if plain:  # what is the library's own stays as it is
-        state.update({name: value for name, value in of_library.items() if name not in state})
-
-
 _pai_load_into = torch.nn.Module.load_state_dict
 
 
 @functools.wraps(_pai_load_into)
-def _pai_load_by_plain_names(module: torch.nn.Module, state_dict: Any, *arguments: Any, **keywords: Any) -> Any:
-    """Load a checkpoint with the library's names into a model that is not perforated yet: its own layers' weights.
+def _pai_load_without_dendrites(module: torch.nn.Module, state_dict: Any, *arguments: Any, **keywords: Any) -> Any:
+    """Load a checkpoint with dendrites into a model that is not perforated yet, where a switch file brings them.
 
-    Dendrites are left out where a switch file brings them; else torch says what does not fit.
+    Else torch says what does not fit.
     """
-    layers = {name.partition("main_module.")[0] for name in state_dict if ".main_module." in name}
-    grown = any(name.startswith(f"{layer}dendrite_module.layers.") for layer in layers for name in state_dict)
-    if _pai.model is None and layers and (load_folder() or not grown):
-        state_dict = _pai_own_state(state_dict, layers)
+    if _pai.model is None and load_folder() and any(_pai_layer_of(name) is not None for name in state_dict):
+        state_dict = {name: value for name, value in state_dict.items() if _pai_layer_of(name) is None}
     loaded = _pai_load_into(module, state_dict, *arguments, **keywords)
-    lost = [name for name in loaded.missing_keys if ".main_module." in f".{name}"]
-    if lost and loaded.unexpected_keys and not _pai.of_library:
+    lost = loaded.missing_keys
+    perforated = _pai_is_plain() and any(map(_pai_is_layer, _pai_modules(module)))
+    if lost and loaded.unexpected_keys and perforated:
         _pai_say(
             f"{len(lost)} weights ({lost[0]}, ...) were not in what the script loads, which has others "
             f"({loaded.unexpected_keys[0]}, ...): they stay as they were"
@@ -110,7 +86,7 @@ def _pai_load_by_plain_names(module: torch.nn.Module, state_dict: Any, *argument
     return loaded
 
 
-torch.nn.Module.load_state_dict = _pai_load_by_plain_names  # type: ignore[method-assign]
+torch.nn.Module.load_state_dict = _pai_load_without_dendrites  # type: ignore[method-assign]
 
 
 def _pai_let_restored_weights_win(model: torch.nn.Module) -> None:

@@ -9,8 +9,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .checks import _pai_check_processes
 from .hidden import _pai_idle_parameters, _pai_library_at_work, _pai_rest
-from .layers import _pai_is_of_library, _pai_layers, _pai_settle
+from .layers import _pai_layers, _pai_settle
 from .meeting import _pai_introduce
+from .names import _pai_is_of_library, _pai_with_library
 from .process import _pai, _pai_cuda_index, _pai_device
 
 
@@ -29,7 +30,7 @@ def keep_tracker_state_local(model: torch.nn.Module) -> None:
     if not _pai.backpropagates:
         ignored += [
             f"{path}.{name}"
-            for path, module in model.named_modules()
+            for path, module in _pai_with_library(lambda: list(model.named_modules()))
             if _pai_is_of_library(module)
             for name, _ in module.named_buffers(recurse=False)
         ]

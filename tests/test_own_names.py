@@ -1,0 +1,181 @@
+"""A perforated model has the names that the script has for it, on the real library, before dendrites and with them."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests import test_runtime
+
+pytestmark = test_runtime.pytestmark
+helper, perforate = test_runtime.helper, test_runtime.perforate
+
+
+def layers() -> list[Any]:
+    """A convolution, a batch norm that the library only tracks, a block, and a head that a block holds as well."""
+    import torch
+
+    torch.manual_seed(0)
+    head = torch.nn.Linear(4, 2)
+    block = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 4), torch.nn.ReLU())
+    return [torch.nn.Conv1d(3, 3, 1), torch.nn.BatchNorm1d(3), block, head]
+
+
+@pytest.fixture
+def plain() -> Any:
+    """The model as it was."""
+    import torch
+
+    return torch.nn.Sequential(*layers())
+
+
+@pytest.fixture
+def model(helper: ModuleType, perforate: Callable[..., Any]) -> Any:
+    """The model with layers of the library."""
+    return helper.load_latest_switch(perforate(*layers()), None)
+
+
+@pytest.fixture
+def grown(helper: ModuleType, model: Any) -> Any:
+    """The model with a dendrite."""
+    import torch
+
+    model(torch.ones(2, 3, 1)).sum().backward()
+    with helper._pai_library_at_work(model):
+        helper.GPA.pai_tracker.set_dendrite_training()
+        helper.GPA.pai_tracker.set_neuron_training()
+    assert model[0].dendrite_modules_added == 1
+    return model
+
+
+def of_library(module: Any) -> bool:
+    return type(module).__module__.startswith("perforatedai")
+
+
+def test_before_dendrites_it_has_the_names_and_modules_of_before(plain: Any, model: Any) -> None:
+    assert list(model.state_dict()) == list(plain.state_dict())
+    assert model.state_dict()._metadata == {**model.state_dict()._metadata, **plain.state_dict()._metadata}
+    for walk in ("named_parameters", "named_buffers", "named_modules"):
+        for part, same in ((plain, model), (plain[2], model[2])):
+            assert [name for name, _ in getattr(same, walk)()] == [name for name, _ in getattr(part, walk)()]
+    assert [type(module) for module in model.modules()] == [type(module) for module in plain.modules()]
+    assert [name for name, _ in model[0].named_parameters()] == ["weight", "bias"]  # a layer by itself
+    assert list(model[0].state_dict()) == ["weight", "bias"]
+    assert model.get_parameter("2.1.weight") is dict(model.named_parameters())["2.1.weight"]
+
+
+def test_checkpoints_of_before_and_of_now_are_the_same(plain: Any, model: Any) -> None:
+    import torch
+
+    for part in plain.parameters():
+        part.data.fill_(5)
+    model.load_state_dict(plain.state_dict())
+    assert all((parameter == 5).all() for parameter in model.parameters())
+    for part in model.parameters():
+        part.data.fill_(6)
+    plain.load_state_dict(model.state_dict())
+    assert all((parameter == 6).all() for parameter in plain.parameters())
+    wrapped = torch.nn.DataParallel(model)
+    assert list(wrapped.state_dict()) == [f"module.{name}" for name in plain.state_dict()]
+    wrapped.load_state_dict(torch.nn.DataParallel(plain).state_dict())
+
+
+def test_what_a_script_does_with_names_does_what_it_did(plain: Any, model: Any) -> None:
+    import torch
+
+    known = model.state_dict()
+    for part in plain.parameters():
+        part.data.fill_(5)
+    known.update({name: value for name, value in plain.state_dict().items() if name in known})
+    model.load_state_dict(known)
+    assert all((parameter == 5).all() for parameter in model.parameters())
+    saved = {f"module.{name}": value.clone() for name, value in model.state_dict().items()}
+    assert not model.load_state_dict({name.replace("module.", ""): saved[name] for name in saved}).missing_keys
+    average, now = dict(plain.named_parameters()), dict(model.named_parameters())
+    for name in average:
+        assert torch.equal(average[name], now[name])
+    masks = {name: torch.zeros_like(value) for name, value in average.items()}
+    for name, value in model.named_parameters():
+        if name in masks:
+            value.data *= masks[name]
+    assert not any(value.any() for value in model.parameters())
+    decay = {f"{path}.{name}" for path, m in model.named_modules() for name, _ in m.named_parameters(recurse=False)}
+    decay.remove("3.weight")
+
+
+def test_a_walk_through_layers_meets_each_parameter_once(helper: ModuleType, grown: Any) -> None:
+    walked = [p for module in grown.modules() for p in module._parameters.values() if p is not None]
+    assert len(walked) == len(set(walked))
+    assert set(walked) == set(grown.parameters())  # so DistributedDataParallel finds them, which walks like this
+    assert not any(of_library(module) for module in grown.modules())
+    everywhere = list(helper._pai_modules(grown))
+    assert set(walked) == {p for module in everywhere for p in module._parameters.values() if p is not None}
+    with helper._pai_library_at_work(grown):
+        assert any(of_library(module) for module in grown.modules())
+
+
+def test_dendrites_have_names_of_their_own(plain: Any, grown: Any) -> None:
+    names = [name for name, _ in grown.named_parameters()]
+    own = [name for name in names if "pai_dendrites" not in name]
+    assert own == [name for name, _ in plain.named_parameters()]
+    assert "0.pai_dendrites.dendrite_module.layers.0.weight" in names
+    assert set(names) <= set(grown.state_dict())
+    assert all(grown.get_parameter(name) is parameter for name, parameter in grown.named_parameters())
+    assert not any("main_module" in name or "parent_module" in name for name in grown.state_dict())
+    with pytest.raises(RuntimeError, match=r"Unexpected key.*pai_dendrites"):
+        plain.load_state_dict(grown.state_dict())
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_weights_of_dendrites_are_loaded_by_those_names(grown: Any, cut: bool) -> None:
+    import torch
+
+    state = {name: torch.full_like(value, 3) for name, value in grown.state_dict().items()}
+    if cut:
+        state = {f"module.{name}".replace("module.", ""): value for name, value in state.items()}
+    grown.load_state_dict(state)
+    assert all((parameter == 3).all() for parameter in grown.parameters())
+
+
+def test_the_library_saves_and_loads_by_its_own_names(helper: ModuleType, grown: Any) -> None:
+    import safetensors
+
+    helper.UPA.save_net(grown, "PAI", "kept")
+    with safetensors.safe_open("PAI/kept.pt", framework="pt") as file:
+        names = set(file.keys())
+    assert {"0.main_module.weight", "0.dendrite_module.layers.0.weight", "1.weight"} <= names
+    before = copy.deepcopy(grown.state_dict())
+    for parameter in grown.parameters():
+        parameter.data.zero_()
+    loaded = helper.UPA.load_net(grown, "PAI", "kept")
+    assert all(value.equal(before[name]) for name, value in loaded.state_dict().items())
+
+
+def test_replicas_have_the_modules_of_the_library(
+    helper: ModuleType, model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    seen = []
+    monkeypatch.setattr(
+        sys.modules["torch.nn.parallel.data_parallel"], "replicate", lambda network, *_: seen.extend(network.modules())
+    )
+    torch.nn.DataParallel(model).replicate(model, [0, 1])
+    assert model[0] in seen
+    assert model[0] not in list(model.modules())
+
+
+def test_a_profiler_registers_its_buffers_on_all_modules(model: Any) -> None:
+    import torch
+
+    def count(module: Any) -> None:
+        module.register_buffer("total_ops", torch.zeros(1))
+
+    model.apply(count)
+    model[0].total_ops += 1
+    assert model[0].main_module.total_ops == 0
