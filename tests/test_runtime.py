@@ -559,6 +559,73 @@ def test_restored_weights_win(trainer_rounds: tuple[list[Run], list[dict[str, An
     assert len(changed(without.rank(1))) > 1
 
 
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
+def test_layers_whose_weight_is_computed_get_dendrites(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    import torch
+
+    layer = torch.nn.utils.weight_norm(torch.nn.Linear(2, 2))
+    layer(torch.ones(1, 2))
+    model = helper.load_latest_switch(perforate(layer), None)
+    model(torch.ones(1, 2)).sum().backward()
+    with helper._pai_library_at_work(model):
+        helper.GPA.pai_tracker.set_dendrite_training()
+        helper.GPA.pai_tracker.set_neuron_training()
+    model(torch.ones(1, 2)).sum().backward()
+    assert {name for name, p in model.named_parameters() if p.grad is not None} >= {
+        "0.bias",
+        "0.weight_g",
+        "0.weight_v",
+    }
+    assert "0.pai_dendrites.dendrite_module.layers.0.weight_g" in model.state_dict()
+
+
+def test_model_without_a_layer_for_dendrites(
+    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2))
+    with pytest.raises(SystemExit, match="1"):
+        helper.load_latest_switch(perforate(layer), None)
+    said = capsys.readouterr().err
+    assert re.search(
+        r"no layer that can have dendrites, which are .*\bLinear\b.*append_module_names_to_perforate", said
+    )
+
+
+@pytest.mark.parametrize(("restarted", "continues", "first"), [(True, False, 0), (True, True, 6), (False, False, 6)])
+def test_a_schedule_begins_anew_in_a_restarted_round(
+    helper: ModuleType, restarted: bool, continues: bool, first: int
+) -> None:
+    import torch
+
+    helper._pai.switch_time, helper._pai.continues = float(restarted), continues
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+    if not restarted or continues:
+        optimizer.param_groups[0]["initial_lr"] = 0.1  # as it comes with its state
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5, last_epoch=5)
+    assert scheduler.last_epoch == first
+
+
+THREAD = """
+import atexit, sys, threading
+from pai_distributed import process
+process._pai_seconds_for_threads = 0.0
+atexit.register(print, "saved")
+threading.Thread(target=threading.Event().wait, name="watches", daemon=bool(sys.argv[1:])).start()
+process._pai_leave(3)
+"""
+
+
+def test_a_thread_that_goes_on_keeps_nobody_waiting(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(THREAD)
+    for arguments, told in ((), True), (("daemon",), False):
+        run = launch(tmp_path, *arguments, script=str(tmp_path / "train.py"))
+        assert run.status == 3
+        assert ("threads of the script go on: watches" in run.output) is told
+        assert run.output.count("saved") == 1
+
+
 # ---- Scores that are none, and files that are not there ----------------------------------------------------
 
 
@@ -627,6 +694,7 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
         (torch.utils.data.DistributedSampler, "set_epoch"), (modules_perforatedai.PAINeuronModule, "forward"),
         (utils_perforatedai, "save_net"), (utils_perforatedai, "load_net"),
         (torch.nn.Module, "_named_members"), (torch.nn.DataParallel, "replicate"),
+        (torch.Tensor, "__deepcopy__"), (schedulers.LRScheduler, "__init__"),
         *((kind, name) for kind in of_library for name in ("named_modules", "register_buffer")),
         *((kind, "load_state_dict") for kind in loading),
     ):  # fmt: skip

@@ -48,6 +48,13 @@ def _pai_check_hand_over(score: Any, number: float | None, net: torch.nn.Module)
 def _pai_check_perforated(model: torch.nn.Module) -> None:
     """Leave where the model is not the one that the library knows."""
     known = GPA.pai_tracker.neuron_module_vector if GPA.pai_tracker else ()
+    if GPA.pai_tracker and not known:
+        kinds = GPA.pc.get_module_names_to_perforate() + [kind.__name__ for kind in GPA.pc.get_modules_to_perforate()]
+        _pai_fail(
+            f"{_pai_place()}: the model has no layer that can have dendrites, which are {', '.join(kinds)}, of just "
+            "these classes. Add the classes of your layers before the model is perforated: "
+            'GPA.pc.append_module_names_to_perforate(["MyLinear"])'
+        )
     if not set(known).intersection(_pai_layers(model)):
         _pai_fail(
             f"{_pai_place()}: load_latest_switch was given a model without any layer that the library has made: give "

@@ -17,6 +17,19 @@ from .quiet import _pai_once, _pai_verbose
 # Copies of a model share its layers' settings: each of its own would read SAVE_config.json, which other ranks may be
 # writing (JSONDecodeError, measured).
 type(GPA.pc).__deepcopy__ = lambda settings, _: settings
+_pai_copy_tensor = torch.Tensor.__deepcopy__
+
+
+@functools.wraps(_pai_copy_tensor)
+def _pai_copy_any_tensor(tensor: torch.Tensor, memo: Any) -> torch.Tensor:
+    """Copy a tensor; one that was computed without its history, where torch would fail.
+
+    The library copies each layer, and under `torch.nn.utils.weight_norm` a weight is computed anew in each pass.
+    """
+    return _pai_copy_tensor(tensor if tensor.is_leaf else tensor.detach(), memo)
+
+
+torch.Tensor.__deepcopy__ = _pai_copy_any_tensor  # type: ignore[method-assign]
 
 
 def configure_library(*, restarts: bool = True, rounds: str = "") -> None:

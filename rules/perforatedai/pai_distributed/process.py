@@ -4,6 +4,7 @@ import atexit
 import logging
 import os
 import sys
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -263,7 +264,28 @@ def _pai_leave(status: int, net: torch.nn.Module | None = None) -> NoReturn:
             meeting.item()
         if "gloo" in str(dist.get_backend_config()):
             _pai.exit_status = status
+    threading.Thread(target=_pai_end_in_time, args=(status,), daemon=True).start()
     sys.exit(status)
+
+
+# So long may threads of the script's own go on when the process is to end.
+_pai_seconds_for_threads = 10.0
+
+
+def _pai_end_in_time(status: int) -> None:
+    """End the process where a thread of the script's keeps it: one that goes on until training is over, for ever."""
+    threading.main_thread().join()
+    others = [thread for thread in threading.enumerate() if not thread.daemon]
+    end = time.monotonic() + _pai_seconds_for_threads
+    for thread in others:
+        thread.join(max(0.0, end - time.monotonic()))
+    left = [thread.name for thread in others if thread.is_alive()]
+    if left:
+        print(f"[pai_distributed] Leaving, though threads of the script go on: {', '.join(left)}", flush=True)
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 @atexit.register

@@ -61,6 +61,19 @@ def _pai_is_planned() -> bool:
     return _pai.restarts and (_pai.rounds == "planned" or (moves and _pai.rounds != "history"))
 
 
+_pai_begin_schedule = torch.optim.lr_scheduler.LRScheduler.__init__
+
+
+def _pai_begin_anew(self: Any, optimizer: Any, last_epoch: int = -1, *more: Any, **keywords: Any) -> None:
+    """Begin a schedule: in a restarted round from its beginning, as the optimizer's, whatever a checkpoint says."""
+    if last_epoch != -1 and _pai.switch_time and not _pai.continues:
+        last_epoch = -1
+    _pai_begin_schedule(self, optimizer, last_epoch, *more, **keywords)
+
+
+torch.optim.lr_scheduler.LRScheduler.__init__ = _pai_begin_anew  # type: ignore[method-assign]
+
+
 def _pai_hold_at_the_end(scheduler: Any) -> None:
     """Let a scheduler that may be stepped only so many times rest at its end, where it would raise an error."""
     step = scheduler.step
