@@ -131,6 +131,17 @@ def test_dendrites_have_names_of_their_own(plain: Any, grown: Any) -> None:
         plain.load_state_dict(grown.state_dict())
 
 
+def test_a_checkpoint_with_dendrites_says_how_it_is_loaded(
+    helper: ModuleType, grown: Any, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = grown.state_dict()
+    grown.load_state_dict(state)
+    assert "has dendrites" not in capsys.readouterr().out
+    without = helper.load_latest_switch(perforate(*layers()), None)
+    without.load_state_dict(state, strict=False)
+    assert "has dendrites, and the model has none: start with --pai_load_folder" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("cut", [False, True])
 def test_weights_of_dendrites_are_loaded_by_those_names(grown: Any, cut: bool) -> None:
     import torch

@@ -1165,9 +1165,24 @@ def test_says_that_the_model_has_changed(
     with pytest.raises(SystemExit, match="0"):
         helper.finish_initialization()
     model = perforate(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2), initialize=False)
+    model = helper.load_latest_switch(model, None)
     with pytest.raises(SystemExit, match="1"):
-        helper.load_latest_switch(model, None)
+        model(torch.ones(1, 2))
     assert "PAI/array_dims.csv was made with another model" in capsys.readouterr().err
+
+
+def test_a_start_that_only_evaluates_needs_no_initialisation(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    import torch
+
+    plain = torch.nn.Linear(2, 2)
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2), initialize=False), None)
+    helper.keep_tracker_state_local(model)
+    model.load_state_dict(torch.nn.Sequential(plain).state_dict())
+    model.eval()
+    assert torch.equal(model(torch.ones(1, 2)), plain(torch.ones(1, 2)))
+    with torch.no_grad():
+        assert torch.equal(model.train()(torch.ones(1, 2)), plain(torch.ones(1, 2)))
+    assert not Path("PAI/processes.json").exists()
 
 
 def test_starts_from_the_beginning_where_no_switch_file_can_be_read(

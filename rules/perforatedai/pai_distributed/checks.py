@@ -258,6 +258,8 @@ def _pai_check_processes() -> None:
     Raises:
         SystemExit: status 1, with a message, unless PAI_ACCEPT_WORLD_SIZE is the new number.
     """
+    if _pai.untrainable:
+        return
     count = dist.get_world_size() if _pai_grouped() else 1
     before = _pai_read("processes").get("count", count) if _pai.switch_time else count
     if count != before and os.environ.get("PAI_ACCEPT_WORLD_SIZE") != str(count):

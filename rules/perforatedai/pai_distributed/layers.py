@@ -60,6 +60,8 @@ def _pai_forward(layer: Any, *arguments: Any, **keywords: Any) -> Any:
     known = layer.__dict__
     if not (known["training"] and torch.is_grad_enabled()):
         _pai.evaluated = True
+    elif _pai.untrainable:
+        _pai_fail(_pai.untrainable)
     plain = known["_fb_init_done"] and not known["dendrite_modules_added"] and known.get("processor", "") is None
     if plain and not _pai.backpropagates:
         return layer._modules["main_module"](*arguments, **keywords)

@@ -20,6 +20,7 @@ class _PaiState:
 
     Attributes:
         model: the perforated model, without a wrapper.
+        untrainable: why this start can evaluate, but not train; "" where it can.
         backpropagates: whether Perforated Backpropagation is active. It trains what rests without it.
         found_dimensions: layers' output dimensions that were found or given, by the layers' names.
         frozen: frozen layers, and those of which they are averages.
@@ -80,6 +81,7 @@ class _PaiState:
     """
 
     model: torch.nn.Module | None = None
+    untrainable: str = ""
     backpropagates: bool = False
     found_dimensions: dict[str, list[int]] = field(default_factory=dict)
     frozen: dict[str, str | None] = field(default_factory=dict)

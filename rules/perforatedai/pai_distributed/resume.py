@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from .continuity import _pai_begin_round
-from .names import _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
+from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
 from .process import _pai, _pai_say, initializing, load_folder
 
 
@@ -73,8 +73,14 @@ def _pai_load_without_dendrites(module: torch.nn.Module, state_dict: Any, *argum
 
     Else torch says what does not fit.
     """
-    if _pai.model is None and load_folder() and any(_pai_layer_of(name) is not None for name in state_dict):
-        state_dict = {name: value for name, value in state_dict.items() if _pai_layer_of(name) is None}
+    if any(_pai_layer_of(name) is not None for name in state_dict):
+        if _pai.model is None and load_folder():
+            state_dict = {name: value for name, value in state_dict.items() if _pai_layer_of(name) is None}
+        elif not (load_folder() or any(map(_pai_is_grown, _pai_modules(module)))):
+            _pai_keep(
+                "What the script loads has dendrites, and the model has none: start with --pai_load_folder and the "
+                "folder that training has saved in, or build the model by load_final_model"
+            )
     loaded = _pai_load_into(module, state_dict, *arguments, **keywords)
     lost = loaded.missing_keys
     perforated = _pai_is_plain() and any(map(_pai_is_layer, _pai_modules(module)))

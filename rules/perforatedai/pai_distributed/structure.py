@@ -53,7 +53,8 @@ def load_latest_switch(
         The model, on the device where it was.
 
     Raises:
-        SystemExit: status 1, with a message: no initialisation run, one with another model, or a copy of the model.
+        SystemExit: status 1, with a message: a copy of the model; with its first training batch: no initialisation
+            run, or one with another model.
     """
     _pai_check_perforated(model)
     _pai_watch_loggers()
@@ -78,7 +79,10 @@ def load_latest_switch(
         return model
     _pai.frozen.update(_pai_read("frozen_layers"))
     _pai_leave_frozen_layers_out(model)
-    _pai_require_initialization(model, save)
+    _pai.untrainable = _pai_initialization_fault(model, save)
+    if _pai.untrainable:
+        GPA.pai_tracker.initialize_tracker_settings = lambda: None  # it would read what is not there
+        return model
     _pai_set_output_dimensions(model, _pai_read("output_dimensions"))
     _pai_set_output_dimensions(model, output_dimensions or {})
     GPA.pai_tracker.initialize_tracker_settings()  # now, so that a copy made from here on has all buffers
@@ -107,17 +111,21 @@ def load_latest_switch(
     return model
 
 
-def _pai_require_initialization(model: torch.nn.Module, save: str) -> None:
-    """Leave with a message where the library would open a debugger."""
+def _pai_initialization_fault(model: torch.nn.Module, save: str) -> str:
+    """Why the model cannot be trained, where the library would open a debugger; "" where it can.
+
+    A start that only evaluates goes on without: it may be in another folder, or of another model.
+    """
     path = os.path.join(save, "array_dims.csv")
     start = "torchrun --nproc_per_node=1" if "LOCAL_RANK" in os.environ else "python"
     cure = f"Run once, with your arguments:\n    {start} {sys.argv[0]} --perforate_model_parallel"
     if not os.path.exists(path):
-        _pai_fail(f"{path} is missing. {cure}")
+        return f"{path} is missing. {cure}"
     with open(path) as file:
         known = {line.partition(",")[0] for line in file}
     if not known.issuperset(layer.name for layer in _pai_layers(model)):
-        _pai_fail(f"{path} was made with another model. {cure}")
+        return f"{path} was made with another model. {cure}"
+    return ""
 
 
 def _pai_set_output_dimensions(model: torch.nn.Module, output_dimensions: dict[str, list[int]]) -> None:
