@@ -173,7 +173,7 @@ def _watch_wrapper(wrapper: Any, events: Events) -> None:
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", []))
         place = events.place(sys._getframe(1))
         make(self, module, *args, **kwargs)
-        if any(type(part).__name__ == "PAINeuronModule" for part in module.modules()):
+        if _layers(module):
             events.write(
                 "wrapper",
                 place=place,
@@ -182,6 +182,16 @@ def _watch_wrapper(wrapper: Any, events: Events) -> None:
             )
 
     wrapper.__init__ = __init__
+
+
+def _layers(module: Any) -> list[Any]:
+    """The layers that can have dendrites, which pai_distributed leaves out of `modules()`."""
+    found, waiting = [], [module]
+    while waiting:
+        part = waiting.pop()
+        found += [part] * (type(part).__name__ == "PAINeuronModule")
+        waiting += filter(None, part._modules.values())
+    return found
 
 
 def _idle(module: Any) -> list[str]:
@@ -329,8 +339,7 @@ def library(module: Any, events: Events) -> None:
     def perforate_model(*args: Any, **kwargs: Any) -> Any:
         net = perforate(*args, **kwargs)
         _state.restructured(net)
-        layers = sum(type(part).__name__ == "PAINeuronModule" for part in net.modules())
-        events.write("perforated", layers=layers, place=events.place(sys._getframe(1)))
+        events.write("perforated", layers=len(_layers(net)), place=events.place(sys._getframe(1)))
         events.alive()
         return net
 
@@ -446,17 +455,23 @@ def _differences(net: Any, path: str) -> list[str]:
     """The names of tensors that the model has and that are other than in the file it was loaded from."""
     import safetensors.torch
 
-    saved, own = safetensors.torch.load_file(path), net.state_dict()
-    for prefix, module in net.named_modules():
-        template = vars(module).get("parent_module")  # hidden by pai_distributed, as are the records below
-        if template is not None:
-            own |= {f"{prefix}.parent_module.{name}": tensor for name, tensor in template.state_dict().items()}
-    return [
-        name
-        for name, tensor in saved.items()
-        if name.rpartition(".")[2] not in ("tracker_string", "this_node_index")
-        and (name not in own or own[name].shape != tensor.shape or _digest([own[name]]) != _digest([tensor]))
-    ][:20]
+    different = []
+    for name, tensor in safetensors.torch.load_file(path).items():
+        own = _held(net, name)
+        same = own is not None and own.shape == tensor.shape and _digest([own]) == _digest([tensor])
+        if not same and name.rpartition(".")[2] not in ("tracker_string", "this_node_index"):
+            different.append(name)
+    return different[:20]
+
+
+def _held(module: Any, name: str) -> Any:
+    """The tensor that the library saves by a name, also where pai_distributed hides it or names it otherwise."""
+    *path, last = name.split(".")
+    for part in path:
+        module = module._modules.get(part, vars(module).get(part))
+        if module is None:
+            return None
+    return module._parameters.get(last, module._buffers.get(last))
 
 
 def _load_final_model(net: Any, events: Events) -> None:
