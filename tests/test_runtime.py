@@ -607,6 +607,24 @@ def test_a_schedule_begins_anew_in_a_restarted_round(
     assert scheduler.last_epoch == first
 
 
+@pytest.mark.parametrize(
+    ("moves", "since", "planned"),
+    [
+        ([], True, True),
+        ([], False, False),
+        ([False], True, True),
+        ([False], False, False),
+        ([False, True], False, True),
+        ([False, False], True, False),
+    ],
+)
+def test_a_rate_that_moves_to_its_end_is_seen_with_few_scores(
+    helper: ModuleType, moves: list[bool], since: bool, planned: bool
+) -> None:
+    helper._pai.rate_moves, helper._pai.rate_moved = moves, since
+    assert helper._pai_is_planned() is planned
+
+
 THREAD = """
 import atexit, sys, threading
 from pai_distributed import process

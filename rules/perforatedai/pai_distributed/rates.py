@@ -56,9 +56,9 @@ def _pai_is_planned() -> bool:
     So it is where the rate moves all the way there, as that of a cosine, a line, a polynomial or OneCycleLR does: it
     has done its work at the end, and not before. One that falls in a few steps, or never, says nothing of an end.
     """
-    recent = _pai.rate_moves[1:][-GPA.pc.get_n_epochs_to_switch() :]  # before the first score nothing has moved yet
-    moves = bool(recent) and all(recent)
-    return _pai.restarts and (_pai.rounds == "planned" or (moves and _pai.rounds != "history"))
+    # Before the first score nothing has moved yet; where there was one alone, what has moved since counts.
+    recent = _pai.rate_moves[1:][-GPA.pc.get_n_epochs_to_switch() :] or [_pai.rate_moved]
+    return _pai.restarts and (_pai.rounds == "planned" or (all(recent) and _pai.rounds != "history"))
 
 
 _pai_begin_schedule = torch.optim.lr_scheduler.LRScheduler.__init__
