@@ -167,18 +167,20 @@ def test_the_library_saves_and_loads_by_its_own_names(helper: ModuleType, grown:
     assert all(value.equal(before[name]) for name, value in loaded.state_dict().items())
 
 
+@pytest.mark.parametrize("which", ["model", "grown"])
 def test_replicas_have_the_modules_of_the_library(
-    helper: ModuleType, model: Any, monkeypatch: pytest.MonkeyPatch
+    which: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
 
-    seen = []
-    monkeypatch.setattr(
-        sys.modules["torch.nn.parallel.data_parallel"], "replicate", lambda network, *_: seen.extend(network.modules())
-    )
-    torch.nn.DataParallel(model).replicate(model, [0, 1])
-    assert model[0] in seen
-    assert model[0] not in list(model.modules())
+    model = request.getfixturevalue(which)
+    copies = lambda tensors, devices, detach=False: [[t.clone() for t in tensors] for _ in devices]  # noqa: E731 - as on GPUs
+    monkeypatch.setattr(sys.modules["torch.nn.parallel.replicate"], "_broadcast_coalesced_reshape", copies)
+    replicas = torch.nn.DataParallel(model).replicate(model, [0, 1])
+    x = torch.randn(2, 3, 1)
+    model.eval()
+    assert all(torch.equal(replica.eval()(x), model(x)) for replica in replicas)
+    assert not any(replica[0].main_module is model[0].main_module for replica in replicas)
 
 
 def test_a_profiler_registers_its_buffers_on_all_modules(model: Any) -> None:
