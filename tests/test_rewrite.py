@@ -21,6 +21,7 @@ from tests.helpers import code, edited, edits_of, index_of, plan_of, rewritten, 
 Change = tuple[str, str, str]
 
 IN_PROCESS = Options(in_process=True)
+BY_ACC = Options(metric="acc", mode="max")
 
 
 @pytest.mark.parametrize(
@@ -642,6 +643,13 @@ def in_order(text: str, *parts: str) -> bool:
     """Whether each part is in a text just once, after the one before it."""
     places = [text.index(part) for part in parts]
     return places == sorted(places) and all(text.count(part) == 1 for part in parts)
+
+
+@pytest.mark.parametrize("wrapper", ["DDP(model, device_ids=[0])", "torch.nn.DataParallel(model).cuda()"])
+def test_initialisation_moves_inputs_as_the_wrapper_did(tmp_path: Path, wrapper: str) -> None:
+    changed = rewritten(plan_of(tmp_path, script("acc = validate()").replace("DDP(model)", wrapper), BY_ACC))
+    chain = ".cuda()" if wrapper.endswith(".cuda()") else ""
+    assert f"else:\n    model = pai_distributed.on_one_device(model{chain})\n" in changed
 
 
 def test_own_function_called_setup_optimizer_is_not_the_trackers(tmp_path: Path) -> None:

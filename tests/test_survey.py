@@ -255,6 +255,24 @@ def test_module_used_before_the_loop_counts_as_member() -> None:
     assert survey_of(script(before="print(model.module)")).wrappers[0].members
 
 
+@pytest.mark.parametrize(
+    ("wrapper", "batch", "moves"),
+    [
+        pytest.param("DDP(model, device_ids=[rank])", "pass", True, id="nothing is moved by the script"),
+        pytest.param("DDP(model, [rank])", "y = y.cuda()", True, id="the labels alone are"),
+        pytest.param("DDP(model, device_ids=[rank])", "x, y = x.to(rank), y.to(rank)", False, id="moved by the script"),
+        pytest.param("DDP(model, device_ids=[rank])", "x = prepare(x, device)", False, id="by a function"),
+        pytest.param("DDP(model)", "pass", False, id="no device ids"),
+        pytest.param("DDP(model, device_ids=None)", "pass", False, id="none"),
+        pytest.param("DDP(model, [rank])", "plain = not isinstance(model, DDP)", False, id="it asks for the wrapper"),
+        pytest.param("torch.nn.DataParallel(model)", "x = x.cuda()", True, id="DataParallel"),
+    ],
+)
+def test_wrapper_that_moves_the_inputs(wrapper: str, batch: str, moves: bool) -> None:
+    text = script().replace("DDP(model)", wrapper).replace("        loss = ", f"        {batch}\n        loss = ")
+    assert survey_of(text).wrappers[0].moves_inputs is moves
+
+
 def test_two_wrappers_of_one_model_are_one_group() -> None:
     text = "import torch\nmodel = Net()\nif many:\n    model = torch.nn.parallel.DistributedDataParallel(model)\n"
     found = survey_of(text + "else:\n    model = torch.nn.DataParallel(model)\n")

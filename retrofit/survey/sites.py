@@ -160,6 +160,7 @@ class Wrapper(Site):
         moved: where the call builds the model, the moves called on it there, such as `.to(device)`.
         members: whether what only the wrapper has (`.module`, `no_sync`) is used before the first backward pass, or the
             script insists on a wrapper.
+        moves_inputs: whether the model may rely on the wrapper to move what it is called with to its device.
         returned: whether a function returns it instead of assigning it.
         first: whether it is the first wrapper of its statement.
         other_model: whether it is the first wrapper of a further model.
@@ -175,6 +176,7 @@ class Wrapper(Site):
     part: bool = False
     moved: str = ""
     members: bool = False
+    moves_inputs: bool = False
     returned: bool = False
     first: bool = True
     other_model: bool = False
