@@ -4532,16 +4532,81 @@ Trainer(Net()).fit()
         pytest.param(
             script(TAKEN.replace("if ", "if epoch == 0 or ")).replace("BEST", "best_acc"), "", id="in it alone"
         ),
-        pytest.param(script(TAKEN, "BEST = 0").replace("BEST", "state.best"), "", id="of some object"),
+        pytest.param(script(TAKEN, "BEST = 0").replace("BEST", "state.best"), "state.best", id="of some object"),
+        pytest.param(script(TAKEN, "").replace("BEST", "state.best"), "", id="of an object that is not seen"),
         pytest.param(
             script("acc = validate(model)\nbest = max(best, acc)", "best = float('-inf')"), "best", id="by max"
         ),
         pytest.param(TRAINER, "self.best", id="of the trainer"),
+        pytest.param(TRAINER.replace("__init__", "__post_init__"), "self.best", id="of a dataclass"),
+        pytest.param(
+            TRAINER.replace("        self.best = 0.0", "        self.reset()").replace(
+                "    def fit", "    def reset(self):\n        self.best = 0.0\n\n    def fit"
+            ),
+            "self.best",
+            id="of a method that the constructor calls",
+        ),
+        pytest.param(
+            script(
+                "acc = keeper.judge(model)",
+                """
+                class Keeper:
+                    def __init__(self):
+                        self.best = 0.0
+
+                    def judge(self, model):
+                        acc = validate(model)
+                        if acc > self.best:
+                            self.best = acc
+                        return acc
+
+                keeper = Keeper()
+                """,
+            ),
+            "keeper.best",
+            id="of another object",
+        ),
+        pytest.param(
+            script(TAKEN, "if resume:\n    step, BEST = load(path)\nelse:\n    step, BEST = 0, -1.0").replace(
+                "BEST", "best"
+            ),
+            "best",
+            id="in both branches",
+        ),
+        pytest.param(
+            script(TAKEN.replace("= acc", "= float(format(acc, '.4f'))"), "BEST = 0").replace("BEST", "top"),
+            "top",
+            id="rounded",
+        ),
+        pytest.param(script(TAKEN, "BEST = None").replace("BEST", "best"), "best", id="none yet"),
+        pytest.param(
+            script(TAKEN, "best = {'acc': 0.0}").replace("BEST", "best['acc']"), "best['acc']", id="an item of a dict"
+        ),
+        pytest.param(
+            script("found = validate(model)\nif found['acc'] > best['acc']:\n    best = found", "best = {'acc': -1}"),
+            "best['acc']",
+            id="a dict that is kept whole",
+        ),
+        pytest.param(script(TAKEN, "best = (0.0, 0)").replace("BEST", "best[0]"), "", id="an item of a tuple"),
     ],
 )
 def test_best_score_that_a_script_begins_with(text: str, best: str) -> None:
     (score,) = survey_of(text).scores
     assert score.best == best
+
+
+@pytest.mark.parametrize(
+    ("best", "saves", "lost"),
+    [
+        ("state['top']", "torch.save(model, path)", "state['top']"),
+        ("state['top']", "pass", ""),
+        ("top", "torch.save(model, path)", ""),
+    ],
+)
+def test_best_that_begins_anew_counts_where_a_checkpoint_is_saved_by_it(best: str, saves: str, lost: str) -> None:
+    text = script(f"{TAKEN}\n    {saves}", "state, top = {}, 0").replace("BEST", best)
+    (score,) = survey_of(text).scores
+    assert score.lost == lost
 
 
 @pytest.mark.parametrize(
@@ -4553,6 +4618,10 @@ def test_best_score_that_a_script_begins_with(text: str, best: str) -> None:
         pytest.param("if resume:\n    step = saved['step']", "step += 1", [], id="without a value on every way"),
         pytest.param("step = saved['step']", "step += 1\nstep = 0", [], id="set back in a turn"),
         pytest.param("step = saved['step']", "print(step)", [], id="counts nothing"),
+        pytest.param(
+            "if resume:\n    step = saved['step']\nelse:\n    step = 0", "step += 1", ["step"], id="in both branches"
+        ),
+        pytest.param("total, step = 0.0, 0", "total += loss.item()", [], id="a sum"),
     ],
 )
 def test_counters_that_may_go_on_from_a_checkpoint_are_found(before: str, turn: str, found: list[str]) -> None:

@@ -562,7 +562,8 @@ class Score(Site):
         listed: the line at which its name gets several values instead of one number, 0 where it does not.
         running: where a function compares the score of an epoch with this one, the best so far; "" where it is none.
         ranked: whether only some ranks do.
-        best: the variable with which it is compared, where that has a first value before the epoch loop; else "".
+        best: what it is compared with, where that has a first value before the epoch loop; else "".
+        lost: what it is compared with where a checkpoint is saved by it, and which begins anew in each round; else "".
         present: a condition without which the expression cannot be evaluated, "" for none.
     """
 
@@ -583,6 +584,7 @@ class Score(Site):
     running: str = ""
     ranked: bool = False
     best: str = ""
+    lost: str = ""
     present: str = ""
 
     @property

@@ -9,6 +9,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, meeting, names_in
 from retrofit.survey.loops import VALIDATES
+from retrofit.survey.order import runs_always
 from retrofit.survey.scores.best import carried_over
 from retrofit.survey.scores.keepers import best_in, kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
@@ -96,7 +97,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         score.present = " and ".join(dict.fromkeys(there))
     if kept is None:
         _tell_best_so_far(score, flow, loop, name)
-    score.best = candidate.holder if carried_over(index, loop, candidate.holder) else ""
+    score.best = carried_over(index, flow, loop, candidate)
+    score.lost = candidate.holder if candidate.saved and not score.best else ""
     score.listed = _listed_at(index, loop, candidate.node)
     score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
     score.cut_off = cut_off_at(index, flow, outer)
@@ -140,7 +142,8 @@ def _made_at(
 def _is_parted(here: Statement, makers: list[Statement]) -> bool:
     """Whether a value is made in several branches of one choice, and not in all."""
     inside = all(here in maker.path[:-1] for maker in makers)
-    return len(makers) > 1 and isinstance(here.node, cst.If) and inside and not _binds(here.node, makers)
+    made = {maker.node for maker in makers}
+    return len(makers) > 1 and isinstance(here.node, cst.If) and inside and not runs_always(here.node, made)
 
 
 def _is_filled_by(index: Index, loop: Statement, name: str) -> bool:
@@ -222,17 +225,6 @@ def _deleted_later(index: Index, made: Statement, name: str) -> bool:
         if later.scope is made.scope and later.order > made.order and isinstance(later.node, cst.SimpleStatementLine)
         for small in later.node.body
     )
-
-
-def _binds(node: cst.CSTNode | None, makers: list[Statement]) -> bool:
-    """Whether one of ``makers`` runs whichever way a statement goes, as far as it does not leave."""
-    if any(maker.node is node for maker in makers) or node is None:
-        return node is not None
-    if isinstance(node, cst.If):
-        return _binds(node.body, makers) and _binds(node.orelse, makers)
-    if isinstance(node, (cst.Raise, cst.Return, cst.Continue, cst.Break)):
-        return True
-    return any(_binds(child, makers) for child in node.children)
 
 
 def _where_of_validation(
