@@ -1535,6 +1535,20 @@ def test_score_within_the_loop_over_batches_is_handed_over_there() -> None:
     assert score.index.source.code(score.anchors["report"]).startswith("if acc > best")
 
 
+@pytest.mark.parametrize(
+    ("compares", "guarded"),
+    [
+        pytest.param("if acc > best:\n    best = acc\n    save()\n", False, id="in the block around"),
+        pytest.param("if first:\n    if acc > best:\n        best = acc\n        save()\n", True, id="deeper there"),
+    ],
+)
+def test_score_is_handed_over_after_the_script_has_saved_by_it(compares: str, guarded: bool) -> None:
+    made = f"if n % 5 == 0:\n    if validates:\n        acc = validate(model)\n    log()\n{indent(compares, '    ')}"
+    score = iterating(made)
+    assert score.index.source.code(score.anchors["report"]).startswith(compares.partition("\n")[0])
+    assert (score.guarded, score.when) == (guarded, "")
+
+
 def test_score_of_every_batch_is_handed_over_at_the_end_of_the_epoch() -> None:
     text = script().replace("        optimizer.step()\n", "        optimizer.step()\n" + indent(code(TRACKS), "    "))
     (score,) = survey_of(text).scores

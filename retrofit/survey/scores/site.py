@@ -26,6 +26,7 @@ from retrofit.survey.scores.values import (
     written,
 )
 from retrofit.survey.scores.ways import (
+    Way,
     by_rank,
     common_condition,
     cut_off_at,
@@ -67,9 +68,14 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         inside = [part for part in inside if not exclude_each_other(part, way.block)]
     together = (direct or bool(inside)) and way.ranks == "all" and not way.looped
     guard = None if together else way.guard
-    outer = guard or way.block
+    compared = index.statement(candidate.node) if candidate.node in index.parents else way.block
+    before = _choice_before(compared, way) if together and not inside else None
+    if before is not None and compared not in before.siblings:
+        guard = before
+    outer = guard or before or way.block
     parted = bool(name) and _is_parted(here, makers)
-    report = guard if direct and guard is not None else _last_of_turn(index, outer, passing, candidate)
+    apart = direct and not together and guard is not None
+    report = outer if apart else _last_of_turn(index, outer, passing, candidate)
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
         index=index,
@@ -81,7 +87,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         known=kept is not None or not name or name in flow.variable(name, loop.scope)[0].names,
         condition=way.condition or (kept.condition if kept is not None else ""),
         ranks="first" if kept is not None and kept.ranks == "first" else way.ranks,
-        when=common_condition(index, flow, way) if direct and guard is not None else "",
+        when=common_condition(index, flow, way) if apart else "",
         anchors={"report": report.node},
     )
     choice: cst.CSTNode = here.node
@@ -111,6 +117,16 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif (again or _deleted_later(index, here, name)) and not direct:
         score.anchors["made"] = way.block.node
     return score
+
+
+def _choice_before(compared: Statement, way: Way) -> Statement | None:
+    """Return the choice in which a score is made, where the script compares it later in the block around that one."""
+    for part in way.block.ancestors:
+        if part is way.guard or part.scope is not way.block.scope:
+            return None
+        if any(later in compared.path for later in part.following):
+            return part
+    return None
 
 
 def _made_at(

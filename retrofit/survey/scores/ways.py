@@ -16,7 +16,7 @@ from retrofit.survey.scores.words import RANK_CHECK
 
 
 @dataclass(frozen=True)
-class _Way:
+class Way:
     """The way from a body through conditions to the place where the score is made.
 
     Attributes:
@@ -34,7 +34,7 @@ class _Way:
     looped: bool = False
 
 
-def way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> _Way:
+def way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> Way:
     """Go from the body of a loop or function towards the place where the score is made, through conditions only.
 
     What is made under a condition inside a loop of its own may never be made, so that loop is the guard then.
@@ -66,7 +66,7 @@ def way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> _Way:
             conditions.append(index.source.code(node.test) if yes else code[0])
     if len(conditions) > 1:
         conditions = [f"({one})" if " or " in one else one for one in conditions]
-    return _Way(guard, block, " and ".join(conditions or others[:1]), "first" if ranked else "all", looped)
+    return Way(guard, block, " and ".join(conditions or others[:1]), "first" if ranked else "all", looped)
 
 
 def by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -> bool:
@@ -109,7 +109,7 @@ def lets_through_some(index: Index, test: cst.BaseExpression) -> bool:
     return condition(index, test) != "" or re.search(r"\bgpu == 0", index.source.code(test)) is not None
 
 
-def common_condition(index: Index, flow: Flow, way: _Way) -> str:
+def common_condition(index: Index, flow: Flow, way: Way) -> str:
     """Return what of the conditions on the way is the same on all ranks and holds afterwards too, "" where unclear."""
     assert way.guard is not None
     around = [part for part in way.block.path[:-1] if way.guard in part.path]
