@@ -117,6 +117,13 @@ def two(model):
     return {'acc': model(1)}, 1
 
 
+def of_splits(model):
+    found = {}
+    for split in ('loss', 'acc'):
+        found[split] = model(1)
+    return found
+
+
 def on_all(model):
     found = None
     found = {}
@@ -151,6 +158,7 @@ PLAIN = {
         "stats = {'acc': f()} if rank == 0 else {'acc': 0}\nbest = max(best, stats['acc'])",
         "stats['acc']",
     ),
+    "what a loop fills": ("stats = of_splits(model)\nbest = max(best, stats['acc'])", "stats['acc']"),
     "what is filled on all": ("stats = on_all(model)\nbest = max(best, stats['acc'])", "stats['acc']"),
     "or": (
         "stats = evaluate(model)\nif stats is not None or stats['acc'] > best:\n    best = stats['acc']",

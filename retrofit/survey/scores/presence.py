@@ -131,6 +131,8 @@ def _left_of(index: Index, function: Scope, value: cst.BaseExpression) -> list[c
     leading = {part for node, scope in index.returns if scope is function for part in index.statement(node).path}
 
     def stays(one: Binding) -> bool:
+        if isinstance(one.value, cst.Dict) and not all(_of_some_ranks(index, fill.statement) for fill in filled):
+            return False  # a loop fills it, say
         others = {b.statement.node for b in (*bound, *filled) if b is not one}
         path = [part for part in one.statement.path if part.scope is function]
         later = [after.node for part in path for after in part.following if after not in leading]
@@ -145,7 +147,10 @@ def ends_on_others(index: Index, function: Scope) -> bool:
     others: list[bool] = []
     for one, scope in index.returns:
         if scope is function:
-            tests = tests_around(index.statement(one))
-            ranked = any(lets_through_some(index, test) for test in tests)
+            ranked = _of_some_ranks(index, index.statement(one))
             (others if one.value is None or dotted(one.value) == "None" else valued).append(ranked)
     return bool(valued) and (all(valued) or any(others))
+
+
+def _of_some_ranks(index: Index, place: Statement) -> bool:
+    return any(lets_through_some(index, test) for test in tests_around(place))
