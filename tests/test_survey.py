@@ -3820,6 +3820,86 @@ def test_optimizer_in_an_object_around_it_is_handed_over_itself() -> None:
     assert only_optimizer(text.replace("lr=0.1)", "lr=0.1))").replace(own, like_one)).held == ""
 
 
+def test_optimizer_that_an_object_in_a_tuple_builds_is_the_one() -> None:
+    own = """
+class Holder:
+    def __init__(self, net):
+        if fast:
+            self.inner = torch.optim.SGD(net.parameters(), lr=0.1)
+        else:
+            self.inner = torch.optim.Adam(net.parameters(), lr=0.1)
+
+    def zero_grad(self):
+        self.inner.zero_grad()
+
+    def step(self):
+        self.inner.step()
+
+def load(net):
+    optimizer = Holder(net)
+    return 1, optimizer
+
+"""
+    text = script().replace("\n\n", f"\n{own}", 1)
+    text = text.replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "size, optimizer = load(model)")
+    assert only_optimizer(text).target == "self.inner"
+
+
+def test_optimizer_that_is_used_instead_of_the_training_does_not_count() -> None:
+    text = f"""
+{TRAINER.partition("Trainer(Net())")[0]}
+    def overfit(self):
+        opt = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        for i in range(1000):
+            opt.zero_grad()
+            criterion(self.model(1), 1).backward()
+            opt.step()
+
+trainer = Trainer(Net())
+if tries:
+    trainer.overfit()
+else:
+    trainer.fit()
+"""
+    assert only_optimizer(text).target == "self.optimizer"
+    assert len(survey_of(text.replace("else:\n    trainer", "if not tries:\n    trainer")).optimizers) == 2
+
+
+def test_model_that_gets_something_else_around_it_where_it_is_not_wrapped_is_built_before() -> None:
+    text = script().replace(
+        "model = DDP(model)\n", "if many:\n    model = DDP(model)\nelse:\n    model = Plain(model)\n"
+    )
+    assert models_of(text) == [("model", 4, "")]
+
+
+@pytest.mark.parametrize("where", ["", "    def wrapped(self):\n        return DDP(self)\n\n"])
+def test_model_that_wraps_itself_is_the_object_whose_method_is_called(where: str) -> None:
+    text = f"""
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Base(torch.nn.Module):
+{where}    def fit(self):
+        model = self
+        if many:
+            model = {"self.wrapped()" if where else "DDP(self)"}
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(9):
+            for x in loader:
+                optimizer.zero_grad()
+                model(x).backward()
+                optimizer.step()
+
+class Net(Base):
+    pass
+
+net = Net()
+net.fit()
+"""
+    (target, line, _), *others = models_of(text)
+    assert (target, text.splitlines()[line], others) == ("net", "net = Net()", [])
+
+
 def test_optimizer_that_an_object_builds_is_the_one() -> None:
     own = (
         "\nclass Holder:\n    def __init__(self, model):\n        self.inner = torch.optim.SGD(model.parameters())\n\n"

@@ -70,6 +70,14 @@ class Flow:
         for binding in index.bindings:
             variable = self.variable(binding.target, binding.statement.scope)
             self._sources[variable].append(Source(binding.value, binding.statement.scope, binding.item))
+        wrappers = torch_api.DDP_NAMES | torch_api.DATA_PARALLEL_NAMES
+        wrapping = [call for call in index.calls if index.qualified(call.func) in wrappers]
+        #: Classes whose objects wrap themselves: only there it counts which object a method is called on.
+        self._wrap_themselves = {
+            index.scope_of(call).enclosing_class
+            for call in wrapping
+            if "self" in [dotted(arg.value) for arg in call.args]
+        }
         for call in index.calls:
             for function in self._called_by_name(call):
                 self._pass_arguments(call, function)
@@ -269,6 +277,8 @@ class Flow:
             known = passed.elements if isinstance(passed, (cst.Tuple, cst.List)) else ()
             arguments = [(None, element.value) for element in known]
         self._callers[function].append(call)
+        if method and function.parent in self._wrap_themselves and isinstance(call.func, cst.Attribute):
+            self._sources[(function, "self")].append(Source(call.func.value, scope))
         for number, (keyword, value) in enumerate(arguments):
             if keyword is None and number < len(parameters):
                 keyword = parameters[number]
