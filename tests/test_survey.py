@@ -1502,6 +1502,26 @@ def test_score_under_what_a_rank_check_gives_is_handed_over_by_all_ranks(before:
     assert score.index.source.code(score.anchors["report"]).startswith(("if first", "if n %"))
 
 
+@pytest.mark.parametrize(
+    ("before", "test", "ranks"),
+    [
+        ("conf.device = int(os.environ['LOCAL_RANK'])\n", "conf.device == 0", "first"),
+        (
+            "def settings():\n    c = Conf()\n    c.dev = int(os.environ['RANK'])\n    return c\n\nconf = settings()\n",
+            "0 == conf.dev",
+            "first",
+        ),
+        ("conf = {}\nconf['device'] = dist.get_rank()\n", "conf['device'] in [0, 4]", "first"),
+        ("gpu_id = int(os.environ['LOCAL_RANK'])\n", "gpu_id == 0", "first"),
+        ("conf.device = int(os.environ['LOCAL_RANK'])\n", "conf.device is not None", "all"),
+        ("conf.device = int(os.environ['LOCAL_RANK'])\n", "other.device == 0", "all"),
+        ("conf.device = 0\n", "conf.device == 0", "all"),
+    ],
+)
+def test_score_under_a_comparison_of_what_holds_a_rank_is_one_of_some_ranks(before: str, test: str, ranks: str) -> None:
+    assert iterating(f"if n % 5 == 0 and {test}:\n{TRACKS}", before).ranks == ranks
+
+
 @pytest.mark.parametrize("before", ["due = debug or args.evaluate\n", "due = args.local_rank != -1\n"])
 def test_score_under_a_flag_of_all_ranks_is_handed_over_in_there(before: str) -> None:
     score = iterating("if due and n % 5 == 0:\n" + TRACKS, before)

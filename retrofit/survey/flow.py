@@ -466,6 +466,20 @@ class Flow:
         """Return every value that ``variable`` is given anywhere."""
         return self._sources.get(variable, [])
 
+    def given(self, node: cst.BaseExpression, scope: Scope) -> list[Source]:
+        """Return every value that a variable, or the attribute or item of an object, is given in any function."""
+        name = dotted(node)
+        found = list(self.sources(self.variable(name, scope))) if name is not None else []
+        if isinstance(node, (cst.Attribute, cst.Subscript)):
+            part = self.index.source.code(node)[len(self.index.source.code(node.value)) :]
+            others = [b for b in (*self.index.bindings, *self.index.items) if b.target.endswith(part)]
+            holders = self.deep_origins(node.value, scope) if others else set()
+            for b in others:
+                holder, inside = cst.parse_expression(b.target[: -len(part)]), b.statement.scope
+                if not holders.isdisjoint(self.deep_origins(holder, inside)):
+                    found.append(Source(b.value, inside, b.item))
+        return found
+
     def names_of(self, origins: set[Origin], scope: Scope) -> list[str]:
         """Return the names visible in ``scope`` whose value may be one of ``origins``, the nearest first."""
         return [

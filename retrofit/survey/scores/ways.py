@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Statement, names_in
 from retrofit.survey.loops import conjuncts
-from retrofit.survey.ranks import condition
+from retrofit.survey.ranks import condition, is_rank
 from retrofit.survey.scores.values import code_within, leaves_block
 from retrofit.survey.scores.words import RANK_CHECK
 
@@ -77,7 +77,7 @@ def by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -
     code = index.source.code(test)
     if re.search(r"rank == -1$", code):
         return False  # of all ranks alike: there is no process group
-    if RANK_CHECK.search(code):
+    if RANK_CHECK.search(code) or _compares_rank(index, flow, test, at):
         return True
     return any(
         source.value is not None
@@ -85,6 +85,20 @@ def by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -
         and _given_by_rank(index, flow, source.value)
         for name in names_in(test, called=False)
         for source in flow.sources(flow.variable(name, at.scope))
+    )
+
+
+def _compares_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -> bool:
+    """Whether a condition compares what holds a rank, whatever its name, with numbers: `conf.device == 0`."""
+    numbers = (cst.Integer, cst.List, cst.Tuple)
+    compared = [one for one in index.comparisons if code_within(index, one, test)]
+    sides = [(one.left, one.comparisons[0].comparator) for one in compared]
+    return any(
+        source.value is not None and is_rank(index, source.value)
+        for left, right in sides
+        for one, other in ((left, right), (right, left))
+        if isinstance(other, numbers)
+        for source in flow.given(one, at.scope)
     )
 
 
