@@ -823,6 +823,7 @@ class Script(Site):
         parsers: the argparse parsers.
         handed_on: where the parsed command line is handed on whole, or gone through, so that it has no place for more.
         local_ranks: the spellings of the option that gives a process its number on its machine.
+        rank_flags: absl's flags of that name, which no launcher gives, where nothing else tells that number.
         frameworks: the uses of libraries that own the training loop or shard the model.
         assertions: the script's own checks of the model's parameters.
         matched_names: what has names or numbers of the perforated model that the script compares with others.
@@ -858,6 +859,7 @@ class Script(Site):
     parsers: list[Parser] = field(default_factory=list)
     handed_on: list[Site] = field(default_factory=list)
     local_ranks: list[LocalRank] = field(default_factory=list)
+    rank_flags: list[CallSite] = field(default_factory=list)
     frameworks: list[Framework] = field(default_factory=list)
     assertions: list[Assertion] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
