@@ -1569,6 +1569,32 @@ def test_score_is_handed_over_after_the_script_has_saved_by_it(compares: str, gu
     assert (score.guarded, score.when) == (guarded, "")
 
 
+VALIDATES_IN_TURN = """
+        optimizer.step()
+        if n % 5 == 0:
+            model.eval()
+            for x, y in val_loader:
+                total += measure(model(x), y)
+            val_err = total / len(val_loader)
+            model.train()
+"""
+
+
+@pytest.mark.parametrize("condition", ["if n % 5 == 0:", "with pause:"])
+def test_score_that_the_loop_over_batches_makes_now_and_then_is_known_by_its_name(condition: str) -> None:
+    text = script().replace("\n        optimizer.step()\n", VALIDATES_IN_TURN.replace("if n % 5 == 0:", condition))
+    expected = [("val_err", "min", True)] if condition.startswith("if") else []
+    assert [(s.expression, s.direction, s.in_turn) for s in survey_of(text).scores] == expected
+
+
+def test_what_is_logged_of_a_validation_is_proposed() -> None:
+    epoch = "sc, lab = evaluate(model)\nresult = tune(sc, lab)\nrates = errors(sc)\nmindcf = least(rates)\n"
+    found = survey_of(script(f"{epoch}logger.info(f'{{result[1]:2.4f}} and {{mindcf}} in {{epoch}}')"))
+    assert ([name for name, _ in found.measures], found.scores) == (["result[1]", "mindcf"], [])
+    found = survey_of(script("with torch.no_grad():\n    elo, low = play(model, games)\nprint('elo', elo)"))
+    assert [name for name, _ in found.measures] == ["elo"]
+
+
 def test_score_of_every_batch_is_handed_over_at_the_end_of_the_epoch() -> None:
     text = script().replace("        optimizer.step()\n", "        optimizer.step()\n" + indent(code(TRACKS), "    "))
     (score,) = survey_of(text).scores

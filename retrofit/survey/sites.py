@@ -1050,6 +1050,12 @@ class Script(Site):
                 found.append(CallSite(node=call, index=self.index, anchors=anchors))
         return found
 
+    @property
+    def late_imports(self) -> str:
+        """The places where a module is imported by a name that is made at run time, "" for none."""
+        calls = [call for call in self.calls("importlib.import_module") if not call.literal("name", 0)]
+        return ", ".join(call.place() for call in calls)
+
     def named(self, prefix: str) -> list[Site]:
         """Return where the project uses what has a full name that begins so, whatever it is imported as."""
         nodes = self._named_by_package[prefix.partition(".")[0]]
