@@ -924,7 +924,12 @@ def test_engines_of_libraries_count_where_the_script_wraps_nothing(
 
 
 def test_modules_that_are_imported_by_a_made_name_are_not_looked_into(plan_project: Planner) -> None:
-    finder = "import importlib\nimportlib.import_module('json')\ndef create(name):\n    return importlib.import_module(name + '_model').Model()\n"
+    finder = """
+    import importlib
+    importlib.import_module('json')
+    def create(name):
+        return importlib.import_module(name + '_model').Model()
+    """
     main = "from finder import create\n\nmodel = create('plain')\nfor epoch in range(9):\n    model.optimize()\n"
     (question,) = plan_project(main, finder=finder).questions
     assert question.code == "PAI101"

@@ -154,7 +154,6 @@ def find_optimizers(
         made = [index.statement(call) for call in calls]
         if target in optimizer.scope.parameters and _held_by(flow, target, optimizer.scope).issuperset(calls):
             made = [statement for statement in made if statement.scope is optimizer.scope]
-        made = [s for s in made if not _follows(s, leading)] or made
         here = [s for s in made if s.scope is optimizer.scope] or [index.statement(call)]
         anchor = _unless_given(index, optimizer) or meeting([*here, *others]) or index.statement(call)
         while anchor in leading and (inner := meeting([s for s in here if anchor in s.path[:-1]])) is not None:
@@ -170,16 +169,6 @@ def find_optimizers(
         optimizer.late = index.place(late[0].node, optimizer.file) if late else ""
         found.append(optimizer)
     return found
-
-
-def _follows(statement: Statement, leading: set[Statement]) -> bool:
-    """Whether a statement only runs after the training: after one of those that hold it."""
-    return any(
-        earlier in leading and not isinstance(earlier.node, (cst.FunctionDef, cst.ClassDef))
-        for part in statement.path
-        if part not in leading
-        for earlier in part.preceding
-    )
 
 
 def _rebuilding(index: Index, flow: Flow, call: cst.Call, handover: frozenset[str]) -> Rebuilding:
