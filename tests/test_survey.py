@@ -273,6 +273,13 @@ def test_wrapper_that_moves_the_inputs(wrapper: str, batch: str, moves: bool) ->
     assert survey_of(text).wrappers[0].moves_inputs is moves
 
 
+@pytest.mark.parametrize(("method", "moves"), [("__getattr__", False), ("gather", True)])
+def test_wrapper_that_passes_on_attributes_is_not_replaced(method: str, moves: bool) -> None:
+    own = f"class Own(torch.nn.DataParallel):\n    def {method}(self, name):\n        pass\n\nmodel = Own(model)"
+    (wrapper,) = survey_of(script().replace("model = DDP(model)", own)).wrappers
+    assert wrapper.moves_inputs is moves
+
+
 def test_two_wrappers_of_one_model_are_one_group() -> None:
     text = "import torch\nmodel = Net()\nif many:\n    model = torch.nn.parallel.DistributedDataParallel(model)\n"
     found = survey_of(text + "else:\n    model = torch.nn.DataParallel(model)\n")

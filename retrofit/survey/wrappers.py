@@ -210,7 +210,9 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
                 wrapper.members |= name in _WRAPPER_MEMBERS or any(part in before_leaving for part in path)
         wrapper.members |= any(means_it(call.args[0].value) for call in insisting)
         wrapper.members |= any(_of_any(attribute, flow) for attribute in index.attributes)
-        devices = argument(wrapper.call, "device_ids", 1)
+        devices, own = argument(wrapper.call, "device_ids", 1), flow.defined(wrapper.call.func, wrapper.scope)
+        if own is not None and "__getattr__" in own.inner:
+            continue  # it passes on the model's attributes, as no other wrapper does
         wrapper.moves_inputs = wrapper.kind == "dp" or (
             devices is not None
             and dotted(devices) != "None"
