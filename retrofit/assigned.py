@@ -76,6 +76,10 @@ class _State:
         """Whether a name has a value."""
         return any(all(self._known(fact) for fact in way) for way in self.ways.get(name, ()))
 
+    def ways_of(self, name: str) -> frozenset[_Facts]:
+        """Return the sets of conditions of which each gives a name its value, by what is known here."""
+        return frozenset([frozenset()]) if self.has(name) else self.ways.get(name, frozenset())
+
     def _known(self, fact: _Fact) -> bool:
         """Whether a condition holds, also as what it is compared with equals something else."""
         others = (one for one in self.facts if one.subject and one.subject == fact.subject and one.holds)
@@ -115,7 +119,7 @@ def _join(one: _State | None, other: _State | None, when: tuple[_Facts, _Facts] 
     apart = when is not None and when[0] <= one.facts and when[1] <= other.facts
     ways = {}
     for name in one.ways.keys() | other.ways.keys():
-        first, second = one.ways.get(name, frozenset()), other.ways.get(name, frozenset())
+        first, second = one.ways_of(name), other.ways_of(name)
         found = {a | b for a, b in product(first, second)}
         if apart and when is not None:
             found |= {way | when[0] for way in first} | {way | when[1] for way in second}

@@ -184,16 +184,25 @@ def _own_name(entry: Source) -> str:
 def _own_package(entry: Source, named: set[str]) -> int:
     """Return how far above a script the folder is in which alone Python finds the script's package, 0 for none.
 
+    Of a project that cannot be installed that is any folder where its packages are found.
+
     Args:
         named: what the script imports, by full names.
     """
     folders = entry.path.parents
     nearer = [folders[0], *_added_folders(entry.path, entry.data)]
+    root = project_root(entry.path)
     for depth, package in enumerate(folders[:-1], start=1):
         own = {name for name in named if name.partition(".")[0] == package.name}
+        if root is not None and folders[depth] in (root, root / "src") and not _is_installed(root):
+            own = named
         if any(_find(name, [folders[depth]]) and not _find(name, nearer) for name in own):
             return depth
     return 0
+
+
+def _is_installed(root: Path) -> bool:
+    return any(os.path.lexists(root / name) for name in ("setup.py", "setup.cfg", "pyproject.toml"))
 
 
 def above_package(script: Path, module: str) -> Path:

@@ -724,6 +724,19 @@ def test_a_script_that_imports_its_own_package_by_name_is_started_as_a_module(
     assert ("pai_distributed/__init__.py" in new) is started
 
 
+@pytest.mark.parametrize(("mark", "started"), [(".git", True), ("pyproject.toml", False), ("setup.py", False)])
+def test_a_script_beside_the_packages_of_a_project_that_is_not_installed_is_started_as_a_module(
+    plan_in_package: Callable[..., Plan], tmp_path: Path, mark: str, started: bool
+) -> None:
+    (tmp_path / mark).write_text("")
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "engine.py").write_text(code(ENGINE))
+    plan = plan_in_package("tools", MAIN.replace("from engine", "from parts.engine"))
+    new = {file.path.relative_to(tmp_path.resolve()).as_posix(): file.after.decode() for file in plan.files}
+    assert (" -m tools.main " in new["tools/train_distributed.sh"]) is started
+    assert ("pai_distributed/__init__.py" in new) is started
+
+
 def test_a_module_that_trains_in_one_process_is_started_as_one(plan_in_package: Callable[..., Plan]) -> None:
     main = MAIN.replace("from engine", "from .engine")
     plan = plan_in_package("tiny", main, "DataParallel")
@@ -911,11 +924,16 @@ def test_engines_of_libraries_count_where_the_script_wraps_nothing(
 
 
 def test_modules_that_are_imported_by_a_made_name_are_not_looked_into(plan_project: Planner) -> None:
-    finder = "import importlib\n\ndef create(name):\n    return importlib.import_module(name + '_model').Model()\n"
+    finder = """
+    import importlib
+    importlib.import_module('json')
+    def create(name):
+        return importlib.import_module(name + '_model').Model()
+    """
     main = "from finder import create\n\nmodel = create('plain')\nfor epoch in range(9):\n    model.optimize()\n"
     (question,) = plan_project(main, finder=finder).questions
     assert question.code == "PAI101"
-    assert "(line 4 of finder.py)" in question.message
+    assert "made at run time (line 4 of finder.py) was not" in question.message
 
 
 @pytest.mark.parametrize("engine", ["engine", "Engine(model)"])

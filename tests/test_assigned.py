@@ -19,6 +19,8 @@ def faults(text: str) -> list[int]:
 
 
 SURE = {
+    "the opposite later": "if a:\n    it = 1\nprint(b)\nif not a:\n    it = 2\ntake(it)\n",
+    "the opposite of both": "if rank == 0 and a:\n    it = 1\nif not a or rank != 0:\n    it = 2\ntake(it)\n",
     "before": "it = 1\ntake(it)",
     "annotated": "it: float = 1\ntake(it)",
     "tuple": "[_, (it, *_)] = f()\ntake(it)",
@@ -81,6 +83,8 @@ SURE = {
 }
 
 UNSURE = {
+    "the opposite of one": "if a and b:\n    it = 1\nif not a:\n    it = 2\ntake(it)\n",
+    "the opposite of what changes": "if a:\n    it = 1\na = b\nif not a:\n    it = 2\ntake(it)\n",
     "never": "take(it)",
     "after": "def f():\n    take(it)\n    it = 1",
     "only declared": "def f():\n    it: int\n    take(it)",

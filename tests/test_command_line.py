@@ -31,6 +31,12 @@ HANDED_ON = {
 }
 
 
+def test_the_helper_takes_the_options_where_a_library_reads_the_command_line_besides(tmp_path: Path) -> None:
+    new = rewritten(plan_of(tmp_path, swapped(SCRIPT, ("    main()\n", "    import fire\n    fire.Fire(main)\n"))))
+    assert "pai_distributed.take_options()" in new
+    assert "'--perforate_model_parallel'" not in new
+
+
 @pytest.mark.parametrize("lines", HANDED_ON.values(), ids=HANDED_ON)
 def test_the_helper_takes_the_options_of_what_is_handed_on_whole(tmp_path: Path, lines: tuple[str, ...]) -> None:
     new = rewritten(planned(tmp_path, *lines))

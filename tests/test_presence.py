@@ -71,6 +71,10 @@ OTHER_RANKS = {
     "either": ("stats = {} if rank else evaluate(model) if ready else None", "stats is not None and 'acc' in stats"),
     "a function's {}": ("stats = on_first(model)", "'acc' in stats"),
     "a function's end": ("stats = only_first(model)", "stats is not None"),
+    "a function's None": ("stats = by_name(model)", "stats is not None"),
+    "a function's early end": ("stats = but_first(model)", "stats is not None"),
+    "a function's begun {}": ("stats = filled_on_first(model)", "'acc' in stats"),
+    "the first of two": ("stats, count = two(model)", "stats is not None"),
 }
 _FUNCTIONS = """
 def on_first(model):
@@ -83,6 +87,48 @@ def on_first(model):
 def only_first(model):
     if rank == 0:
         return {'acc': model(1)}
+
+
+def by_name(model):
+    if rank == 0:
+        found = {'acc': model(1)}
+    else:
+        found = None
+    barrier()
+    return found
+
+
+def but_first(model):
+    if rank != 0:
+        return
+    return {'acc': model(1)}
+
+
+def filled_on_first(model):
+    found = {}
+    if rank == 0:
+        found['acc'] = model(1)
+    return found
+
+
+def two(model):
+    if rank != 0:
+        return None, 0
+    return {'acc': model(1)}, 1
+
+
+def of_splits(model):
+    found = {}
+    for split in ('loss', 'acc'):
+        found[split] = model(1)
+    return found
+
+
+def on_all(model):
+    found = None
+    found = {}
+    found['acc'] = model(1)
+    return found
 
 
 """
@@ -112,6 +158,8 @@ PLAIN = {
         "stats = {'acc': f()} if rank == 0 else {'acc': 0}\nbest = max(best, stats['acc'])",
         "stats['acc']",
     ),
+    "what a loop fills": ("stats = of_splits(model)\nbest = max(best, stats['acc'])", "stats['acc']"),
+    "what is filled on all": ("stats = on_all(model)\nbest = max(best, stats['acc'])", "stats['acc']"),
     "or": (
         "stats = evaluate(model)\nif stats is not None or stats['acc'] > best:\n    best = stats['acc']",
         "stats['acc']",
@@ -121,7 +169,8 @@ PLAIN = {
 
 @pytest.mark.parametrize(("epoch", "value"), PLAIN.values(), ids=PLAIN)
 def test_no_other_condition_is_asked(tmp_path: Path, epoch: str, value: str) -> None:
-    assert f"{_CALL}{value}, model)\n" in rewritten(plan_of(tmp_path, script(epoch, "best = 0")))
+    new = rewritten(plan_of(tmp_path, code(_FUNCTIONS) + script(epoch, "best = 0")))
+    assert f"{_CALL}{value}, model)\n" in new
 
 
 def test_a_condition_around_the_place_where_it_is_made_is_not_asked_twice(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from tests.helpers import code, edited, edits_of, index_of, plan_of, rewritten, 
 Change = tuple[str, str, str]
 
 IN_PROCESS = Options(in_process=True)
+BY_ACC = Options(metric="acc", mode="max")
 
 
 @pytest.mark.parametrize(
@@ -651,6 +652,13 @@ def in_order(text: str, *parts: str) -> bool:
     return places == sorted(places) and all(text.count(part) == 1 for part in parts)
 
 
+@pytest.mark.parametrize("wrapper", ["DDP(model, device_ids=[0])", "torch.nn.DataParallel(model).cuda()"])
+def test_initialisation_moves_inputs_as_the_wrapper_did(tmp_path: Path, wrapper: str) -> None:
+    changed = rewritten(plan_of(tmp_path, script("acc = validate()").replace("DDP(model)", wrapper), BY_ACC))
+    chain = ".cuda()" if wrapper.endswith(".cuda()") else ""
+    assert f"else:\n    model = pai_distributed.on_one_device(model{chain})\n" in changed
+
+
 def test_own_function_called_setup_optimizer_is_not_the_trackers(tmp_path: Path) -> None:
     own = "def setup_optimizer(model):\n    return torch.optim.SGD(model.parameters(), lr=0.1)\n\n\ndef main():"
     changed = changed_by(tmp_path, ("def main():", own), (OPTIMIZER, "    optimizer = setup_optimizer(model)\n"))
@@ -841,6 +849,21 @@ def test_local_rank_of_a_group_that_an_own_function_makes_chooses_the_launcher(t
     plan = plan_of(tmp_path, swapped(BASE, ("def main", own), ("    parser = argparse.ArgumentParser()\n", "")))
     assert 'group("all").add_argument("--local_rank", "--local-rank", default=-1)' in rewritten(plan)
     assert "torch.distributed.launch" in next(f.after.decode() for f in plan.files if f.path.suffix == ".sh")
+
+
+def test_local_rank_of_a_list_of_spellings_chooses_the_launcher(tmp_path: Path) -> None:
+    rank = 'for flags in [["-r", "--local_rank"]]:\n        parser.add_argument(*flags)\n    parser.add_argument("--lr"'
+    plan = plan_of(tmp_path, swapped(BASE, ('parser.add_argument("--lr"', rank)))
+    assert '[["-r", "--local_rank", "--local-rank"]]' in rewritten(plan)
+    assert ("launcher", "launch") in [decision[:2] for decision in plan.decisions]
+
+
+@pytest.mark.parametrize(("default", "asks"), [("0", True), ("int(os.environ.get('LOCAL_RANK', 0))", False)])
+def test_flag_of_absl_that_no_launcher_gives_is_asked_about(tmp_path: Path, default: str, asks: bool) -> None:
+    flag = f"import os\nfrom absl import flags\nflags.DEFINE_integer('local_rank', {default}, 'my number')"
+    text = script("acc = validate()", flag)
+    questions = [one.message for one in plan_of(tmp_path, text, BY_ACC).questions]
+    assert any("no launcher of torch 2 gives absl the flag `local_rank`" in one for one in questions) is asks
 
 
 @pytest.mark.parametrize("options", ['"--lr"', '"--local-rank"', '"--local_rank", "--local-rank"'])

@@ -255,6 +255,31 @@ def test_module_used_before_the_loop_counts_as_member() -> None:
     assert survey_of(script(before="print(model.module)")).wrappers[0].members
 
 
+@pytest.mark.parametrize(
+    ("wrapper", "batch", "moves"),
+    [
+        pytest.param("DDP(model, device_ids=[rank])", "pass", True, id="nothing is moved by the script"),
+        pytest.param("DDP(model, [rank])", "y = y.cuda()", True, id="the labels alone are"),
+        pytest.param("DDP(model, device_ids=[rank])", "x, y = x.to(rank), y.to(rank)", False, id="moved by the script"),
+        pytest.param("DDP(model, device_ids=[rank])", "x = prepare(x, device)", False, id="by a function"),
+        pytest.param("DDP(model)", "pass", False, id="no device ids"),
+        pytest.param("DDP(model, device_ids=None)", "pass", False, id="none"),
+        pytest.param("DDP(model, [rank])", "plain = not isinstance(model, DDP)", False, id="it asks for the wrapper"),
+        pytest.param("torch.nn.DataParallel(model)", "x = x.cuda()", True, id="DataParallel"),
+    ],
+)
+def test_wrapper_that_moves_the_inputs(wrapper: str, batch: str, moves: bool) -> None:
+    text = script().replace("DDP(model)", wrapper).replace("        loss = ", f"        {batch}\n        loss = ")
+    assert survey_of(text).wrappers[0].moves_inputs is moves
+
+
+@pytest.mark.parametrize(("method", "moves"), [("__getattr__", False), ("gather", True)])
+def test_wrapper_that_passes_on_attributes_is_not_replaced(method: str, moves: bool) -> None:
+    own = f"class Own(torch.nn.DataParallel):\n    def {method}(self, name):\n        pass\n\nmodel = Own(model)"
+    (wrapper,) = survey_of(script().replace("model = DDP(model)", own)).wrappers
+    assert wrapper.moves_inputs is moves
+
+
 def test_two_wrappers_of_one_model_are_one_group() -> None:
     text = "import torch\nmodel = Net()\nif many:\n    model = torch.nn.parallel.DistributedDataParallel(model)\n"
     found = survey_of(text + "else:\n    model = torch.nn.DataParallel(model)\n")
@@ -1484,6 +1509,26 @@ def test_score_under_what_a_rank_check_gives_is_handed_over_by_all_ranks(before:
     assert score.index.source.code(score.anchors["report"]).startswith(("if first", "if n %"))
 
 
+@pytest.mark.parametrize(
+    ("before", "test", "ranks"),
+    [
+        ("conf.device = int(os.environ['LOCAL_RANK'])\n", "conf.device == 0", "first"),
+        (
+            "def settings():\n    c = Conf()\n    c.dev = int(os.environ['RANK'])\n    return c\n\nconf = settings()\n",
+            "0 == conf.dev",
+            "first",
+        ),
+        ("conf = {}\nconf['device'] = dist.get_rank()\n", "conf['device'] in [0, 4]", "first"),
+        ("gpu_id = int(os.environ['LOCAL_RANK'])\n", "gpu_id == 0", "first"),
+        ("conf.device = int(os.environ['LOCAL_RANK'])\n", "conf.device is not None", "all"),
+        ("conf.device = int(os.environ['LOCAL_RANK'])\n", "other.device == 0", "all"),
+        ("conf.device = 0\n", "conf.device == 0", "all"),
+    ],
+)
+def test_score_under_a_comparison_of_what_holds_a_rank_is_one_of_some_ranks(before: str, test: str, ranks: str) -> None:
+    assert iterating(f"if n % 5 == 0 and {test}:\n{TRACKS}", before).ranks == ranks
+
+
 @pytest.mark.parametrize("before", ["due = debug or args.evaluate\n", "due = args.local_rank != -1\n"])
 def test_score_under_a_flag_of_all_ranks_is_handed_over_in_there(before: str) -> None:
     score = iterating("if due and n % 5 == 0:\n" + TRACKS, before)
@@ -1515,6 +1560,46 @@ def test_score_within_the_loop_over_batches_is_handed_over_there() -> None:
     (score,) = survey_of(text).scores
     assert score.in_turn
     assert score.index.source.code(score.anchors["report"]).startswith("if acc > best")
+
+
+@pytest.mark.parametrize(
+    ("compares", "guarded"),
+    [
+        pytest.param("if acc > best:\n    best = acc\n    save()\n", False, id="in the block around"),
+        pytest.param("if first:\n    if acc > best:\n        best = acc\n        save()\n", True, id="deeper there"),
+    ],
+)
+def test_score_is_handed_over_after_the_script_has_saved_by_it(compares: str, guarded: bool) -> None:
+    made = f"if n % 5 == 0:\n    if validates:\n        acc = validate(model)\n    log()\n{indent(compares, '    ')}"
+    score = iterating(made)
+    assert score.index.source.code(score.anchors["report"]).startswith(compares.partition("\n")[0])
+    assert (score.guarded, score.when) == (guarded, "")
+
+
+VALIDATES_IN_TURN = """
+        optimizer.step()
+        if n % 5 == 0:
+            model.eval()
+            for x, y in val_loader:
+                total += measure(model(x), y)
+            val_err = total / len(val_loader)
+            model.train()
+"""
+
+
+@pytest.mark.parametrize("condition", ["if n % 5 == 0:", "with pause:"])
+def test_score_that_the_loop_over_batches_makes_now_and_then_is_known_by_its_name(condition: str) -> None:
+    text = script().replace("\n        optimizer.step()\n", VALIDATES_IN_TURN.replace("if n % 5 == 0:", condition))
+    expected = [("val_err", "min", True)] if condition.startswith("if") else []
+    assert [(s.expression, s.direction, s.in_turn) for s in survey_of(text).scores] == expected
+
+
+def test_what_is_logged_of_a_validation_is_proposed() -> None:
+    epoch = "sc, lab = evaluate(model)\nresult = tune(sc, lab)\nrates = errors(sc)\nmindcf = least(rates)\n"
+    found = survey_of(script(f"{epoch}logger.info(f'{{result[1]:2.4f}} and {{mindcf}} in {{epoch}}')"))
+    assert ([name for name, _ in found.measures], found.scores) == (["result[1]", "mindcf"], [])
+    found = survey_of(script("with torch.no_grad():\n    elo, low = play(model, games)\nprint('elo', elo)"))
+    assert [name for name, _ in found.measures] == ["elo"]
 
 
 def test_score_of_every_batch_is_handed_over_at_the_end_of_the_epoch() -> None:
@@ -3748,6 +3833,86 @@ def test_optimizer_in_an_object_around_it_is_handed_over_itself() -> None:
     assert only_optimizer(text.replace("lr=0.1)", "lr=0.1))").replace(own, like_one)).held == ""
 
 
+def test_optimizer_that_an_object_in_a_tuple_builds_is_the_one() -> None:
+    own = """
+class Holder:
+    def __init__(self, net):
+        if fast:
+            self.inner = torch.optim.SGD(net.parameters(), lr=0.1)
+        else:
+            self.inner = torch.optim.Adam(net.parameters(), lr=0.1)
+
+    def zero_grad(self):
+        self.inner.zero_grad()
+
+    def step(self):
+        self.inner.step()
+
+def load(net):
+    optimizer = Holder(net)
+    return 1, optimizer
+
+"""
+    text = script().replace("\n\n", f"\n{own}", 1)
+    text = text.replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "size, optimizer = load(model)")
+    assert only_optimizer(text).target == "self.inner"
+
+
+def test_optimizer_that_is_used_instead_of_the_training_does_not_count() -> None:
+    text = f"""
+{TRAINER.partition("Trainer(Net())")[0]}
+    def overfit(self):
+        opt = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        for i in range(1000):
+            opt.zero_grad()
+            criterion(self.model(1), 1).backward()
+            opt.step()
+
+trainer = Trainer(Net())
+if tries:
+    trainer.overfit()
+else:
+    trainer.fit()
+"""
+    assert only_optimizer(text).target == "self.optimizer"
+    assert len(survey_of(text.replace("else:\n    trainer", "if not tries:\n    trainer")).optimizers) == 2
+
+
+def test_model_that_gets_something_else_around_it_where_it_is_not_wrapped_is_built_before() -> None:
+    text = script().replace(
+        "model = DDP(model)\n", "if many:\n    model = DDP(model)\nelse:\n    model = Plain(model)\n"
+    )
+    assert models_of(text) == [("model", 4, "")]
+
+
+@pytest.mark.parametrize("where", ["", "    def wrapped(self):\n        return DDP(self)\n\n"])
+def test_model_that_wraps_itself_is_the_object_whose_method_is_called(where: str) -> None:
+    text = f"""
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Base(torch.nn.Module):
+{where}    def fit(self):
+        model = self
+        if many:
+            model = {"self.wrapped()" if where else "DDP(self)"}
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(9):
+            for x in loader:
+                optimizer.zero_grad()
+                model(x).backward()
+                optimizer.step()
+
+class Net(Base):
+    pass
+
+net = Net()
+net.fit()
+"""
+    (target, line, _), *others = models_of(text)
+    assert (target, text.splitlines()[line], others) == ("net", "net = Net()", [])
+
+
 def test_optimizer_that_an_object_builds_is_the_one() -> None:
     own = (
         "\nclass Holder:\n    def __init__(self, model):\n        self.inner = torch.optim.SGD(model.parameters())\n\n"
@@ -4400,16 +4565,81 @@ Trainer(Net()).fit()
         pytest.param(
             script(TAKEN.replace("if ", "if epoch == 0 or ")).replace("BEST", "best_acc"), "", id="in it alone"
         ),
-        pytest.param(script(TAKEN, "BEST = 0").replace("BEST", "state.best"), "", id="of some object"),
+        pytest.param(script(TAKEN, "BEST = 0").replace("BEST", "state.best"), "state.best", id="of some object"),
+        pytest.param(script(TAKEN, "").replace("BEST", "state.best"), "", id="of an object that is not seen"),
         pytest.param(
             script("acc = validate(model)\nbest = max(best, acc)", "best = float('-inf')"), "best", id="by max"
         ),
         pytest.param(TRAINER, "self.best", id="of the trainer"),
+        pytest.param(TRAINER.replace("__init__", "__post_init__"), "self.best", id="of a dataclass"),
+        pytest.param(
+            TRAINER.replace("        self.best = 0.0", "        self.reset()").replace(
+                "    def fit", "    def reset(self):\n        self.best = 0.0\n\n    def fit"
+            ),
+            "self.best",
+            id="of a method that the constructor calls",
+        ),
+        pytest.param(
+            script(
+                "acc = keeper.judge(model)",
+                """
+                class Keeper:
+                    def __init__(self):
+                        self.best = 0.0
+
+                    def judge(self, model):
+                        acc = validate(model)
+                        if acc > self.best:
+                            self.best = acc
+                        return acc
+
+                keeper = Keeper()
+                """,
+            ),
+            "keeper.best",
+            id="of another object",
+        ),
+        pytest.param(
+            script(TAKEN, "if resume:\n    step, BEST = load(path)\nelse:\n    step, BEST = 0, -1.0").replace(
+                "BEST", "best"
+            ),
+            "best",
+            id="in both branches",
+        ),
+        pytest.param(
+            script(TAKEN.replace("= acc", "= float(format(acc, '.4f'))"), "BEST = 0").replace("BEST", "top"),
+            "top",
+            id="rounded",
+        ),
+        pytest.param(script(TAKEN, "BEST = None").replace("BEST", "best"), "best", id="none yet"),
+        pytest.param(
+            script(TAKEN, "best = {'acc': 0.0}").replace("BEST", "best['acc']"), "best['acc']", id="an item of a dict"
+        ),
+        pytest.param(
+            script("found = validate(model)\nif found['acc'] > best['acc']:\n    best = found", "best = {'acc': -1}"),
+            "best['acc']",
+            id="a dict that is kept whole",
+        ),
+        pytest.param(script(TAKEN, "best = (0.0, 0)").replace("BEST", "best[0]"), "", id="an item of a tuple"),
     ],
 )
 def test_best_score_that_a_script_begins_with(text: str, best: str) -> None:
     (score,) = survey_of(text).scores
     assert score.best == best
+
+
+@pytest.mark.parametrize(
+    ("best", "saves", "lost"),
+    [
+        ("state['top']", "torch.save(model, path)", "state['top']"),
+        ("state['top']", "pass", ""),
+        ("top", "torch.save(model, path)", ""),
+    ],
+)
+def test_best_that_begins_anew_counts_where_a_checkpoint_is_saved_by_it(best: str, saves: str, lost: str) -> None:
+    text = script(f"{TAKEN}\n    {saves}", "state, top = {}, 0").replace("BEST", best)
+    (score,) = survey_of(text).scores
+    assert score.lost == lost
 
 
 @pytest.mark.parametrize(
@@ -4421,6 +4651,10 @@ def test_best_score_that_a_script_begins_with(text: str, best: str) -> None:
         pytest.param("if resume:\n    step = saved['step']", "step += 1", [], id="without a value on every way"),
         pytest.param("step = saved['step']", "step += 1\nstep = 0", [], id="set back in a turn"),
         pytest.param("step = saved['step']", "print(step)", [], id="counts nothing"),
+        pytest.param(
+            "if resume:\n    step = saved['step']\nelse:\n    step = 0", "step += 1", ["step"], id="in both branches"
+        ),
+        pytest.param("total, step = 0.0, 0", "total += loss.item()", [], id="a sum"),
     ],
 )
 def test_counters_that_may_go_on_from_a_checkpoint_are_found(before: str, turn: str, found: list[str]) -> None:

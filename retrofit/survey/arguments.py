@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement, argument, dotted
-from retrofit.survey.sites import LocalRank, Parser, Site
+from retrofit.survey.sites import CallSite, LocalRank, Parser, Site
 
 #: What tells of options, and what makes a text of them.
 _TELLING = frozenset(
@@ -14,6 +16,10 @@ _TELLING = frozenset(
 )
 _TEXTS = frozenset(
     {"items", "vars", "sorted", "str", "repr", "format", "len", "get_rank", "ljust", "rjust", "keys", "type"}
+)
+#: What reads the command line by itself.
+_OWNERS = frozenset(
+    {"fire.Fire", "hydra.main", "absl.app.run", "click.command", "click.group", "typer.run", "tyro.cli"}
 )
 _PARSE_METHODS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
 
@@ -29,7 +35,12 @@ def _reads(call: cst.Call) -> bool:
 
 
 def find_parsers(index: Index, flow: Flow) -> list[Parser]:
-    """Return the parsers that the script reads, each with the statement after which an argument can be added."""
+    """Return the parsers that the script reads, each with the statement after which an argument can be added.
+
+    None where a library reads the command line as a whole, which would know no option of a parser beside it.
+    """
+    if any(index.qualified(call.func) in _OWNERS for call in index.calls):
+        return []
     parsed = {
         origin
         for call in index.calls
@@ -79,15 +90,32 @@ def _spellings(call: cst.Call) -> dict[object, cst.SimpleString]:
 
 
 def find_local_ranks(index: Index) -> list[LocalRank]:
-    """Return the options by which a launcher tells a process its number, whatever parser or group of one has them."""
+    """Return the options by which a launcher tells a process its number, whatever parser or group of one has them.
+
+    Their spellings may stand in a list, `Option(["-l", "--local_rank"], default=0)`, out of which a loop adds them.
+    """
+    if not re.search(r"local[_-]rank", index.source.text):
+        return []
     spelled = [
         _spellings(call)
         for call in index.calls
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument"
     ]
+    for node in index.parents:
+        if isinstance(node, (cst.List, cst.Tuple)):
+            strings = [one.value for one in node.elements if isinstance(one.value, cst.SimpleString)]
+            if len(strings) == len(node.elements) and all(str(one.evaluated_value)[:1] == "-" for one in strings):
+                spelled.append({one.evaluated_value: one for one in strings})
     hyphened = any("--local-rank" in one for one in spelled)
     found = [one.get("--local_rank") or one.get("--local-rank") for one in spelled]
     return [LocalRank(node=node, index=index, hyphened=hyphened, anchors={"spelling": node}) for node in found if node]
+
+
+def find_rank_flags(index: Index) -> list[CallSite]:
+    """Return absl's flags of that name, where nothing reads the number that launchers give in the environment."""
+    calls = [call for call in index.calls if re.fullmatch(r"absl\.flags\.DEFINE_\w+", index.qualified(call.func))]
+    named = [call for call in calls if "local_rank" in _spellings(call)]
+    return [] if "LOCAL_RANK" in index.source.text else [CallSite(node=call, index=index) for call in named]
 
 
 def _taken_over(index: Index, call: cst.Call, construction: cst.Call) -> bool:

@@ -70,6 +70,14 @@ class Flow:
         for binding in index.bindings:
             variable = self.variable(binding.target, binding.statement.scope)
             self._sources[variable].append(Source(binding.value, binding.statement.scope, binding.item))
+        wrappers = torch_api.DDP_NAMES | torch_api.DATA_PARALLEL_NAMES
+        wrapping = [call for call in index.calls if index.qualified(call.func) in wrappers]
+        #: Classes whose objects wrap themselves: only there it counts which object a method is called on.
+        self._wrap_themselves = {
+            index.scope_of(call).enclosing_class
+            for call in wrapping
+            if "self" in [dotted(arg.value) for arg in call.args]
+        }
         for call in index.calls:
             for function in self._called_by_name(call):
                 self._pass_arguments(call, function)
@@ -269,6 +277,8 @@ class Flow:
             known = passed.elements if isinstance(passed, (cst.Tuple, cst.List)) else ()
             arguments = [(None, element.value) for element in known]
         self._callers[function].append(call)
+        if method and function.parent in self._wrap_themselves and isinstance(call.func, cst.Attribute):
+            self._sources[(function, "self")].append(Source(call.func.value, scope))
         for number, (keyword, value) in enumerate(arguments):
             if keyword is None and number < len(parameters):
                 keyword = parameters[number]
@@ -455,6 +465,20 @@ class Flow:
     def sources(self, variable: Variable) -> list[Source]:
         """Return every value that ``variable`` is given anywhere."""
         return self._sources.get(variable, [])
+
+    def given(self, node: cst.BaseExpression, scope: Scope) -> list[Source]:
+        """Return every value that a variable, or the attribute or item of an object, is given in any function."""
+        name = dotted(node)
+        found = list(self.sources(self.variable(name, scope))) if name is not None else []
+        if isinstance(node, (cst.Attribute, cst.Subscript)):
+            part = self.index.source.code(node)[len(self.index.source.code(node.value)) :]
+            others = [b for b in (*self.index.bindings, *self.index.items) if b.target.endswith(part)]
+            holders = self.deep_origins(node.value, scope) if others else set()
+            for b in others:
+                holder, inside = cst.parse_expression(b.target[: -len(part)]), b.statement.scope
+                if not holders.isdisjoint(self.deep_origins(holder, inside)):
+                    found.append(Source(b.value, inside, b.item))
+        return found
 
     def names_of(self, origins: set[Origin], scope: Scope) -> list[str]:
         """Return the names visible in ``scope`` whose value may be one of ``origins``, the nearest first."""

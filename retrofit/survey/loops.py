@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
-from retrofit.survey.order import defines, ways_to
+from retrofit.survey.order import defines, first_values, ways_to
 from retrofit.survey.sites import Backward, EpochLoop
 
 #: What goes over what it is given, and shows how far it is.
@@ -66,7 +66,7 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
         loop.leftovers = _leftovers(loop.statement, flow)
         loop.ends = _ends(loop)
         loop.thaws = _thaws(index, flow, loop)
-        loop.resumed = _resumed(index, loop)
+        loop.resumed = _resumed(index, flow, loop)
     return list(found.values())
 
 
@@ -324,7 +324,7 @@ def _ends(loop: EpochLoop) -> list[int]:
     return lines
 
 
-def _resumed(index: Index, loop: EpochLoop) -> list[str]:
+def _resumed(index: Index, flow: Flow, loop: EpochLoop) -> list[str]:
     """Return the counters that may go on in the loop from an earlier start's number, as from a checkpoint's."""
     inside = [b for b in index.bindings if loop.statement in b.statement.path and b.statement.scope is loop.scope]
     found = []
@@ -332,28 +332,14 @@ def _resumed(index: Index, loop: EpochLoop) -> list[str]:
         bound = [b for b in index.bindings if b.target == name and ("." in name or b.statement.scope is loop.scope)]
         taken = [b for b in bound if b not in inside and not _increments(b) and not isinstance(b.value, cst.Integer)]
         counts = all(_increments(b) for b in inside if b.target == name)
-        if counts and first_values(index, loop, name) and any(_may_come_first(b, loop) for b in taken):
+        counts = counts and not any(isinstance(b.value, cst.Float) for b in bound)  # a sum, of losses say
+        if counts and first_values(index, flow, loop, name) and any(_may_come_first(b, loop) for b in taken):
             found.append(name)
     return found
 
 
 def _may_come_first(binding: Binding, loop: EpochLoop) -> bool:
     return binding.statement.scope is not loop.scope or binding.statement.order < loop.statement.order
-
-
-def first_values(index: Index, loop: EpochLoop, name: str) -> list[Binding]:
-    """Return what gives a variable a value before the epoch loop, on every way there."""
-
-    def comes_first(binding: Binding) -> bool:
-        scope, parent = binding.statement.scope, binding.statement.parent
-        if "." in name:  # an attribute, of an object whose constructor gives it its first value
-            method = scope.kind == "function" and scope.name == "__init__" and name.startswith("self.")
-            return method and scope.parent is loop.scope.parent and parent is not None and parent.node is scope.node
-        if scope is loop.scope:
-            return _may_come_first(binding, loop) and (parent is None or parent in loop.statement.ancestors)
-        return scope.parent is None and name in loop.scope.outer and parent is None
-
-    return [b for b in index.bindings if b.target == name and comes_first(b)]
 
 
 def _thaws(index: Index, flow: Flow, loop: EpochLoop) -> list[tuple[str, str]]:

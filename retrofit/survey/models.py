@@ -220,7 +220,7 @@ def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[
     """Return the expressions that build the model.
 
     Where a function wraps it or builds the optimizer as well, those inside it; and none that only get the model passed
-    after its optimizer was built.
+    after its optimizer was built, or where it is not wrapped.
     """
     index = flow.index
     optimizers = optimizer_statements(index)
@@ -240,7 +240,12 @@ def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[
         return found
     scopes = {index.scope_of(o.node) for o in built}
     used = [statement.order for statement in optimizers if statement.scope in scopes]
-    return {o for o in found if o in built or not used or index.statement(o.node).order < min(used)}
+
+    def builds(place: Statement) -> bool:
+        late = bool(used) and place.order > min(used)
+        return not late and not any(exclude_each_other(place, wrapper.statement) for wrapper in wrappers)
+
+    return {o for o in found if o in built or builds(index.statement(o.node))}
 
 
 def optimizer_statements(index: Index) -> list[Statement]:

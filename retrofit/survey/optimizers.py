@@ -12,7 +12,7 @@ from retrofit.survey.backwards import has_own_tensors
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement, argument, dotted, exclude_each_other, meeting, named_in
 from retrofit.survey.loops import called_in
-from retrofit.survey.order import leading_to
+from retrofit.survey.order import apart_from_training, leading_to
 from retrofit.survey.sites import CallSite, EpochLoop, Optimizer, Rebuilding, Scheduler, Score, Step
 
 _SCHEDULER_MODULE = "torch.optim.lr_scheduler."
@@ -108,9 +108,10 @@ def find_optimizers(
     running = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
     by_target: dict[str, list[cst.Call]] = {}
     beside = {index.scope_of(origin.node) for origin in model}
+    built = _outermost(flow, _constructions(index, flow, model, handover))
     made_at = [
         one if index.scope_of(one.node) in beside else _at_the_call(flow, one, near, shared)
-        for one in _outermost(flow, _constructions(index, flow, model, handover))
+        for one in [o for o in built if not apart_from_training(index.statement(o.node), loops, flow)] or built
     ]
     for origin in dict.fromkeys(made_at):
         assert isinstance(origin.node, cst.Call)
@@ -153,7 +154,6 @@ def find_optimizers(
         made = [index.statement(call) for call in calls]
         if target in optimizer.scope.parameters and _held_by(flow, target, optimizer.scope).issuperset(calls):
             made = [statement for statement in made if statement.scope is optimizer.scope]
-        made = [s for s in made if not _follows(s, leading)] or made
         here = [s for s in made if s.scope is optimizer.scope] or [index.statement(call)]
         anchor = _unless_given(index, optimizer) or meeting([*here, *others]) or index.statement(call)
         while anchor in leading and (inner := meeting([s for s in here if anchor in s.path[:-1]])) is not None:
@@ -169,16 +169,6 @@ def find_optimizers(
         optimizer.late = index.place(late[0].node, optimizer.file) if late else ""
         found.append(optimizer)
     return found
-
-
-def _follows(statement: Statement, leading: set[Statement]) -> bool:
-    """Whether a statement only runs after the training: after one of those that hold it."""
-    return any(
-        earlier in leading and not isinstance(earlier.node, (cst.FunctionDef, cst.ClassDef))
-        for part in statement.path
-        if part not in leading
-        for earlier in part.preceding
-    )
 
 
 def _rebuilding(index: Index, flow: Flow, call: cst.Call, handover: frozenset[str]) -> Rebuilding:
@@ -443,19 +433,16 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
     calls = [o.node for o in found if isinstance(o.node, cst.Call)]
     classes = {holder for call in calls if (holder := index.scope_of(call).enclosing_class) is not None}
 
-    def holds_another(call: cst.Call) -> bool:
-        """Whether a call makes an object whose class builds one of the others, and is no optimizer itself."""
-        init = flow.called(call)
-        if init is None or init.parent not in classes or init.name != "__init__":
-            return False
-        return not flow.root(init.parent).startswith("torch.optim.")
+    def holds_another(origin: Origin) -> bool:
+        """Whether what is made is an object whose class builds one of the others, and is no optimizer itself."""
+        made = [flow.called(one.node) for one in flow.closure({origin}) if isinstance(one.node, cst.Call)]
+        holders = [init.parent for init in made if init is not None and init.name == "__init__"]
+        return any(one in classes and not flow.root(one).startswith("torch.optim.") for one in holders if one)
 
     found = [
         o
         for o in found
-        if isinstance(o.node, cst.Call)
-        and not holds_another(o.node)
-        and not _returned_by_name(index, flow, o.node, calls)
+        if isinstance(o.node, cst.Call) and not holds_another(o) and not _returned_by_name(index, flow, o.node, calls)
     ]
 
     def trains(origin: Origin) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Set
+from collections.abc import Collection, Set
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement, exclude_each_other
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, exclude_each_other
+from retrofit.survey.index import leaves as leaves_block
 from retrofit.survey.sites import EpochLoop, Model
 
 
@@ -128,3 +129,55 @@ def always_leaves(statement: Statement, index: Index) -> bool:
     return isinstance(statement.node, cst.SimpleStatementLine) and any(
         re.match(ending, index.source.code(small)) for small in statement.node.body
     )
+
+
+def runs_always(node: cst.CSTNode | None, some: Collection[cst.CSTNode]) -> bool:
+    """Whether one of some statements runs whichever way another goes, as far as that does not leave."""
+    if node is None or node in some:
+        return node is not None
+    if isinstance(node, cst.If):
+        return runs_always(node.body, some) and runs_always(node.orelse, some)
+    if isinstance(node, cst.Try):
+        tried = [node.body, *(handler.body for handler in node.handlers)]
+        return runs_always(node.finalbody, some) or all(runs_always(body, some) for body in tried)
+    if isinstance(node, (cst.With, cst.Else, cst.Finally)):
+        return runs_always(node.body, some)
+    if isinstance(node, cst.IndentedBlock):
+        return any(runs_always(one, some) for one in node.body)
+    return leaves_block(node)
+
+
+def first_values(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[Binding]:
+    """Return what gives a variable its value before the epoch loop, nothing where it has none on some way there.
+
+    Args:
+        name: a variable, attribute or item, as the code of the loop's function names it.
+    """
+    bound = [b for b in (*index.bindings, *index.items) if b.target == name and b.value is not None]
+    here = [b for b in bound if b.statement.scope is loop.scope and b.statement.order < loop.statement.order]
+    around = [part for part in loop.statement.path if part.scope is loop.scope]
+    if any(runs_always(early.node, {b.statement.node for b in here}) for part in around for early in part.preceding):
+        return here
+    scope = loop.scope.module
+    if name in loop.scope.outer and scope.file is not None:
+        begun = [b for b in bound if b.statement.scope is scope]
+        return begun if any(runs_always(s.node, {b.statement.node for b in begun}) for s in scope.file.body) else []
+    variable = flow.member(name, loop.scope)
+    makers = [one for one in index.scopes if one.name in ("__init__", "__post_init__")]
+    makers = [one for one in makers if one.enclosing_class and flow.lineage(one.enclosing_class)[-1] is variable[0]]
+    begun = [b for b in index.bindings if b.target == variable[1] and b.value is not None and makers]
+    begun = [b for b in begun if flow.variable(b.target, b.statement.scope) == variable]
+    return begun if any(_always_gives(one, begun, flow, frozenset()) for one in makers) else []
+
+
+def _always_gives(method: Scope, begun: list[Binding], flow: Flow, seen: frozenset[Scope]) -> bool:
+    """Whether one of some assignments runs in each call of a method, perhaps in another one that it calls."""
+    assert isinstance(method.node, cst.FunctionDef)
+    some = {b.statement.node for b in begun}
+    for call in flow.index.calls:
+        if flow.index.scope_of(call) is method and isinstance(call.func, cst.Attribute):
+            own = dotted(call.func.value) == "self" or isinstance(call.func.value, cst.Call)  # super()
+            called = flow.called(call) if own else None
+            if called is not None and called not in seen and _always_gives(called, begun, flow, seen | {method}):
+                some.add(flow.index.statement(call).node)
+    return runs_always(method.node.body, some)

@@ -42,7 +42,7 @@ def condition(index: Index, test: cst.BaseExpression) -> Literal["first", "other
     one through. `rank == -1` is about something else: it means that the run is not distributed.
     """
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        if _is_rank(index, test.expression):
+        if is_rank(index, test.expression):
             return "first"
         return opposite(condition(index, test.expression))
     if isinstance(test, cst.BooleanOperation):
@@ -84,9 +84,9 @@ def _rank_compared(index: Index, test: cst.BaseExpression) -> tuple[type[cst.Bas
         return None
     left, right = test.left, test.comparisons[0].comparator
     operator: type[cst.BaseCompOp] = type(test.comparisons[0].operator)
-    if _is_rank(index, right) and not _is_rank(index, left):
+    if is_rank(index, right) and not is_rank(index, left):
         left, right, operator = right, left, _MIRRORED.get(operator, operator)
-    return (operator, index.source.code(right).strip("\"'")) if _is_rank(index, left) else None
+    return (operator, index.source.code(right).strip("\"'")) if is_rank(index, left) else None
 
 
 def distributed(index: Index, test: cst.BaseExpression) -> bool | None:
@@ -98,7 +98,7 @@ def distributed(index: Index, test: cst.BaseExpression) -> bool | None:
     return True if compared in _EVERY_ONE else False if compared in _NONE else None
 
 
-def _is_rank(index: Index, node: cst.BaseExpression) -> bool:
+def is_rank(index: Index, node: cst.BaseExpression) -> bool:
     """Whether an expression is this process's rank: `args.local_rank`, `dist.get_rank()`, `int(os.environ["RANK"])`.
 
     The rank of a node is not: all of its processes have it.
@@ -108,7 +108,7 @@ def _is_rank(index: Index, node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Call):
         name = dotted(node.func) or ""
         if name in ("int", "str") and len(node.args) == 1:
-            return _is_rank(index, node.args[0].value)
+            return is_rank(index, node.args[0].value)
         if re.search(r"environ\.get$|getenv$", name) and node.args:
             return re.search(r"RANK", index.source.code(node.args[0].value)) is not None
         return re.search(r"get_\w*rank$|(^|\.)rank$|process_index$", name) is not None
@@ -119,5 +119,5 @@ def _is_rank(index: Index, node: cst.BaseExpression) -> bool:
             and re.search(r"[\"'](LOCAL_|GLOBAL_|SLURM_)?(RANK|PROCID|LOCALID)[\"']", code) is not None
         )
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
-        return _is_rank(index, node.left)
+        return is_rank(index, node.left)
     return _RANK.search(dotted(node) or "") is not None

@@ -10,7 +10,7 @@ import libcst as cst
 
 from retrofit.project import Neighbour
 from retrofit.source import Source
-from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers
+from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers, find_rank_flags
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, paired_parts
@@ -79,6 +79,7 @@ def survey(
     namespaces = Namespaces(index, flow)
     script.handed_on = namespaces.handed_on() if script.parsers else []
     script.local_ranks = find_local_ranks(index)
+    script.rank_flags = find_rank_flags(index)
     script.frameworks = find_frameworks(index, flow)
     script.wrappers = find_wrappers(index, flow)
     script.in_process = choices.in_process and script.kind == "dp"

@@ -160,6 +160,7 @@ class Wrapper(Site):
         moved: where the call builds the model, the moves called on it there, such as `.to(device)`.
         members: whether what only the wrapper has (`.module`, `no_sync`) is used before the first backward pass, or the
             script insists on a wrapper.
+        moves_inputs: whether the model may rely on the wrapper to move what it is called with to its device.
         returned: whether a function returns it instead of assigning it.
         first: whether it is the first wrapper of its statement.
         other_model: whether it is the first wrapper of a further model.
@@ -175,6 +176,7 @@ class Wrapper(Site):
     part: bool = False
     moved: str = ""
     members: bool = False
+    moves_inputs: bool = False
     returned: bool = False
     first: bool = True
     other_model: bool = False
@@ -537,7 +539,8 @@ class Score(Site):
         listed: the line at which its name gets several values instead of one number, 0 where it does not.
         running: where a function compares the score of an epoch with this one, the best so far; "" where it is none.
         ranked: whether only some ranks do.
-        best: the variable with which it is compared, where that has a first value before the epoch loop; else "".
+        best: what it is compared with, where that has a first value before the epoch loop; else "".
+        lost: what it is compared with where a checkpoint is saved by it, and which begins anew in each round; else "".
         present: a condition without which the expression cannot be evaluated, "" for none.
     """
 
@@ -558,6 +561,7 @@ class Score(Site):
     running: str = ""
     ranked: bool = False
     best: str = ""
+    lost: str = ""
     present: str = ""
 
     @property
@@ -796,6 +800,7 @@ class Script(Site):
         parsers: the argparse parsers.
         handed_on: where the parsed command line is handed on whole, or gone through, so that it has no place for more.
         local_ranks: the spellings of the option that gives a process its number on its machine.
+        rank_flags: absl's flags of that name, which no launcher gives, where nothing else tells that number.
         frameworks: the uses of libraries that own the training loop or shard the model.
         assertions: the script's own checks of the model's parameters.
         matched_names: what has names or numbers of the perforated model that the script compares with others.
@@ -830,6 +835,7 @@ class Script(Site):
     parsers: list[Parser] = field(default_factory=list)
     handed_on: list[Site] = field(default_factory=list)
     local_ranks: list[LocalRank] = field(default_factory=list)
+    rank_flags: list[CallSite] = field(default_factory=list)
     frameworks: list[Framework] = field(default_factory=list)
     assertions: list[Assertion] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
@@ -1018,6 +1024,12 @@ class Script(Site):
                 anchors: dict[str, cst.CSTNode] = {"call": call, "function": call.func}
                 found.append(CallSite(node=call, index=self.index, anchors=anchors))
         return found
+
+    @property
+    def late_imports(self) -> str:
+        """The places where a module is imported by a name that is made at run time, "" for none."""
+        calls = [call for call in self.calls("importlib.import_module") if not call.literal("name", 0)]
+        return ", ".join(call.place() for call in calls)
 
     def named(self, prefix: str) -> list[Site]:
         """Return where the project uses what has a full name that begins so, whatever it is imported as."""

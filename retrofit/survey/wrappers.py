@@ -8,8 +8,8 @@ from collections.abc import Collection
 import libcst as cst
 
 from retrofit import torch_api
-from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement, dotted
+from retrofit.survey.flow import Flow, Origin, Variable
+from retrofit.survey.index import Index, Scope, Statement, argument, dotted, names_in
 from retrofit.survey.sites import Wrapper
 
 _WRAPPER_MEMBERS = frozenset({"no_sync", "require_backward_grad_sync"})
@@ -183,20 +183,20 @@ def _is_part(flow: Flow, operand: cst.BaseExpression, call: cst.Call) -> bool:
 
 
 def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection[Statement]) -> None:
-    """Note which wrappers are used, before training leaves initialisation, in a way that a bare model does not support.
+    """Note which wrappers do, before training leaves initialisation, what a bare model does not.
 
     Args:
         before_leaving: statements, whole functions or loops, that run in the initialisation run as well.
     """
     index = flow.index
-    insisting = [
+    asking = [
         call
         for call in index.calls
         if index.qualified(call.func) == "isinstance"
-        and isinstance(index.parents.get(call), cst.Assert)
         and len(call.args) == 2
         and index.qualified(call.args[1].value) in torch_api.DDP_NAMES | torch_api.DATA_PARALLEL_NAMES
     ]
+    insisting = [call for call in asking if isinstance(index.parents.get(call), cst.Assert)]
     for wrapper in wrappers:
         origins = set(flow.origins(wrapper.call, wrapper.scope))
 
@@ -210,6 +210,30 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
                 wrapper.members |= name in _WRAPPER_MEMBERS or any(part in before_leaving for part in path)
         wrapper.members |= any(means_it(call.args[0].value) for call in insisting)
         wrapper.members |= any(_of_any(attribute, flow) for attribute in index.attributes)
+        devices, own = argument(wrapper.call, "device_ids", 1), flow.defined(wrapper.call.func, wrapper.scope)
+        if own is not None and "__getattr__" in own.inner:
+            continue  # it passes on the model's attributes, as no other wrapper does
+        wrapper.moves_inputs = wrapper.kind == "dp" or (
+            devices is not None
+            and dotted(devices) != "None"
+            and not asking  # such a script may treat what is no DistributedDataParallel as a bare model
+            and any(call.args and means_it(call.func) and not _moved(call, flow) for call in index.calls)
+        )
+
+
+def _moved(call: cst.Call, flow: Flow) -> bool:
+    """Whether the script itself moves to a device what a call is given."""
+    code, waiting = flow.index.source.code, [(arg.value, flow.index.scope_of(call)) for arg in call.args]
+    seen: set[Variable] = set()
+    while waiting:
+        value, scope = waiting.pop()
+        if re.search(r"\.to\(|cuda|device", code(value)):
+            return True
+        for name in names_in(value, called=False):
+            for variable in {flow.variable(name, scope), flow.variable(name.partition(".")[0], scope)} - seen:
+                seen.add(variable)
+                waiting += [(one.value, one.scope) for one in flow.sources(variable) if one.value is not None]
+    return False
 
 
 def _of_any(attribute: cst.Attribute, flow: Flow) -> bool:

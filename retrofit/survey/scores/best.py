@@ -10,7 +10,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, dotted, names_in
-from retrofit.survey.loops import first_values
+from retrofit.survey.order import first_values
 from retrofit.survey.scores.values import (
     bare_of,
     code_within,
@@ -21,6 +21,7 @@ from retrofit.survey.scores.values import (
     root_of,
     taken_by_turn,
     without_margin,
+    written_items,
 )
 from retrofit.survey.scores.ways import tests_around
 from retrofit.survey.scores.words import BEST, Candidate
@@ -68,7 +69,8 @@ def tracked_scores(
                 code = index.source.code(binding.statement.node)
                 best = re.split(r"\W", binding.target)[0]
                 saved = _saved_by(index, inside, score, binding.target)
-                yield Candidate(score, direction, f"{index.place(score)}: {code}", best, binding.target, saved)
+                scope = binding.statement.scope
+                yield Candidate(score, direction, f"{index.place(score)}: {code}", best, binding.target, saved, scope)
     for comparison in index.comparisons:
         if len(comparison.comparisons) != 1 or not inside(comparison):
             continue
@@ -87,7 +89,8 @@ def tracked_scores(
                     found = True
                     saved = _saved_by(index, inside, score, index.source.code(best))
                     direction = "max" if better * sense > 0 else "min"
-                    yield Candidate(score, direction, evidence, root_of(best), index.source.code(best), saved)
+                    scope = index.scope_of(comparison)
+                    yield Candidate(score, direction, evidence, root_of(best), index.source.code(best), saved, scope)
         if not found:
             for best, score, better in pairs:
                 name = (dotted(best) or "").rpartition(".")[2]
@@ -96,10 +99,34 @@ def tracked_scores(
                     yield Candidate(score, "max" if better > 0 else "min", evidence, root_of(best))
 
 
-def carried_over(index: Index, loop: EpochLoop, holder: str) -> bool:
-    """Whether a variable has a number as the best score already before the epoch loop, on every way there."""
+def carried_over(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> str:
+    """Return what holds the best score already before the epoch loop, on every way there, "" where nothing does."""
+    name = _in_the_loop(index, flow, loop, candidate)
+    root, _, key = name.partition("[")
+    begun = [b.value for b in first_values(index, flow, loop, name)] if name else []
+    if key and not begun and re.fullmatch(r"""(["'])\w+\1\]""", key):
+        whole = [b.value for b in first_values(index, flow, loop, root)]
+        begun = [dict(written_items(index, value)).get(key[:-1]) for value in whole if isinstance(value, cst.Dict)]
     numbers = (cst.Integer, cst.Float, cst.UnaryOperation, cst.Call, cst.Attribute)
-    return any(isinstance(binding.value, numbers) for binding in first_values(index, loop, holder))
+    return name if any(isinstance(value, numbers) or dotted(value) == "None" for value in begun) else ""
+
+
+def _in_the_loop(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> str:
+    """Return what the epoch loop calls that which holds the best score where it is compared, "" for nothing."""
+    holder, keeper = candidate.holder, candidate.keeper
+    if keeper is None or keeper is loop.scope:
+        return holder
+    root, bracket, key = holder.partition("[")
+    variable, names = flow.variable(root, keeper), [root]
+    if root in keeper.parameters:
+        given = {dotted(source.value) for source in flow.sources(variable) if source.scope is loop.scope}
+        return f"{own}{bracket}{key}" if len(given) == 1 and (own := given.pop()) else ""
+    if root.startswith("self."):
+        calls = [call.func for call in index.calls if in_loop(index, loop, call)]
+        names += [f"{dotted(one.value)}{root[4:]}" for one in calls if isinstance(one, cst.Attribute)]
+    elif loop.scope is not keeper.module and root not in loop.scope.outer:
+        return ""  # an assignment would make it a variable of the loop's function, or file
+    return next((name + bracket + key for name in names if flow.member(name, loop.scope) == variable), "")
 
 
 def best_of_history(index: Index, loop: EpochLoop) -> Iterator[Candidate]:
@@ -229,7 +256,7 @@ def _sense(
     if not isinstance(statement.node, cst.If) or not code_within(index, comparison, statement.node.test):
         return 0
     bare = code(bare_of(score))
-    wanted = {code(score), bare, f"float({bare})", f"{bare}.item()"}
+    wanted = {code(score), bare}
     if isinstance(score, (cst.Subscript, cst.Attribute)) and root_of(best) != dotted(best):
         wanted.add(root_of(score))  # the best is kept whole: `if stats["acc"] > best["acc"]: best = stats`
     taken = [b for b in bindings if b.target in (code(best), root_of(best)) and b.value is not None]
@@ -238,7 +265,7 @@ def _sense(
         takers = [b.statement for b, part in parts if part is not None and code(part) in wanted]
     else:
         takers = []
-    takers += [b.statement for b in taken if b.value is not None and code(b.value) in wanted]
+    takers += [b.statement for b in taken if b.value is not None and code(bare_of(b.value)) in wanted]
     nots = [
         a for a in index.ancestors(comparison) if isinstance(a, cst.UnaryOperation) and isinstance(a.operator, cst.Not)
     ]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.survey.index import Index, Statement, dotted
-from retrofit.survey.scores.validation import of_batches
+from retrofit.survey.index import Index, Statement, dotted, named_in, names_in
+from retrofit.survey.scores.validation import of_batches, under_condition
 from retrofit.survey.scores.values import bindings_of, in_loop, mean_of, only_begins, target_node
 from retrofit.survey.scores.words import AVERAGES, VALIDATION_DATA, Candidate, direction_of
 from retrofit.survey.sites import EpochLoop
+
+#: What tells its user a number.
+_TELLS = re.compile(r"(^|\.)(print\w*|log\w*|info|debug|warning|write|add_scalars?|set_(postfix|description)(_str)?)$")
 
 
 def inline_scores(index: Index, loop: EpochLoop) -> list[Candidate]:
@@ -29,12 +33,44 @@ def inline_scores(index: Index, loop: EpochLoop) -> list[Candidate]:
         made = isinstance(value, cst.Call if binding.item is not None else (cst.BinaryOperation, cst.Call))
         average = isinstance(value, cst.Attribute) and value.attr.value in AVERAGES
         inner = here.path[here.path.index(loop.statement) + 1 :]
-        once = not any(isinstance(part.node, (cst.For, cst.While)) for part in inner)
-        if not once or _mode_at(modes, inner) != "eval" or not (made or average or _divided(here, binding.target)):
+        around = [part for part in inner if isinstance(part.node, (cst.For, cst.While))]
+        of_turn = around == [] or (around[-1] in loop.inner and under_condition(here, around[-1]))
+        if not of_turn or _mode_at(modes, inner) != "eval" or not (made or average or _divided(here, binding.target)):
             continue
         node, evidence = target_node(index, here, binding.target), f"{index.place(here.node)}: its name"
         (computed if made else others).append(Candidate(node, direction, evidence))
     return computed or others
+
+
+def told_values(index: Index, loop: EpochLoop, made: set[str]) -> Iterator[tuple[str, cst.CSTNode]]:
+    """Yield (expression, node) of what the epoch loop logs or prints of its validation.
+
+    Args:
+        made: the variables that hold what the validation gives.
+    """
+    code, known = index.source.code, set(made)
+    bound = [b for b in index.bindings if b.value is not None and in_loop(index, loop, b.statement.node)]
+    for binding in bound:
+        around = [part.node for part in binding.statement.ancestors if part.scope is loop.scope]
+        if isinstance(binding.value, cst.Call) and any(_without_gradients(index, node) for node in around):
+            known.add(binding.target)
+    while more := {b.target for b in bound if b.value and not known.isdisjoint(names_in(b.value, False))} - known:
+        known |= more
+    for call in index.calls:
+        if not in_loop(index, loop, call) or not _TELLS.search(dotted(call.func) or ""):
+            continue
+        for part in (part for arg in call.args for part in named_in(arg.value, called=False)):
+            outer = index.parents[part]
+            if isinstance(outer, cst.Subscript) and outer.value is part and dotted(part) in known:
+                yield code(outer), outer
+            elif isinstance(part, cst.Name) and part.value in known - made:
+                yield part.value, part
+
+
+def _without_gradients(index: Index, node: cst.CSTNode) -> bool:
+    """Whether a statement is `with torch.no_grad():`."""
+    items = node.items if isinstance(node, cst.With) else ()
+    return any(re.search(r"no_grad\(|inference_mode\(", index.source.code(item)) for item in items)
 
 
 def _modes(index: Index, loop: EpochLoop) -> list[tuple[Statement, str]]:

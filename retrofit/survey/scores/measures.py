@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, dotted, names_in
 from retrofit.survey.scores.best import COMPARE, class_of
-from retrofit.survey.scores.inline import collected_values
+from retrofit.survey.scores.inline import collected_values, told_values
 from retrofit.survey.scores.keepers import measured_scores, outlives, returned_parts, ways_to
 from retrofit.survey.scores.site import score_site
 from retrofit.survey.scores.validation import (
@@ -146,6 +146,10 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
             if any(b.value is average and direction_of(b.target) for b in index.bindings):
                 continue  # it has a better name
             found.setdefault(name, index.place(average, loop.file))
+        if all(name.endswith("[...]") for name in found):
+            validated = {binding.target for binding, _ in validated_variables(index, flow, loop)}
+            logged = {name: index.place(node, loop.file) for name, node in told_values(index, loop, validated)}
+            found = logged or found
     return [(name, place) for name, place in found.items() if not OF_TRAINING.search(name)] or list(found.items())
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement, dotted, names_in
-from retrofit.survey.scores.values import bare_of, element_of, leaves_block, returned_by, root_of, way_to_root
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
+from retrofit.survey.order import runs_always
+from retrofit.survey.scores.values import bare_of, element_of, leaves_block, root_of, way_to_root
 from retrofit.survey.scores.ways import lets_through_some, tests_around
 
 _SIZES = (cst.GreaterThan, cst.NotEqual, cst.GreaterThanEqual)
@@ -111,19 +112,45 @@ def _possible(index: Index, flow: Flow, value: cst.BaseExpression, item: int | N
     if isinstance(value, cst.IfExp):
         return [*_possible(index, flow, value.body, item), *_possible(index, flow, value.orelse, item)]
     function = flow.called(value) if isinstance(value, cst.Call) else None
-    if function is None or item is not None:
+    if function is None:
+        return [value if item is None else element_of(value, item) or value]
+    returned = [one.value for one, scope in index.returns if scope is function]
+    parts = [element_of(one, item) for one in returned if one is not None]
+    found = [left for part in parts if part is not None for left in _left_of(index, function, part)]
+    ends = item is None and (None in returned or ends_on_others(index, function))
+    return [*found, *([None] if ends else [])]
+
+
+def _left_of(index: Index, function: Scope, value: cst.BaseExpression) -> list[cst.BaseExpression | None]:
+    """Return what a function's variable visibly may still be where it is returned; any other expression as it is."""
+    if not isinstance(value, cst.Name) or value.value == "None":
         return [value]
-    returned = returned_by(index, function)
-    found: list[cst.BaseExpression | None] = [one for one in returned if element_of(one, item) is not None]
-    return [*found, *([None] if ends_on_others(index, function) else [])]
+    bound = [b for b in index.bindings if b.target == value.value and b.statement.scope is function]
+    filled = [b for b in index.items if b.target.startswith(f"{value.value}[") and b.statement.scope is function]
+
+    leading = {part for node, scope in index.returns if scope is function for part in index.statement(node).path}
+
+    def stays(one: Binding) -> bool:
+        if isinstance(one.value, cst.Dict) and not all(_of_some_ranks(index, fill.statement) for fill in filled):
+            return False  # a loop fills it, say
+        others = {b.statement.node for b in (*bound, *filled) if b is not one}
+        path = [part for part in one.statement.path if part.scope is function]
+        later = [after.node for part in path for after in part.following if after not in leading]
+        return not any(runs_always(node, others) for node in later)
+
+    return [b.value for b in bound if b.value is not None and stays(b)]
 
 
 def ends_on_others(index: Index, function: Scope) -> bool:
     """Whether a function returns a value on some ranks only."""
-    valued = [
-        index.statement(one)
-        for one, scope in index.returns
-        if scope is function and one.value is not None and dotted(one.value) != "None"
-    ]
-    tests = [tests_around(one) for one in valued]
-    return bool(tests) and all(any(lets_through_some(index, test) for test in around) for around in tests)
+    valued: list[bool] = []
+    others: list[bool] = []
+    for one, scope in index.returns:
+        if scope is function:
+            ranked = _of_some_ranks(index, index.statement(one))
+            (others if one.value is None or dotted(one.value) == "None" else valued).append(ranked)
+    return bool(valued) and (all(valued) or any(others))
+
+
+def _of_some_ranks(index: Index, place: Statement) -> bool:
+    return any(lets_through_some(index, test) for test in tests_around(place))

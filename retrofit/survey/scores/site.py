@@ -9,6 +9,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, meeting, names_in
 from retrofit.survey.loops import VALIDATES
+from retrofit.survey.order import runs_always
 from retrofit.survey.scores.best import carried_over
 from retrofit.survey.scores.keepers import best_in, kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
@@ -25,6 +26,7 @@ from retrofit.survey.scores.values import (
     written,
 )
 from retrofit.survey.scores.ways import (
+    Way,
     by_rank,
     common_condition,
     cut_off_at,
@@ -66,9 +68,14 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         inside = [part for part in inside if not exclude_each_other(part, way.block)]
     together = (direct or bool(inside)) and way.ranks == "all" and not way.looped
     guard = None if together else way.guard
-    outer = guard or way.block
+    compared = index.statement(candidate.node) if candidate.node in index.parents else way.block
+    before = _choice_before(compared, way) if together and not inside else None
+    if before is not None and compared not in before.siblings:
+        guard = before
+    outer = guard or before or way.block
     parted = bool(name) and _is_parted(here, makers)
-    report = guard if direct and guard is not None else _last_of_turn(index, outer, passing, candidate)
+    apart = direct and not together and guard is not None
+    report = outer if apart else _last_of_turn(index, outer, passing, candidate)
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
         index=index,
@@ -80,7 +87,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         known=kept is not None or not name or name in flow.variable(name, loop.scope)[0].names,
         condition=way.condition or (kept.condition if kept is not None else ""),
         ranks="first" if kept is not None and kept.ranks == "first" else way.ranks,
-        when=common_condition(index, flow, way) if direct and guard is not None else "",
+        when=common_condition(index, flow, way) if apart else "",
         anchors={"report": report.node},
     )
     choice: cst.CSTNode = here.node
@@ -96,7 +103,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         score.present = " and ".join(dict.fromkeys(there))
     if kept is None:
         _tell_best_so_far(score, flow, loop, name)
-    score.best = candidate.holder if carried_over(index, loop, candidate.holder) else ""
+    score.best = carried_over(index, flow, loop, candidate)
+    score.lost = candidate.holder if candidate.saved and not score.best else ""
     score.listed = _listed_at(index, loop, candidate.node)
     score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
     score.cut_off = cut_off_at(index, flow, outer)
@@ -109,6 +117,16 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif (again or _deleted_later(index, here, name)) and not direct:
         score.anchors["made"] = way.block.node
     return score
+
+
+def _choice_before(compared: Statement, way: Way) -> Statement | None:
+    """Return the choice in which a score is made, where the script compares it later in the block around that one."""
+    for part in way.block.ancestors:
+        if part is way.guard or part.scope is not way.block.scope:
+            return None
+        if any(later in compared.path for later in part.following):
+            return part
+    return None
 
 
 def _made_at(
@@ -140,7 +158,8 @@ def _made_at(
 def _is_parted(here: Statement, makers: list[Statement]) -> bool:
     """Whether a value is made in several branches of one choice, and not in all."""
     inside = all(here in maker.path[:-1] for maker in makers)
-    return len(makers) > 1 and isinstance(here.node, cst.If) and inside and not _binds(here.node, makers)
+    made = {maker.node for maker in makers}
+    return len(makers) > 1 and isinstance(here.node, cst.If) and inside and not runs_always(here.node, made)
 
 
 def _is_filled_by(index: Index, loop: Statement, name: str) -> bool:
@@ -222,17 +241,6 @@ def _deleted_later(index: Index, made: Statement, name: str) -> bool:
         if later.scope is made.scope and later.order > made.order and isinstance(later.node, cst.SimpleStatementLine)
         for small in later.node.body
     )
-
-
-def _binds(node: cst.CSTNode | None, makers: list[Statement]) -> bool:
-    """Whether one of ``makers`` runs whichever way a statement goes, as far as it does not leave."""
-    if any(maker.node is node for maker in makers) or node is None:
-        return node is not None
-    if isinstance(node, cst.If):
-        return _binds(node.body, makers) and _binds(node.orelse, makers)
-    if isinstance(node, (cst.Raise, cst.Return, cst.Continue, cst.Break)):
-        return True
-    return any(_binds(child, makers) for child in node.children)
 
 
 def _where_of_validation(

@@ -75,7 +75,7 @@ def validated_variables(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[t
         function = flow.called(call)
         turns = [*loop.inner, *([loop.statement] if loop.by_iteration else [])]
         batches = [part for part in binding.statement.ancestors if part in turns]
-        every = batches and not _under_condition(binding.statement, batches[0])
+        every = batches and not under_condition(binding.statement, batches[0])
         validates = VALIDATES.search(name) or (function is not None and not every and is_validation(index, function))
         moded = isinstance(call.func, cst.Attribute) and name == "eval" and not call.args
         plain = "." not in binding.target and binding.target != "_" and not NAMES.search(binding.target)
@@ -119,7 +119,7 @@ def _is_condition(index: Index, value: cst.BaseExpression) -> bool:
     return negated or named or isinstance(value, cst.Comparison)
 
 
-def _under_condition(statement: Statement, outer: Statement) -> bool:
+def under_condition(statement: Statement, outer: Statement) -> bool:
     return any(isinstance(part.node, cst.If) for part in statement.path[statement.path.index(outer) + 1 :])
 
 

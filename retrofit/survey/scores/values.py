@@ -59,10 +59,10 @@ def root_of(node: cst.BaseExpression) -> str:
 
 
 def bare_of(node: cst.BaseExpression) -> cst.BaseExpression:
-    """Return `acc` for `float(acc)` and `acc.item()`."""
+    """Return `acc` for `float(acc)`, `acc.item()` and `float(format(acc, ".4f"))`."""
     if not isinstance(node, cst.Call):
         return node
-    if isinstance(node.func, cst.Name) and node.func.value in ("float", "int", "round") and node.args:
+    if isinstance(node.func, cst.Name) and node.func.value in ("float", "int", "round", "format") and node.args:
         return bare_of(node.args[0].value)
     if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
         return bare_of(node.func.value)

@@ -10,13 +10,13 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Statement, names_in
 from retrofit.survey.loops import conjuncts
-from retrofit.survey.ranks import condition
+from retrofit.survey.ranks import condition, is_rank
 from retrofit.survey.scores.values import code_within, leaves_block
 from retrofit.survey.scores.words import RANK_CHECK
 
 
 @dataclass(frozen=True)
-class _Way:
+class Way:
     """The way from a body through conditions to the place where the score is made.
 
     Attributes:
@@ -34,7 +34,7 @@ class _Way:
     looped: bool = False
 
 
-def way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> _Way:
+def way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> Way:
     """Go from the body of a loop or function towards the place where the score is made, through conditions only.
 
     What is made under a condition inside a loop of its own may never be made, so that loop is the guard then.
@@ -66,7 +66,7 @@ def way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> _Way:
             conditions.append(index.source.code(node.test) if yes else code[0])
     if len(conditions) > 1:
         conditions = [f"({one})" if " or " in one else one for one in conditions]
-    return _Way(guard, block, " and ".join(conditions or others[:1]), "first" if ranked else "all", looped)
+    return Way(guard, block, " and ".join(conditions or others[:1]), "first" if ranked else "all", looped)
 
 
 def by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -> bool:
@@ -77,7 +77,7 @@ def by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -
     code = index.source.code(test)
     if re.search(r"rank == -1$", code):
         return False  # of all ranks alike: there is no process group
-    if RANK_CHECK.search(code):
+    if RANK_CHECK.search(code) or _compares_rank(index, flow, test, at):
         return True
     return any(
         source.value is not None
@@ -85,6 +85,20 @@ def by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -
         and _given_by_rank(index, flow, source.value)
         for name in names_in(test, called=False)
         for source in flow.sources(flow.variable(name, at.scope))
+    )
+
+
+def _compares_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -> bool:
+    """Whether a condition compares what holds a rank, whatever its name, with numbers: `conf.device == 0`."""
+    numbers = (cst.Integer, cst.List, cst.Tuple)
+    compared = [one for one in index.comparisons if code_within(index, one, test)]
+    sides = [(one.left, one.comparisons[0].comparator) for one in compared]
+    return any(
+        source.value is not None and is_rank(index, source.value)
+        for left, right in sides
+        for one, other in ((left, right), (right, left))
+        if isinstance(other, numbers)
+        for source in flow.given(one, at.scope)
     )
 
 
@@ -109,7 +123,7 @@ def lets_through_some(index: Index, test: cst.BaseExpression) -> bool:
     return condition(index, test) != "" or re.search(r"\bgpu == 0", index.source.code(test)) is not None
 
 
-def common_condition(index: Index, flow: Flow, way: _Way) -> str:
+def common_condition(index: Index, flow: Flow, way: Way) -> str:
     """Return what of the conditions on the way is the same on all ranks and holds afterwards too, "" where unclear."""
     assert way.guard is not None
     around = [part for part in way.block.path[:-1] if way.guard in part.path]

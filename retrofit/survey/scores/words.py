@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from retrofit.survey.index import Statement
+from retrofit.survey.index import Scope, Statement
 
 BEST = re.compile(r"best|lowest|highest|(^|_)(min|max|top|record)_", re.IGNORECASE)
 _HIGHER = re.compile(
@@ -49,6 +49,7 @@ class Candidate:
     Attributes:
         best: the root of what holds the best of it, "" where the script keeps none.
         holder: the code of what holds it where it is compared, "" elsewhere.
+        keeper: the function that compares it.
         saved: whether a checkpoint is saved by it.
         call: the loop's call of the function that keeps it, None where the loop itself has it.
         inner: the further calls on the way to that function, where others lie between.
@@ -63,6 +64,7 @@ class Candidate:
     best: str = ""
     holder: str = ""
     saved: bool = False
+    keeper: Scope | None = None
     call: cst.Call | None = None
     inner: tuple[cst.Call, ...] = ()
     rest: str = ""
