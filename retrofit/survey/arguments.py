@@ -39,7 +39,7 @@ def find_parsers(index: Index, flow: Flow) -> list[Parser]:
 
     None where a library reads the command line as a whole, which would know no option of a parser beside it.
     """
-    if any(index.qualified(call.func) in _OWNERS for call in index.calls):
+    if any(index.qualified(call.func) in _OWNERS and index.file(call) is index.entry for call in index.calls):
         return []
     parsed = {
         origin

@@ -60,7 +60,7 @@ def told_values(index: Index, loop: EpochLoop, made: set[str]) -> Iterator[tuple
         if not in_loop(index, loop, call) or not _TELLS.search(dotted(call.func) or ""):
             continue
         for part in (part for arg in call.args for part in named_in(arg.value, called=False)):
-            outer = index.parents[part]
+            outer = index.parents.get(part)
             if isinstance(outer, cst.Subscript) and outer.value is part and dotted(part) in known:
                 yield code(outer), outer
             elif isinstance(part, cst.Name) and part.value in known - made:
