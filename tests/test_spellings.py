@@ -41,6 +41,26 @@ def _held(maker: str) -> tuple[tuple[str, str], ...]:
     )
 
 
+_OBJECTS = """\
+class Held:
+    def __init__(self, n):
+        self.model = Net(n)
+        self.model = DDP(self.model)
+
+
+class Other(Held):
+    pass
+
+
+def chosen():
+    if big:
+        return Other(2)
+    return Held(1)
+
+
+model = chosen().model
+"""
+
 #: The swaps of each script, and what is among its new lines.
 SPELLINGS: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
     "annotated model": (((_BUILT, "model: nn.Module = Net()\n"),), "UPA.perforate_model("),
@@ -120,6 +140,7 @@ SPELLINGS: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
         ),
         "UPA.perforate_model(",
     ),
+    "either object, by return": (((_BUILT + _WRAPPED, _OBJECTS),), "UPA.perforate_model("),
     "either optimizer": (
         ((_OPTIMIZER, f"if adam:\n    optimizer = torch.optim.Adam(model.parameters())\nelse:\n    {_OPTIMIZER}"),),
         "set_optimizer_instance(optimizer)",

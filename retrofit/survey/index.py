@@ -200,6 +200,12 @@ def leaves(node: cst.CSTNode) -> bool:
     return isinstance(last, (cst.Return, cst.Raise, cst.Continue, cst.Break))
 
 
+def ends_function(node: cst.CSTNode) -> bool:
+    """Whether nothing of its function runs behind a statement, unless its error is caught: a `return` or a `raise`."""
+    last = node.body[-1] if isinstance(node, cst.SimpleStatementLine) else None
+    return isinstance(last, (cst.Return, cst.Raise))
+
+
 def named_in(node: cst.CSTNode, called: bool = True) -> Iterator[cst.CSTNode]:
     """Yield what has a name or dotted name in an expression, what it calls only where ``called``."""
     if dotted(node) is not None:
@@ -246,9 +252,17 @@ def meeting(statements: list[Statement]) -> Statement | None:
 
 
 def exclude_each_other(first: Statement, second: Statement) -> bool:
-    """Whether two statements of a function stand in different branches of one choice."""
-    parting = next(((a, b) for a, b in zip(first.path, second.path, strict=False) if a is not b), None)
-    return parting is not None and parting[0].siblings is not parting[1].siblings and first.scope is second.scope
+    """Whether two statements of a function stand in different branches of one choice, or one behind a branch that ends
+    the function: `if a: return first()`, then `return second()`.
+    """
+    depth = next((n for n, (a, b) in enumerate(zip(first.path, second.path, strict=False)) if a is not b), None)
+    if depth is None or first.scope is not second.scope:
+        return False
+    here, there = first.path[depth], second.path[depth]
+    if here.siblings is not there.siblings:
+        return True
+    early = first if here.index < there.index else second
+    return any(ends_function(inner.siblings[-1].node) for inner in early.path[depth + 1 :])
 
 
 class Index:
