@@ -1032,6 +1032,14 @@ def test(epoch):
 """
 
 
+def test_turn_that_validates_before_it_trains_hands_the_score_over_before(tmp_path: Path) -> None:
+    validates = "    if epoch % 10 == 0:\n        acc = evaluate(model)\n        save(model)\n    model.train()\n"
+    text = script("pass").replace("    for x, y in loader:\n", f"{validates}    for x, y in loader:\n", 1)
+    changed = rewritten(plan_of(tmp_path, text, BY_ACC))
+    report = changed.index("    pai_distributed.report_validation_score(pai_score, model)\n")
+    assert changed.index("    model.train()\n") < report < changed.index("    for x, y in loader:\n")
+
+
 def test_function_returns_the_score_that_it_kept(tmp_path: Path) -> None:
     text = script("test(epoch)  # and keep the best", before=KEEPS)
     changed = rewritten(plan_of(tmp_path, text))

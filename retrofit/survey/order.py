@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Set
+from collections.abc import Collection, Iterable, Set
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, exclude_each_other
 from retrofit.survey.index import leaves as leaves_block
-from retrofit.survey.sites import EpochLoop, Model
+from retrofit.survey.sites import EpochLoop, Model, Site
 
 
 def leads_to(place: Statement, training: set[Statement]) -> bool:
@@ -51,10 +51,10 @@ def beside_training(place: Statement, loops: list[EpochLoop], flow: Flow) -> lis
     return found
 
 
-def leading_to(loops: list[EpochLoop], flow: Flow) -> set[Statement]:
-    """Return the statements around the epoch loops, in their functions and in those that call these."""
+def leading_to(places: Iterable[Site], flow: Flow) -> set[Statement]:
+    """Return the statements around some places, as epoch loops, in their functions and in those that call these."""
     found: set[Statement] = set()
-    waiting = [loop.statement for loop in loops]
+    waiting = [place.statement for place in places]
     while waiting:
         here = waiting.pop()
         if here not in found:

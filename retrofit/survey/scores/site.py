@@ -6,10 +6,11 @@ import re
 
 import libcst as cst
 
+from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, meeting, names_in
 from retrofit.survey.loops import VALIDATES
-from retrofit.survey.order import runs_always
+from retrofit.survey.order import leading_to, runs_always
 from retrofit.survey.scores.best import carried_over
 from retrofit.survey.scores.keepers import best_in, kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
@@ -75,7 +76,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     outer = guard or before or way.block
     parted = bool(name) and _is_parted(here, makers)
     apart = direct and not together and guard is not None
-    report = outer if apart else _last_of_turn(index, outer, passing, candidate)
+    report = outer if apart else _last_of_turn(index, flow, outer, passing, candidate)
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
         index=index,
@@ -212,11 +213,16 @@ def _left_by_others(index: Index, flow: Flow, made: Statement, passing: list[Sta
     return None
 
 
-def _last_of_turn(index: Index, place: Statement, passing: list[Statement], candidate: Candidate) -> Statement:
-    """Return the last statement of a block that no `continue` passes over, and before the score is set back."""
-    reset = _set_back(index, candidate.node)
+def _last_of_turn(
+    index: Index, flow: Flow, place: Statement, passing: list[Statement], candidate: Candidate
+) -> Statement:
+    """Return the last statement of a block that no `continue` passes over, before the score is set back.
+
+    A turn that validates before it trains has measured other weights than it ends with.
+    """
+    ends = _set_back(index, candidate.node) | leading_to(find_backwards(index, flow), flow)
     for later in place.following:
-        if later in reset or any(later in part.path[:-1] for part in passing):
+        if later in ends or any(later in part.path[:-1] for part in passing):
             return later.siblings[later.index - 1]
     return last_before_leaving(place)
 
