@@ -103,3 +103,18 @@ UNUSED = {
 def test_amp_that_is_not_used_is_no_reason(tmp_path: Path, given: dict[str, str]) -> None:
     plan = planned(tmp_path, **given)
     assert (plan.questions, [note for note in plan.notes if "Apex" in note.message]) == ([], [])
+
+
+FIRST, SECOND = (
+    "from apex.parallel import DistributedDataParallel",
+    "from torch.nn.parallel import DistributedDataParallel",
+)
+
+
+@pytest.mark.parametrize(("tried", "other"), [(FIRST, SECOND), (SECOND, FIRST)])
+def test_a_wrapper_that_may_be_apex_s_is_asked_about(tmp_path: Path, tried: str, other: str) -> None:
+    text = SCRIPT.replace(f"{SECOND}\n", f"try:\n    {tried}\nexcept ImportError:\n    {other}\n")
+    [question] = plan_of(tmp_path, text).questions
+    assert question.code == "PAI100"
+    assert text.splitlines()[question.line - 1] == _MODEL.rstrip("\n")
+    assert question.message.endswith("Import torch's alone.")

@@ -126,8 +126,13 @@ def find_frameworks(index: Index, flow: Flow) -> list[Framework]:
             if name == _APEX_AMP and not all(map(defaults.leave_out, uses)):
                 option = ""  # which leads to it by default, or may
             site = Framework(node=_first(index, uses), index=index, name=name, advice=advice, option=option)
-            site.beside = apex or bool(option)
-            site.wraps, site.copies = apex, name == _AVERAGED
+            calls = [use for use in uses if isinstance(use, cst.Call)]
+            either = [use for use in calls if any(one.startswith("torch.") for one in index.meanings(use.func))]
+            if apex and either:
+                site.node = either[0]
+                site.advice = "This is its wrapper where it is installed, and else torch's. Import torch's alone."
+            site.wraps, site.copies = apex and not either, name == _AVERAGED
+            site.beside = site.wraps or bool(option)
             found[name] = site
     for name, engines in _ENGINES:
         for statement, module in (one for file in index.files for one in file.imports):
@@ -163,7 +168,7 @@ def _only_buffers(index: Index, attribute: cst.Attribute) -> bool:
 
 def _uses(index: Index, prefixes: tuple[str, ...]) -> Iterator[cst.Call | cst.ClassDef]:
     """Yield the calls of what a library has, and the classes that extend it."""
-    ambiguous = prefixes[0].startswith("apex.amp.")  # torch has an amp too, without these functions
+    ambiguous = prefixes[0].startswith("apex.")  # torch has its amp and its wrapper too, by the same names perhaps
     for call in index.calls:
         names = index.meanings(call.func) if ambiguous else [index.qualified(call.func)]
         if any(name.startswith(prefixes) for name in names):

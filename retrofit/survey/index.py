@@ -651,6 +651,8 @@ class Index:
                 file.aliases[known_as] = full
             statement.scope.names.add(known_as)
             ways = statement.scope.imports.setdefault(known_as, [])
+            if not any(isinstance(part.node, (cst.If, cst.Try)) for part in statement.path):
+                ways.clear()  # what was imported before is hidden
             if full not in ways:
                 ways.append(full)
 
