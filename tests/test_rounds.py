@@ -187,6 +187,21 @@ def test_rounds_go_on_from_one_another(tmp_path: Path) -> None:
     assert not any(".layers.0." in name for name in best), "the best checkpoint is not of the best round"
 
 
+def test_parameters_beside_the_model_go_on(tmp_path: Path) -> None:
+    text = swapped(
+        DDP,
+        (OPTIMIZER, '    beside = torch.zeros(1, requires_grad=True)\n    optimizer = torch.optim.SGD([{"params": '
+        'model.parameters()}, {"params": [beside]}], lr=0.1)\n'),
+        ("labels)\n            loss.b", "labels) + beside.sum()\n            loss.b"),
+        (PRINTED, 'draw {draw:.6f} beside {beside.item():.3f}")\n'),
+    )  # fmt: skip
+    lines = [values(lines, "beside") for lines in rounds(train(tmp_path, text))]
+    steps = [-float(value) / 0.1 for one in lines for value in one]
+    each = steps[0]
+    assert len(lines) > 1
+    assert steps == pytest.approx([each * count for count in range(1, len(steps) + 1)], abs=0.1)
+
+
 def resuming(text: str, load: str) -> str:
     """Return a script that resumes from its own newest checkpoint."""
     block = f"""\

@@ -607,6 +607,40 @@ def test_a_schedule_begins_anew_in_a_restarted_round(
     assert scheduler.last_epoch == first
 
 
+@pytest.mark.parametrize(("loaded", "said"), [("same", ""), ("own", ""), ("other", "are others than before")])
+def test_parameters_beside_the_model_are_loaded(
+    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str], loaded: str, said: str
+) -> None:
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2)), None)
+    beside = torch.nn.Parameter(torch.ones(2))
+    helper.set_optimizer_instance(torch.optim.SGD([*model.parameters(), beside], lr=0.1))
+    assert helper._pai_beside(model) == [beside]
+    helper._pai_save_beside([torch.ones(3) if loaded == "other" else beside])
+    beside.data.zero_()
+    helper._pai.continues = loaded == "own"  # the script goes on from its own checkpoint of this round
+    helper._pai_load_beside(model)
+    assert bool(beside.data.all()) is (loaded == "same")
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(0.0, 0.5), (0.75, 0.75), ("float", 0.5), ("double", 0.5), ("int", 0.5)], ids=str
+)
+def test_best_so_far_stays_what_it_is(helper: ModuleType, value: Any, expected: float) -> None:
+    import torch
+
+    given = torch.zeros((), dtype=getattr(torch, value)) if isinstance(value, str) else value
+    helper.GPA.pc.set_maximizing_score(True)
+    assert helper.best_so_far(given) is given
+    helper._pai.before = [{"best": 0.5}, {"best": 0.25}]
+    best = helper.best_so_far(given)
+    assert float(best) == expected
+    assert type(best) is type(given)
+    assert value != "double" or best.dtype == torch.double
+
+
 @pytest.mark.parametrize(
     ("moves", "since", "planned"),
     [

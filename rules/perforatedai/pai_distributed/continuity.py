@@ -20,11 +20,14 @@ def best_so_far(value: Any) -> Any:
         value: the best score that the script begins with.
 
     Returns:
-        The better one of the two; in the first round what is given.
+        The better one of the two, a tensor where one is given; in the first round what is given.
     """
+    best = value
     for one in _pai.before:
-        value = _pai_better(one["best"], value)
-    return value
+        best = _pai_better(one["best"], best)
+    if isinstance(value, torch.Tensor) and best is not value:
+        return torch.full_like(value, best, dtype=value.dtype if value.is_floating_point() else torch.float)
+    return best
 
 
 def _pai_read_rounds() -> None:

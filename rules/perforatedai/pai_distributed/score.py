@@ -11,6 +11,7 @@ import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
+from .beside import _pai_beside, _pai_save_beside
 from .checks import _pai_check_hand_over, _pai_check_number
 from .graphs import _pai_save_graphs
 from .hidden import _pai_library_at_work
@@ -199,11 +200,14 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False) -> 
     asked = type(tracker).switch_time
     tracker.switch_time = lambda: force or _pai_is_time(asked(tracker))
     tracker.save_graphs = _pai_save_graphs
+    beside = _pai_beside(net)
+    GPA.pc.set_device(_pai_device(net))  # the script may have moved the model since it was built
     with _pai_library_at_work(net):
         _, restructured, complete = tracker.add_validation_score(number, net)
     _pai_note_fate(bool(complete), net)
     if restructured and _pai.restarts:
         _pai_write_runs()
+        _pai_save_beside(beside)
     return bool(restructured), bool(complete)
 
 
