@@ -114,7 +114,7 @@ def run(command: list[str], folder: Path, **environment: str) -> subprocess.Comp
     return subprocess.run(
         command,
         cwd=folder,
-        env={**inherited, "PATH": path, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", **environment},
+        env={**inherited, "PATH": path, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "REHEARSE": "0", **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -24,7 +25,9 @@ import pytest
 
 from retrofit.launch import Launch, Launcher, is_ours, launch_script
 
-TEMPLATE = (Path(__file__).parents[1] / "rules" / "perforatedai" / "train_distributed.sh.j2").read_text("utf-8")
+RECIPE = Path(__file__).parents[1] / "rules" / "perforatedai"
+TEMPLATE = (RECIPE / "train_distributed.sh.j2").read_text("utf-8")
+HELPER = RECIPE / "pai_distributed"
 DEADLINE = 120.0  # seconds; only a test that is about to fail waits so long
 
 ODD_NAMES = [
@@ -155,11 +158,13 @@ class Run:
         self.output = root / "output"
         self.launcher = self.project / "train_distributed.sh"
         self.processes: list[subprocess.Popen[bytes]] = []
+        self.passed: tuple[int, ...] = ()
         self.env = {
             "PATH": os.pathsep.join([str(self.bin), "/usr/bin", "/bin"]),
             "HOME": str(root),
             "TEST_PYTHON": sys.executable,
             "NUM_GPUS": "2",
+            "REHEARSE": "0",
         }
         self.program("torchrun", FAKE_TORCHRUN)
         if other := os.environ.get("TEST_BASH"):
@@ -207,6 +212,7 @@ class Run:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                pass_fds=self.passed,
             )
         self.processes.append(process)
         return process
@@ -328,6 +334,8 @@ def test_the_script_explains_itself() -> None:
         "PYTHON",
         "PYTHON_SCRIPT",
         "MAX_ROUNDS",
+        "REHEARSE",
+        "PAI_REHEARSAL_SECONDS",
         "STOP_SECONDS",
     ):
         assert f"#   {variable}" in header
@@ -811,11 +819,11 @@ def test_a_training_script_elsewhere(run: Run) -> None:
     assert run(PYTHON_SCRIPT=str(script)) == 0, run.said
 
 
-@pytest.mark.parametrize("name", ["LAUNCHER", "MAX_ROUNDS"])
+@pytest.mark.parametrize("name", ["LAUNCHER", "MAX_ROUNDS", "PAI_REHEARSAL_SECONDS", "PAI_REHEARSAL_BATCHES"])
 def test_wrong_settings(run: Run, name: str) -> None:
     run.write("complete()")
     assert run(**{name: "-many"}) == 2
-    assert f"{name} is '-many', but must be" in run.said
+    assert re.fullmatch(rf"train_distributed: {name} is '-many', but must be .*\n", run.said)
     assert not run.calls
 
 
@@ -1026,6 +1034,185 @@ def test_nohup_is_respected(run: Run) -> None:
     os.killpg(process.pid, signal.SIGHUP)
     os.killpg(process.pid, signal.SIGTERM)
     assert_stopped(run, process, signal.SIGTERM, calls=3)  # not SIGHUP's 129
+
+
+# ---- the rehearsal --------------------------------------------------------------------------------------------------
+
+# Notes what it is told by a descriptor that was opened before: a rehearsal is kept in its folder, which is removed.
+REHEARSED = """
+told = {name: os.environ.get(name) for name in ("PAI_REHEARSAL", "MAX_ROUNDS", "TORCHRUN_ARGS", "PET_NNODES")}
+call = {"cwd": os.getcwd(), "argv": sys.argv, "pid": os.getpid(), "parent": os.getppid(), **told}
+os.write(int(os.environ["TEST_NOTES"]), json.dumps(call).encode() + b"\\n")
+rehearses = "PAI_REHEARSAL" in os.environ
+def cause(text):
+    with open(os.environ["PAI_REHEARSAL"] + "/cause", "a") as file:
+        file.write(text + "\\n")
+"""
+
+
+@pytest.fixture
+def first(run: Run) -> Iterator[Run]:
+    """A first start, which rehearses."""
+    run.env["REHEARSE"] = "1"
+    run.program("python", FAKE_PYTHON)
+    with open(run.root / "notes.jsonl", "wb") as notes:
+        run.passed = (notes.fileno(),)
+        run.env["TEST_NOTES"] = str(notes.fileno())
+        yield run
+
+
+def write_rehearsed(run: Run, body: str, *, initialise: str = INITIALISE, script: str = "train.py") -> None:
+    """Write a script that notes how it is called, its launcher, and the part of the helper that makes a mirror."""
+    run.write(body, initialise=REHEARSED + initialise, script=script)
+    (run.project / "pai_distributed").mkdir()
+    shutil.copy(HELPER / "mirror.py", run.project / "pai_distributed")
+
+
+def rehearsed(run: Run) -> list[dict[str, Any]]:
+    """How the script was called in rehearsals."""
+    notes = [json.loads(line) for line in (run.root / "notes.jsonl").read_text().splitlines()]
+    return [note for note in notes if note["PAI_REHEARSAL"]]
+
+
+def left(run: Run) -> list[str]:
+    return [path.name for path in run.work.iterdir() if "rehearsal" in path.name]
+
+
+@pytest.mark.parametrize("folder", ["project", "a b/$(c)"])
+def test_the_first_start_goes_the_whole_way_in_a_mirror_first(folder: str, first: Run) -> None:
+    first.project = first.root / folder
+    first.project.mkdir(parents=True)
+    first.launcher = first.project / "train_distributed.sh"
+    (first.work / "data.txt").write_text("user's")
+    data = "assert open('data.txt').read() == \"user's\"\nopen('out.txt', 'w').write('x')\n"
+    write_rehearsed(first, data + "rehearses or os.remove('out.txt')\n" + THREE_ROUNDS, script="my train.py")
+    assert first("--lr", "two words", TORCHRUN_ARGS="--nnodes=2", MAX_ROUNDS="9", PET_NNODES="2") == 0, first.said
+    calls = rehearsed(first)
+    assert [call["argv"][1:-2] for call in calls] == [
+        ["--perforate_model_parallel"],
+        [],
+        ["--pai_load_folder", "PAI"],
+    ]
+    for call in calls:
+        assert call["cwd"] == call["PAI_REHEARSAL"] + "/root" + str(first.work)
+        assert call["argv"][0] == call["PAI_REHEARSAL"] + "/root" + str(first.project / "my train.py")
+        assert (call["MAX_ROUNDS"], call["TORCHRUN_ARGS"], call["PET_NNODES"]) == ("2", None, None)
+    assert "a restart and a load went well in" in first.said
+    assert len(first.calls) == 4  # and then it trained
+    assert not left(first)
+    assert not (first.work / "out.txt").exists()
+    assert (first.work / "data.txt").read_text() == "user's"
+
+
+@pytest.mark.parametrize("told", ["REHEARSE=0", "PAI_TESTING_DENDRITE_CAPACITY=1", "switch", "shapes"])
+def test_only_the_first_start_rehearses(told: str, first: Run) -> None:
+    write_rehearsed(first, "complete()\n")
+    first.save.mkdir()
+    if "=" in told:
+        name, _, value = told.partition("=")
+        first.env[name] = value
+    else:
+        (first.save / ("switch_2.pt" if told == "switch" else "array_dims.csv")).touch()
+    save = "PAI_capacity_test" if "CAPACITY" in told else "PAI"
+    assert first(TEST_SAVE=save) == 0, first.said
+    assert not rehearsed(first)
+    assert "ehears" not in first.said
+
+
+# As on a system that cannot keep programs in a folder.
+NOT_LINUX = """#!/bin/sh
+[ "$1" = -I ] || exec "$TEST_PYTHON" -I -S "$@"
+shift
+exec "$TEST_PYTHON" -I -S -c 'import runpy, sys
+sys.platform, sys.argv = "darwin", sys.argv[1:]
+runpy.run_path(sys.argv[0])' "$@"
+"""
+
+
+@pytest.mark.parametrize(("asked", "status", "calls"), [("", 0, 0), ("only", 0, 3), ("1", 0, 3)])
+def test_a_rehearsal_that_the_system_cannot_keep_in_its_folder_is_asked_for(
+    asked: str, status: int, calls: int, first: Run
+) -> None:
+    first.program("python", NOT_LINUX)
+    write_rehearsed(first, THREE_ROUNDS)
+    assert first(REHEARSE=asked) == status, first.said
+    assert len(rehearsed(first)) == calls
+    said = "Not rehearsed, which is no fault of the script: this system cannot keep programs from writing outside"
+    assert (said in first.said) is not bool(asked)
+    assert not left(first)
+
+
+def test_where_no_folder_can_be_made_training_starts_without_a_rehearsal(first: Run) -> None:
+    write_rehearsed(first, THREE_ROUNDS)
+    nowhere = str(first.root / "nowhere")
+    assert first(TMPDIR=nowhere, REHEARSE="only") == 1, first.said
+    assert "Not rehearsed, which is no fault of the script: no folder can be made for it" in first.said
+    assert not first.calls
+    assert first(TMPDIR=nowhere) == 0, first.said
+    assert len(first.calls) == 4
+    assert not left(first)
+
+
+def test_what_a_rehearsal_leaves_in_no_place_of_temporary_files(first: Run) -> None:
+    (first.root / "temporary").mkdir()
+    write_rehearsed(first, "open(os.environ['TMPDIR'] + '/x', 'w')\n" + THREE_ROUNDS)
+    assert first(TMPDIR=str(first.root / "temporary"), REHEARSE="only") == 0, first.said
+    assert not os.listdir(first.root / "temporary")
+
+
+def test_a_rehearsal_uses_the_python_that_is_named_from_here(first: Run) -> None:
+    write_rehearsed(first, THREE_ROUNDS)
+    assert first(PYTHON="../bin/python", REHEARSE="only") == 0, first.said
+    assert "went well in" in first.said
+
+
+def test_no_more_than_a_rehearsal(first: Run) -> None:
+    write_rehearsed(first, THREE_ROUNDS)
+    assert first(REHEARSE="only") == 0, first.said
+    assert rehearsed(first)
+    assert not first.calls
+
+
+def test_a_rehearsal_that_fails_says_where_and_trains_nothing(first: Run) -> None:
+    body = "if rehearses and round_ == 2:\n    cause('train.py:7: KeyError')\n    cause('train.py:7: KeyError')\n"
+    write_rehearsed(first, body + "    print('before the end')\n    sys.exit(7)\n" + THREE_ROUNDS)
+    assert first() == 7, first.said
+    assert "The rehearsal failed in round 2, after" in first.said
+    assert first.said.count("    train.py:7: KeyError\n") == 1
+    (folder,) = left(first)
+    assert f"{first.work / folder}/output.log" in first.said
+    assert "before the end" in (first.work / folder / "output.log").read_text()
+    assert "before the end" not in first.said
+    assert not first.calls
+
+
+def test_a_rehearsal_that_fails_without_a_cause_shows_its_end(first: Run) -> None:
+    write_rehearsed(first, "", initialise="print('first words')\nsys.exit(4)\n")
+    assert first() == 4
+    assert "The rehearsal failed in the initialisation, after" in first.said
+    assert "    first words\n" in first.said
+
+
+def test_what_a_rehearsal_cannot_do_is_no_reason_not_to_train(first: Run) -> None:
+    body = "if rehearses:\n    cause('train.py:3: The rehearsal changes nothing outside')\n    sys.exit(1)\n"
+    write_rehearsed(first, body + THREE_ROUNDS)
+    assert first() == 0, first.said
+    assert "no fault of the script: train.py:3: The rehearsal changes nothing outside" in first.said
+    assert len(first.calls) == 4
+    assert not left(first)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_a_rehearsal_and_leaves_nothing(first: Run, number: signal.Signals) -> None:
+    write_rehearsed(first, HANG, initialise="")
+    process = first.start()
+    until(lambda: rehearsed(first), "the rehearsal trains")
+    (pid,) = (call["pid"] for call in rehearsed(first))
+    os.kill(process.pid, number)
+    assert process.wait(DEADLINE) == STATUS[number], first.said
+    assert not runs(pid)
+    assert not left(first)
+    assert not first.calls
 
 
 # ---- with PyTorch's own launcher ------------------------------------------------------------------------------------

@@ -104,7 +104,8 @@ def _trained(folder: Path, plan: Plan, interpreter: Interpreter, console: Consol
     """Train the project, and show what came of it."""
     launcher = next((file.path.name for file in plan.files if file.path.suffix == ".sh"), "")
     settings = {"PYTHON": interpreter.path, "NUM_GPUS": "2", "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
-    console.tell(f"\n$ cd {shown_path(folder)} && NUM_GPUS=2 ./{launcher}\n")
+    settings["REHEARSE"] = "0"  # a rehearsal would take as long as this training
+    console.tell(f"\n$ cd {shown_path(folder)} && NUM_GPUS=2 REHEARSE=0 ./{launcher}\n")
     with console.progress() as told:
         trained = train(
             ["bash", launcher],

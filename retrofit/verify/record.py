@@ -102,6 +102,6 @@ def cut_rounds(ranks: dict[int, list[Event]]) -> list[dict[int, list[Event]]]:
     rounds: list[list[Event]] = [[]]
     for event in ranks.get(0, []):
         rounds[-1].append(event)
-        if event["kind"] == "score" and event["restructured"]:
+        if event["kind"] == "score" and event["restructured"] and not event["complete"]:
             rounds.append([])
     return [{0: events} for events in rounds if events]

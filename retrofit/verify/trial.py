@@ -16,12 +16,10 @@ from retrofit.launch import own_environment
 from retrofit.verify import processes
 from retrofit.verify.judge import Training
 from retrofit.verify.record import Event, Round, cut_rounds, read_events
-from retrofit.verify.scratch import Scratch
+from retrofit.verify.scratch import HELPER, Scratch
 
 _PACKAGE = Path(retrofit.__file__).parent
 _ROUND_LIMIT_STATUS = 75  # of train_distributed.sh, which runs one round when MAX_ROUNDS=1
-#: How many epochs of the first round go by as in ordinary training, so that what all ranks do then is seen too.
-_PLAIN_EPOCHS = 2
 #: Where the output goes on with what torchrun has to say of a worker that failed.
 _TORCHRUN = re.compile(r"^.*torch/distributed/elastic/multiprocessing/api\.py.*$", re.MULTILINE)
 #: A line of faulthandler: File "x.py", line 3 in function
@@ -94,6 +92,7 @@ class Trial:
         settings = {
             "PYTHON": self._python,
             "NUM_GPUS": str(self._limits.gpus),
+            "REHEARSE": "0",  # it is one
             "MAX_ROUNDS": "1",
             "STOP_SECONDS": "5",
             "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),  # the processes share the cores
@@ -162,6 +161,13 @@ class Trial:
         own = _TORCHRUN.split(ended.output)[0].strip().splitlines()
         return one, (own or [f"it left with status {ended.status}"])[-1]
 
+    @property
+    def impossible(self) -> str:
+        """What the script asks of a rehearsal that is not to be had in one, "" where it asks nothing such."""
+        path = self._events.parent / "cause"
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+        return next((line for line in lines if "The rehearsal " in line), "")
+
     def _training(self, kind: str, initial: Round, rounds: list[Round]) -> Training:
         return Training(kind, initial, rounds, self._complete(), self._limits.max_rounds)
 
@@ -208,13 +214,11 @@ class Trial:
         path = self._events / "settings.json"
         watching = {
             "events": str(self._events),
-            "original": str(self._scratch.original),
-            "copy": str(self._scratch.folder),
+            "helper": str(HELPER),
             "project": str(self._scratch.project),
             "simulate": gpus,
             "simulator": str(_PACKAGE / "simulator"),
-            "max_batches": self._limits.max_batches,
-            "plain_epochs": _PLAIN_EPOCHS if stage == "round1" else 0,
+            "plain_scores": 2 if stage == "round1" else 0,  # so that what all ranks do then is seen too
             "stop_after_steps": stop_after_steps,
         }
         path.write_text(json.dumps(watching), encoding="utf-8")
@@ -223,18 +227,20 @@ class Trial:
             **own_environment(),
             "MPLBACKEND": "agg",
             "PAI_TESTING_DENDRITE_CAPACITY": "1",
+            "PAI_MIRROR": "enter",
+            "PAI_REHEARSAL_BATCHES": str(self._limits.max_batches),
             "PYTHONDONTWRITEBYTECODE": "1",  # the copy links to folders of the original
             "PYTHONPATH": os.pathsep.join(filter(None, [startup, self._scratch.imports, os.environ.get("PYTHONPATH")])),
             "PYTHONUNBUFFERED": "1",
             "RETROFIT_VERIFY": str(path),
             "RETROFIT_VERIFY_STAGE": stage,
             "TMPDIR": str(self._temporary),
-            "WANDB_MODE": "disabled",
             **settings,
         }
         if gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in range(gpus))
         log = self._events.parent / f"{stage}.log"
+        command = [self._python, "-IS", str(HELPER / "mirror.py"), str(self._events.parent), "--", *command]
         return processes.run(command, self._scratch.cwd, environment, self._events, log, self._limits.timeout, watch)
 
     def _newest_switch(self) -> str:

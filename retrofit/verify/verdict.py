@@ -155,7 +155,7 @@ def _verify(
     with processes.interruptible() as check:
         folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="retrofit-")))
         try:
-            scratch = copy_project(request.script, folder / "copy", plan.script.module)
+            scratch = copy_project(request.script, folder, plan.script.module, request.arguments)
             for file in plan.files if applied else ():
                 target = scratch.copy_of(file.path)
                 if target is None:
@@ -237,15 +237,12 @@ def _untried(request: Request, message: str) -> UserError:
 def _raise_if_untried(request: Request, trial: Trial, training: Training, plan: Plan, applied: bool) -> None:
     """Raise UserError where the script failed for a reason of its own, which says nothing of the rewriting."""
     last = (training.initial, *training.rounds)[-1]
-    for _, event in last.all("original"):
-        message = f"cannot be tried: it changes {event['path']}, which verify keeps as it is. Give it a relative path."
-        raise _untried(request, f"{message} ({event['place']})")
+    if trial.impossible:
+        cure = " Raise --max-batches." if "batches" in trial.impossible else " Give it a relative path."
+        raise _untried(request, f"cannot be tried: {trial.impossible}.{cure}")
     if any(one.epochs for one in training.rounds) and not any(one.all("step") for one in training.rounds):
         batches = f"in the {request.max_batches} batches of an epoch no optimizer makes a step"
         raise _untried(request, f"cannot be tried: {batches}. Raise --max-batches.")
-    if last.ended == "failed" and last.all("cut") and "StopIteration" in _said(last):
-        batches = f"it takes more than {request.max_batches} batches from a loader"
-        raise _untried(request, f"cannot be tried: {batches}. Raise --max-batches. {_said(last)}")
     if len(training.rounds) > 1 or last.epochs:
         return
     if last.ended == "hung" and not last.all("perforated"):

@@ -87,6 +87,22 @@ def errors(events: Events) -> None:
     sys.excepthook = note
 
 
+def signs_of_life(done: Any, events: Events) -> None:
+    """Show that training goes on at each batch and step.
+
+    Args:
+        done: what the rehearsal counts of them.
+        events: where to show it.
+    """
+    note = done.note
+
+    def note_and_show() -> None:
+        note()
+        events.alive()
+
+    done.note = note_and_show
+
+
 def debugger(bdb: Any, events: Events) -> None:
     """Note that a debugger was entered: perforatedai does so where it is not sure, and nobody is there to answer."""
     enter = bdb.Bdb.set_trace
@@ -113,7 +129,6 @@ def torch_library(torch: Any, events: Events) -> None:
         _state.trained[id(optimizer)] = optimizer
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         events.write("step", number=_state.steps, digest=_digest(parameters), rates=_rates(optimizer))
-        events.alive()
 
     register_optimizer_step_post_hook(stepped)
     for scheduler in vars(torch.optim.lr_scheduler).values():
@@ -243,7 +258,8 @@ class _Schedule:
 def _choose_mode(tracker: Any, held: bool) -> None:
     """Let the library take a score as in an ordinary epoch, where its capacity test would restructure at once.
 
-    Each time anew: a checkpoint of an epoch that was held brings the other mode back.
+    The helper's rehearsal does so too, but a script may hand its scores to the library itself. Each time anew: a
+    checkpoint of an epoch that was held brings the other mode back.
     """
     configuration = _configuration()
     if configuration.get_testing_dendrite_capacity():
@@ -251,12 +267,12 @@ def _choose_mode(tracker: Any, held: bool) -> None:
         tracker.member_vars["switch_mode"] = history if held else every_time
 
 
-def tracker(module: Any, plain_epochs: int, events: Events) -> None:
+def tracker(module: Any, plain_scores: int, events: Events) -> None:
     """Watch perforatedai's tracker: the scores that it gets, what it answers, and what it does to learning rates.
 
     Args:
         module: the imported perforatedai.tracker_perforatedai.
-        plain_epochs: how many epochs go by before the capacity test may restructure the model.
+        plain_scores: how many go by before the capacity test may restructure the model.
         events: where to note what is seen.
     """
     kind = module.PAINeuronModuleTracker
@@ -272,7 +288,7 @@ def tracker(module: Any, plain_epochs: int, events: Events) -> None:
         if sys._getframe(1).f_code.co_name != "_pai_hand_over":
             _note_handover(accuracy, events)
         optimizer = _tracker_value("optimizer_instance")
-        _choose_mode(self, held <= plain_epochs)
+        _choose_mode(self, held <= plain_scores)
         outer, _state.in_tracker = _state.in_tracker, True
         try:
             answer = add(self, accuracy, net, *args, **kwargs)
@@ -370,26 +386,6 @@ def helper(module: Any, events: Events) -> None:
         function = getattr(module, name, None)
         if function is not None:
             setattr(module, name, _watched_handover(function, events))
-    if hasattr(module, "planned_epochs"):
-        module.planned_epochs = _planned_again(module.planned_epochs)
-
-
-def _planned_again(planned_epochs: Any) -> Any:
-    """Let a training that is one pass through a loader, which is cut short here, go on until its validation."""
-
-    def passes(loader: Any) -> Any:
-        batches = True
-        while batches:
-            batches = False
-            for batches in loader:
-                yield batches
-
-    @functools.wraps(planned_epochs)
-    def planned_again(planned: Any) -> Any:
-        torch: Any = sys.modules["torch"]
-        return planned_epochs(passes(planned) if isinstance(planned, torch.utils.data.DataLoader) else planned)
-
-    return planned_again
 
 
 def _watched_handover(function: Any, events: Events) -> Any:

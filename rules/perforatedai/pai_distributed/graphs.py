@@ -11,6 +11,7 @@ from perforatedai import globals_perforatedai as GPA
 from perforatedai import tracker_perforatedai as TPA
 
 from .process import _pai, _pai_rank
+from .rehearsal import _pai_has_drawn
 
 
 class _PaiNoGraph:
@@ -30,13 +31,14 @@ def _pai_save_graphs(extra_string: str = "") -> None:
     """
     tracker, start = GPA.pai_tracker, time.monotonic()
     draw = type(tracker).save_graphs
-    if _pai.of_library and not extra_string and not _pai.ending and start - _pai.drawn < 50 * _pai.drawing:
+    soon = _pai.of_library and not extra_string and not _pai.ending and start - _pai.drawn < 50 * _pai.drawing
+    if soon or _pai_has_drawn(tracker.save_name):
         matplotlib, TPA.plt = TPA.plt, _PaiNoGraph()
         try:
             draw(tracker)
         finally:
             TPA.plt = matplotlib
-        _pai.undrawn = True
+        _pai.undrawn = bool(soon)
         return
     draw(tracker, extra_string)
     _pai.drawn = time.monotonic()

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from perforatedai import globals_perforatedai as GPA
 
+from .place import _pai_root
 from .process import _pai, _pai_cuda_index, _pai_publish_rank
 from .quiet import _pai_once, _pai_verbose
 
@@ -79,11 +80,6 @@ def save_name(name: str) -> str:
     _pai.save = name
     _pai_anchor()
     return name
-
-
-def _pai_root() -> str:
-    """The folder that SAVE is in: that of the launcher, or of the script where it was started without."""
-    return os.environ.setdefault("PAI_ROOT", os.getcwd())
 
 
 def _pai_folder() -> str:

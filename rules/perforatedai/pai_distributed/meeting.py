@@ -12,6 +12,7 @@ import time
 import torch.distributed as dist
 
 from .process import _pai, _pai_grouped
+from .rehearsal import _pai_end_rehearsal
 
 # At this signal a rank prints where it is. No launcher, scheduler or framework is known to use it.
 _pai_signal = getattr(signal, "SIGRTMIN", signal.SIGUSR2) + (7 if hasattr(signal, "SIGRTMIN") else 0)
@@ -88,6 +89,7 @@ def _pai_name_missing(store: dist.Store, missing: list[int], seconds: float) -> 
         host, _, process = store.get(key).decode().partition(" ") if store.check([key]) else ("", "", "")
         if host == socket.gethostname() and dist.get_rank() == first:
             os.kill(int(process), _pai_signal)
+    _pai_end_rehearsal(f"rank {', '.join(map(str, missing))} has not come to hand over a score")
     time.sleep(1)  # for what they print; torchrun ends them when this process leaves
     sys.exit(1)
 

@@ -2,44 +2,60 @@
 
 import functools
 import os
+import re
 import sys
 import sysconfig
-from types import FrameType
-
-import torch
-
-from .library import _pai_root
-from .process import _pai
+import traceback
+from collections.abc import Iterable
+from types import FrameType, TracebackType
 
 # The helper's functions that lead to a message with a place. With `--inline` they stand in the script itself.
 _pai_called = ("report_validation_score", "add_validation_score", "load_latest_switch")
 
 
-def _pai_place() -> str:
-    """The line that has brought us here, as `file:line`: the script's own, or else the nearest outside torch."""
-    nearest, frame = "", sys._getframe(1)
-    while frame is not None:
+def _pai_root() -> str:
+    """The folder that SAVE is in: that of the launcher, or of the script where it was started without."""
+    return os.environ.setdefault("PAI_ROOT", os.getcwd())
+
+
+def _pai_place(calls: Iterable[tuple[FrameType, int]] | None = None) -> str:
+    """The line that has brought us here, as `file:line`: the script's own, or else the nearest outside torch.
+
+    Args:
+        calls: frames and lines, the innermost first; None for those that have led here.
+    """
+    nearest = ""
+    for frame, line in calls or traceback.walk_stack(sys._getframe(1)):
         own, path = _pai_path(frame.f_code.co_filename)
         if path and not _pai_is_helper(frame):
-            nearest = nearest or f"{path}:{frame.f_lineno}"
+            nearest = nearest or f"{path}:{line}"
             if own:
-                return f"{path}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
+                return f"{path}:{line}"
     return nearest
+
+
+def _pai_place_of_error(error: BaseException, trace: TracebackType | None) -> str:
+    """The line of an error: of another process's, such as one that the script has spawned, by the text that it left."""
+    for file, line in reversed(re.findall(r'File "(.+)", line (\d+), in (?!_pai)', str(error))):
+        if _pai_path(file)[0]:
+            return f"{_pai_path(file)[1]}:{line}"
+    return _pai_place(reversed(list(traceback.walk_tb(trace))))
 
 
 @functools.cache
 def _pai_path(file: str) -> tuple[bool, str]:
     """Is a file in the folder of the launcher or of the script, and its path from there; "" where it is installed."""
     path, paths = os.path.realpath(file), sysconfig.get_paths()
-    installed = [paths["stdlib"], paths["platlib"], paths["purelib"], os.path.dirname(os.path.dirname(torch.__file__))]
+    installed = [paths["stdlib"], paths["platlib"], paths["purelib"]]
+    if "torch" in sys.modules:
+        installed.append(os.path.dirname(os.path.dirname(str(sys.modules["torch"].__file__))))
     if file.startswith("<") or any(path.startswith(_pai_inside(folder)) for folder in installed):
         return False, ""
     script = getattr(sys.modules["__main__"], "__file__", None) or sys.argv[0]
     for folder in (_pai_root(), os.path.dirname(script)):
         if path.startswith(_pai_inside(folder)):
             return True, path.removeprefix(_pai_inside(folder))
-    return False, path
+    return False, path.removeprefix(os.path.join(os.environ.get("PAI_REHEARSAL", ""), "root"))
 
 
 def _pai_inside(folder: str) -> str:
@@ -48,4 +64,5 @@ def _pai_inside(folder: str) -> str:
 
 def _pai_is_helper(frame: FrameType) -> bool:
     name = frame.f_code.co_name
-    return frame.f_globals.get("_pai") is _pai and (name.startswith("_pai") or name in _pai_called)
+    of_package = os.path.basename(os.path.dirname(frame.f_code.co_filename)) == "pai_distributed"
+    return of_package or name.startswith("_pai") or (name in _pai_called and "_pai" in frame.f_globals)

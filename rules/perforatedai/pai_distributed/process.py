@@ -13,6 +13,8 @@ from weakref import WeakKeyDictionary, WeakSet
 import torch
 import torch.distributed as dist
 
+from .rehearsal import _pai_note_failure
+
 
 @dataclass
 class _PaiState:
@@ -190,8 +192,7 @@ def _pai_meet_alone(url: str, rank: int = -1, world_size: int = -1, **settings: 
     if initializing():
         if (rank if rank >= 0 else int(os.environ.get("RANK", "0"))) > 0:
             _pai_stand_back()
-        os.environ["WORLD_SIZE"] = "1"
-        rank, world_size = 0, 1
+        os.environ["WORLD_SIZE"], rank, world_size = "1", 0, 1
     return _pai_rendezvous(url, rank, world_size, **settings)
 
 
@@ -251,6 +252,7 @@ def _pai_fail(message: str, net: torch.nn.Module | None = None) -> NoReturn:
     """Say what is wrong, and leave; with the model, all ranks together."""
     if _pai_rank() == 0:
         print(f"[pai_distributed] {message}", file=sys.stderr, flush=True)
+    _pai_note_failure(message)
     if net is not None:
         _pai_leave(1, net)
     sys.exit(1)
@@ -261,8 +263,7 @@ def _pai_leave(status: int, net: torch.nn.Module | None = None) -> NoReturn:
     _pai.left = True
     if _pai_grouped():
         if net is not None:  # A barrier on the model's own device, where NCCL's would guess one.
-            meeting = torch.zeros(1, device=_pai_device(net))
-            dist.all_reduce(meeting)
+            dist.all_reduce(meeting := torch.zeros(1, device=_pai_device(net)))
             meeting.item()
         if "gloo" in str(dist.get_backend_config()):
             _pai.exit_status = status
@@ -270,8 +271,7 @@ def _pai_leave(status: int, net: torch.nn.Module | None = None) -> NoReturn:
     sys.exit(status)
 
 
-# So long may threads of the script's own go on when the process is to end.
-_pai_seconds_for_threads = 10.0
+_pai_seconds_for_threads = 10.0  # for so long threads of the script's own may go on when the process is to end
 
 
 def _pai_end_in_time(status: int) -> None:

@@ -16,6 +16,7 @@ from .meeting import _pai_meet
 from .process import _pai, _pai_fail, _pai_rank, _pai_say, initializing
 from .rates import _pai_is_planned
 from .record import _pai_read, _pai_write
+from .rehearsal import _pai_note_exit, _pai_repeated
 from .score import _pai_complete, _pai_hand_over, _pai_share
 
 
@@ -31,7 +32,7 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
     Raises:
         SystemExit: status 0 where the model is restructured at the planned end, for the next round.
     """
-    planned = _pai_from_the_start(planned)
+    planned = _pai_repeated(_pai_from_the_start(planned))
     _pai_begin_round()
     _pai_watch_loggers()
     count = operator.length_hint(planned, 0)
@@ -126,6 +127,8 @@ _pai_sys_exit = sys.exit
 
 def _pai_exit(status: Any = None) -> NoReturn:
     """Leave as `sys.exit` does, and note a failure: a script that has failed has not ended its training."""
+    if not _pai.left and not (_pai.complete and status in (None, 0)):
+        _pai_note_exit(status)
     _pai.left = _pai.left or status not in (None, 0)
     _pai_sys_exit(status)
 

@@ -32,6 +32,7 @@ from .process import (
     initializing,
 )
 from .rates import _pai_is_planned
+from .rehearsal import _pai_is_rehearsed, _pai_rehearse_end
 
 # To the library 0.0 means "no best score yet": with constant zeros it never switches (measured).
 _pai_almost_zero = 1e-12
@@ -196,6 +197,7 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False) -> 
         _pai_note_score(number, net)
     _pai.rate_moves.append(_pai.rate_moved)
     _pai.rate_moved = False
+    _pai_rehearse_end(GPA.pc)
     tracker = GPA.pai_tracker
     asked = type(tracker).switch_time
     tracker.switch_time = lambda: force or _pai_is_time(asked(tracker))
@@ -218,6 +220,9 @@ def _pai_is_time(asked: bool) -> bool:
     """
     if _pai_rank() != 0:
         return False  # rank 0 has decided, and nothing changes
+    rehearsed = _pai_is_rehearsed(sum(one["epochs"] for one in _pai.structures), bool(_pai.switch_time))
+    if rehearsed is not None:
+        return rehearsed
     if "switch_mode" in GPA.pc._manually_set_keys or GPA.pc.get_testing_dendrite_capacity() or not _pai_is_planned():
         return asked
     if asked and not _pai.last_planned and not _pai.waits:
