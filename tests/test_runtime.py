@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections import OrderedDict
@@ -657,6 +658,31 @@ def test_a_rate_that_moves_to_its_end_is_seen_with_few_scores(
 ) -> None:
     helper._pai.rate_moves, helper._pai.rate_moved = moves, since
     assert helper._pai_is_planned() is planned
+
+
+START = """
+import os
+os.environ |= {"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}
+import pai_distributed
+import torch.distributed as dist
+os.environ["MASTER_PORT"] = PORT
+dist.init_process_group("gloo", URL)
+dist.barrier()
+print("rank", os.environ["SLURM_PROCID"], "of", os.environ["SLURM_NTASKS"], "SLURM_LOCALID" in os.environ, flush=True)
+"""
+
+
+@pytest.mark.parametrize("url", ["env://", "tcp://127.0.0.1:PORT"])
+def test_a_port_of_the_scripts_own_and_a_schedulers_numbers(tmp_path: Path, url: str) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    ranks = 'rank=int(os.environ["RANK"]), world_size=2' if url != "env://" else ""
+    arguments = f"{url.replace('PORT', port)!r}" + (f", {ranks}" if ranks else "")
+    (tmp_path / "train.py").write_text(START.replace("PORT\n", f"{port!r}\n").replace("URL", arguments))
+    run = launch(tmp_path, script=str(tmp_path / "train.py"), ranks=2)
+    assert run.status == 0
+    assert sorted(re.findall("rank .*", run.output)) == ["rank 0 of 2 False", "rank 1 of 2 False"]
 
 
 THREAD = """

@@ -24,7 +24,7 @@ import os
 # and a script that sets it later chooses in vain.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
-from . import quiet  # noqa: F401 - first, for what the library says when it is imported
+from . import quiet, start  # noqa: F401 - first, for what the library says when it is imported
 from .continuity import best_so_far
 from .inference import load_final_model
 from .initialization import finish_initialization

@@ -184,35 +184,6 @@ def _pai_options() -> tuple[bool, str | None, list[str]]:
     return initialize, folder, rest
 
 
-_pai_rendezvous = dist.distributed_c10d.rendezvous
-
-
-def _pai_meet_alone(url: str, rank: int = -1, world_size: int = -1, **settings: Any) -> Any:
-    """Begin a process group: in the initialisation run one of rank 0 alone, whatever the script's own processes are."""
-    if initializing():
-        if (rank if rank >= 0 else int(os.environ.get("RANK", "0"))) > 0:
-            _pai_stand_back()
-        os.environ["WORLD_SIZE"], rank, world_size = "1", 0, 1
-    return _pai_rendezvous(url, rank, world_size, **settings)
-
-
-dist.distributed_c10d.rendezvous = _pai_meet_alone
-_pai_set_device = torch.cuda.set_device
-
-
-def _pai_set_device_alone(device: Any) -> None:
-    """Choose a GPU: in the initialisation run, which has one, a process that is to have another is not needed."""
-    try:
-        _pai_set_device(device)
-    except RuntimeError as error:
-        if not initializing() or "invalid device ordinal" not in str(error):
-            raise
-        _pai_stand_back()
-
-
-torch.cuda.set_device = _pai_set_device_alone
-
-
 def _pai_stand_back() -> NoReturn:
     """Leave the initialisation run to rank 0."""
     _pai.left = True
