@@ -205,6 +205,12 @@ QUESTIONS: dict[str, Question] = {
                 (BUILT + WRAPPED, f"{BUILD}if a:\n    model = build()\nelse:\n    model = build()\n"),
             ),
             "on one line": ((BUILT + WRAPPED, f"{BUILD}if a: model = build()\nelse: model = build()\n"),),
+            "exclusive returns": (
+                (
+                    BUILT + WRAPPED,
+                    f"{BUILD}def get():\n    if a:\n        return build()\n    return build()\n\n\nmodel = get()\n",
+                ),
+            ),
             "behind a raise": ((BUILT + WRAPPED, f"{BUILD}{unused('teacher = build()')}model = build()\n"),),
         },
     ),
@@ -221,6 +227,7 @@ QUESTIONS: dict[str, Question] = {
     "PAI102 6": Question(
         ((WRAPPED + OPTIMIZER, f"{OPTIMIZER}{WRAPPED}model = Other()\n"),),
         {
+            "annotated head": (before("model.fc: Linear = torch.nn.Linear(2, 2)\n", WRAPPED),),
             "head on one line": (before("if own: model.fc = torch.nn.Linear(2, 2)\n", WRAPPED),),
             "head in the same line": ((BUILT, "model = Net(); model.fc = torch.nn.Linear(2, 2)\n"),),
             "wrapped after its optimizer": ((WRAPPED + OPTIMIZER, OPTIMIZER + WRAPPED),),
