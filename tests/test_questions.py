@@ -165,6 +165,8 @@ QUESTIONS: dict[str, Question] = {
         ((WRAPPED, ""),),
         {
             "by its module": ((WRAPPED, "model = torch.nn.parallel.DistributedDataParallel(model)\n"),),
+            "a name for it": ((WRAPPED, f"Parallel = DDP\n{WRAPPED.replace('DDP', 'Parallel')}"),),
+            "an annotated name": ((WRAPPED, f"Parallel: type = DDP\n{WRAPPED.replace('DDP', 'Parallel')}"),),
             "an own class of it": ((WRAPPED, f"class Own(DDP):\n    pass\n\n\n{WRAPPED.replace('DDP', 'Own')}"),),
             "a conditional expression": ((WRAPPED, "model = DDP(model) if several else model\n"),),
             "by keyword": ((WRAPPED, "model = DDP(module=model)\n"),),
@@ -196,7 +198,19 @@ QUESTIONS: dict[str, Question] = {
     ),
     "PAI102 3": Question(
         ((WRAPPED, "model.features = DDP(model.features)\n"),),
-        {},
+        {
+            "an attribute of a plain object": ((BUILT + WRAPPED, f"{HELD}held.encoder = Net()\n{OF_HELD}"),),
+            "annotated": (
+                (BUILT + WRAPPED, f"{HELD}held.encoder: Net = Net()\n{OF_HELD.replace('r =', 'r: DDP =', 1)}"),
+            ),
+            "of a namespace": ((BUILT + WRAPPED, f"held = types.SimpleNamespace()\nheld.encoder = Net()\n{OF_HELD}"),),
+            "made by its class": (
+                (
+                    BUILT + WRAPPED,
+                    HELD.replace("pass", BUILDS) + OF_HELD,
+                ),
+            ),
+        },
     ),
     "PAI102 4": Question(
         ((BUILT + WRAPPED, f"{BUILD}model = build()\nteacher = build()\n"),),
@@ -242,6 +256,12 @@ QUESTIONS: dict[str, Question] = {
             "walrus": ((BUILT, "print(model := Net())\n"),),
             "of a list": ((BUILT, "models = [Net()]\nmodel = models[0]\n"),),
             "of a factory": ((BUILT, "make = lambda: Net()\nmodel = make()\n"),),
+            "made by the class of a plain object": (
+                (
+                    BUILT + WRAPPED,
+                    HELD.replace("pass", BUILDS) + OF_HELD.replace("encoder", "net"),
+                ),
+            ),
         },
     ),
     "PAI103 1": Question(
