@@ -364,7 +364,10 @@ QUESTIONS: dict[str, Question] = {
     "PAI104 3": Question(
         ((EPOCHS, "while best < 0.9:\n"),),
         {
+            "a counter": looped("while epoch < 10:", "epoch = 0\n", "epoch = 1 + epoch\n"),
             "an annotated counter": looped("while epoch < 10:", "epoch: int = 0\n", "epoch: int = epoch + 1\n"),
+            "a walrus head": looped("while (epoch := epoch + 1) < 10:", "epoch = -1\n"),
+            "a counter on one line": looped("while epoch < 10:", "epoch = 0\n", "if a: epoch += 1\n"),
             "a counter among others": looped("while epoch < 10:", "epoch = 0\n", "n = 0; epoch += 1\n"),
             "of a plain object": looped("while held.epoch < 10:", f"{HELD}held.epoch = 0\n", "held.epoch += 1\n"),
             "of a list": looped("for epoch in epochs:", "epochs = [1, 2, 3]\n"),
@@ -383,6 +386,12 @@ QUESTIONS: dict[str, Question] = {
     "PAI104 5": Question(
         ((ALL, f"for fold in range(5):\n{inner(ALL)}"),),
         {
+            "a single one": ((ALL, f"for fold in [args.fold]:\n{inner(ALL)}"),),
+            "one that is chosen": ((ALL, f"for fold in range(5):\n    if fold == args.fold:\n{inner(inner(ALL))}"),),
+            "the others passed over": (
+                (ALL, f"for fold in range(5):\n    if args.fold != fold: continue\n{inner(ALL)}"),
+            ),
+            "left after the first": ((ALL, f"for fold in range(5):\n{inner(ALL)}    break\n"),),
             "behind a raise": (before(unused(f"for fold in range(5):\n{inner(ALL)}")),),
         },
     ),
