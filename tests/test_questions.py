@@ -438,6 +438,7 @@ QUESTIONS: dict[str, Question] = {
         (scored("quality = evaluate(model)\n"),),
         {
             "compared": (scored("quality: float = evaluate(model)\nif best < quality: best = quality\n"),),
+            "walrus head": (scored("if (quality := evaluate(model)) > best: best = quality\n"),),
             "a plateau": (
                 before("plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, 'max')\n", "best = 0\n"),
                 scored("quality = evaluate(model); plateau.step(quality)\n"),
@@ -484,7 +485,19 @@ QUESTIONS: dict[str, Question] = {
     "PAI105 8": Question(
         (scored("if one: acc = evaluate(model)\nelse: acc = [evaluate(net) for net in nets]\nlog(acc)\n"),),
         {
+            "their mean": (
+                scored(
+                    "acc: list = [evaluate(net) for net in nets]\nacc: float = sum(acc) / 2\nbest = max(best, acc)\n"
+                ),
+            ),
+            "their mean in one branch": (
+                scored(
+                    "if one: acc = evaluate(model)\nelse: acc = [evaluate(net) for net in nets]; acc = sum(acc) / 2\n"
+                    "best = max(best, acc)\n"
+                ),
+            ),
             "one of them": (scored("acc = [evaluate(net) for net in nets][0]\nbest = max(best, acc)\n"),),
+            "listed later": (scored(f"{SCORE}acc = [evaluate(net) for net in nets]\n"),),
         },
     ),
     "PAI105 9": Question(
