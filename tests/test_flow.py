@@ -28,3 +28,12 @@ def test_helpers_that_call_helpers_are_followed_once_each(monkeypatch: pytest.Mo
     flow = Flow(index)
     assert [index.source.code(o.node) for o in flow.origins(cst.Name("model"), index.scope)] == ["Net()"]
     assert steps < 1000
+
+
+def test_an_object_may_be_its_own_part() -> None:
+    index = Index(source_of("model = model.net\nmodel.net = wrap(model.net.module)\nmodel.net = model.net.cuda()\n"))
+    assert [index.source.code(o.node) for o in Flow(index).origins(cst.Name("model"), index.scope)] == [
+        "wrap(model.net.module)"
+    ]
+    index = Index(source_of("model = model.net\nmodel.net = model.net.cuda()\n"))
+    assert Flow(index).origins(cst.Name("model"), index.scope) == []

@@ -858,14 +858,6 @@ def test_local_rank_of_a_list_of_spellings_chooses_the_launcher(tmp_path: Path) 
     assert ("launcher", "launch") in [decision[:2] for decision in plan.decisions]
 
 
-@pytest.mark.parametrize(("default", "asks"), [("0", True), ("int(os.environ.get('LOCAL_RANK', 0))", False)])
-def test_flag_of_absl_that_no_launcher_gives_is_asked_about(tmp_path: Path, default: str, asks: bool) -> None:
-    flag = f"import os\nfrom absl import flags\nflags.DEFINE_integer('local_rank', {default}, 'my number')"
-    text = script("acc = validate()", flag)
-    questions = [one.message for one in plan_of(tmp_path, text, BY_ACC).questions]
-    assert any("no launcher of torch 2 gives absl the flag `local_rank`" in one for one in questions) is asks
-
-
 @pytest.mark.parametrize("options", ['"--lr"', '"--local-rank"', '"--local_rank", "--local-rank"'])
 def test_no_other_spelling_is_added(tmp_path: Path, options: str) -> None:
     changed = changed_by(tmp_path, ('parser.add_argument("--lr"', f"parser.add_argument({options}"))

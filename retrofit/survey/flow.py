@@ -60,6 +60,7 @@ class Flow:
         self._callers: dict[Scope, list[cst.Call]] = defaultdict(list)
         self._lineages: dict[Scope, list[Scope]] = {}
         self._methods: dict[cst.Call, Scope] = {}
+        self._members: dict[Variable, Variable] = {}
         self._passing: dict[tuple[Scope, int | None], list[Origin] | None] = {}
         self._known: dict[Variable, list[Origin]] | None = None  # none as long as values are still found
         self._deep: dict[Variable, set[Origin]] = {}
@@ -95,6 +96,7 @@ class Flow:
                         passed.add((call, method))
                         self._pass_arguments(call, method)
             self._passing.clear()
+            self._members.clear()
         self._known = {}
 
     def variable(self, name: str, scope: Scope) -> Variable:
@@ -323,6 +325,9 @@ class Flow:
             file = holder.file
             if file is not None and inside in file.aliases and file.scope is not self.index.file(call).scope:
                 name = file.aliases[inside]  # a module of the project passes it on
+            meant = {self.index.qualified(source.value) for source in self.sources((holder, inside))}
+            if len(meant) == 1 and meant <= self._functions:
+                name = meant.pop()  # a variable of the script: `DDP = nn.parallel.DistributedDataParallel`
         if name.rpartition(".")[2] in self._wrapper_classes:
             defined = self.defined(call.func, self.index.scope_of(call))
             if defined is not None and defined.kind == "class":
@@ -387,9 +392,18 @@ class Flow:
         if variable in seen:
             return
         seen.add(variable)
+        found = False
         for source in self._sources.get(variable, ()):
             if source.value is not None:
-                yield from self._trace(source.value, source.scope, source.item, seen)
+                for origin in self._trace(source.value, source.scope, source.item, seen):
+                    found = True
+                    yield origin
+        scope, name = variable
+        if not found and "." in name:  # only changed here: `trainer.model = DDP(trainer.model)`
+            if variable not in self._members:
+                self._members[variable] = variable  # while it is looked for, as an object may be its own part
+                self._members[variable] = self.member(name, scope)
+            yield from self._trace_variable(self._members[variable], seen)
 
     def _handed_through(self, call: cst.Call, item: int | None) -> cst.BaseExpression | None:
         """Return which argument a function of a library hands back as it is, None for any other function."""

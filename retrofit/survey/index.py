@@ -196,14 +196,11 @@ def dotted(node: cst.CSTNode | None) -> str | None:
 
 def leaves(node: cst.CSTNode) -> bool:
     """Whether nothing behind a statement runs in its block: a `return`, a `raise`, a `continue` or a `break`."""
-    last = node.body[-1] if isinstance(node, cst.SimpleStatementLine) else None
-    return isinstance(last, (cst.Return, cst.Raise, cst.Continue, cst.Break))
+    return isinstance(_last_of(node), (cst.Return, cst.Raise, cst.Continue, cst.Break))
 
 
-def ends_function(node: cst.CSTNode) -> bool:
-    """Whether nothing of its function runs behind a statement, unless its error is caught: a `return` or a `raise`."""
-    last = node.body[-1] if isinstance(node, cst.SimpleStatementLine) else None
-    return isinstance(last, (cst.Return, cst.Raise))
+def _last_of(line: cst.CSTNode) -> cst.BaseSmallStatement | None:
+    return line.body[-1] if isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else None
 
 
 def named_in(node: cst.CSTNode, called: bool = True) -> Iterator[cst.CSTNode]:
@@ -252,17 +249,23 @@ def meeting(statements: list[Statement]) -> Statement | None:
 
 
 def exclude_each_other(first: Statement, second: Statement) -> bool:
-    """Whether two statements of a function stand in different branches of one choice, or one behind a branch that ends
-    the function: `if a: return first()`, then `return second()`.
-    """
-    depth = next((n for n, (a, b) in enumerate(zip(first.path, second.path, strict=False)) if a is not b), None)
-    if depth is None or first.scope is not second.scope:
+    """Whether two statements of a function stand in different branches of one choice, or one returns first."""
+    parting = next(((a, b) for a, b in zip(first.path, second.path, strict=False) if a is not b), None)
+    if parting is None or first.scope is not second.scope:
         return False
-    here, there = first.path[depth], second.path[depth]
-    if here.siblings is not there.siblings:
+    if parting[0].siblings is not parting[1].siblings:
         return True
-    early = first if here.index < there.index else second
-    return any(ends_function(inner.siblings[-1].node) for inner in early.path[depth + 1 :])
+    early, later = (first, parting[1]) if parting[0].index < parting[1].index else (second, parting[0])
+    return _returns_before(early, later)
+
+
+def _returns_before(early: Statement, later: Statement) -> bool:
+    """Whether what runs a statement, in a block beside ``later``, returns before it comes there."""
+    while early.siblings is not later.siblings and early.parent is not None:
+        if any(isinstance(_last_of(part.node), cst.Return) for part in (early, *early.following)):
+            return True
+        early = early.parent
+    return False
 
 
 class Index:

@@ -9,8 +9,8 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
-from retrofit.survey.order import defines, first_values, ways_to
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, leaves, names_in
+from retrofit.survey.order import defines, first_values, leading_to, ways_to
 from retrofit.survey.sites import Backward, EpochLoop
 
 #: What goes over what it is given, and shows how far it is.
@@ -62,7 +62,8 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
         loop.by_iteration = all(_accumulates(index, part) for part in inner)
         loop.inner = [part for part in dict.fromkeys(inner) if part.scope is loop.scope]
         outer = [part for loops in ways if loop.statement in loops for part in loops[loops.index(loop.statement) + 1 :]]
-        loop.repeats = [(head(index, part), index.place(part.node, loop.file)) for part in dict.fromkeys(outer)]
+        outer = [part for part in dict.fromkeys(outer) if not trains_once(flow, part, loop)]
+        loop.repeats = [(head(index, part), index.place(part.node, loop.file)) for part in outer]
         loop.leftovers = _leftovers(loop.statement, flow)
         loop.ends = _ends(loop)
         loop.thaws = _thaws(index, flow, loop)
@@ -269,17 +270,14 @@ def called_in(index: Index, flow: Flow, loop: Statement) -> set[Scope]:
 
 
 def _increments(binding: Binding) -> bool:
-    node = binding.statement.node
-    if not isinstance(node, cst.SimpleStatementLine):
-        return False
-    for small in node.body:
+    node, value = binding.statement.node, binding.value
+    for small in node.body if isinstance(node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else ():
         if isinstance(small, cst.AugAssign) and dotted(small.target) == binding.target:
             return isinstance(small.operator, cst.AddAssign)
-    value = binding.value
     return (
         isinstance(value, cst.BinaryOperation)
         and isinstance(value.operator, cst.Add)
-        and dotted(value.left) == binding.target
+        and binding.target in (dotted(value.left), dotted(value.right))
     )
 
 
@@ -294,6 +292,33 @@ def _exits(index: Index, node: cst.CSTNode) -> bool:
 
 def _last(name: str) -> str:
     return name.rpartition(".")[2]
+
+
+def trains_once(flow: Flow, outer: Statement, loop: EpochLoop) -> bool:
+    """Whether a `for` loop around the epoch loop gets there in one turn: it has no other, is left, or picks that."""
+    index, node = flow.index, outer.node
+    if not isinstance(node, cst.For):
+        return False
+    if isinstance(node.iter, (cst.List, cst.Tuple)) and len(node.iter.elements) == 1:
+        return isinstance(node.iter.elements[0], cst.Element)
+    inside = {part for part in leading_to([loop], flow) if outer in part.path[:-1]}
+    variable = index.source.code(node.target)
+
+    def picked(statement: Statement, operator: type[cst.BaseCompOp]) -> list[Statement]:
+        """Return the block of an `if` that compares the loop's variable so, and nothing else."""
+        choice = statement.node
+        if not isinstance(choice, cst.If) or not isinstance(choice.test, cst.Comparison):
+            return []
+        sides = (choice.test.left, *(one.comparator for one in choice.test.comparisons))
+        found = isinstance(choice.test.comparisons[0].operator, operator) and variable in map(index.source.code, sides)
+        return index.statements_in(choice.body) if found else []
+
+    return any(
+        not inside.isdisjoint(picked(part, cst.Equal))
+        or any(leaves(block[-1].node) for early in part.preceding if (block := picked(early, cst.NotEqual)))
+        or (part.parent is outer and index.source.code(part.siblings[-1].node).strip() == "break")
+        for part in inside
+    )
 
 
 def _leftovers(statement: Statement, flow: Flow) -> list[Statement]:
@@ -330,12 +355,16 @@ def _resumed(index: Index, flow: Flow, loop: EpochLoop) -> list[str]:
     found = []
     for name in dict.fromkeys(b.target for b in inside if _increments(b)):
         bound = [b for b in index.bindings if b.target == name and ("." in name or b.statement.scope is loop.scope)]
-        taken = [b for b in bound if b not in inside and not _increments(b) and not isinstance(b.value, cst.Integer)]
+        taken = [b for b in bound if b not in inside and not _increments(b) and not _is_number(b.value)]
         counts = all(_increments(b) for b in inside if b.target == name)
         counts = counts and not any(isinstance(b.value, cst.Float) for b in bound)  # a sum, of losses say
         if counts and first_values(index, flow, loop, name) and any(_may_come_first(b, loop) for b in taken):
             found.append(name)
     return found
+
+
+def _is_number(value: cst.BaseExpression | None) -> bool:
+    return isinstance(value.expression if isinstance(value, cst.UnaryOperation) else value, cst.Integer)
 
 
 def _may_come_first(binding: Binding, loop: EpochLoop) -> bool:

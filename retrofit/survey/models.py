@@ -347,7 +347,7 @@ def _changes(index: Index, statement: Statement, name: str) -> bool:
     """Whether a statement changes layers or weights of the model that has this name there, or of a part of it."""
     model, part = rf"\b{re.escape(name)}\b", _PART
     changes = re.compile(
-        rf"{model}\.[\w.]+(\[[^\]]*\])?\s*=[^=]|{model}{part}\.(load_state_dict|apply|requires_grad_|set_\w+)\("
+        rf"{model}\.[\w.]+(\[[^\]]*\])?\s*=[^=]|(?m:^)\s*{model}\.[\w.]+\s*:[^=\n]+=[^=]|{model}{part}\.(load_state_dict|apply|requires_grad_|set_\w+)\("
         rf"|\bsetattr\({model}|\binit\.\w+_\(\s*{model}|{model}(.|\n)*\.requires_grad\s*=|{model}{part}\.(weight|bias)\.(data\b|\w+_\()"
     )
     layers = re.compile(rf"{model}{part}\.(named_)?(modules|children|parameters)\(")

@@ -139,6 +139,8 @@ def find_optimizers(
         optimizer.keeps = _reason_to_keep(index, flow, optimizer, calls, schedulers, scores)
         if not optimizer.keeps and optimizer.file.name in shared:
             optimizer.keeps = "other scripts import its file"
+        if not optimizer.keeps and not optimizer.parameter_model and not flow.names_of(model, optimizer.scope):
+            optimizer.keeps = "the model has no name where it is built"
         if not optimizer.keeps and _unless_given(index, optimizer) is not None:
             optimizer.keeps = "it is built only where none is given"
         if not optimizer.keeps and others:
@@ -450,10 +452,10 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
 
     own = [o for o in found if not _trains_another(index, flow, o.node, model)]
     training = {_target(index, o.node, o.item) for o in found if trains(o)}
-    # where parameters are collected before, nothing names the model; but another's are named
-    training = training or {_target(index, o.node, o.item) for o in own}
-    handed_over = any(index.qualified(call.func) in handover for call in index.calls)
-    chosen = [o for o in found if _target(index, o.node, o.item) in training or (not training and not handed_over)]
+    if not training and not any(index.qualified(call.func) in handover for call in index.calls):
+        # where parameters are collected before, nothing names the model; but another's are named
+        training = {_target(index, o.node, o.item) for o in own or found}
+    chosen = [o for o in found if _target(index, o.node, o.item) in training]
     return [o for o in chosen if o in own] or chosen
 
 
@@ -656,13 +658,7 @@ def _rate_set_by_hand(index: Index) -> str:
 
 def _is_plain_assignment(index: Index, call: cst.Call) -> bool:
     assign = index.parents.get(call)
-    statement = index.statement(call)
-    return (
-        isinstance(assign, cst.Assign)
-        and len(assign.targets) == 1
-        and dotted(assign.targets[0].target) is not None
-        and not statement.crowded
-    )
+    return isinstance(assign, cst.Assign) and len(assign.targets) == 1 and dotted(assign.targets[0].target) is not None
 
 
 def _plain_parameters(index: Index, call: cst.Call) -> bool:

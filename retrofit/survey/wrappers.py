@@ -179,7 +179,20 @@ def _is_part(flow: Flow, operand: cst.BaseExpression, call: cst.Call) -> bool:
     if base == "self" or re.search(r"model|net|module", operand.attr.value):
         return False
     scope = flow.index.scope_of(call)
-    return bool(flow.sources(flow.variable(base, scope))) and not name.startswith("args.")
+    if not flow.sources(flow.variable(base, scope)) or name.startswith("args."):
+        return False
+    holders = flow.deep_origins(operand.value, scope)
+    return not holders or not all(_is_plain_object(flow, holder) for holder in holders)
+
+
+def _is_plain_object(flow: Flow, origin: Origin) -> bool:
+    """Whether a value is no module, but only has one: an object of a class without bases, or a namespace."""
+    if not isinstance(origin.node, cst.Call):
+        return False
+    made = flow.defined(origin.node.func, flow.index.scope_of(origin.node))
+    if made is not None and made.kind == "class":
+        return flow.root(made) in ("", "object")
+    return flow.index.qualified(origin.node.func) in ("types.SimpleNamespace", "argparse.Namespace")
 
 
 def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection[Statement]) -> None:

@@ -81,7 +81,9 @@ def tracked_scores(
         if not sign:
             continue
         evidence = f"{index.place(comparison)}: {index.source.code(comparison)}"
-        pairs = ((right.comparator, comparison.left, sign), (comparison.left, right.comparator, -sign))
+        sides = (right.comparator, comparison.left)
+        one, other = (side.target if isinstance(side, cst.NamedExpr) else side for side in sides)
+        pairs = ((one, other, sign), (other, one, -sign))
         for best, compared, better in pairs:
             for score in dict.fromkeys((compared, without_margin(compared))):
                 sense = _sense(index, comparison, best, score, bindings)

@@ -186,10 +186,19 @@ def _calls_validation(index: Index, value: cst.BaseExpression | None) -> bool:
 
 
 def _listed_at(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> int:
-    """Return the line at which a variable of the loop gets several values instead of one number, else 0."""
+    """Return the line at which a variable of the loop gets several values instead of one number, else 0.
+
+    It does not where it gets a number of them next: `accs = [...]`, then `accs = mean(accs)`.
+    """
     bare = bare_of(node)
-    for binding in bindings_of(index, loop, bare.value) if isinstance(bare, cst.Name) else []:
-        if binding.value is not None and is_collection(index, binding.value) and not only_begins(index, binding):
+    bound = bindings_of(index, loop, bare.value) if isinstance(bare, cst.Name) else []
+    read = index.statement(node) if node in index.parents else None
+    if read is not None:
+        bound = [b for b in bound if b.statement.order <= read.order or exclude_each_other(b.statement, read)]
+    for number, binding in enumerate(bound, start=1):
+        listed = binding.value is not None and is_collection(index, binding.value) and not only_begins(index, binding)
+        here = [binding.statement, *binding.statement.following] if read is not None else []
+        if listed and not any(later.statement in here for later in bound[number:]):
             return index.source.position(binding.statement.node)[0]
     return 0
 

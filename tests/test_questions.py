@@ -1,0 +1,656 @@
+"""Each question of apply: a script for which it is asked, and others close by for which there is none.
+
+Every script is the plain one with a few texts swapped. What several questions could be asked about is in
+test_spellings.py, and what is said of scripts that are no Python, or of another library, in test_refusals.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from retrofit.options import Options
+from retrofit.plan import Plan, make_plan
+from retrofit.rules import Recipe
+from tests.helpers import code, recipe, rewritten
+from tests.test_spellings import PLAIN
+
+Swaps = tuple[tuple[str, str], ...]
+
+IMPORT = "import torch\n"
+SCORE = "acc = evaluate(model)\nif acc > best:\n    best = acc\n"
+BUILT = "model = Net()\n"
+WRAPPED = "model = DDP(model)\n"
+OPTIMIZER = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+EPOCHS = "for epoch in range(10):\n"
+CALLED = "criterion(model(x), y)"
+ZERO, BACKWARD, STEP = (
+    f"        {call}\n" for call in ("optimizer.zero_grad()", "loss.backward()", "optimizer.step()")
+)
+BATCHES = f"    for x, y in loader:\n        loss = {CALLED}\n{ZERO}{BACKWARD}{STEP}"
+ALL = PLAIN[PLAIN.index(BUILT) :].rstrip("\n") + "\n"
+
+DP = ("DistributedDataParallel as DDP", "DataParallel as DDP")
+PLAINLY = Options()
+IN_PROCESS = Options(in_process=True)
+ADAM = "torch.optim.Adam(model.parameters())"
+RANK = "torch.distributed.get_rank()"
+UPA = (IMPORT, f"from perforatedai import utils_perforatedai as UPA\n{IMPORT}")
+GPA = (IMPORT, f"from perforatedai import globals_perforatedai as GPA\n{IMPORT}")
+
+
+def inner(text: str) -> str:
+    """Return code as a block."""
+    return "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())
+
+
+def before(text: str, place: str = BUILT) -> tuple[str, str]:
+    """Return the swap that puts code before a line."""
+    return place, text + place
+
+
+def scored(text: str) -> tuple[str, str]:
+    """Return the swap of the epoch's score."""
+    return inner(SCORE), inner(text)
+
+
+def looped(head: str, ahead: str, last: str = "") -> Swaps:
+    """Return the swaps of the epoch loop's head, of what is before it, and of its last statement."""
+    return before(ahead, "best = 0\n"), (EPOCHS, f"{head}\n"), scored(SCORE + last)
+
+
+def unused(text: str) -> str:
+    """Return code behind a `raise`."""
+    return f"def old(model):\n    raise NotImplementedError\n{inner(text)}\n"
+
+
+@dataclass(frozen=True)
+class Question:
+    """When a question is asked.
+
+    Attributes:
+        asked: the swaps with which it is, and it alone.
+        silent: those with which there is none, by what they look like.
+        options: the user's choices.
+        files: what lies beside the script.
+    """
+
+    asked: Swaps
+    silent: Mapping[str, Swaps]
+    options: Options = PLAINLY
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+BUILD = "def build():\n    net = Net()\n    net = DDP(net)\n    return net\n\n\n"
+WRAP = "def wrap(net):\n    return DDP(net)\n\n\n"
+TRAIN = f"def train(model):\n{BATCHES}\n\n"
+OPTIONS = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr')\n"
+HELD = "class Held:\n    pass\n\n\nheld = Held()\n"
+BUILDS = "def __init__(self):\n        self.encoder = self.net = Net()"
+OF_HELD = "held.encoder = DDP(held.encoder)\nmodel = held.encoder\n"
+KEEPS = (
+    "def validate(model, best):\n    acc = evaluate(model)\n"
+    "    if {}acc > best:\n        best = acc\n{}    return best\n\n\n"
+)
+FROM, STEPS = "import os\nimport sys\nfrom pathlib import Path\n\n", "from steps import train\n"
+JOINED = "sys.path.insert(0, os.path.join(here, 'lib'))\n"
+CLOSURES = f"def train():\n{BATCHES}\n\ndef validate():\n    return evaluate(model)\n\n\n"
+FIT = "best = 0\n" + EPOCHS + "    train()\n    acc = validate()\n    best = max(best, acc)\n"
+
+QUESTIONS: dict[str, Question] = {
+    "PAI001 1": Question(
+        (before("def best_so_far():\n    pass\n\n\n"),),
+        {
+            "a method": (before("class Best:\n    def best_so_far(self):\n        pass\n\n\n"),),
+            "an attribute of a plain object": (before("held.best_so_far: int = 0\n"),),
+            "an argument": (before("log(best_so_far=0)\n"),),
+        },
+        Options(inline=True),
+    ),
+    "PAI002 1": Question(
+        (before("from options import args, parser\nconfig = Config(**vars(args))\n"),),
+        {
+            "told, and not handed on": (before("from options import args, parser\nprint(vars(args))\n"),),
+            "read by a function": (before("from reading import read\nconfig = Config(**vars(read()))\n"),),
+        },
+        files={
+            "options.py": f"{OPTIONS}args = parser.parse_args()\n",
+            "reading.py": f"{OPTIONS}\n\ndef read():\n    return parser.parse_args()\n",
+        },
+    ),
+    "PAI007 1": Question(
+        (DP, ("SGD(model.parameters()", "SGD(groups(model)")),
+        {
+            "several statements in a line": (DP, (OPTIMIZER, f"steps = 0; {OPTIMIZER}")),
+            "parameters by a name": (
+                DP,
+                (OPTIMIZER, "params = model.parameters()\noptimizer = torch.optim.SGD(params)\n"),
+            ),
+            "another one behind a raise": (DP, before(unused(f"optimizer = {ADAM}"))),
+        },
+        IN_PROCESS,
+    ),
+    "PAI014 1": Question(
+        (before("from absl import flags\nflags.DEFINE_integer('local_rank', 0, '')\n", IMPORT),),
+        {
+            "of the environment": (
+                before(
+                    "import os\nfrom absl import flags\n"
+                    "flags.DEFINE_integer('local_rank', int(os.environ.get('LOCAL_RANK', 0)), '')\n",
+                    IMPORT,
+                ),
+            ),
+            "another flag": (before("from absl import flags\nflags.DEFINE_integer('steps', 0, '')\n", IMPORT),),
+        },
+    ),
+    "PAI014 2": Question(
+        (),
+        {
+            "DataParallel": (DP,),
+            "an import that is not used": (
+                ("import DistributedDataParallel as DDP", "import DataParallel as DDP, DistributedDataParallel"),
+            ),
+            "DistributedDataParallel behind a raise": (
+                ("import DistributedDataParallel as DDP", "import DataParallel as DDP, DistributedDataParallel as D"),
+                before(unused("return D(model)")),
+            ),
+        },
+        IN_PROCESS,
+    ),
+    "PAI100 1": Question(
+        (before("engine = deepspeed.initialize(model)\n", OPTIMIZER), before("import deepspeed\n", IMPORT)),
+        {
+            "a module of the project": (before("from accelerators import deepspeed\n", IMPORT),),
+            "a plain object of that name": (before("deepspeed = Timer()\ndeepspeed.initialize()\n"),),
+            "an option": (
+                before(
+                    "if args.deepspeed:\n    import deepspeed\n    engine = deepspeed.initialize(model)\n", OPTIMIZER
+                ),
+            ),
+        },
+        files={"accelerators.py": "deepspeed = None\n"},
+    ),
+    "PAI101 1": Question(
+        ((WRAPPED, ""),),
+        {
+            "by its module": ((WRAPPED, "model = torch.nn.parallel.DistributedDataParallel(model)\n"),),
+            "a name for it": ((WRAPPED, f"Parallel = DDP\n{WRAPPED.replace('DDP', 'Parallel')}"),),
+            "an annotated name": ((WRAPPED, f"Parallel: type = DDP\n{WRAPPED.replace('DDP', 'Parallel')}"),),
+            "an own class of it": ((WRAPPED, f"class Own(DDP):\n    pass\n\n\n{WRAPPED.replace('DDP', 'Own')}"),),
+            "a conditional expression": ((WRAPPED, "model = DDP(model) if several else model\n"),),
+            "by keyword": ((WRAPPED, "model = DDP(module=model)\n"),),
+        },
+    ),
+    "PAI102 1": Question(
+        (before("other = DDP(Net())\n", OPTIMIZER), (CALLED, "criterion(other(model(x)), y)")),
+        {
+            "exclusive branches": ((WRAPPED, f"if gpu:\n    {WRAPPED}else:\n    net = DDP(model)\n    model = net\n"),),
+            "one-line exclusive branches": (
+                (WRAPPED, "if gpu: model = DDP(model, [gpu])\nelse: model = DDP(model)\n"),
+            ),
+            "behind a raise": (before(unused("other = DDP(Net())\nother(x).backward()\n")),),
+            "a frozen teacher": (
+                before("teacher: Net = Net()\nteacher.requires_grad_(False)\nteacher: DDP = DDP(teacher)\n", OPTIMIZER),
+                (CALLED, "criterion(model(x), teacher(x))"),
+            ),
+            "another name": ((WRAPPED, "net = model\nmodel = DDP(net)\n"),),
+        },
+    ),
+    "PAI102 2": Question(
+        ((WRAPPED, ""), (CALLED, "criterion(DDP(model)(x), y)")),
+        {
+            "moved in the same statement": ((WRAPPED, "model = DDP(model).cuda()\n"),),
+            "returned": ((WRAPPED, f"{WRAP}model = wrap(model)\n"),),
+            "returned, walrus": ((WRAPPED, f"{WRAP}print(model := wrap(model))\n"),),
+            "behind a raise": (before(unused("run(DDP(model))")),),
+        },
+    ),
+    "PAI102 3": Question(
+        ((WRAPPED, "model.features = DDP(model.features)\n"),),
+        {
+            "an attribute of a plain object": ((BUILT + WRAPPED, f"{HELD}held.encoder = Net()\n{OF_HELD}"),),
+            "annotated": (
+                (BUILT + WRAPPED, f"{HELD}held.encoder: Net = Net()\n{OF_HELD.replace('r =', 'r: DDP =', 1)}"),
+            ),
+            "of a namespace": ((BUILT + WRAPPED, f"held = types.SimpleNamespace()\nheld.encoder = Net()\n{OF_HELD}"),),
+            "made by its class": (
+                (
+                    BUILT + WRAPPED,
+                    HELD.replace("pass", BUILDS) + OF_HELD,
+                ),
+            ),
+        },
+    ),
+    "PAI102 4": Question(
+        ((BUILT + WRAPPED, f"{BUILD}model = build()\nteacher = build()\n"),),
+        {
+            "exclusive branches": (
+                (BUILT + WRAPPED, f"{BUILD}if a:\n    model = build()\nelse:\n    model = build()\n"),
+            ),
+            "on one line": ((BUILT + WRAPPED, f"{BUILD}if a: model = build()\nelse: model = build()\n"),),
+            "exclusive returns": (
+                (
+                    BUILT + WRAPPED,
+                    f"{BUILD}def get():\n    if a:\n        return build()\n    return build()\n\n\nmodel = get()\n",
+                ),
+            ),
+            "behind a raise": ((BUILT + WRAPPED, f"{BUILD}{unused('teacher = build()')}model = build()\n"),),
+        },
+    ),
+    "PAI102 5": Question(
+        ((WRAPPED, f"{WRAP}model = wrap(model)\nother = wrap(Net())\n"),),
+        {
+            "exclusive branches": (
+                (BUILT + WRAPPED, f"{WRAP}if a: model = wrap(Net())\nelse: model = wrap(Other())\n"),
+            ),
+            "annotated": ((WRAPPED, f"{WRAP}model: DDP = wrap(model)\n"),),
+            "behind a raise": ((WRAPPED, f"{WRAP}{unused('other = wrap(Net())')}model = wrap(model)\n"),),
+        },
+    ),
+    "PAI102 6": Question(
+        ((WRAPPED + OPTIMIZER, f"{OPTIMIZER}{WRAPPED}model = Other()\n"),),
+        {
+            "annotated head": (before("model.fc: Linear = torch.nn.Linear(2, 2)\n", WRAPPED),),
+            "head on one line": (before("if own: model.fc = torch.nn.Linear(2, 2)\n", WRAPPED),),
+            "head in the same line": ((BUILT, "model = Net(); model.fc = torch.nn.Linear(2, 2)\n"),),
+            "wrapped after its optimizer": ((WRAPPED + OPTIMIZER, OPTIMIZER + WRAPPED),),
+            "another optimizer behind a raise": (before(unused(f"other = {ADAM}\nother.step()")),),
+            "exclusive branches": ((BUILT, "if a: model = Net()\nelse: model = Other()\n"),),
+        },
+    ),
+    "PAI102 7": Question(
+        ((BUILT, ""),),
+        {
+            "by a name that is chosen": ((BUILT, "model = getattr(models, name)()\n"),),
+            "walrus": ((BUILT, "print(model := Net())\n"),),
+            "of a list": ((BUILT, "models = [Net()]\nmodel = models[0]\n"),),
+            "of a factory": ((BUILT, "make = lambda: Net()\nmodel = make()\n"),),
+            "made by the class of a plain object": (
+                (
+                    BUILT + WRAPPED,
+                    HELD.replace("pass", BUILDS) + OF_HELD.replace("encoder", "net"),
+                ),
+            ),
+        },
+    ),
+    "PAI103 1": Question(
+        (before(f"other = {ADAM}\n", "best = 0\n"),),
+        {
+            "exclusive branches": ((OPTIMIZER, f"if adam: optimizer = {ADAM}\nelse: {OPTIMIZER}"),),
+            "another name, annotated": (
+                (OPTIMIZER, f"{OPTIMIZER.replace('optimizer', 'sgd: SGD', 1)}optimizer: SGD = sgd\n"),
+            ),
+            "behind a raise": (before(unused(f"other = {ADAM}\nother.step()")),),
+            "of another's parameters": (
+                before("other = torch.optim.Adam(criterion.parameters())\n", "best = 0\n"),
+                (STEP, f"{STEP[:-1]}; other.step()\n"),
+            ),
+            "of an image": (before("other = torch.optim.Adam([torch.zeros(2)])\nother.step()\n", "best = 0\n"),),
+            "where none of it is called": (before(f"def old(model):\n    other = {ADAM}\n    other.step()\n\n\n"),),
+        },
+    ),
+    "PAI103 2": Question(
+        (
+            (OPTIMIZER, f"optimizers = [{ADAM}]\n"),
+            (ZERO, "        for one in optimizers: one.zero_grad()\n"),
+            (STEP, "        for one in optimizers: one.step()\n"),
+        ),
+        {
+            "a dict's item": ((OPTIMIZER, f"held = {{'sgd': {ADAM}}}\noptimizer = held['sgd']\n"),),
+            "walrus in a list": ((OPTIMIZER, f"optimizers = [optimizer := {ADAM}]\n"),),
+            "unpacked": ((OPTIMIZER, f"(optimizer,) = [{ADAM}]\n"),),
+            "a plain object's": ((OPTIMIZER, f"{HELD}held.optimizer = {ADAM}\noptimizer = held.optimizer\n"),),
+        },
+    ),
+    "PAI103 3": Question(
+        ((OPTIMIZER, ""), (ZERO, ""), (STEP, "")),
+        {
+            "by a name that is chosen": ((OPTIMIZER, "optimizer = getattr(torch.optim, name)(model.parameters())\n"),),
+            "a name for it": ((OPTIMIZER, "make = torch.optim.SGD\noptimizer = make(model.parameters(), lr=0.1)\n"),),
+            "a library's": ((OPTIMIZER, "optimizer = create_optimizer(args, model)\n"),),
+            "an own class": (
+                (OPTIMIZER, "class Own(torch.optim.SGD):\n    pass\n\n\noptimizer = Own(model.parameters())\n"),
+            ),
+            "built where the model has no name": (
+                (
+                    ALL,
+                    "class Trainer:\n    def __init__(self, nets):\n"
+                    "        self.optimizer = torch.optim.SGD(nets[0].parameters(), lr=0.1)\n\n\ndef main():\n"
+                    + inner(
+                        ALL.replace(OPTIMIZER, "trainer = Trainer([model])\n").replace(
+                            "optimizer.", "trainer.optimizer."
+                        )
+                    )
+                    + "\n\nmain()\n",
+                ),
+            ),
+        },
+    ),
+    "PAI103 4": Question(
+        ((OPTIMIZER, ""), (EPOCHS, f"{EPOCHS}    {OPTIMIZER}")),
+        {
+            "behind continue": ((EPOCHS, f"{EPOCHS}    if bad:\n        continue\n        optimizer = {ADAM}\n"),),
+            "before it on one line": ((OPTIMIZER, f"optimizer = None\nif optimizer is None: {OPTIMIZER}"),),
+            "in a block before it": ((OPTIMIZER, f"with device:\n    {OPTIMIZER}"),),
+        },
+    ),
+    "PAI104 1": Question(
+        ((BACKWARD, ""),),
+        {
+            "of an expression": ((BACKWARD, "        (loss / 2).backward()\n"),),
+            "walrus": ((BACKWARD, "        (loss := loss / 2).backward()\n"),),
+            "by a function": ((BACKWARD, "        torch.autograd.backward([loss])\n"),),
+            "by a scaler, in the same line": ((BACKWARD, "        n = 1; scaler.scale(loss).backward()\n"),),
+            "in a module found by parents": (
+                before(f"{FROM}sys.path.append(str(Path(__file__).resolve().parents[0] / 'lib'))\n{STEPS}", IMPORT),
+                (BATCHES, "    train(model, optimizer, loader)\n"),
+            ),
+            "in a module found by dirname": (
+                before(f"{FROM}here: str = os.path.dirname(os.path.abspath(__file__))\n{JOINED}{STEPS}", IMPORT),
+                (BATCHES, "    train(model, optimizer, loader)\n"),
+            ),
+        },
+        files={"lib/steps.py": f"def train(model, optimizer, loader):\n{BATCHES}"},
+    ),
+    "PAI104 2": Question(
+        (
+            (BATCHES, "    step()\n"),
+            before("def train():\n    criterion(model(x), y).backward()\n    optimizer.step()\n\n\n"),
+        ),
+        {
+            "called in a line with others": ((BATCHES, "    n = 1; train(model)\n"), before(TRAIN)),
+            "called by walrus": ((BATCHES, "    print(out := train(model))\n"), before(TRAIN)),
+            "one of two functions": (
+                (BATCHES, "    run = train if a else other\n    run(model)\n"),
+                before(TRAIN + TRAIN.replace("train", "other")),
+            ),
+            "a plain object's method": (
+                (BATCHES, "    held.train(model)\n"),
+                before(f"class Held:\n    def train(self, model):\n{inner(BATCHES)}\n\nheld: Held = Held()\n"),
+            ),
+        },
+    ),
+    "PAI104 3": Question(
+        ((EPOCHS, "while best < 0.9:\n"),),
+        {
+            "a counter": looped("while epoch < 10:", "epoch = 0\n", "epoch = 1 + epoch\n"),
+            "an annotated counter": looped("while epoch < 10:", "epoch: int = 0\n", "epoch: int = epoch + 1\n"),
+            "a walrus head": looped("while (epoch := epoch + 1) < 10:", "epoch = -1\n"),
+            "a counter on one line": looped("while epoch < 10:", "epoch = 0\n", "if a: epoch += 1\n"),
+            "a counter among others": looped("while epoch < 10:", "epoch = 0\n", "n = 0; epoch += 1\n"),
+            "of a plain object": looped("while held.epoch < 10:", f"{HELD}held.epoch = 0\n", "held.epoch += 1\n"),
+            "of a list": looped("for epoch in epochs:", "epochs = [1, 2, 3]\n"),
+        },
+    ),
+    "PAI104 4": Question(
+        ((EPOCHS, f"{EPOCHS}    for x, y in loader:\n        model(x).sum().backward()\n{EPOCHS}"),),
+        {
+            "behind a raise": (before(unused(EPOCHS + BATCHES)),),
+            "a search for the rate": (
+                before(f"def find_lr(model):\n{inner(EPOCHS + BATCHES)}\n\nfind_lr(model)\n", "best = 0\n"),
+            ),
+            "without a backward pass": ((EPOCHS, f"{EPOCHS}    for x, y in loader:\n        model(x)\n{EPOCHS}"),),
+        },
+    ),
+    "PAI104 5": Question(
+        ((ALL, f"for fold in range(5):\n{inner(ALL)}"),),
+        {
+            "a single one": ((ALL, f"for fold in [args.fold]:\n{inner(ALL)}"),),
+            "one that is chosen": ((ALL, f"for fold in range(5):\n    if fold == args.fold:\n{inner(inner(ALL))}"),),
+            "the others passed over": (
+                (ALL, f"for fold in range(5):\n    if args.fold != fold: continue\n{inner(ALL)}"),
+            ),
+            "left after the first": ((ALL, f"for fold in range(5):\n{inner(ALL)}    break\n"),),
+            "behind a raise": (before(unused(f"for fold in range(5):\n{inner(ALL)}")),),
+        },
+    ),
+    "PAI105 1": Question(
+        ((inner(SCORE), ""),),
+        {
+            "on one line": (scored("acc = evaluate(model); best = max(acc, best)\n"),),
+            "walrus head": (scored("if best < (acc := evaluate(model)): best = acc\n"),),
+            "of a plain object": (
+                before(f"{HELD}held.best = 0\n", "best = 0\n"),
+                scored("held.acc = evaluate(model)\nheld.best = max(held.best, held.acc)\n"),
+            ),
+            "made by a factory": (
+                before(
+                    "def make():\n    def score(net): return evaluate(net)\n    return score\n\n\nscorer = make()\n"
+                ),
+                scored("acc = scorer(model)\nbest = max(best, acc)\n"),
+            ),
+        },
+    ),
+    "PAI105 2": Question(
+        (),
+        {
+            "a name of the loop": (scored("f1 = evaluate(model)\n"),),
+            "annotated, on one line": (scored("if True: f1: float = evaluate(model)\n"),),
+            "walrus": (scored("print(f1 := evaluate(model))\n"),),
+        },
+        Options(metric="f1", mode="max"),
+    ),
+    "PAI105 3": Question(
+        (scored("val_loss, val_acc = evaluate(model)\n"),),
+        {
+            "the best of one": (scored("val_loss, val_acc = evaluate(model)\nif val_acc > best: best = val_acc\n"),),
+            "exclusive branches": (
+                scored("if a: acc = evaluate(model)\nelse: acc = test(model)\nif acc > best: best = acc\n"),
+            ),
+            "behind a raise": (
+                scored(f"{SCORE}if bad:\n    raise E\n    f1 = test(model)\n    best = max(best, f1)\n"),
+            ),
+            "walrus": (scored("if (val_acc := evaluate(model)[1]) > best: best = val_acc\n"),),
+        },
+    ),
+    "PAI105 4": Question(
+        (scored("quality = evaluate(model)\n"),),
+        {
+            "compared": (scored("quality: float = evaluate(model)\nif best < quality: best = quality\n"),),
+            "walrus head": (scored("if (quality := evaluate(model)) > best: best = quality\n"),),
+            "a plateau": (
+                before("plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, 'max')\n", "best = 0\n"),
+                scored("quality = evaluate(model); plateau.step(quality)\n"),
+            ),
+        },
+    ),
+    "PAI105 5": Question(
+        (
+            DP,
+            (
+                "best = 0\n" + EPOCHS + BATCHES + inner(SCORE),
+                f"{CLOSURES}def fit(model):\n{inner(FIT)}\n\nfit('big')\n",
+            ),
+        ),
+        {
+            "in scope": (
+                DP,
+                ("best = 0\n" + EPOCHS + BATCHES + inner(SCORE), f"{CLOSURES}def fit():\n{inner(FIT)}\n\nfit()\n"),
+            )
+        },
+        IN_PROCESS,
+    ),
+    "PAI105 6": Question(
+        (scored(f"if {RANK} != 0: continue\n{SCORE}"),),
+        {
+            "all ranks": (scored(f"if epoch % 5: continue\n{SCORE}"),),
+            "after the score": (scored(f"{SCORE}if {RANK} != 0: continue\nsave(model)\n"),),
+            "behind a raise": (scored(f"if bad:\n    raise E\n    if {RANK} != 0: continue\n{SCORE}"),),
+            "exclusive branches": (scored(f"if {RANK} != 0: log()\nelse: save()\n{SCORE}"),),
+            "in a loop of its own": (scored(f"for x in loader:\n    if {RANK} != 0: continue\n{SCORE}"),),
+        },
+    ),
+    "PAI105 7": Question(
+        (scored(f"if epoch == 9:\n{inner(SCORE)}"),),
+        {
+            "every few": (scored(f"if epoch % 5 == 0 or epoch == 9:\n{inner(SCORE)}"),),
+            "every one but one": (scored(f"if epoch == 0: pass\nelse:\n{inner(SCORE)}"),),
+            "exclusive branches": (
+                scored("if epoch == 9: acc = test(model)\nelse: acc = evaluate(model)\nbest = max(best, acc)\n"),
+            ),
+            "told in one epoch": (scored(f"{SCORE}if epoch == 9: print(acc)\n"),),
+        },
+    ),
+    "PAI105 8": Question(
+        (scored("if one: acc = evaluate(model)\nelse: acc = [evaluate(net) for net in nets]\nlog(acc)\n"),),
+        {
+            "their mean": (
+                scored(
+                    "acc: list = [evaluate(net) for net in nets]\nacc: float = sum(acc) / 2\nbest = max(best, acc)\n"
+                ),
+            ),
+            "their mean in one branch": (
+                scored(
+                    "if one: acc = evaluate(model)\nelse: acc = [evaluate(net) for net in nets]; acc = sum(acc) / 2\n"
+                    "best = max(best, acc)\n"
+                ),
+            ),
+            "one of them": (scored("acc = [evaluate(net) for net in nets][0]\nbest = max(best, acc)\n"),),
+            "listed later": (scored(f"{SCORE}acc = [evaluate(net) for net in nets]\n"),),
+        },
+    ),
+    "PAI105 9": Question(
+        (before(KEEPS.format(f"{RANK} == 0 and ", "")), scored("best = validate(model, best)\n")),
+        {
+            "on all ranks": (before(KEEPS.format("", "")), scored("best = validate(model, best)\n")),
+            "told by one": (
+                before(KEEPS.format("", f"    if {RANK} == 0: print(best)\n")),
+                scored("best = validate(model, best)\n"),
+            ),
+            "behind a raise": (
+                before(
+                    KEEPS.format(
+                        "", f"    if bad:\n        raise E\n        if {RANK} == 0 and acc > best: best = acc\n"
+                    )
+                ),
+                scored("best = validate(model, best)\n"),
+            ),
+        },
+    ),
+    "PAI105 10": Question(
+        (scored(f"if args.world_size == 1:\n{inner(SCORE)}"),),
+        {
+            "or another condition": (scored(f"if args.world_size == 1 or args.always:\n{inner(SCORE)}"),),
+            "exclusive branches": (
+                scored(
+                    "if args.world_size == 1: acc = evaluate(model)\nelse: acc = test(model)\nbest = max(best, acc)\n"
+                ),
+            ),
+            "told by it": (scored(f"{SCORE}if args.world_size == 1: print(acc)\n"),),
+        },
+    ),
+    "PAI106 1": Question(
+        (UPA, before("model = UPA.perforate_model(model, save_name='mine')\n", WRAPPED)),
+        {
+            "the same": (UPA, before("model = UPA.perforate_model(model, save_name='other')\n", WRAPPED)),
+            "an own function's": (before("model = own.perforate_model(model, save_name='mine')\n", WRAPPED),),
+        },
+        Options(save_name="other"),
+    ),
+    "PAI106 2": Question(
+        (UPA, before("model = UPA.perforate_model(model, save_name=args.name)\n", WRAPPED)),
+        {
+            "written": (UPA, before("model: Net = UPA.perforate_model(model, save_name='mine')\n", WRAPPED)),
+            "left out": (UPA, before("model = UPA.perforate_model(model)\n", WRAPPED)),
+            "an own function's": (before("model = own.perforate_model(model, save_name=args.name)\n", WRAPPED),),
+        },
+    ),
+    "PAI107 1": Question(
+        (before("import parts\nfrom .data import loader\n", IMPORT),),
+        {
+            "tried": (
+                before(
+                    "try:\n    from .data import loader\nexcept ImportError:\n    from data import loader\n", IMPORT
+                ),
+            ),
+            "an option": (before("if zipped: from .data import loader\n", WRAPPED),),
+            "behind a raise": (before(unused("from .data import loader")),),
+        },
+        files={"data.py": "", "parts.py": ""},
+    ),
+    "PAI108 1": Question(
+        (UPA, before("model = UPA.initialize_pai(model)\n", WRAPPED)),
+        {
+            "an own function": (
+                before("def initialize_pai(net):\n    return net\n\n\nmodel = initialize_pai(model)\n", WRAPPED),
+            ),
+            "behind a raise": (UPA, before(unused("return UPA.initialize_pai(model)"))),
+        },
+    ),
+    "PAI108 2": Question(
+        (GPA, before("GPA.pai_tracker.initialize_tracker_settings()\n", WRAPPED)),
+        {
+            "a setting": (GPA, before("GPA.pc.set_max_dendrites(5)\n")),
+            "a plain object's": (before(f"{HELD}held.initialize_tracker_settings()\n"),),
+            "behind a raise": (GPA, before(unused("GPA.pai_tracker.initialize_tracker_settings()"))),
+        },
+    ),
+    "PAI114 1": Question(
+        (DP, before("ema = ModelEma(model)\n", OPTIMIZER), (STEP, f"{STEP}        ema.update(model)\n")),
+        {
+            "of another": (
+                DP,
+                before("ema = ModelEma(teacher)\n", OPTIMIZER),
+                (STEP, f"{STEP}        ema.update(teacher)\n"),
+            ),
+            "of the loss": (DP, before("ema = Ema()\n", OPTIMIZER), (STEP, f"{STEP}        ema.update(loss)\n")),
+            "behind a raise": (DP, before(unused("ema = ModelEma(model)\nema.update(model)"))),
+        },
+        IN_PROCESS,
+    ),
+}
+
+
+@cache
+def numbered() -> Recipe:
+    """Return the recipe with the code and number of each question before its message."""
+    rules = []
+    for rule in recipe().rules:
+        asks = [replace(ask, message=f"{rule.code} {n}: {ask.message}") for n, ask in enumerate(rule.asks, start=1)]
+        rules.append(replace(rule, asks=tuple(asks)))
+    return replace(recipe(), rules=tuple(rules))
+
+
+def plan(folder: Path, question: Question, swaps: Swaps) -> Plan:
+    for name, text in question.files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(code(text))
+    text = PLAIN
+    for old, _ in swaps:
+        assert PLAIN.count(old) == 1, f"{old!r} is there {PLAIN.count(old)} times"
+    for old, new in sorted(swaps, key=lambda swap: PLAIN.index(swap[0]), reverse=True):  # none finds what another wrote
+        start = PLAIN.index(old)
+        text = text[:start] + new + text[start + len(old) :]
+    (folder / "train.py").write_text(text)
+    return make_plan(folder / "train.py", "train.py", numbered(), question.options)
+
+
+def test_every_question_is_here() -> None:
+    assert [*QUESTIONS] == [f"{rule.code} {n}" for rule in recipe().rules for n in range(1, len(rule.asks) + 1)]
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_it_is_asked_where_it_is_so(tmp_path: Path, name: str) -> None:
+    questions = plan(tmp_path, QUESTIONS[name], QUESTIONS[name].asked).questions
+    assert [question.message.partition(":")[0] for question in questions] == [name]
+
+
+@pytest.mark.parametrize(
+    ("question", "swaps"),
+    [
+        pytest.param(question, swaps, id=f"{name}-{look}")
+        for name, question in QUESTIONS.items()
+        for look, swaps in question.silent.items()
+    ],
+)
+def test_nothing_is_asked_where_it_is_not_so(tmp_path: Path, question: Question, swaps: Swaps) -> None:
+    made = plan(tmp_path, question, swaps)
+    assert made.questions == []
+    new = rewritten(made)
+    compile(new, "train.py", "exec")
+    assert "perforate_model(" in new
+    assert "add_validation_score(" in new or "report_validation_score(" in new
