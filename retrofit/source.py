@@ -7,7 +7,7 @@ import codecs
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from pathlib import Path
 
@@ -55,6 +55,19 @@ class _PositionState(CodegenState):
         self.spans[node] = (first, last)
 
 
+@lru_cache(maxsize=8)
+def _parsed(path: Path, text: str) -> tuple[cst.Module, dict[cst.CSTNode, tuple[int, int]], list[str]]:
+    """Return a file's tree, at which of its tokens each node begins and ends, and the tokens.
+
+    Kept for a file that is read again as it is: after it was proven, or by the next of several scripts. Two files with
+    the same text have a tree each, as a node tells its file.
+    """
+    module = cst.parse_module(text)
+    state = _PositionState(module)
+    module._codegen(state)
+    return module, state.spans, state.tokens
+
+
 class Source:
     """A Python file as read from disk.
 
@@ -77,15 +90,13 @@ class Source:
         if fault is not None:
             raise UserError(fault)
         try:
-            self.module = cst.parse_module(self.text)
-            state = _PositionState(self.module)
-            self.module._codegen(state)
+            self.module, self._tokens, tokens = _parsed(path, self.text)
         except cst.ParserSyntaxError as error:
             message = "is Python, but not of a kind that can be parsed here. Nothing was changed."
             raise UserError(Problem(shown, error.raw_line, error.raw_column + 1, "RF004", message)) from None
         except RecursionError:
             raise UserError(too_deep(self.text, shown)) from None
-        written = "".join(state.tokens)
+        written = "".join(tokens)
         if written != self.text:
             raise UserError(
                 Problem(
@@ -97,8 +108,7 @@ class Source:
                     "Remove it and run again.",
                 )
             )
-        self._tokens = state.spans
-        self._offsets = [0, *accumulate(map(len, state.tokens))]
+        self._offsets = [0, *accumulate(map(len, tokens))]
         self._end = len(self._offsets) - 1
         self._told: Mapping[int, int] = {}
 
