@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from retrofit.cli import main
+from retrofit.rules import Recipe
+from tests.helpers import recipe
 from tests.projects import Project, apply, files_below, load_projects
 
 PROJECTS = load_projects()
@@ -46,7 +49,23 @@ def changed_modules(project: Project) -> set[str]:
     return {name for name in before if before[name] != after[name]} - {project.entry}
 
 
-def test_inline_leaves_one_file_that_stays_so(project: Project, tmp_path: Path) -> None:
+def outlined(text: str) -> str:
+    """Return a module with its imports, functions and classes, without what is in these."""
+    body: list[ast.stmt] = []
+    for statement in ast.parse(text).body:
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+            statement.body, statement.decorator_list = [ast.Pass()], []
+        if isinstance(statement, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)):
+            body.append(statement)
+    return '"""Outlined."""\n' + "\n\n\n".join(map(ast.unparse, body)) + "\n"
+
+
+def test_inline_leaves_one_file_that_stays_so(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in the helper's functions is not looked into, and is there in test_write.py."""
+    outlines = {name: outlined(text) for name, text in recipe().helper_sources.items()}
+    monkeypatch.setattr(Recipe, "helper_sources", property(lambda _: outlines))
     script = project.copy("before", tmp_path)
     if changed_modules(project):
         answer = CliRunner().invoke(main, ["apply", str(script), "--inline", *project.options])
