@@ -1024,6 +1024,51 @@ def test(epoch):
 """
 
 
+@pytest.mark.parametrize(
+    ("name", "asks"),
+    [("score", True), ("val_score", True), ("f1_score", False), ("f_score", False), ("acc_score", False)],
+)
+def test_direction_of_what_is_only_called_a_score_is_asked_for(tmp_path: Path, name: str, asks: bool) -> None:
+    text = script(f"model.eval()\n{name} = np.mean([0.5])\nprint({name})")
+    questions = plan_of(tmp_path, text).questions
+    assert [f"whether a higher or a lower `{name}` is better" in one.message for one in questions] == [True] * asks
+
+
+EARLY = """
+class EarlyStopping:
+    def __init__(self):
+        self.best_score, self.stop = None, False
+
+    def __call__(self, loss, model):
+        if self.best_score is None or -loss > self.best_score:
+            self.best_score = -loss
+            self.save(model)
+
+    def save(self, model):
+        torch.save(model.state_dict(), "best.pt")
+
+
+early = EarlyStopping()
+"""
+
+
+@pytest.mark.parametrize(
+    ("swap", "lost"),
+    [
+        (("", ""), True),
+        (('torch.save(model.state_dict(), "best.pt")', "print(model)"), False),
+        (("best_score", "last_score"), False),
+        (("early(val_loss, model)", "early(0, model)"), False),
+    ],
+    ids=["saves", "saves nothing", "keeps no best", "is not given it"],
+)
+def test_object_that_saves_by_a_best_of_its_own_is_told(tmp_path: Path, swap: tuple[str, str], lost: bool) -> None:
+    text = script("val_loss = evaluate(model)\nearly(val_loss, model)", EARLY).replace(*swap)
+    notes = plan_of(tmp_path, text, Options(metric="val_loss", mode="min")).notes
+    told = [note.message for note in notes if note.code == "PAI022"]
+    assert [message.startswith("`early` begins anew in each round") for message in told] == [True] * lost
+
+
 def test_turn_that_validates_before_it_trains_hands_the_score_over_before(tmp_path: Path) -> None:
     validates = "    if epoch % 10 == 0:\n        acc = evaluate(model)\n        save(model)\n    model.train()\n"
     text = script("pass").replace("    for x, y in loader:\n", f"{validates}    for x, y in loader:\n", 1)

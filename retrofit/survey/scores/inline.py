@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit.survey.index import Index, Statement, dotted, named_in, names_in
 from retrofit.survey.scores.validation import of_batches, under_condition
 from retrofit.survey.scores.values import bindings_of, in_loop, mean_of, only_begins, target_node
-from retrofit.survey.scores.words import AVERAGES, VALIDATION_DATA, Candidate, direction_of
+from retrofit.survey.scores.words import AVERAGES, VALIDATION_DATA, Candidate, direction_of, told_by_name
 from retrofit.survey.sites import EpochLoop
 
 #: What tells its user a number.
@@ -26,8 +26,8 @@ def inline_scores(index: Index, loop: EpochLoop) -> list[Candidate]:
     others: list[Candidate] = []
     modes = _modes(index, loop)
     for binding in index.bindings:
-        here, direction = binding.statement, direction_of(binding.target)
-        if not direction or "." in binding.target or not in_loop(index, loop, here.node) or only_begins(index, binding):
+        here, named = binding.statement, direction_of(binding.target)
+        if not named or "." in binding.target or not in_loop(index, loop, here.node) or only_begins(index, binding):
             continue
         value = binding.value
         made = isinstance(value, cst.Call if binding.item is not None else (cst.BinaryOperation, cst.Call))
@@ -38,7 +38,7 @@ def inline_scores(index: Index, loop: EpochLoop) -> list[Candidate]:
         if not of_turn or _mode_at(modes, inner) != "eval" or not (made or average or _divided(here, binding.target)):
             continue
         node, evidence = target_node(index, here, binding.target), f"{index.place(here.node)}: its name"
-        (computed if made else others).append(Candidate(node, direction, evidence))
+        (computed if made else others).append(Candidate(node, told_by_name(binding.target), evidence))
     return computed or others
 
 

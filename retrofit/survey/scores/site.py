@@ -20,6 +20,7 @@ from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,
     code_of,
+    in_loop,
     is_collection,
     only_begins,
     root_of,
@@ -35,7 +36,7 @@ from retrofit.survey.scores.ways import (
     tests_around,
     way_in,
 )
-from retrofit.survey.scores.words import Candidate, direction_of
+from retrofit.survey.scores.words import BEST, Candidate, direction_of
 from retrofit.survey.sites import EpochLoop, KeptScore, Score
 
 
@@ -106,6 +107,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         _tell_best_so_far(score, flow, loop, name)
     score.best = carried_over(index, flow, loop, candidate)
     score.lost = candidate.holder if candidate.saved and not score.best else ""
+    score.lost = score.lost or ("" if score.best else _kept_by_an_object(index, flow, loop, name))
     score.listed = _listed_at(index, loop, candidate.node)
     score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
     score.cut_off = cut_off_at(index, flow, outer)
@@ -118,6 +120,25 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif (again or _deleted_later(index, here, name)) and not direct:
         score.anchors["made"] = way.block.node
     return score
+
+
+def _kept_by_an_object(index: Index, flow: Flow, loop: EpochLoop, name: str) -> str:
+    """Return the object that the loop gives the score to, and that saves by a best of its own: early stopping, say."""
+    for call in index.calls:
+        if not in_loop(index, loop, call) or name not in {root_of(arg.value) for arg in call.args}:
+            continue
+        held = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+        for made in (origin.node for origin in flow.origins(held, index.scope_of(call))):
+            kinds = flow.choices(made.func, index.scope_of(made)) if isinstance(made, cst.Call) else []
+            for kind in (one for one in kinds if one.kind == "class"):
+                saves = [c for c in index.calls if index.qualified(c.func) == "torch.save"]
+                bests = [
+                    b.statement.scope for b in index.bindings if b.target.startswith("self.") and BEST.search(b.target)
+                ]
+                within = {index.scope_of(one).enclosing_class for one in saves}
+                if kind in within and kind in {scope.enclosing_class for scope in bests}:
+                    return dotted(held) or ""
+    return ""
 
 
 def _choice_before(compared: Statement, way: Way) -> Statement | None:

@@ -78,3 +78,8 @@ def direction_of(name: str) -> str:
     if bool(higher) == bool(lower) or _EITHER.search(name):
         return ""
     return "max" if higher else "min"
+
+
+def told_by_name(name: str) -> str:
+    """Return the direction that a name tells by more than that it is of a score, as a loss or an error rate is too."""
+    return direction_of(re.sub(r"(?<![a-z])(?<!f_)scores?(?![a-z])", "", name, flags=re.IGNORECASE))
