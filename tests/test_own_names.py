@@ -119,6 +119,21 @@ def test_a_walk_through_layers_meets_each_parameter_once(helper: ModuleType, gro
         assert any(of_library(module) for module in grown.modules())
 
 
+def test_the_first_parameter_is_there_without_a_walk_through_the_model(model: Any) -> None:
+    class Watched(dict[str, Any]):
+        looks = 0
+
+        def items(self) -> Any:
+            Watched.looks += 1
+            return super().items()
+
+    for module in model.modules():
+        module._parameters = Watched(module._parameters)
+    next(model.parameters())
+    assert Watched.looks <= 2  # the root has none
+    assert len(list(model.parameters())) == 8
+
+
 def test_dendrites_have_names_of_their_own(plain: Any, grown: Any) -> None:
     names = [name for name, _ in grown.named_parameters()]
     own = [name for name in names if "pai_dendrites" not in name]

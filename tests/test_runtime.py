@@ -668,7 +668,8 @@ import torch.distributed as dist
 os.environ["MASTER_PORT"] = PORT
 dist.init_process_group("gloo", URL)
 dist.barrier()
-print("rank", os.environ["SLURM_PROCID"], "of", os.environ["SLURM_NTASKS"], "SLURM_LOCALID" in os.environ, flush=True)
+told = f"rank {os.environ['SLURM_PROCID']} of {os.environ['SLURM_NTASKS']} {'SLURM_LOCALID' in os.environ}\\n"
+os.write(1, told.encode())  # at once: the other rank writes too
 """
 
 

@@ -7,7 +7,7 @@ by their names, groups and masks of parameters, layers that are counted: all wou
 them as `head.pai_dendrites. ...`. Only the library, while it is at work, sees its own.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -86,17 +86,24 @@ def _pai_named_modules(
 
 
 def _pai_named_members(module: torch.nn.Module, *arguments: Any, **keywords: Any) -> Iterator[tuple[str, Any]]:
-    """What `named_parameters` and `named_buffers` give, with those of the library's own modules."""
-    return iter(_pai_with_library(lambda: list(_pai_some_members(module, *arguments, **keywords))))
+    """What `named_parameters` and `named_buffers` give, with those of the library's own modules, one after the other.
+
+    Many a script takes the first parameter in each step, for its device.
+    """
+    return _pai_with_library(_pai_some_members(module, *arguments, **keywords))
 
 
-def _pai_with_library(walk: Callable[[], list[Any]]) -> list[Any]:
-    """Walk through modules, with the library's own among them."""
-    _pai.members += 1
-    try:
-        return walk()
-    finally:
-        _pai.members -= 1
+def _pai_with_library(walk: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Go on with a walk through modules, with the library's own among them."""
+    while True:
+        _pai.members += 1
+        try:
+            found = next(walk)
+        except StopIteration:
+            return
+        finally:
+            _pai.members -= 1
+        yield found
 
 
 torch.nn.Module._named_members = _pai_named_members  # type: ignore[method-assign]

@@ -30,7 +30,7 @@ def keep_tracker_state_local(model: torch.nn.Module) -> None:
     if not _pai.backpropagates:
         ignored += [
             f"{path}.{name}"
-            for path, module in _pai_with_library(lambda: list(model.named_modules()))
+            for path, module in _pai_with_library(model.named_modules())
             if _pai_is_of_library(module)
             for name, _ in module.named_buffers(recurse=False)
         ]
