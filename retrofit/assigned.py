@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import ast
 import builtins
-import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import cast
 
-from retrofit.text import NEWLINE
+from retrofit.text import NEWLINE, parsed
 
 #: A name's 1-based line and 0-based column in bytes, as Python's own parser gives them.
 Place = tuple[int, int]
@@ -145,15 +144,12 @@ def unassigned(text: str, reads: Iterable[int]) -> list[int]:
     Returns:
         The offsets of those names, in their order.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        tree = ast.parse(text)
     starts = [0, *(match.end() for match in NEWLINE.finditer(text))]
     places: dict[Place, int] = {}
     for offset in reads:
         line = bisect_right(starts, offset)
         places[line, len(text[starts[line - 1] : offset].encode())] = offset
-    return sorted({places[place] for place in _Scope(tree, frozenset(places), ()).faults()})
+    return sorted({places[place] for place in _Scope(parsed(text), frozenset(places), ()).faults()})
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import re
-import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from retrofit.paths import added_folders
 from retrofit.reading import DEFAULT_MEGABYTES, files_below, read_file, size_fault
 from retrofit.root import holds_more, project_root
 from retrofit.source import Source, read_source
+from retrofit.text import parsed
 
 #: What code that trains mentions: wrapper, backward pass, optimizer, options. What imports such code may train by it.
 _TRAINING = re.compile(
@@ -376,9 +376,7 @@ def _imports(path: Path, name: str, data: bytes, relative: bool = True) -> Itera
 @lru_cache(maxsize=1)  # one file after the other is asked about, each several times
 def _parsed(data: bytes) -> ast.Module | None:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(data)
+        return parsed(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

@@ -58,6 +58,17 @@ def comments(text: str) -> Iterator[tokenize.TokenInfo]:
         yield from (token for token in tokenize.generate_tokens(lines.readline) if token.type == tokenize.COMMENT)
 
 
+def parsed(text: str | bytes) -> ast.Module:
+    """Return Python's own tree of a text, without its warnings about it.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: Python cannot parse it.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
 def syntax_fault(text: str, shown: str) -> Problem | None:
     """Return what Python itself says against a text, None where it compiles.
 
@@ -94,9 +105,8 @@ def deepest(text: str) -> tuple[int, int, int]:
     Where Python itself cannot take that in, or it is not so deep, it is the statement of the most tokens, and how many.
     """
     most = (0, 1, 1)
-    with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        waiting: list[tuple[ast.AST, int]] = [(ast.parse(text), 0)]
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        waiting: list[tuple[ast.AST, int]] = [(parsed(text), 0)]
         while waiting:
             node, depth = waiting.pop()
             if depth > most[0] and isinstance(node, (ast.stmt, ast.expr)):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Collection
 
 import libcst as cst
 
 from retrofit.errors import EngineError
 from retrofit.source import Source
+from retrofit.text import parsed
 
 
 def unfolded(source: Source, crowded: Collection[cst.CSTNode]) -> Source:
@@ -26,7 +26,7 @@ def unfolded(source: Source, crowded: Collection[cst.CSTNode]) -> Source:
     """
     changed = source.module.visit(_Unfolding(crowded))
     assert isinstance(changed, cst.Module)
-    old, new = _parsed(source.text), _parsed(changed.code)
+    old, new = parsed(source.text), parsed(changed.code)
     if ast.dump(old) != ast.dump(new):
         raise EngineError(f"{source.shown}: its statements would mean something else on lines of their own")
     lines = {
@@ -35,12 +35,6 @@ def unfolded(source: Source, crowded: Collection[cst.CSTNode]) -> Source:
         if isinstance(before, (ast.stmt, ast.expr)) and isinstance(after, (ast.stmt, ast.expr))
     }
     return source.relaid(changed.code, lines)
-
-
-def _parsed(text: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(text)
 
 
 class _Unfolding(cst.CSTTransformer):
