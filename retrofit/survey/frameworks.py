@@ -126,9 +126,9 @@ def find_frameworks(index: Index, flow: Flow) -> list[Framework]:
             if name == _APEX_AMP and not all(map(defaults.leave_out, uses)):
                 option = ""  # which leads to it by default, or may
             site = Framework(node=_first(index, uses), index=index, name=name, advice=advice, option=option)
-            calls = [use for use in uses if isinstance(use, cst.Call)]
+            calls = [use for use in uses if isinstance(use, cst.Call)] if apex else []
             either = [use for use in calls if any(one.startswith("torch.") for one in index.meanings(use.func))]
-            if apex and either:
+            if either:
                 site.node = either[0]
                 site.advice = "This is its wrapper where it is installed, and else torch's. Import torch's alone."
             site.wraps, site.copies = apex and not either, name == _AVERAGED

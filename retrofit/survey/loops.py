@@ -57,7 +57,9 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
     found = {statement: loop for statement, loop in found.items() if statement not in around}
     called = {statement: loop for statement, loop in found.items() if flow.uncalled(statement) is None}
     found = called or found  # a class that only lends its functions may have a loop of its own
+    training = leading_to(backwards, flow)
     for loop in found.values():
+        loop.training = training
         inner = [part for loops in ways if loop.statement in loops for part in loops[: loops.index(loop.statement)]]
         loop.by_iteration = all(_accumulates(index, part) for part in inner)
         loop.inner = [part for part in dict.fromkeys(inner) if part.scope is loop.scope]

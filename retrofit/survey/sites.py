@@ -439,6 +439,7 @@ class EpochLoop(Site):
         limited: whether the loop's head ends it after a number of turns.
         by_iteration: whether a turn is one step of the optimizer, so that no loop over batches is inside.
         inner: the loops inside it, in its function, that lead to a backward pass.
+        training: all statements that lead to a backward pass, in its function and in others.
         repeats: the heads and places of the loops around it, which train anew.
         leftovers: the statements after the loop that no longer run when training leaves inside it.
         ends: lines at which the loop is left, but for the end of what a `for` loop goes through.
@@ -451,6 +452,7 @@ class EpochLoop(Site):
     limited: bool
     by_iteration: bool = False
     inner: list[Statement] = field(default_factory=list)
+    training: set[Statement] = field(default_factory=set)
     repeats: list[tuple[str, str]] = field(default_factory=list)
     leftovers: list[Statement] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)

@@ -131,6 +131,27 @@ def _in_the_loop(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
     return next((name + bracket + key for name in names if flow.member(name, loop.scope) == variable), "")
 
 
+def saved_by_an_object(index: Index, flow: Flow, loop: EpochLoop, name: str) -> str:
+    """Return the object that the loop gives a score to, and that saves by its own best, "" for none: early stopping.
+
+    Args:
+        name: the variable of the score.
+    """
+    saving = {
+        index.scope_of(call).enclosing_class for call in index.calls if index.qualified(call.func) == "torch.save"
+    }
+    own = [b for b in index.bindings if b.target.startswith("self.") and BEST.search(b.target)]
+    kinds = {b.statement.scope.enclosing_class for b in own} & saving - {None}
+    for call in index.calls if kinds else ():
+        if in_loop(index, loop, call) and name in {root_of(arg.value) for arg in call.args}:
+            held = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+            made = [origin.node for origin in flow.origins(held, index.scope_of(call))]
+            builds = [one for one in made if isinstance(one, cst.Call)]
+            if any(not kinds.isdisjoint(flow.choices(one.func, index.scope_of(one))) for one in builds):
+                return dotted(held) or ""
+    return ""
+
+
 def best_of_history(index: Index, loop: EpochLoop) -> Iterator[Candidate]:
     """Values that the loop appends to a list of which the script looks for the best: `np.argmax(val_accs)`."""
     for call in index.calls:

@@ -6,12 +6,11 @@ import re
 
 import libcst as cst
 
-from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, meeting, names_in
 from retrofit.survey.loops import VALIDATES
-from retrofit.survey.order import leading_to, runs_always
-from retrofit.survey.scores.best import carried_over
+from retrofit.survey.order import runs_always
+from retrofit.survey.scores.best import carried_over, saved_by_an_object
 from retrofit.survey.scores.keepers import best_in, kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.presence import presence
@@ -20,7 +19,6 @@ from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,
     code_of,
-    in_loop,
     is_collection,
     only_begins,
     root_of,
@@ -36,7 +34,7 @@ from retrofit.survey.scores.ways import (
     tests_around,
     way_in,
 )
-from retrofit.survey.scores.words import BEST, Candidate, direction_of
+from retrofit.survey.scores.words import Candidate, direction_of
 from retrofit.survey.sites import EpochLoop, KeptScore, Score
 
 
@@ -77,7 +75,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     outer = guard or before or way.block
     parted = bool(name) and _is_parted(here, makers)
     apart = direct and not together and guard is not None
-    report = outer if apart else _last_of_turn(index, flow, outer, passing, candidate)
+    report = outer if apart else _last_of_turn(index, loop, outer, passing, candidate)
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
         index=index,
@@ -106,8 +104,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if kept is None:
         _tell_best_so_far(score, flow, loop, name)
     score.best = carried_over(index, flow, loop, candidate)
-    score.lost = candidate.holder if candidate.saved and not score.best else ""
-    score.lost = score.lost or ("" if score.best else _kept_by_an_object(index, flow, loop, name))
+    if not score.best:
+        score.lost = (candidate.saved and candidate.holder) or saved_by_an_object(index, flow, loop, name)
     score.listed = _listed_at(index, loop, candidate.node)
     score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
     score.cut_off = cut_off_at(index, flow, outer)
@@ -120,25 +118,6 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif (again or _deleted_later(index, here, name)) and not direct:
         score.anchors["made"] = way.block.node
     return score
-
-
-def _kept_by_an_object(index: Index, flow: Flow, loop: EpochLoop, name: str) -> str:
-    """Return the object that the loop gives the score to, and that saves by a best of its own: early stopping, say."""
-    for call in index.calls:
-        if not in_loop(index, loop, call) or name not in {root_of(arg.value) for arg in call.args}:
-            continue
-        held = call.func.value if isinstance(call.func, cst.Attribute) else call.func
-        for made in (origin.node for origin in flow.origins(held, index.scope_of(call))):
-            kinds = flow.choices(made.func, index.scope_of(made)) if isinstance(made, cst.Call) else []
-            for kind in (one for one in kinds if one.kind == "class"):
-                saves = [c for c in index.calls if index.qualified(c.func) == "torch.save"]
-                bests = [
-                    b.statement.scope for b in index.bindings if b.target.startswith("self.") and BEST.search(b.target)
-                ]
-                within = {index.scope_of(one).enclosing_class for one in saves}
-                if kind in within and kind in {scope.enclosing_class for scope in bests}:
-                    return dotted(held) or ""
-    return ""
 
 
 def _choice_before(compared: Statement, way: Way) -> Statement | None:
@@ -244,13 +223,13 @@ def _left_by_others(index: Index, flow: Flow, made: Statement, passing: list[Sta
 
 
 def _last_of_turn(
-    index: Index, flow: Flow, place: Statement, passing: list[Statement], candidate: Candidate
+    index: Index, loop: EpochLoop, place: Statement, passing: list[Statement], candidate: Candidate
 ) -> Statement:
     """Return the last statement of a block that no `continue` passes over, before the score is set back.
 
     A turn that validates before it trains has measured other weights than it ends with.
     """
-    ends = _set_back(index, candidate.node) | leading_to(find_backwards(index, flow), flow)
+    ends = _set_back(index, candidate.node) | loop.training
     for later in place.following:
         if later in ends or any(later in part.path[:-1] for part in passing):
             return later.siblings[later.index - 1]
