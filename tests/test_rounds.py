@@ -156,6 +156,20 @@ def test_history_goes_on_past_the_plan_at_the_last_good_rate(tmp_path: Path) -> 
     assert "past the planned end of training" in result.stdout
 
 
+def test_a_score_that_comes_at_the_planned_end_alone_ends_the_round(tmp_path: Path) -> None:
+    late = f"        if epoch != args.epochs - 1:\n            continue\n{' ' * 8}acc = validate"
+    result = train(tmp_path, swapped(DDP, ("        acc = validate", late), ("default=5", "default=3")))
+    assert [len(one) for one in rounds(result)] == [1, 1]
+    assert "The planned end of training is past" not in result.stdout
+
+
+def test_a_score_that_comes_no_more_ends_the_round(tmp_path: Path) -> None:
+    early = f"        if not 0 < epoch < 3:\n            continue\n{' ' * 8}acc = validate"
+    result = train(tmp_path, swapped(DDP, ("        acc = validate", early)))
+    assert [len(one) for one in rounds(result)] == [2, 2]
+    assert "No validation score has come for 5 turns of the training loop" in result.stdout
+
+
 @pytest.mark.parametrize("leaves", ["break", "return"])
 def test_the_scripts_own_end_is_the_rounds(leaves: str, tmp_path: Path) -> None:
     text = swapped(DDP, (PRINTED, f"{PRINTED}        if epoch == 2:\n            {leaves}\n"))

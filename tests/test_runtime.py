@@ -668,6 +668,7 @@ def test_best_so_far_takes_a_number_below_all_scores_for_none(
         ([], False, False),
         ([False], True, True),
         ([False], False, False),
+        ([True], False, True),
         ([False, True], False, True),
         ([False, False], True, False),
     ],
@@ -676,6 +677,19 @@ def test_a_rate_that_moves_to_its_end_is_seen_with_few_scores(
     helper: ModuleType, moves: list[bool], since: bool, planned: bool
 ) -> None:
     helper._pai.rate_moves, helper._pai.rate_moved = moves, since
+    assert helper._pai_is_planned() is planned
+
+
+@pytest.mark.parametrize(("length", "planned"), [({}, False), ({"t_total": 40}, True), ({"t_total": -1}, False)])
+def test_an_optimizer_that_knows_how_long_it_trains_ends_as_planned(
+    helper: ModuleType, perforate: Callable[..., Any], length: dict[str, int], planned: bool
+) -> None:
+    import torch
+
+    perforate(torch.nn.Linear(2, 2))
+    optimizer = torch.optim.SGD([{"params": torch.nn.Linear(1, 1).parameters(), **length}])
+    helper.GPA.pai_tracker.set_optimizer_instance(optimizer)
+    helper._pai.rate_moves = [False] * 3
     assert helper._pai_is_planned() is planned
 
 
@@ -983,7 +997,14 @@ def test_missing_scores_are_told_once(helper: ModuleType, capsys: pytest.Capture
     import torch
 
     assert [helper._pai_common_score(None, torch.nn.Linear(1, 1)) for _ in range(3)] == [None] * 3
-    assert capsys.readouterr().out.count("There is no validation score (None)") == 1
+    said = re.findall(r"test_runtime\.py:\d+: there is no validation score \(None\)", capsys.readouterr().out)
+    assert len(said) == 1
+    with pytest.raises(SystemExit, match="1"):
+        helper.end_of_training()
+    said = re.findall(
+        r"it was None, all 3 times that one was handed over at \S*test_runtime\.py:", capsys.readouterr().err
+    )
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize(

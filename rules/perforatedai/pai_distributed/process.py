@@ -53,6 +53,7 @@ class _PaiState:
         watched: the functions of loggers that the helper has put its own around.
         scores: that were handed over or passed over.
         missing_scores: how many of them were None.
+        missing_place: where the first of these was handed over.
         unusable_scores: how many in a row were not finite.
         last_score: that was handed over last.
         restarts: whether training restarts after each restructuring.
@@ -116,6 +117,7 @@ class _PaiState:
     watched: set[tuple[str, str]] = field(default_factory=set)
     scores: int = 0
     missing_scores: int = 0
+    missing_place: str = ""
     unusable_scores: int = 0
     last_score: float | None = None
     restarts: bool = True

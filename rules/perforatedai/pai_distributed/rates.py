@@ -56,9 +56,17 @@ def _pai_is_planned() -> bool:
     So it is where the rate moves all the way there, as that of a cosine, a line, a polynomial or OneCycleLR does: it
     has done its work at the end, and not before. One that falls in a few steps, or never, says nothing of an end.
     """
-    # Before the first score nothing has moved yet; where there was one alone, what has moved since counts.
-    recent = _pai.rate_moves[1:][-GPA.pc.get_n_epochs_to_switch() :] or [_pai.rate_moved]
-    return _pai.restarts and (_pai.rounds == "planned" or (all(recent) and _pai.rounds != "history"))
+    # Before the first score nothing may have moved yet; where there was one alone, any move counts.
+    recent = _pai.rate_moves[1:][-GPA.pc.get_n_epochs_to_switch() :] or [any(_pai.rate_moves) or _pai.rate_moved]
+    ends = all(recent) or _pai_knows_its_length()
+    return _pai.restarts and (_pai.rounds == "planned" or (ends and _pai.rounds != "history"))
+
+
+def _pai_knows_its_length() -> bool:
+    """Does the optimizer scale its rate within its steps, by how many there are to be, as BertAdam does?"""
+    optimizer = GPA.pai_tracker and GPA.pai_tracker.member_vars.get("optimizer_instance")
+    lengths = ("t_total", "total_steps", "num_training_steps")
+    return any(group.get(name, 0) > 0 for group in getattr(optimizer, "param_groups", ()) for name in lengths)
 
 
 _pai_begin_schedule = torch.optim.lr_scheduler.LRScheduler.__init__

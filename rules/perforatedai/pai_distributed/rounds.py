@@ -4,6 +4,7 @@ import atexit
 import operator
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from perforatedai import globals_perforatedai as GPA
@@ -17,7 +18,7 @@ from .process import _pai, _pai_fail, _pai_rank, _pai_say, initializing
 from .rates import _pai_is_planned
 from .record import _pai_read, _pai_write
 from .rehearsal import _pai_note_exit, _pai_repeated
-from .score import _pai_complete, _pai_hand_over, _pai_share
+from .score import _pai_complete, _pai_hand_over, _pai_of_rank_0, _pai_share
 
 
 def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
@@ -36,15 +37,21 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
     _pai_begin_round()
     _pai_watch_loggers()
     count = operator.length_hint(planned, 0)
-    previous, epoch = None, None
+    previous, epoch, number = None, None, 0
+    turns = {0: 0}  # in which the first, second ... score came
     for number, following in enumerate(planned, start=1):
         previous, epoch = epoch, following
         _pai.last_planned = number == count
         yield epoch
+        turns.setdefault(len(_pai.rate_moves), number)
     _pai.last_planned = False
     if initializing():
         end_of_training()
-    if not isinstance(epoch, int) or _pai_is_planned():
+    # One score, or none, says that the script validates when it has trained as long as it has planned.
+    scored = list(turns.values())
+    once = scored in ([0], [0, number]) and scored != [0, 1] and not _pai.continues
+    (ends,) = _pai_of_rank_0(once or _pai_is_planned())
+    if not isinstance(epoch, int) or ends:
         _pai_end_structure("The planned end of training is reached")
         return
     _pai.past_end = True
@@ -53,9 +60,12 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
         f"score has not improved {GPA.pc.get_n_epochs_to_switch()} times in a row"
     )
     step = epoch - previous if isinstance(previous, int) else 1
-    while True:
-        epoch += step
+    between = [after - before for before, after in pairwise(scored)] or [number]
+    while number - max(turns.values()) <= 2 * max(between):
+        epoch, number = epoch + step, number + 1
         yield epoch
+        turns.setdefault(len(_pai.rate_moves), number)
+    _pai_end_structure(f"No validation score has come for {number - max(turns.values())} turns of the training loop")
 
 
 def _pai_from_the_start(planned: Iterable[Any]) -> Iterable[Any]:
@@ -116,7 +126,13 @@ def _pai_say_end(why: str) -> None:
 def _pai_end_structure(why: str) -> None:
     """Have dendrites added, or training completed, with the last score."""
     if _pai.last_score is None or _pai.model is None:
-        _pai_fail(f"{why}, without a validation score in this round: train longer, or validate more often")
+        cure = ": train longer, or validate more often"
+        if _pai.missing_scores:
+            cure = (
+                f": it was None, all {_pai.missing_scores} times that one was handed over at {_pai.missing_place}. "
+                "Train until it is measured, or hand over one that this training measures (retrofit apply --metric)"
+            )
+        _pai_fail(f"{why}, without a validation score in this round{cure}")
     _pai_meet()
     _pai_say_end(why)
     _pai_share(_pai.last_score, _pai_unwrap(_pai.model), leave=False, force=True)

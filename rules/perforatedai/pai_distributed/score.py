@@ -74,10 +74,7 @@ def _pai_share(number: float, net: torch.nn.Module, *, leave: bool, force: bool 
         Whether training is complete.
     """
     restructured, complete = _pai_hand_over(number, net, force) if _pai_rank() == 0 else (False, False)
-    if _pai_grouped():
-        flags = torch.tensor([restructured, complete]).int().to(_pai_device(net))
-        dist.broadcast(flags, 0)
-        restructured, complete = (bool(flag) for flag in flags.tolist())
+    restructured, complete = _pai_of_rank_0(restructured, complete)
     if complete:
         _pai_complete(net, load_best=not leave)
         if leave:
@@ -89,6 +86,15 @@ def _pai_share(number: float, net: torch.nn.Module, *, leave: bool, force: bool 
     if _pai_rank() != 0:
         _pai_hand_over(number, net)
     return False
+
+
+def _pai_of_rank_0(*flags: bool) -> list[bool]:
+    """What rank 0 has decided, on all ranks."""
+    if not _pai_grouped() or _pai.model is None:
+        return list(flags)
+    decided = torch.tensor(flags).int().to(_pai_device(_pai.model))
+    dist.broadcast(decided, 0)
+    return [bool(flag) for flag in decided.tolist()]
 
 
 def add_validation_score(score: Any, model: torch.nn.Module | None = None) -> tuple[torch.nn.Module, bool, bool]:
@@ -169,7 +175,11 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
         _pai_note_zeros(int(count), int(unlike_zero))
     if number is None:
         if not _pai.missing_scores:
-            _pai_say("There is no validation score (None), so nothing is counted, here and whenever it is so")
+            _pai.missing_place = _pai_place()
+            _pai_say(
+                f"{_pai.missing_place}: there is no validation score (None), so nothing is counted, here and whenever "
+                "it is so"
+            )
         _pai.missing_scores += 1
         return None
     _pai.scores += 1
