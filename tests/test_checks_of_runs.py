@@ -275,28 +275,42 @@ def with_dendrite(training: Training) -> list[Any]:
     return before
 
 
-@pytest.mark.parametrize("which", ["all", "head", "biases", "before dendrites"])
-def test_optimizer_without_dendrites(training: Training, ends: Callable[..., None], which: str) -> None:
+@pytest.mark.parametrize("which", ["head", "biases"])
+def test_what_an_optimizer_leaves_out_is_the_scripts_choice(training: Training, which: str) -> None:
+    import torch
+
+    before = with_dendrite(training)
+    chosen = [p for p in before if p.dim() == 1] if which == "biases" else list(training.model[1].parameters())
+    optimizer = torch.optim.SGD(chosen, lr=0.1)
+    training.helper.set_optimizer_instance(optimizer)
+    training.step(optimizer)
+    training.hand_over(0.5)
+    assert [p for group in optimizer.param_groups for p in group["params"]] == chosen
+
+
+def test_an_optimizer_trains_the_dendrites_of_the_layers_that_it_trains(
+    training: Training, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as one whose parameters are those of modules of some classes, or have some names."""
     import torch
 
     model = training.model
     before = with_dendrite(training)
-    optimizer = torch.optim.SGD(
-        {
-            "all": list(model.parameters()),
-            "head": list(model[1].parameters()),  # the script leaves the rest as it is
-            "biases": [p for name, p in model.named_parameters() if name.endswith("bias")],
-            "before dendrites": before,
-        }[which],
-        lr=0.1,
-    )
+    weights = [p for p in before if p.dim() == 2]
+    biases = [p for p in before if p.dim() == 1]
+    optimizer = torch.optim.SGD([{"params": weights, "lr": 0.1}, {"params": biases, "lr": 0.2}])
     training.helper.set_optimizer_instance(optimizer)
     training.step(optimizer)
-    if which == "before dendrites":
-        words = r"trains layer \.0, but not its dendrites \(pai_dendrites\.\S+\)"
-        ends(words, training.hand_over, 0.5)
-    else:
-        training.hand_over(0.5)
+    rates = {parameter: group["lr"] for group in optimizer.param_groups for parameter in group["params"]}
+    named = [(name, p) for name, p in model.named_parameters() if "dendrite" in name and p.requires_grad]
+    assert {name.rpartition(".")[2]: rates[p] for name, p in named} == {"weight": 0.1, "bias": 0.2, "0": 0.1}
+    capsys.readouterr()
+    old = [p.detach().clone() for p in model.parameters()]
+    for _ in range(2):  # the first one weighs the dendrites, whose weight is 0 when they are new
+        training.step(optimizer)
+    assert not any(torch.equal(p, was) for p, was in zip(model.parameters(), old, strict=True) if p.requires_grad)
+    training.hand_over(0.5)
+    assert not capsys.readouterr().out
 
 
 # ---- The score
@@ -447,9 +461,25 @@ def called(name: str) -> list[int]:
     return [number for number, line in enumerate(lines, start=1) if f"{name}(" in line]
 
 
-@pytest.mark.parametrize("told", [[["a:1", ""], ["a:1", ""]], [["", ""], ["a:1", ""]], [["", ""], ["", ""]]])
-def test_ranks_without_a_score_agree(helper: ModuleType, told: Any) -> None:
-    assert helper._pai_first_fault(told) == ""
+@pytest.mark.parametrize("places", [("a:1", "a:1"), ("", "a:1"), ("", "")])
+def test_ranks_without_a_score_agree(helper: ModuleType, places: tuple[str, str]) -> None:
+    assert helper._pai_first_fault([(place, "", 0.5 if place else None) for place in places]) == ""
+
+
+@pytest.mark.parametrize(
+    ("there", "apart"),
+    [
+        *((4.6e18, True), (-4.6e18, True), (1e-12, True), (0.0, False), (3.0, False), (3e4, False), (None, False)),
+        *((float("nan"), False), (float("inf"), False)),
+    ],
+)
+def test_scores_of_which_only_one_ranks_can_be_right(helper: ModuleType, there: float | None, apart: bool) -> None:
+    """Such as one that another rank has not measured, but has in memory that nobody has written."""
+    told = [("a:1", "", 0.3), ("a:1", "", there)]
+    found = [helper._pai_first_fault(told) for _ in range(3)]
+    assert found[:2] == ["", ""]
+    assert ("a:1: the ranks' scores are" in found[2]) is apart
+    assert not apart or {"0.3", f"{there:g}"} <= set(re.findall(r"-?[\d.]+(?:e[+-]\d+)?", found[2]))
 
 
 def test_number_of_processes_has_changed(

@@ -5,7 +5,6 @@ A run that is sound hits none of them: where a fact may be as it should, as with
 
 import os
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -13,10 +12,9 @@ import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from .hidden import _pai_idle_parameters
 from .layers import _pai_layers
 from .meeting import _pai_meet
-from .optimizer import _pai_torch_optimizer
+from .optimizer import _pai_parameters_of, _pai_torch_optimizer, _pai_train_dendrites
 from .place import _pai_place
 from .process import _pai, _pai_fail, _pai_grouped, _pai_say
 from .record import _pai_read, _pai_write
@@ -37,7 +35,7 @@ def _pai_check_hand_over(score: Any, number: float | None, net: torch.nn.Module)
     fault = _pai_model_fault(net, place) or _pai_optimizer_fault(net) or _pai_repetition_fault(score, number, place)
     _pai.stepped.clear()
     _pai.pushed.clear()
-    fault = _pai_meet("" if number is None else place, fault)
+    fault = _pai_meet("" if number is None else place, fault, number)
     if fault:
         _pai_fail(fault, _pai.model)
 
@@ -89,6 +87,7 @@ def _pai_note_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
         return
     if optimizer not in _pai.stepped:
         _pai.stepped[optimizer] = _pai_place()
+        _pai_train_dendrites(optimizer)
     # A loss scaler may have a fused optimizer leave its step out.
     if any(_pai.rates.get(optimizer, ())) and not hasattr(optimizer, "found_inf"):
         _pai.pushed.add(optimizer)
@@ -102,20 +101,12 @@ def _pai_weights(net: torch.nn.Module) -> list[int]:
     return [int(number) for number in torch.stack([one.to(sums[0].device) for one in sums]).tolist()] if sums else []
 
 
-def _pai_parameters_of(optimizer: Any) -> Iterator[torch.nn.Parameter]:
-    return (parameter for group in optimizer.param_groups for parameter in group["params"])
-
-
 def _pai_optimizer_fault(net: torch.nn.Module) -> str:
     """Is the optimizer that steps not the registered one, or is it without effect on a part of the model, or on all?"""
     if _pai.model is None or _pai.backpropagates:
         return ""
     training, known = _pai_stepped_optimizers(net) if _pai.stepped else ([], [])
-    return (
-        _pai_registration_fault(training, known)
-        or _pai_standstill_fault(net, training, known)
-        or _pai_gap_fault(net, training)
-    )
+    return _pai_registration_fault(training, known) or _pai_standstill_fault(net, training, known)
 
 
 def _pai_stepped_optimizers(net: torch.nn.Module) -> tuple[list[Any], list[Any]]:
@@ -167,28 +158,6 @@ def _pai_standstill_fault(net: torch.nn.Module, training: list[Any], known: list
 
 def _pai_has_gradients(net: torch.nn.Module) -> bool:
     return any(parameter.grad is not None and bool(parameter.grad.any()) for parameter in net.parameters())
-
-
-def _pai_gap_fault(net: torch.nn.Module, training: list[Any]) -> str:
-    """Are there layers that learn, but whose dendrites do not?
-
-    What else the script's optimizer leaves out is the script's own choice.
-    """
-    if not training:
-        return ""
-    held = {parameter for optimizer in (*_pai.rates, *training) for parameter in _pai_parameters_of(optimizer)}
-    for layer in (one for one in _pai_layers(net) if len(one.dendrites_to_top)):
-        own = {parameter for parameter in layer.main_module.parameters() if parameter.requires_grad}
-        if not own or not own <= held:
-            continue
-        idle = set(_pai_idle_parameters(layer))
-        lost = [name for name, p in layer.named_parameters() if p.requires_grad and p not in held and p not in idle]
-        if lost:
-            return (
-                f"{_pai.stepped[training[0]]}: the optimizer that steps here trains layer {layer.name}, but not its "
-                f"dendrites ({lost[0]}): build it anew, from all parameters that the model has now"
-            )
-    return ""
 
 
 # ---- The score

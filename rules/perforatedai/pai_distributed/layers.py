@@ -32,10 +32,14 @@ def own_named_parameters(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn
     for name, parameter in model.named_parameters():
         layer = _pai_layer_of(name)
         if layer is not None:
-            own = [known for known, _ in model.get_submodule(layer).main_module.named_parameters()]  # type: ignore[union-attr]
-            twin = max((known for known in own if f".{name}".endswith(f".{known}")), key=len, default=own[0])
-            name = f"{layer}.{twin}".lstrip(".")
+            name = f"{layer}.{_pai_twin(model.get_submodule(layer), name)}".lstrip(".")
         yield name, parameter
+
+
+def _pai_twin(layer: Any, name: str) -> str:
+    """The name of the parameter of the script's own layer whose copy another one is, or else of its first."""
+    own = [known for known, _ in layer.main_module.named_parameters()]
+    return max((known for known in own if f".{name}".endswith(f".{known}")), key=len, default=own[0])
 
 
 def own_modules(model: torch.nn.Module) -> list[torch.nn.Module]:

@@ -3,6 +3,7 @@
 import datetime
 import faulthandler
 import json
+import math
 import os
 import signal
 import socket
@@ -25,7 +26,7 @@ def _pai_introduce() -> None:
         dist.distributed_c10d._get_default_store().set(_pai_key("who", dist.get_rank()), _pai_who())
 
 
-def _pai_meet(place: str = "", fault: str = "") -> str:
+def _pai_meet(place: str = "", fault: str = "", number: float | None = None) -> str:
     """Wait for all ranks before a collective call, in which those that came would wait for ever.
 
     PAI_WAIT_SECONDS in the environment says how long; 1800 by default.
@@ -33,6 +34,7 @@ def _pai_meet(place: str = "", fault: str = "") -> str:
     Args:
         place: where this rank hands over a score; "" where it has none.
         fault: what is wrong on this rank.
+        number: its score; None where it has none.
 
     Returns:
         What is wrong on any rank, and so ends all; "" where nothing is.
@@ -46,7 +48,7 @@ def _pai_meet(place: str = "", fault: str = "") -> str:
     store, rank = dist.distributed_c10d._get_default_store(), dist.get_rank()
     keys = [_pai_key(_pai.meetings, other) for other in range(dist.get_world_size())]
     seconds = float(os.environ.get("PAI_WAIT_SECONDS", "1800"))
-    store.set(keys[rank], json.dumps([place, fault]))
+    store.set(keys[rank], json.dumps([place, fault, number]))
     try:
         # Only rank 0 looks at all keys: many ranks would ask the store for many keys each.
         store.wait(keys if rank == 0 else [_pai_key(_pai.meetings, "all")], datetime.timedelta(seconds=seconds))
@@ -58,19 +60,27 @@ def _pai_meet(place: str = "", fault: str = "") -> str:
     return str(store.get(_pai_key(_pai.meetings, "all")).decode())
 
 
-def _pai_first_fault(told: list[tuple[str, str]]) -> str:
+def _pai_first_fault(told: list[tuple[str, str, float | None]]) -> str:
     """What is wrong, from what all ranks have told."""
-    for rank, (_, fault) in enumerate(told):
+    for rank, (_, fault, _) in enumerate(told):
         if fault:
             return fault if rank == 0 else f"Rank {rank}: {fault}"
     places: dict[str, int] = {}
-    for rank, (place, _) in enumerate(told):
+    for rank, (place, _, _) in enumerate(told):
         if place:
             places.setdefault(place, rank)
-    if len(places) < 2:
+    if len(places) > 1:
+        where = ", ".join(f"rank {rank} at {place}" for place, rank in places.items())
+        return f"The ranks hand over scores of different places, {where}: all must hand over the same one, or None"
+    sizes = sorted((abs(number), number) for *_, number in told if number and math.isfinite(number))
+    # Three in a row are no chance: as of a rank whose tensor was never filled.
+    _pai.apart_scores = _pai.apart_scores + 1 if sizes and sizes[-1][0] > 1e6 * sizes[0][0] else 0
+    if _pai.apart_scores < 3:
         return ""
-    where = ", ".join(f"rank {rank} at {place}" for place, rank in places.items())
-    return f"The ranks hand over scores of different places, {where}: all must hand over the same one, or None"
+    return (
+        f"{next(iter(places))}: the ranks' scores are {sizes[0][1]:g} and {sizes[-1][1]:g}, whose mean says nothing: "
+        "where some ranks have not measured it, hand over None on them"
+    )
 
 
 def _pai_name_missing(store: dist.Store, missing: list[int], seconds: float) -> None:

@@ -42,6 +42,7 @@ class _PaiState:
         old_scores: how often in a row although it was not.
         first_scores: of this round.
         lone_scores: how many in a row were 0 on all ranks but one.
+        apart_scores: how many in a row differed between ranks by orders of magnitude.
         initialized: when the initialisation before this one has ended.
         meetings: of all ranks.
         before: the structures that the rounds before have trained, and what they came to; see logbook.py.
@@ -106,6 +107,7 @@ class _PaiState:
     old_scores: int = 0
     first_scores: list[float] = field(default_factory=list)
     lone_scores: int = 0
+    apart_scores: int = 0
     initialized: int = 0
     meetings: int = 0
     before: list[dict[str, Any]] = field(default_factory=list)

@@ -113,7 +113,8 @@ def end_of_training() -> None:
         if _pai.passes:
             finish_initialization(last=True)
         _pai_fail("The initialisation run ended its training without a backward pass: is there a batch?")
-    _pai_end_structure(_pai_by_itself)
+    if _pai.steps or _pai.last_score is not None:  # else it has only evaluated
+        _pai_end_structure(_pai_by_itself)
 
 
 _pai_by_itself = "The script has ended its training by itself"
