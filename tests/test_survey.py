@@ -316,6 +316,34 @@ def test_wrapped_models_that_train_are_two() -> None:
 
 
 @pytest.mark.parametrize(
+    ("started", "answers"),
+    [
+        pytest.param("parser.set_defaults(func={})", ["model", "other"], id="a command of its own"),
+        pytest.param("{}()", ["model"], id="on the way"),
+    ],
+)
+def test_a_model_of_another_command_is_asked_about(started: str, answers: list[str]) -> None:
+    """Also where its training is not in sight: a start of that command would train without dendrites."""
+    text = f"""
+    {DDP.strip()}
+    def first():
+        model = DDP(A())
+        for epoch in range(3):
+            for x in loader:
+                model(x).backward()
+
+    def second():
+        other = DDP(B())
+        importlib.import_module(name).train(other)
+
+    {started.format("first")}
+    {started.format("second")}
+    args.func(args)
+    """
+    assert [wrapper.target for group in survey_of(code(text)).groups for wrapper in group] == answers
+
+
+@pytest.mark.parametrize(
     ("freeze", "targets"),
     [
         pytest.param("for p in teacher.parameters():\n    p.requires_grad = False", ["model"], id="in a loop"),

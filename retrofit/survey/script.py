@@ -259,7 +259,10 @@ def _tell_what_is_there(script: Script, flow: Flow) -> None:
 def _trained(
     groups: list[tuple[set[Origin], list[Wrapper]]], script: Script, flow: Flow
 ) -> list[tuple[set[Origin], list[Wrapper]]]:
-    """Return the models in sight where a backward pass is, all where that tells nothing, but no frozen teacher."""
+    """Return the models in sight where a backward pass is, all where that tells nothing, but no frozen teacher.
+
+    One that a function wraps which nothing calls is of another command of the script, wherever that trains it.
+    """
     found = []
     for origins, wrappers in groups:
         everything = flow.closure(origins)
@@ -269,6 +272,15 @@ def _trained(
             if any(re.search(rf"\b{re.escape(name)}\b", code) for name in names):
                 found.append((origins, wrappers))
                 break
+    commands = [{flow.uncalled(wrapper.statement) for wrapper in wrappers} for _, wrappers in groups]
+    known = [command for group, command in zip(groups, commands, strict=True) if group in found]
+    apart = [{None}, *known]
+    if all(None not in one for one in known):
+        found = [
+            group
+            for group, command in zip(groups, commands, strict=True)
+            if group in found or all(command.isdisjoint(one) for one in apart)
+        ]
     groups = found or groups
     return [group for group in groups if len(groups) == 1 or not is_frozen(group[0], flow)] or groups
 
