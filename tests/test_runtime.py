@@ -996,8 +996,8 @@ def test_missing_scores_are_told_once(helper: ModuleType, capsys: pytest.Capture
     import torch
 
     assert [helper._pai_common_score(None, torch.nn.Linear(1, 1)) for _ in range(3)] == [None] * 3
-    said = re.findall(r"test_runtime\.py:\d+: there is no validation score \(None\)", capsys.readouterr().out)
-    assert len(said) == 1
+    none = r"test_runtime\.py:\d+: there is no validation score \(None\)"
+    assert len(re.findall(none, capsys.readouterr().out)) == 1
     helper._pai.steps = 1
     with pytest.raises(SystemExit, match="1"):
         helper.end_of_training()

@@ -889,6 +889,34 @@ def test_other_models_optimizer_is_left_out() -> None:
     assert [o.target for o in survey_of(script(before=extra)).optimizers] == ["optimizer"]
 
 
+@pytest.mark.parametrize(
+    "collected",
+    [
+        "[p for p in other.parameters() if p.requires_grad]",
+        "list(filter(lambda p: p.requires_grad, other.parameters()))",
+        "[{'params': [p for n, p in other.named_parameters() if 'bias' in n], 'lr': 0.1}]",
+        "list(other.encoder.parameters()) + list(other.head.parameters())",
+        "itertools.chain(other.parameters(), third.parameters())",
+    ],
+)
+@pytest.mark.parametrize("by_name", [True, False])
+def test_other_models_optimizer_is_left_out_however_its_parameters_are_collected(collected: str, by_name: bool) -> None:
+    made = "import itertools\nother = Other()\nthird = Third()\nmine = [p for p in model.parameters()]\n"
+    made += f"its = {collected}\nextra = torch.optim.Adam({'its' if by_name else collected})\n"
+    text = script(before=f"{made}extra.zero_grad()\nextra.step()")
+    assert [o.target for o in survey_of(text.replace("SGD(model.parameters()", "SGD(mine")).optimizers] == ["optimizer"]
+
+
+@pytest.mark.parametrize(
+    "added", ["its.append({'params': model.head.parameters()})", "its.extend(unknown)", "its += mine"]
+)
+def test_parameters_that_come_from_several_models_are_not_anothers(added: str) -> None:
+    made = f"other = Other()\nmine = [p for p in model.parameters()]\nits = [p for p in other.parameters()]\n{added}\n"
+    text = script(before=f"{made}extra = torch.optim.Adam(its)\nextra.zero_grad()\nextra.step()")
+    found = survey_of(text.replace("SGD(model.parameters()", "SGD(mine")).optimizers
+    assert [o.target for o in found] == ["optimizer", "extra"]
+
+
 # Schedulers
 
 

@@ -10,6 +10,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.backwards import has_own_tensors
 from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.holders import parameter_holders
 from retrofit.survey.index import Index, Scope, Statement, argument, dotted, exclude_each_other, meeting, named_in
 from retrofit.survey.loops import called_in
 from retrofit.survey.order import apart_from_training, leading_to
@@ -510,16 +511,13 @@ def _trains(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> boo
 
 
 def _trains_another(index: Index, flow: Flow, node: cst.BaseExpression, model: set[Origin]) -> bool:
-    """Whether a construction gets the `parameters()` of what neither is the model nor is made from it, as a loss."""
-    whose = _with_parameters(argument(node, "params", 0)) if isinstance(node, cst.Call) else None
-    if whose is None:
-        return False
-    scope = index.scope_of(whose)
-    kept = _in_item(index, flow, whose, scope) or [whose]
-    holders = {origin for one in kept for origin in flow.deep_origins(one, scope)}
-    made = [origin.node for origin in holders if isinstance(origin.node, cst.Call)]
+    """Whether a construction gets the parameters of what neither is the model nor is made from it, as a loss."""
+    params = argument(node, "params", 0) if isinstance(node, cst.Call) else None
+    holders = parameter_holders(params, index.scope_of(params), flow) if params is not None else None
+    made = [origin.node for origin in holders or () if isinstance(origin.node, cst.Call)]
     return (
-        len(made) == len(holders) > 0
+        holders is not None
+        and len(made) == len(holders) > 0
         and holders.isdisjoint(model)
         and not any(_trains(index, flow, call, model) for call in made)
     )
@@ -740,16 +738,3 @@ def bind(index: Index, call: cst.Call, parameters: tuple[str, ...], skip: int = 
             if name not in parameters[:skip]:
                 bound.append((name, code))
     return bound
-
-
-def _in_item(index: Index, flow: Flow, node: cst.BaseExpression, scope: Scope) -> list[cst.BaseExpression]:
-    """Return what `losses['center']` was given in this scope, by itself or as part of a dict."""
-    if not isinstance(node, cst.Subscript):
-        return []
-    code = index.source.code(node)
-    given = [b.value for b in index.items if b.target == code and b.statement.scope is scope and b.value is not None]
-    for one in flow.origins(node.value, scope):
-        elements = one.node.elements if isinstance(one.node, cst.Dict) and index.scope_of(one.node) is scope else []
-        parts = [part for part in elements if isinstance(part, cst.DictElement)]
-        given += [part.value for part in parts if code.endswith(f"[{index.source.code(part.key)}]")]
-    return given

@@ -274,12 +274,11 @@ def _trained(
                 break
     commands = [{flow.uncalled(wrapper.statement) for wrapper in wrappers} for _, wrappers in groups]
     known = [command for group, command in zip(groups, commands, strict=True) if group in found]
-    apart = [{None}, *known]
     if all(None not in one for one in known):
         found = [
             group
             for group, command in zip(groups, commands, strict=True)
-            if group in found or all(command.isdisjoint(one) for one in apart)
+            if group in found or (None not in command and all(command.isdisjoint(one) for one in known))
         ]
     groups = found or groups
     return [group for group in groups if len(groups) == 1 or not is_frozen(group[0], flow)] or groups

@@ -1,0 +1,91 @@
+"""Tell whose parameters an expression collects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow, Origin, Source
+from retrofit.survey.index import Scope, dotted
+
+_WALKS = frozenset({"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"})
+_PASSING = frozenset({"list", "tuple", "iter", "filter", "dict", "itertools.chain", "itertools.chain.from_iterable"})
+_ADDING = frozenset({"append", "extend", "insert"})
+
+
+def parameter_holders(node: cst.BaseExpression, scope: Scope, flow: Flow) -> set[Origin] | None:
+    """Return where the modules are made whose parameters an expression has, through lists, groups and loops over them.
+
+    Args:
+        node: what an optimizer is given.
+        scope: the function that it stands in.
+
+    Returns:
+        Where they are made; None where some of them cannot be told.
+    """
+    found: set[Origin] = set()
+    waiting, seen = [(node, scope)], {id(node)}
+    while waiting:
+        here, inside = waiting.pop()
+        if isinstance(here, cst.Call) and isinstance(here.func, cst.Attribute) and here.func.attr.value in _WALKS:
+            found |= _made(here.func.value, inside, flow)
+            continue
+        parts = list(_parts(here, inside, flow))
+        if not parts:
+            return None
+        for part in parts:
+            if part.value is None or part.item is not None:
+                return None
+            if id(part.value) not in seen:
+                seen.add(id(part.value))
+                waiting.append((part.value, part.scope))
+    return found
+
+
+def _parts(node: cst.BaseExpression, scope: Scope, flow: Flow) -> Iterator[Source]:
+    """What an expression is made of; nothing where that cannot be told."""
+    if isinstance(node, cst.Call):
+        if flow.index.qualified(node.func) in _PASSING:
+            yield from (Source(arg.value, scope) for arg in node.args if not isinstance(arg.value, cst.Lambda))
+    elif isinstance(node, cst.BaseSimpleComp):
+        walked: cst.CompFor | None = node.for_in
+        while walked is not None:
+            yield Source(walked.iter, scope)
+            walked = walked.inner_for_in
+    elif isinstance(node, (cst.List, cst.Tuple)):
+        yield from (Source(element.value, scope) for element in node.elements)
+    elif isinstance(node, cst.Dict):
+        for element in node.elements:
+            if isinstance(element, cst.DictElement) and flow.index.source.code(element.key).strip("'\"") == "params":
+                yield Source(element.value, scope)
+    elif isinstance(node, cst.BinaryOperation):
+        yield from (Source(node.left, scope), Source(node.right, scope))
+    elif isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+        yield from flow.given(node, scope)
+        adding = [call for call in flow.index.calls if flow.index.scope_of(call) is scope and call.args]
+        for call in adding if dotted(node) is not None else ():
+            func = call.func if isinstance(call.func, cst.Attribute) else None
+            if func is not None and func.attr.value in _ADDING and dotted(func.value) == dotted(node):
+                yield Source(call.args[-1].value, scope)
+
+
+def _made(module: cst.BaseExpression, scope: Scope, flow: Flow) -> set[Origin]:
+    """Where a module is made, or what it is a part of, where nothing else is known of it."""
+    given = _in_item(module, scope, flow) if isinstance(module, cst.Subscript) else []
+    found = {origin for one in given or [module] for origin in flow.deep_origins(one, scope)}
+    if isinstance(module, cst.Attribute) and all(origin.node is module for origin in found):
+        return _made(module.value, scope, flow)
+    return found
+
+
+def _in_item(node: cst.Subscript, scope: Scope, flow: Flow) -> list[cst.BaseExpression]:
+    """Return what `losses['center']` was given in this scope, by itself or as part of a dict."""
+    index = flow.index
+    code = index.source.code(node)
+    given = [b.value for b in index.items if b.target == code and b.statement.scope is scope and b.value is not None]
+    for one in flow.origins(node.value, scope):
+        elements = one.node.elements if isinstance(one.node, cst.Dict) and index.scope_of(one.node) is scope else []
+        parts = [part for part in elements if isinstance(part, cst.DictElement)]
+        given += [part.value for part in parts if code.endswith(f"[{index.source.code(part.key)}]")]
+    return given
