@@ -900,8 +900,11 @@ def test_other_models_optimizer_is_left_out() -> None:
     ],
 )
 @pytest.mark.parametrize("by_name", [True, False])
-def test_other_models_optimizer_is_left_out_however_its_parameters_are_collected(collected: str, by_name: bool) -> None:
-    made = "import itertools\nother = Other()\nthird = Third()\nmine = [p for p in model.parameters()]\n"
+@pytest.mark.parametrize("given", ["", "args.model.width"])
+def test_other_models_optimizer_is_left_out_however_its_parameters_are_collected(
+    collected: str, by_name: bool, given: str
+) -> None:
+    made = f"import itertools\nother = Other({given})\nthird = Third()\nmine = [p for p in model.parameters()]\n"
     made += f"its = {collected}\nextra = torch.optim.Adam({'its' if by_name else collected})\n"
     text = script(before=f"{made}extra.zero_grad()\nextra.step()")
     assert [o.target for o in survey_of(text.replace("SGD(model.parameters()", "SGD(mine")).optimizers] == ["optimizer"]

@@ -11,7 +11,17 @@ from retrofit import torch_api
 from retrofit.survey.backwards import has_own_tensors
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holders import parameter_holders
-from retrofit.survey.index import Index, Scope, Statement, argument, dotted, exclude_each_other, meeting, named_in
+from retrofit.survey.index import (
+    Index,
+    Scope,
+    Statement,
+    argument,
+    dotted,
+    exclude_each_other,
+    meeting,
+    named_in,
+    names_in,
+)
 from retrofit.survey.loops import called_in
 from retrofit.survey.order import apart_from_training, leading_to
 from retrofit.survey.sites import CallSite, EpochLoop, Optimizer, Rebuilding, Scheduler, Score, Step
@@ -507,7 +517,8 @@ def _returned_by_name(index: Index, flow: Flow, call: cst.Call, found: list[cst.
 def _trains(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> bool:
     """Whether a construction's arguments mention the model."""
     names = flow.names_of(model, index.scope_of(call))
-    return any(re.search(rf"\b{re.escape(name)}\b", index.source.code(arg)) for arg in call.args for name in names)
+    said = {name for arg in call.args for name in names_in(arg)}
+    return any(one == name or one.startswith(f"{name}.") for one in said for name in names)
 
 
 def _trains_another(index: Index, flow: Flow, node: cst.BaseExpression, model: set[Origin]) -> bool:
