@@ -218,6 +218,11 @@ def names_in(node: cst.CSTNode, called: bool = True) -> Iterator[str]:
     return (name for part in named_in(node, called) if (name := dotted(part)) is not None)
 
 
+def mentions(node: cst.CSTNode, names: Collection[str]) -> bool:
+    """Whether code has one of some names or dotted names, by itself or with an attribute after it."""
+    return any(said == name or said.startswith(f"{name}.") for said in names_in(node) for name in names)
+
+
 def argument(call: cst.Call, name: str, position: int | None = None) -> cst.BaseExpression | None:
     """Return an argument's expression by keyword or position, None where it is not given."""
     for number, arg in enumerate(call.args):

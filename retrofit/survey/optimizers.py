@@ -19,8 +19,8 @@ from retrofit.survey.index import (
     dotted,
     exclude_each_other,
     meeting,
+    mentions,
     named_in,
-    names_in,
 )
 from retrofit.survey.loops import called_in
 from retrofit.survey.order import apart_from_training, leading_to
@@ -517,8 +517,7 @@ def _returned_by_name(index: Index, flow: Flow, call: cst.Call, found: list[cst.
 def _trains(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> bool:
     """Whether a construction's arguments mention the model."""
     names = flow.names_of(model, index.scope_of(call))
-    said = {name for arg in call.args for name in names_in(arg)}
-    return any(one == name or one.startswith(f"{name}.") for one in said for name in names)
+    return any(mentions(arg, names) for arg in call.args)
 
 
 def _trains_another(index: Index, flow: Flow, node: cst.BaseExpression, model: set[Origin]) -> bool:
@@ -614,7 +613,7 @@ def _scheduler_reason(index: Index, optimizer: Optimizer, scheduler: Scheduler) 
         return "it and its scheduler are built in different blocks"
     between = made.siblings[made.index + 1 : here.index]
     for statement in between:
-        if re.search(rf"\b{re.escape(optimizer.target)}\b", index.source.code(statement.node)):
+        if mentions(statement.node, [optimizer.target]):
             return f"it is used before its scheduler is built ({index.place(statement.node)})"
     return ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ from retrofit.survey.backwards import find_backwards
 from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, paired_parts
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Index, Scope, Statement, mentions
 from retrofit.survey.loops import find_loops, head, trains_once
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_frozen, plural, repeated
 from retrofit.survey.optimizers import find_optimizers, find_schedulers, nameless_optimizers
@@ -267,9 +266,7 @@ def _trained(
     for origins, wrappers in groups:
         everything = flow.closure(origins)
         for backward in script.backwards:
-            code = _function_code(backward)
-            names = flow.names_of(everything, backward.scope)
-            if any(re.search(rf"\b{re.escape(name)}\b", code) for name in names):
+            if mentions(backward.scope.node, flow.names_of(everything, backward.scope)):
                 found.append((origins, wrappers))
                 break
     commands = [{flow.uncalled(wrapper.statement) for wrapper in wrappers} for _, wrappers in groups]
@@ -328,11 +325,6 @@ def _name_models(script: Script, flow: Flow, origins: set[Origin]) -> None:
     sites: list[Site] = [*script.backwards, *script.scores, *script.optimizers, *script.loops]
     for site in sites:
         names = flow.names_of(origins, site.scope)
-        mentioned = [name for name in names if re.search(rf"\b{re.escape(name)}\b", _function_code(site))]
-        names = mentioned or names
+        names = [name for name in names if mentions(site.scope.node, [name])] or names
         preferred = [name for name in names if name in targets]
         site.model = (preferred or names or [""])[0]
-
-
-def _function_code(site: Site) -> str:
-    return site.index.source.code(site.scope.node) if site.scope.parent else site.file.source.text

@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, meeting, names_in
+from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, meeting, mentions, names_in
 from retrofit.survey.loops import VALIDATES
 from retrofit.survey.order import runs_always
 from retrofit.survey.scores.best import keepers_of_best
@@ -243,8 +243,7 @@ def _set_back(index: Index, node: cst.BaseExpression) -> set[Statement]:
     for call in index.calls:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("reset", "clear"):
             found |= {index.statement(call)} if dotted(call.func.value) in names else set()
-    word = re.compile(rf"\b{re.escape(root_of(node))}\b")
-    return {one for one in found if not any(word.search(index.source.code(later.node)) for later in one.following)}
+    return {one for one in found if not any(mentions(later.node, [root_of(node)]) for later in one.following)}
 
 
 def _deleted_later(index: Index, made: Statement, name: str) -> bool:
