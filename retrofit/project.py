@@ -263,7 +263,7 @@ def _neighbours(
         except OSError:  # nobody can start it either
             continue
         rewritten = bool(helper) and helper.encode() in data
-        if rewritten or not (_STARTED.search(data) and mentioned.search(data)):
+        if rewritten or not mentioned.search(data) or not (_STARTED.search(data) or _works(data)):
             continue
         shown = _shown(path, entry, folder)
         for name in _imports(path, "", data):
@@ -372,6 +372,12 @@ def _imports(path: Path, name: str, data: bytes, relative: bool = True) -> Itera
             prefix = ".".join(base) if node.level else node.module or ""
             yield from _with_parents(prefix)
             yield from (f"{prefix}.{alias.name}".lstrip(".") for alias in node.names)
+
+
+def _works(data: bytes) -> bool:
+    """Whether a file does more than define names when it is imported."""
+    tree = _parsed(data)
+    return tree is not None and any(isinstance(node, (ast.For, ast.While, ast.With)) for node in tree.body)
 
 
 def _parsed(data: bytes) -> ast.Module | None:

@@ -1189,15 +1189,22 @@ def test_the_folder_of_the_helper_is_found_from_wherever_a_script_is_started(tmp
         assert result.stdout == "found\n", result.stderr
 
 
-def test_a_script_that_shares_the_loop_is_named(plan_project: Planner) -> None:
+@pytest.mark.parametrize(
+    ("started", "named"),
+    [
+        pytest.param(f"{PARSED}fit(build(), None)\n", True, id="reads the command line"),
+        pytest.param("for fold in range(3):\n    fit(build(), fold)\n", True, id="works when it is imported"),
+        pytest.param("def train_more():\n    for fold in range(3):\n        fit(build(), fold)\n", False, id="defines"),
+    ],
+)
+def test_a_script_that_shares_the_loop_is_named(plan_project: Planner, started: str, named: bool) -> None:
     head, loop = code(MAIN).split("    best_acc = 0\n")
     loop = "def fit(model, optimizer):\n    best_acc = 0\n" + loop.replace("main()\n", "")
     engine = code(ENGINE) + loop
     main = head.replace("train_one_epoch, validate", "fit") + "    fit(model, optimizer)\n\nmain()\n"
-    other = f"from engine import fit\n{PARSED}fit(build(), None)\n"
-    (note,) = plan_project(main, engine=engine, other=other).notes
-    assert (note.file, note.code) == ("engine.py", "PAI113")
-    assert note.message.startswith("other.py imports this file too: what trains")
+    notes = plan_project(main, engine=engine, other=f"from engine import fit\n{started}").notes
+    assert [(note.file, note.code) for note in notes] == [("engine.py", "PAI113")] * named
+    assert all(note.message.startswith("other.py imports this file too: what trains") for note in notes)
 
 
 BUILT_MAIN = code(MAIN).replace(
