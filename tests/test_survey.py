@@ -1605,6 +1605,14 @@ def test_loss_of_single_batches_is_no_score() -> None:
     assert [score.expression for score in survey_of(text, metric="loss").scores] == ["loss"]
 
 
+def test_a_value_that_is_made_in_a_loop_over_batches_within_another_may_be_named() -> None:
+    text = DDP + "model = DDP(Net())\nfor epoch in range(3):\n    for part in parts:\n        for x in part:\n"
+    text += "            loss = model(x)\n            loss.backward()\n"
+    assert survey_of(text).scores == []
+    (score,) = survey_of(text, metric="loss", mode="min").scores
+    assert (score.expression, score.known, score.condition) == ("loss", True, "")
+
+
 def test_score_of_every_full_batch_step_is_one() -> None:
     text = script("acc = validate(model)\nbest = max(best, acc)").replace("for x, y in loader:\n", "if True:\n")
     assert [score.expression for score in survey_of(text).scores] == ["acc"]

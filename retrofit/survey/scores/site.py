@@ -60,8 +60,11 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
             return None
         turns, way = [], way_in(index, flow, loop.statement, here)
     trains = re.search(rf"\b{name}\b.*\.backward\(", index.source.code(loop.body)) if name and kept is None else None
-    if len(turns) > 1 or (loop.by_iteration and candidate.best and trains and not way.condition):
+    of_batches = len(turns) > 1 or (loop.by_iteration and candidate.best and trains and not way.condition)
+    if of_batches and candidate.evidence != "--metric":
         return None  # the loss of single batches is no score to decide by
+    if len(turns) > 1:
+        turns, way, direct = [], way_in(index, flow, loop.statement, here), False
     passing = _turns_begun_by(index, turns[-1] if turns else loop.statement)
     inside = [part for part in passing if way.guard in part.path and part.order > way.block.order]
     if way.ranks == "all":
