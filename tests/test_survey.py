@@ -2781,6 +2781,31 @@ def test_score_that_a_function_keeps_for_good(function: str, call: str) -> None:
     assert keeping(function, call).scores == []
 
 
+OVER_SETS = """
+def validation_epoch(epoch):
+    model.eval()
+    for path in paths:
+        scores, labels = [], []
+        for x, y in loader(path):
+            with torch.no_grad():
+                scores.append(model(x))
+        acc_text = f'{epoch}'
+        EER = tune(scores, labels)
+        writer.add_scalar('eer', EER, epoch)
+"""
+
+
+def test_a_value_of_a_validation_of_several_sets_is_proposed_and_can_be_named() -> None:
+    found = keeping(OVER_SETS, "validation_epoch(epoch)")
+    assert [name for name, _ in found.measures] == ["EER"]
+    (score,) = keeping(OVER_SETS, "validation_epoch(epoch)", "EER").scores
+    assert score.direction == "min"
+    assert score.kept is not None
+    assert score.kept.guarded  # there may be no path
+    guard, made = (score.index.source.code(score.kept.anchors[name]) for name in ("guard", "made"))
+    assert (guard.split()[0], made.strip()) == ("for", "EER = tune(scores, labels)")
+
+
 @pytest.mark.parametrize("made", ["perf = weigh(epoch)", "perf = epoch + acc", "perf = epoch\nif x:\n    perf = run()"])
 def test_score_that_is_made_with_the_turns_number_is_one(made: str) -> None:
     assert scores_of(f"{made}\nif perf > best:\n    best = perf")[0][:2] == ("perf", "max")

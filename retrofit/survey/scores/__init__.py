@@ -68,7 +68,7 @@ def find_scores(
         candidates = candidates or list(kept_by_training(index, flow, loop)) or list(best_scores(index, flow, loop))
         candidates = candidates or trained
         if metric:
-            own = Candidate(cst.parse_expression(owner_of(metric)[1]), direction_of(metric), "--metric")
+            own = Candidate(cst.parse_expression(owner_of(metric)[1]), direction_of(metric), "--metric", named=True)
             given = shown_for(index, metric, [*tracked, *plateau, *kept, *watched])
             candidates = given or [*measured_scores(index, flow, loop, metric), own][:1]
         for candidate in candidates:

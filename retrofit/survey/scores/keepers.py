@@ -210,6 +210,8 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, call: cst.Call, candid
         return None
     kept = _kept(index, flow, loop, function, call, candidate.rest, made)
     if kept is not None:
+        if candidate.named and not kept.guarded and isinstance(way.block.node, cst.For):
+            kept.anchors |= {"guard": way.block.node, "made": made.node}  # there may be no turn
         kept.expression = candidate.written or index.source.code(candidate.node)
         kept.present = " and ".join(presence(index, flow, candidate.node, way.block, makers))
     return kept
@@ -370,7 +372,9 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
             last = max(places, key=index.source.position)
             rest = metric[len(name) :] if dotted(last) == name and not own else ""
             evidence = f"{index.place(last)}: --metric"
-            candidate = Candidate(last, direction_of(metric), evidence, rest=rest, inner=tuple(inner), written=own)
+            candidate = Candidate(
+                last, direction_of(metric), evidence, rest=rest, inner=tuple(inner), written=own, named=True
+            )
             handed = _handed_back(index, flow, loop, function, call, candidate)
             if handed is None and not isinstance(index.parents[call], cst.Expr):
                 beside = replace(candidate, call=call)

@@ -72,6 +72,8 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
             scope, target = binding.statement.scope, re.escape(binding.target)
             if scope not in functions or not direction_of(target) or NO_VALUE.search(target):
                 continue
+            if isinstance(binding.value, (cst.List, cst.ListComp, cst.FormattedString, cst.SimpleString)):
+                continue
             if scope in training and not VALIDATION_DATA.search(binding.target):
                 continue
             meter = re.search(rf"\b{target}\.(avg|mean|global_avg)\b(?!\()", index.source.code(scope.node))
@@ -87,7 +89,7 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
                 continue  # it has a name
             if ratio is not None:
                 known.setdefault(index.source.code(ratio), _place_in(index, ratio, loop))
-            elif meter or not any(isinstance(node, (cst.For, cst.While)) for node in around):
+            elif meter or not any(isinstance(node, (cst.For, cst.While)) for node in around) or _after_batches(binding):
                 name = meter[0] if meter else binding.target
                 known.setdefault(name, _place_in(index, binding.statement.node, loop))
         for part in index.items:
@@ -180,6 +182,11 @@ def _numbers_in(index: Index, function: Scope, name: str) -> list[str]:
     told = [f"{name}[{key}]" for key, item in items if direction_of(key) or direction_of(index.source.code(item))]
     several = any(value is not None and is_collection(index, value) for value in values)
     return told or [f"{name}[...]" if several else name]
+
+
+def _after_batches(binding: Binding) -> bool:
+    """Whether a value is made after a loop in the same block, as in a validation of several sets of data."""
+    return any(isinstance(early.node, cst.For) for early in binding.statement.preceding)
 
 
 def _ratio_of(index: Index, binding: Binding) -> cst.BinaryOperation | None:

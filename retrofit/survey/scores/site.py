@@ -61,7 +61,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         turns, way = [], way_in(index, flow, loop.statement, here)
     trains = re.search(rf"\b{name}\b.*\.backward\(", index.source.code(loop.body)) if name and kept is None else None
     of_batches = len(turns) > 1 or (loop.by_iteration and candidate.best and trains and not way.condition)
-    if of_batches and candidate.evidence != "--metric":
+    if of_batches and not candidate.named:
         return None  # the loss of single batches is no score to decide by
     if len(turns) > 1:
         turns, way, direct = [], way_in(index, flow, loop.statement, here), False

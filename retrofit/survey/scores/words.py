@@ -56,6 +56,7 @@ class Candidate:
         rest: what is to be taken out of what the function returns.
         made: the statement of the loop that makes it, where that is no assignment.
         written: its code, where that is more than the node's.
+        named: whether the user names it.
     """
 
     node: cst.BaseExpression
@@ -70,6 +71,7 @@ class Candidate:
     rest: str = ""
     made: Statement | None = None
     written: str = ""
+    named: bool = False
 
 
 def direction_of(name: str) -> str:
