@@ -2811,6 +2811,12 @@ def test_score_that_is_made_with_the_turns_number_is_one(made: str) -> None:
     assert scores_of(f"{made}\nif perf > best:\n    best = perf")[0][:2] == ("perf", "max")
 
 
+def test_a_model_that_is_built_anew_for_a_test_is_told() -> None:
+    assert survey_of(script()).apart == []
+    found = survey_of(f"{script()}\nmodel = DDP(Net())\nevaluate(model)\n")
+    assert len(found.apart) == 1
+
+
 def test_losses_that_are_reduced_after_each_batch_are_no_score() -> None:
     reduce = "def reduce(losses):\n    with torch.no_grad():\n        return mean_of(losses)"
     text = script(before=reduce).replace(

@@ -117,6 +117,7 @@ def survey(
         script.models = find_models(origins, groups[0][1], flow, script.loops)
         apart = [w for w in groups[0][1] if is_apart(w, script.models, script.loops, flow)]
         groups[0][1][:] = [w for w in groups[0][1] if w not in apart]
+        script.apart = [wrapper.place(*groups[0][1][:1]) for wrapper in apart]
         script.wrappers = [w for w in script.wrappers if w not in apart]
         mark_members(groups[0][1], flow, set(_before_leaving(script, flow)))
     for loop in script.loops:

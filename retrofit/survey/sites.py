@@ -821,6 +821,7 @@ class Script(Site):
         groups: the whole-model wrappers, grouped by the model that they wrap.
         hints: (name, place) of values that the script compares with its best outside the epoch loop.
         measures: (expression, place) of what its validation knows and keeps to itself.
+        apart: the places of wrappers of a model that is built anew, for a test alone.
         disorder: why the model cannot be perforated where it is built, "" where it can.
         averages: (place, option) of copies that follow the model's weights, and whether a condition decides on each.
         repeated: the places of two calls, one after the other, that both build the model.
@@ -853,6 +854,7 @@ class Script(Site):
     assertions: list[Assertion] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
     measures: list[tuple[str, str]] = field(default_factory=list)
+    apart: list[str] = field(default_factory=list)
     disorder: str = ""
     averages: list[tuple[str, bool]] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
