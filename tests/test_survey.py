@@ -2811,6 +2811,14 @@ def test_score_that_is_made_with_the_turns_number_is_one(made: str) -> None:
     assert scores_of(f"{made}\nif perf > best:\n    best = perf")[0][:2] == ("perf", "max")
 
 
+@pytest.mark.parametrize(
+    ("epoch", "silent"),
+    [("self.evaluate(model)", ["self.evaluate"]), ("model.eval()", []), ("loss = criterion(model(x), y)", [])],
+)
+def test_a_validation_that_gives_nothing_to_the_loop_is_told(epoch: str, silent: list[str]) -> None:
+    assert [name for name, _ in survey_of(script(epoch)).silent] == silent
+
+
 def test_a_model_that_is_built_anew_for_a_test_is_told() -> None:
     assert survey_of(script()).apart == []
     found = survey_of(f"{script()}\nmodel = DDP(Net())\nevaluate(model)\n")

@@ -21,7 +21,7 @@ from retrofit.survey.models import find_models, group_by_model, is_apart, is_fro
 from retrofit.survey.optimizers import find_optimizers, find_schedulers, nameless_optimizers
 from retrofit.survey.order import defines, leading_to, ways_to
 from retrofit.survey.reach import reachable
-from retrofit.survey.scores import find_hints, find_measures, find_scores
+from retrofit.survey.scores import find_hints, find_measures, find_scores, find_silent
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Wrapper
 from retrofit.survey.weights import find_averages, find_matched_names
 from retrofit.survey.wrappers import find_wrappers, mark_members, names_wrapper, told_apart, wrapper_kind
@@ -151,6 +151,7 @@ def survey(
     script.averages = find_averages(origins, script.loops, flow) if groups else []
     if not script.scores:
         script.hints = find_hints(index, script.loops)
+        script.silent = find_silent(index, script.loops)
     if len(script.scores) != 1 or not script.scores[0].known:
         script.measures = find_measures(index, flow, script.loops)
     _name_models(script, flow, origins)

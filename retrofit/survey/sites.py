@@ -820,6 +820,7 @@ class Script(Site):
         spawned_numbers: the parameters by which the functions that they start know their process.
         groups: the whole-model wrappers, grouped by the model that they wrap.
         hints: (name, place) of values that the script compares with its best outside the epoch loop.
+        silent: (function, place) of its calls in the epoch loop that validate and of which it takes nothing.
         measures: (expression, place) of what its validation knows and keeps to itself.
         apart: the places of wrappers of a model that is built anew, for a test alone.
         disorder: why the model cannot be perforated where it is built, "" where it can.
@@ -853,6 +854,7 @@ class Script(Site):
     frameworks: list[Framework] = field(default_factory=list)
     assertions: list[Assertion] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)
+    silent: list[tuple[str, str]] = field(default_factory=list)
     measures: list[tuple[str, str]] = field(default_factory=list)
     apart: list[str] = field(default_factory=list)
     disorder: str = ""

@@ -22,14 +22,14 @@ from retrofit.survey.scores.keepers import (
     owners,
     shown_for,
 )
-from retrofit.survey.scores.measures import find_hints, find_measures
+from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
 from retrofit.survey.scores.site import score_site
 from retrofit.survey.scores.validation import named_scores
 from retrofit.survey.scores.values import code_of, counts_turns, in_loop
 from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of
 from retrofit.survey.sites import EpochLoop, Scheduler, Score
 
-__all__ = ["direction_of", "find_hints", "find_measures", "find_scores"]
+__all__ = ["direction_of", "find_hints", "find_measures", "find_scores", "find_silent"]
 
 
 def find_scores(

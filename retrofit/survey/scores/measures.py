@@ -8,6 +8,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, dotted, names_in
+from retrofit.survey.loops import VALIDATES
 from retrofit.survey.scores.best import COMPARE, class_of
 from retrofit.survey.scores.inline import collected_values, told_values
 from retrofit.survey.scores.keepers import measured_scores, outlives, returned_parts, ways_to
@@ -53,6 +54,19 @@ def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
             if told and type(comparison.comparisons[0].operator) in COMPARE:
                 found.setdefault(name, index.place(comparison, loops[0].file if loops else None))
     return list(found.items())
+
+
+def find_silent(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
+    """Return (function, place) of calls in the epoch loop that validate, by their names, and give it nothing."""
+    return [
+        (index.source.code(call.func), index.place(call, loop.file))
+        for loop in loops
+        for call in index.calls
+        if call.args  # else it may be `model.eval()`
+        and in_loop(index, loop, call)
+        and isinstance(index.parents[call], cst.Expr)
+        and VALIDATES.search((dotted(call.func) or "").rpartition(".")[2])
+    ]
 
 
 def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple[str, str]]:
