@@ -2811,6 +2811,44 @@ def test_score_that_is_made_with_the_turns_number_is_one(made: str) -> None:
     assert scores_of(f"{made}\nif perf > best:\n    best = perf")[0][:2] == ("perf", "max")
 
 
+TRAINERS = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Plain:
+    def __init__(self, model):
+        self.model = DDP(model)
+
+    def train(self):
+        for epoch in range(3):
+            for x in loader:
+                self.model(x).backward()
+
+class Contrastive:
+    def __init__(self, model):
+        self.model = DDP(model)
+
+    def train(self):
+        for epoch in range(3):
+            for x in loader:
+                self.model(x, x).backward()
+
+model = Net()
+trainer = Plain(model) if plain else Contrastive(model)
+trainer.train()
+"""
+
+
+def test_one_of_several_trainers_of_the_model_can_be_chosen() -> None:
+    found = survey_of(TRAINERS)
+    assert (len(found.groups), len(found.loops)) == (1, 2)
+    assert found.trainers == ["Plain.self.model", "Contrastive.self.model"]
+    for chosen, line in zip(found.trainers, (9, 18), strict=True):
+        survey = survey_of(TRAINERS, model=chosen)
+        assert [loop.line for loop in survey.loops] == [line]
+        assert [wrapper.scope.enclosing_class.name for wrapper in survey.wrappers] == [chosen.partition(".")[0]]  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize(
     ("epoch", "silent"),
     [("self.evaluate(model)", ["self.evaluate"]), ("model.eval()", []), ("loss = criterion(model(x), y)", [])],

@@ -95,6 +95,8 @@ def survey(
     trained = [wrapper for group in script.groups for wrapper in group]
     script.wrappers = [wrapper for wrapper in script.wrappers if wrapper.part or wrapper in trained]
     script.loops = find_loops(index, flow, script.backwards)
+    if len(script.loops) > 1 and len(script.groups) == 1:
+        script.trainers = [answer for answer in told_apart([[one] for one in script.groups[0]]) if answer]
     script.spawns = _find_spawns(script, flow)
     script.spawned_numbers = {
         started.parameters[0]
@@ -189,7 +191,7 @@ def _repeated(loop: EpochLoop, models: list[Model], flow: Flow) -> str:
 def _without_others(index: Index, flow: Flow, choices: Choices) -> Flow:
     """Leave out the functions and classes that train other models than the named one, and what only they use."""
     groups = group_by_model([w for w in find_wrappers(index, flow) if not w.part], flow)
-    named = [w for _, wrappers in groups if any(names_wrapper(choices.model, w) for w in wrappers) for w in wrappers]
+    named = [w for _, wrappers in groups for w in wrappers if names_wrapper(choices.model, w)]
     needed = {scope for wrapper in named for scope in (wrapper.scope, *wrapper.scope.around)}
     training = {backward.scope for backward in find_backwards(index, flow)}
     others: set[Scope] = set()
