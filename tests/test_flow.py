@@ -37,3 +37,36 @@ def test_an_object_may_be_its_own_part() -> None:
     ]
     index = Index(source_of("model = model.net\nmodel.net = model.net.cuda()\n"))
     assert Flow(index).origins(cst.Name("model"), index.scope) == []
+
+
+HELPERS = """
+def load(path, net):
+    net.load_state_dict(path)
+    return net, path
+
+def wrap(net):
+    net = DDP(net)
+    return net
+
+def prepare(net):
+    return wrap(net=net)
+
+def first():
+    a = A()
+    a, _ = load("a.pt", a)
+    a = prepare(a)
+
+def second():
+    b = B()
+    b, _ = load("b.pt", b)
+    b = prepare(b)
+"""
+
+
+@pytest.mark.parametrize(("name", "made"), [("a", "A()"), ("b", "B()")])
+def test_what_a_function_hands_back_is_what_the_call_gives(name: str, made: str) -> None:
+    text = f"from torch.nn.parallel import DistributedDataParallel as DDP\n{HELPERS}"
+    index = Index(source_of(text))
+    flow = Flow(index)
+    scope = next(scope for scope in index.scopes if name in scope.assigned)
+    assert [index.source.code(origin.node) for origin in flow.origins(cst.Name(name), scope)] == [made]

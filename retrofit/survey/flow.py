@@ -43,6 +43,12 @@ class Origin:
     item: int | None = None
 
 
+def _gives(call: cst.Call, source: Source) -> bool:
+    """Whether a call's arguments, or the object whose method it calls, give a parameter its value."""
+    holder = call.func.value if isinstance(call.func, cst.Attribute) else None
+    return source.value is holder or any(arg.value is source.value for arg in call.args)
+
+
 class Flow:
     """Follows values of a project.
 
@@ -61,7 +67,9 @@ class Flow:
         self._lineages: dict[Scope, list[Scope]] = {}
         self._methods: dict[cst.Call, Scope] = {}
         self._members: dict[Variable, Variable] = {}
-        self._passing: dict[tuple[Scope, int | None], list[Origin] | None] = {}
+        self._passing: dict[tuple[cst.Call, int | None, cst.Call | None], list[Origin] | None] = {}
+        #: The calls by which the function that is followed just now, and the one that calls it, are called.
+        self._followed: dict[Scope, cst.Call] = {}
         self._known: dict[Variable, list[Origin]] | None = None  # none as long as values are still found
         self._deep: dict[Variable, set[Origin]] = {}
         self._classes_with: dict[str, list[Scope]] = defaultdict(list)
@@ -393,7 +401,10 @@ class Flow:
             return
         seen.add(variable)
         found = False
+        call = self._followed.get(variable[0]) if variable[1] in variable[0].parameters else None
         for source in self._sources.get(variable, ()):
+            if call is not None and source.scope is not variable[0] and not _gives(call, source):
+                continue  # it is what another call gives
             if source.value is not None:
                 for origin in self._trace(source.value, source.scope, source.item, seen):
                     found = True
@@ -416,20 +427,25 @@ class Flow:
         return by_name.get(names[number], plain[number] if number < len(plain) else None)
 
     def _passed_on(self, call: cst.Call, item: int | None) -> list[Origin] | None:
-        """Return the origins that a local function, such as a helper that wraps a model, passes on from its callers.
+        """Return the origins that a local function, such as a helper that wraps a model, passes on from a call of it.
 
-        None where the function makes the value itself.
+        None where the function makes the value itself. Two calls are told apart, the inner one of a function by which
+        that one is called; beyond that a parameter may be what any call gives.
         """
         function = self.called(call)
         if function is None or function.name == "__init__":
             return None
-        if (function, item) not in self._passing:
-            self._passing[function, item] = []  # while it is followed, as it may call itself
+        scope, followed = self.index.scope_of(call), self._followed
+        around = followed.get(scope)
+        if (call, item, around) not in self._passing:
+            self._passing[call, item, around] = []  # while it is followed, as it may call itself
+            self._followed = {**({scope: around} if around is not None else {}), function: call}
             values = self._returned(function, item)
             found = [origin for value, left in values for origin in self._trace(value, function, left, set())]
+            self._followed = followed
             outside = [origin for origin in dict.fromkeys(found) if not self._made_in(origin.node, function)]
-            self._passing[function, item] = outside or None
-        return self._passing[function, item]
+            self._passing[call, item, around] = outside or None
+        return self._passing[call, item, around]
 
     def _returned(self, function: Scope, item: int | None) -> list[tuple[cst.BaseExpression, int | None]]:
         """Return the expressions that a function returns, or their ``item`` where they are tuples.
