@@ -373,6 +373,24 @@ def test_rank_0_alone_may_validate_through_the_wrapper(tmp_path: Path) -> None:
     assert len(rounds(train(tmp_path, text))) == 2
 
 
+def test_what_is_reduced_to_one_rank_is_known_to_all(tmp_path: Path) -> None:
+    """On the others torch leaves in it what it likes, and the mean of the ranks counts."""
+    reduced = """\
+        parts = torch.tensor([acc * (1 + dist.get_rank())])
+        dist.reduce(parts, dst=0, op=dist.ReduceOp.SUM)
+        acc = parts.item()
+        if dist.get_rank() == 1:
+            print(f"rank 1 has {acc:.4f}")
+"""
+    text = swapped(
+        DDP, ("        if acc > best_acc", f"{reduced}        if acc > best_acc"), ("default=5", "default=2")
+    )
+    result = train(tmp_path, text)
+    rounds(result)
+    here, there = (set(re.findall(rf"{words} (\d\.\d{{4}})", result.stdout)) for words in (r"\bacc", "rank 1 has"))
+    assert here == there != set()
+
+
 def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
     text = swapped(
         DDP,

@@ -801,6 +801,7 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
     for owner, name in (
         (atexit, "register"), (os, "chdir"), (sys, "exit"), (torch, "load"), (torch.nn.Module, "load_state_dict"),
         (torch.distributed.distributed_c10d, "rendezvous"), (schedulers.OneCycleLR, "step"),
+        (torch.distributed, "reduce"),
         (torch.nn.parallel.DistributedDataParallel, "will_sync_module_buffers"),
         (torch.utils.data.DistributedSampler, "set_epoch"), (modules_perforatedai.PAINeuronModule, "forward"),
         (utils_perforatedai, "save_net"), (utils_perforatedai, "load_net"),

@@ -2,6 +2,7 @@
 
 import datetime
 import faulthandler
+import functools
 import json
 import math
 import os
@@ -9,7 +10,9 @@ import signal
 import socket
 import sys
 import time
+from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from .process import _pai, _pai_grouped
@@ -17,6 +20,20 @@ from .rehearsal import _pai_end_rehearsal
 
 # At this signal a rank prints where it is. No launcher, scheduler or framework is known to use it.
 _pai_signal = getattr(signal, "SIGRTMIN", signal.SIGUSR2) + (7 if hasattr(signal, "SIGRTMIN") else 0)
+
+_pai_reduce = dist.reduce
+
+
+@functools.wraps(_pai_reduce)
+def _pai_reduce_for_all(tensor: torch.Tensor, dst: Any = None, *arguments: Any, **keywords: Any) -> Any:
+    """Reduce numbers for all ranks: a score counts on each, and torch leaves on the others what it likes."""
+    if tensor.numel() > 1024:
+        return _pai_reduce(tensor, dst, *arguments, **keywords)
+    keywords.pop("group_dst", None)
+    return dist.all_reduce(tensor, *arguments, **keywords)
+
+
+dist.reduce = _pai_reduce_for_all
 
 
 def _pai_introduce() -> None:
