@@ -313,6 +313,30 @@ def test_an_optimizer_trains_the_dendrites_of_the_layers_that_it_trains(
     assert not capsys.readouterr().out
 
 
+def test_dendrites_go_with_their_layer_where_names_are_chosen_as_a_whole(training: Training) -> None:
+    """A dendrite's parameters have other names than those that the script knows."""
+    import torch
+
+    model = training.model
+    with_dendrite(training)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = name in ("0.bias", "1.weight", "1.bias")
+    training.helper.keep_tracker_state_local(model)
+    named = dict(model.named_parameters())
+    assert all(p.requires_grad == ("weight" not in name) for name, p in named.items() if name in ("0.weight", "0.bias"))
+    head = [p for name, p in named.items() if name in ("1.weight", "1.bias")]
+    rest = [p for p in named.values() if not any(p is other for other in head)]
+    optimizer = torch.optim.SGD([{"params": head, "lr": 0.1}, {"params": rest, "lr": 0.01}])
+    training.helper.set_optimizer_instance(optimizer)
+    training.step(optimizer)
+    rates = {parameter: group["lr"] for group in optimizer.param_groups for parameter in group["params"]}
+    assert {rates[p] for name, p in named.items() if name.startswith("1.") and p.requires_grad} == {0.1}
+    learning = [
+        name for name, p in named.items() if name.startswith("1.pai_dendrites.dendrite_module") and p.requires_grad
+    ]
+    assert len(learning) == 2
+
+
 # ---- The score
 
 

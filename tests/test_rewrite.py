@@ -1258,12 +1258,6 @@ def test_optimizer_is_handed_over_in_each_function_that_builds_it(tmp_path: Path
     assert changed.count(".set_optimizer_instance(optimizer)\n") == 2
 
 
-def test_parameters_are_chosen_by_the_names_from_before_dendrites(tmp_path: Path) -> None:
-    before = "head = [p for n, p in model.module.named_parameters() if n in ['fc.weight', 'fc.bias']]"
-    changed = rewritten(plan_of(tmp_path, script("acc = validate()\nbest = max(best, acc)", before)))
-    assert "head = [p for n, p in pai_distributed.own_named_parameters(model.module) if n in [" in changed
-
-
 def test_average_of_the_weights_is_refused_where_the_model_is_restructured_in_its_process(tmp_path: Path) -> None:
     ema = (MODEL, f"{MODEL}    ema = ModelEma(model)\n")
     step = ("        acc = validate(model)\n", "        ema.update(model)\n        acc = validate(model)\n")

@@ -1531,23 +1531,3 @@ def test_a_part_has_the_names_from_before_dendrites(helper: ModuleType, perforat
     assert not model[1].main_module.weight.any()
     helper.own_state_dict(model)["0.0.weight"].copy_(torch.ones(3, 2))
     assert (model[0][0].main_module.weight == 1).all()
-
-
-def test_parameters_come_with_the_names_from_before_dendrites(
-    helper: ModuleType, perforate: Callable[..., Any]
-) -> None:
-    import torch
-
-    layers = [torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 2)]
-    plain = [name for name, _ in torch.nn.Sequential(*layers).named_parameters()]
-    model = helper.load_latest_switch(perforate(*layers), None)
-    model[0].dendrite_module.layers = torch.nn.ModuleList([torch.nn.Linear(2, 3)])
-    model[0].dendrite_modules_added = 1
-    named = list(helper.own_named_parameters(model))
-    assert [id(parameter) for _, parameter in named] == [id(parameter) for parameter in model.parameters()]
-    assert list(dict.fromkeys(name for name, _ in named)) == plain
-    dendrite = model[0].dendrite_module.layers[0]
-    assert [name for name, p in named if p is dendrite.weight or p is dendrite.bias] == ["0.weight", "0.bias"]
-    wrapped = helper.own_named_parameters(torch.nn.DataParallel(model))
-    assert next(name for name, _ in wrapped) == "module.0.weight"
-    assert {name for name, _ in helper.own_named_parameters(model[2])} == {"weight", "bias"}

@@ -4188,8 +4188,8 @@ def test_model_built_in_the_call_that_trains_is_perforated_where_it_has_a_name(c
     ],
 )
 def test_modules_that_are_counted_after_the_perforation_are_told(walk: str, told: int) -> None:
-    matches = survey_of(script(before=f"other = Net()\n{walk}")).matched_names
-    assert [(match.whose, match.modules) for match in matches] == [("model", True)] * told
+    matches = survey_of(script(before=f"other = Net()\n{walk}")).module_counts
+    assert [match.whose for match in matches] == ["model"] * told
 
 
 @pytest.mark.parametrize(
@@ -4421,37 +4421,6 @@ def test_wrapper_of_an_own_class_that_takes_something_before_the_model() -> None
     assert len(found.groups) == 1
 
 
-@pytest.mark.parametrize(
-    ("groups", "matched"),
-    [
-        pytest.param("head = [p for n, p in model.named_parameters() if n in NAMES]", 1, id="among names"),
-        pytest.param("head = [p for n, p in net.named_parameters() if n not in set(NAMES)]", 1, id="not among them"),
-        pytest.param("for n, p in model.named_parameters():\n    p.requires_grad = n == 'fc.bias'", 1, id="equal"),
-        pytest.param(
-            "named = list(model.named_parameters())\nhead = [p for n, p in named if n in ['fc.weight', 'fc.bias']]",
-            1,
-            id="kept before",
-        ),
-        pytest.param(
-            "head = list(filter(lambda kv: kv[0] in NAMES, model.module.named_parameters()))\n"
-            "base = list(filter(lambda kv: kv[0] not in NAMES, model.module.named_parameters()))",
-            2,
-            id="filtered",
-        ),
-        pytest.param("head = [p for n, p in model.named_parameters() if 'fc' in n]", 0, id="part of a name"),
-        pytest.param("head = [p for n, p in model.named_parameters() if any(k in n for k in NAMES)]", 0, id="parts"),
-        pytest.param("head = [p for n, p in model.named_parameters() if n in ['scale']]", 0, id="of the model itself"),
-        pytest.param("head = [p for n, p in model.named_parameters() if n in names_of(model)]", 0, id="its own names"),
-        pytest.param("head = [p for n, p in other.named_parameters() if n in NAMES]", 0, id="another model"),
-        pytest.param("head = [n for n in files if n in NAMES]", 0, id="other names"),
-    ],
-)
-def test_parameters_that_are_chosen_by_whole_names_are_told(groups: str, matched: int) -> None:
-    begin = "NAMES = ['fc.weight', 'fc.bias']\nother = Net()\nnet = model.module\n"
-    sites = survey_of(script(before=begin + groups)).matched_names
-    assert [site.modules for site in sites] == [False] * matched
-
-
 def test_a_library_that_wraps_again_what_it_finds_in_a_wrapper_is_none_of_the_script() -> None:
     library = """
     def convert(module):
@@ -4471,12 +4440,6 @@ def test_a_library_that_wraps_again_what_it_finds_in_a_wrapper_is_none_of_the_sc
     survey = survey_of(text.replace("model = Net()", f"{code(library)}model = Net()"))
     assert [wrapper.operand for wrapper in survey.wrappers] == ["module"]
     assert [model.target for model in survey.models] == ["model"]
-
-
-def test_names_that_are_made_a_set_of_themselves_are_looked_at_once() -> None:
-    before = "names = ['body.weight']\nnames = set(names)\nfor n, p in model.named_parameters():\n    if n in names:\n"
-    survey = survey_of(script(before=f"{before}        p.requires_grad = False\n"))
-    assert [site.whose for site in survey.matched_names] == ["model"]
 
 
 @pytest.mark.parametrize(

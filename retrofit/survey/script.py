@@ -23,7 +23,7 @@ from retrofit.survey.order import defines, leading_to, ways_to
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores import find_hints, find_measures, find_scores, find_silent
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Wrapper
-from retrofit.survey.weights import find_averages, find_matched_names
+from retrofit.survey.weights import find_averages, find_module_counts
 from retrofit.survey.wrappers import find_wrappers, mark_members, names_wrapper, told_apart, wrapper_kind
 
 
@@ -143,7 +143,7 @@ def survey(
     beside = groups[0][1][0].file if groups and groups[0][1] else None
     script.repeated = [index.place(call.node, beside) for call in again]
     script.disorder = disorder(script.models, script.optimizers, groups[0][1] if groups else [], origins, flow)
-    script.matched_names = find_matched_names(origins, script.models, flow)
+    script.module_counts = find_module_counts(origins, script.models, flow)
     if groups and not script.disorder:
         script.disorder = (
             late_layers(origins, script.models, script.loops, flow)

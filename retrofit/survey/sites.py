@@ -33,7 +33,7 @@ SITE_KINDS = (
     "parser",
     "local-rank",
     "framework",
-    "matched-name",
+    "module-count",
 )
 
 
@@ -411,18 +411,16 @@ class Assertion(Site):
 
 
 @dataclass(eq=False, kw_only=True)
-class MatchedName(Site):
-    """What has names or numbers of the perforated model that the script compares with others: `model.modules()`.
+class ModuleCount(Site):
+    """The perforated model's `modules()` of which the script counts those of a class.
 
     The anchor "state" is the same as `node`.
 
     Attributes:
         whose: the code of the model.
-        modules: whether it is `modules()`, of which the script counts some, and not `named_parameters()`.
     """
 
     whose: str
-    modules: bool = False
 
     _facts = (("of", "whose"),)
 
@@ -815,7 +813,7 @@ class Script(Site):
         rank_flags: absl's flags of that name, which no launcher gives, where nothing else tells that number.
         frameworks: the uses of libraries that own the training loop or shard the model.
         assertions: the script's own checks of the model's parameters.
-        matched_names: what has names or numbers of the perforated model that the script compares with others.
+        module_counts: the walks through the perforated model's modules that count some of them.
         spawns: the calls that start the processes from one.
         spawned_numbers: the parameters by which the functions that they start know their process.
         groups: the whole-model wrappers, grouped by the model that they wrap.
@@ -861,7 +859,7 @@ class Script(Site):
     disorder: str = ""
     averages: list[tuple[str, bool]] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
-    matched_names: list[MatchedName] = field(default_factory=list)
+    module_counts: list[ModuleCount] = field(default_factory=list)
     plural: str = ""
     adrift: list[Backward] = field(default_factory=list)
     passed_over: list[tuple[str, str]] = field(default_factory=list)

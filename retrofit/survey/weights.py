@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement, dotted
+from retrofit.survey.index import Index, Statement, dotted
 from retrofit.survey.loops import called_in
 from retrofit.survey.order import after_model
-from retrofit.survey.sites import EpochLoop, MatchedName, Model
+from retrofit.survey.sites import EpochLoop, Model, ModuleCount
 
 
 def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
@@ -30,18 +30,13 @@ def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
     return re.search(r"resume", test, re.IGNORECASE) is not None or re.search(progress, code, re.IGNORECASE) is not None
 
 
-def find_matched_names(origins: set[Origin], models: list[Model], flow: Flow) -> list[MatchedName]:
-    """Return where the perforated model's parameters are chosen by their whole names, or its modules are counted.
+def find_module_counts(origins: set[Origin], models: list[Model], flow: Flow) -> list[ModuleCount]:
+    """Return the perforated model's `modules()` of which a loop counts those of a class, dendrites' copies too.
 
     Args:
         origins: where the model is built.
         models: the places after which it is there.
     """
-    return _matched_parameters(origins, models, flow) + _counted_modules(origins, models, flow)
-
-
-def _counted_modules(origins: set[Origin], models: list[Model], flow: Flow) -> list[MatchedName]:
-    """Return the perforated model's `modules()` of which a loop counts those of a class, dendrites' copies too."""
     index, found = flow.index, []
     for call in index.calls:
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "modules" or call.args:
@@ -55,7 +50,7 @@ def _counted_modules(origins: set[Origin], models: list[Model], flow: Flow) -> l
             continue
         if any(after_model(here, m, flow) for m in models) and of_model(call.func.value, origins, flow):
             whose = index.source.code(call.func.value)
-            found.append(MatchedName(node=call, index=index, whose=whose, modules=True, anchors={"state": call}))
+            found.append(ModuleCount(node=call, index=index, whose=whose, anchors={"state": call}))
     return found
 
 
@@ -63,78 +58,6 @@ def _numbered(walk: cst.BaseExpression) -> list[cst.BaseExpression]:
     """Return what `enumerate(...)` numbers."""
     named = isinstance(walk, cst.Call) and dotted(walk.func) == "enumerate"
     return [walk.args[0].value] if isinstance(walk, cst.Call) and named and walk.args else []
-
-
-def _matched_parameters(origins: set[Origin], models: list[Model], flow: Flow) -> list[MatchedName]:
-    """Return the calls of the perforated model's `named_parameters` whose names are compared with names as a whole."""
-    index = flow.index
-    return [
-        MatchedName(node=call, index=index, whose=index.source.code(call.func.value), anchors={"state": call})
-        for call in dict.fromkeys(_compared(comparison, flow) for comparison in index.comparisons)
-        if call is not None and isinstance(call.func, cst.Attribute)
-        if any(after_model(index.statement(call), model, flow) for model in models)
-        and of_model(call.func.value, origins, flow)
-    ]
-
-
-def _compared(comparison: cst.Comparison, flow: Flow) -> cst.Call | None:
-    """Return the `named_parameters()` with a name of which a comparison compares names that are written out."""
-    index, target = flow.index, comparison.comparisons[0]
-    if not isinstance(target.operator, (cst.In, cst.NotIn, cst.Equal, cst.NotEqual)):
-        return None
-    sides = [(comparison.left, target.comparator)]
-    sides += [(target.comparator, comparison.left)] if isinstance(target.operator, (cst.Equal, cst.NotEqual)) else []
-    for one, other in sides:
-        if not any("." in name.strip(".") for name in _written(other, index.scope_of(comparison), flow)):
-            continue  # a parameter of the model itself keeps its name
-        name = index.source.code(one)
-        for around in index.ancestors(comparison):
-            walked = _walked(around, name, index)
-            made = [] if walked is None else flow.origins(walked, index.scope_of(comparison))
-            walked = made[0].node if len(made) == 1 else None
-            if isinstance(walked, cst.Call) and dotted(walked.func) in ("list", "tuple", "sorted") and walked.args:
-                walked = walked.args[0].value
-            if isinstance(walked, cst.Call) and index.source.code(walked.func).endswith(".named_parameters"):
-                return walked
-    return None
-
-
-def _walked(around: cst.CSTNode, name: str, index: Index) -> cst.BaseExpression | None:
-    """Return what a loop, a comprehension or a filter goes through, where the first part of each item has that name."""
-    walks: list[cst.For | cst.CompFor] = [around] if isinstance(around, cst.For) else []
-    if isinstance(around, (cst.BaseSimpleComp, cst.DictComp)):
-        walks = [around.for_in]
-    for walk in walks:
-        if isinstance(walk.target, cst.Tuple) and index.source.code(walk.target.elements[0].value) == name:
-            return walk.iter
-    if isinstance(around, cst.Call) and dotted(around.func) == "filter" and len(around.args) == 2:
-        function = around.args[0].value
-        if isinstance(function, cst.Lambda) and name in [f"{p.name.value}[0]" for p in function.params.params]:
-            return around.args[1].value
-    return None
-
-
-def _written(
-    node: cst.BaseExpression, scope: Scope, flow: Flow, seen: frozenset[tuple[Scope, str]] = frozenset()
-) -> list[str]:
-    """Return the strings that an expression is, or is a collection of, as far as they are written out.
-
-    Args:
-        seen: the variables that are being looked at: `names = set(names)`.
-    """
-    if isinstance(node, cst.SimpleString):
-        return [str(node.evaluated_value)]
-    if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
-        return [name for element in node.elements for name in _written(element.value, scope, flow, seen)]
-    if isinstance(node, cst.Call) and dotted(node.func) in ("set", "frozenset", "list", "tuple") and node.args:
-        return _written(node.args[0].value, scope, flow, seen)
-    known = dotted(node)
-    variable = flow.variable(known, scope) if known is not None else None
-    if variable is None or variable in seen:
-        return []
-    values = [source.value for source in flow.sources(variable)]
-    found = [value for value in values if value is not None and dotted(value) is None]
-    return [name for value in found for name in _written(value, scope, flow, seen | {variable})]
 
 
 def of_model(node: cst.BaseExpression, origins: set[Origin], flow: Flow) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from perforatedai import utils_perforatedai as UPA
 
-from .layers import _pai_layers
+from .layers import _pai_layers, _pai_twin
 from .names import _pai_as_library
 from .process import _pai, _pai_device
 
@@ -64,7 +64,8 @@ def _pai_show(model: torch.nn.Module) -> None:
 
 
 def _pai_rest(model: torch.nn.Module) -> None:
-    """Let rest, until the library restructures the model, what no step of this structure changes."""
+    """Let rest, until the library restructures the model, what no step of this structure changes; all else learns."""
+    list(_pai_twins(model))
     for layer in _pai_layers(model):
         for parameter in _pai_idle_parameters(layer):
             parameter.requires_grad_(False)
@@ -86,6 +87,20 @@ def _pai_idle_parameters(layer: Any) -> Iterator[torch.nn.Parameter]:
             yield from part.parameters()
     yield from dendrites.dendrites_to_dendrites[:1]  # empty
     yield from layer.dendrites_to_top[:-1]  # only the last counts
+
+
+def _pai_twins(model: torch.nn.Module) -> Iterator[tuple[Any, torch.nn.Parameter, torch.nn.Parameter]]:
+    """The parameters of dendrites that this structure trains, each with its layer and the one of its own it follows.
+
+    Where that learns, it does: the script may have frozen it, with all that have other names than some.
+    """
+    for layer in (one for one in _pai_layers(model) if len(one.dendrites_to_top)):
+        own, idle = set(layer.main_module.parameters()), set(_pai_idle_parameters(layer))
+        for name, parameter in layer.named_parameters():
+            if parameter not in own | idle:
+                twin = layer.main_module.get_parameter(_pai_twin(layer, name))
+                if twin.requires_grad:
+                    yield layer, parameter.requires_grad_(True), twin
 
 
 def _pai_shown(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from perforatedai import globals_perforatedai as GPA
 
-from .hidden import _pai_idle_parameters
-from .layers import _pai_layers, _pai_twin
+from .hidden import _pai_twins
 from .process import _pai, _pai_fail, _pai_grouped
 
 
@@ -75,21 +74,20 @@ def _pai_parameters_of(optimizer: Any) -> Iterator[torch.nn.Parameter]:
 
 
 def _pai_train_dendrites(optimizer: Any) -> None:
-    """Let an optimizer that trains all of a layer train its dendrites as well, each parameter as its twin in the layer.
+    """Let an optimizer that trains all of a layer train its dendrites so too: each parameter in the group of its twin.
 
-    So a script may choose its parameters by modules' classes or by names. After a step, for a loss scaler has looked at
-    the gradients before it, and all groups are there. What else the optimizer leaves out is the script's own choice.
+    So a script may choose parameters, and freeze all others, by modules' classes or by whole names. After a step, for a
+    loss scaler has looked at the gradients before it, and all groups are there.
     """
     if _pai.model is None or _pai.backpropagates:
         return
     groups = {parameter: group["params"] for group in optimizer.param_groups for parameter in group["params"]}
     held = {parameter for other in (*_pai.rates, optimizer) for parameter in _pai_parameters_of(other)}
-    for layer in (one for one in _pai_layers(_pai.model) if len(one.dendrites_to_top)):
-        own = [parameter for parameter in layer.main_module.parameters() if parameter.requires_grad]
-        if not own or not held.issuperset(own):
+    for layer, parameter, twin in _pai_twins(_pai.model):
+        group, before = groups.get(twin), groups.get(parameter)
+        own = (one for one in layer.main_module.parameters() if one.requires_grad)
+        if group is None or before is group or not held.issuperset(own) or (before is None and parameter in held):
             continue
-        idle = set(_pai_idle_parameters(layer))
-        for name, parameter in layer.named_parameters():
-            twin = layer.main_module.get_parameter(_pai_twin(layer, name))
-            if parameter.requires_grad and parameter not in held | idle and twin in groups:
-                groups[twin].append(parameter)
+        if before is not None:
+            before[:] = [other for other in before if other is not parameter]
+        group.append(parameter)
