@@ -134,6 +134,16 @@ def test_a_rate_that_ends_as_planned_ends_the_round(tmp_path: Path) -> None:
     assert {len(one) for one in found} == {5}
 
 
+def test_a_rate_that_has_faded_waits_for_no_end(tmp_path: Path) -> None:
+    """One that falls by a factor each epoch, towards an end so far away that nobody waits for it."""
+    decay = "    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.3)\n"
+    text = swapped(
+        DDP, (OPTIMIZER, OPTIMIZER + decay), ("        acc = v", "        scheduler.step()\n        acc = v")
+    )
+    found = rounds(train(tmp_path, swapped(text, ("default=5", "default=10000"))))
+    assert [len(one) for one in found] == [6, 6], "0.3 ** 5 is below a hundredth"
+
+
 def test_a_rate_that_says_nothing_of_an_end_goes_on(tmp_path: Path) -> None:
     result = train(tmp_path, swapped(DDP, ("default=5", "default=3")))
     found = rounds(result)

@@ -77,6 +77,7 @@ class _PaiState:
         left: whether this process leaves for the next round or at the end of training, or has failed.
         optimizers: all that were built, in their order.
         rates: the last rates of each optimizer's groups.
+        highest_rates: the highest that any group of each optimizer had.
         rate_moved: whether the rate of the registered optimizer has moved since the last score.
         rate_moves: the same for each score.
         rate_kept: whether it was said that a rate is kept.
@@ -142,6 +143,7 @@ class _PaiState:
     complete: bool = False
     optimizers: WeakKeyDictionary[torch.optim.Optimizer, None] = field(default_factory=WeakKeyDictionary)
     rates: WeakKeyDictionary[torch.optim.Optimizer, list[Any]] = field(default_factory=WeakKeyDictionary)
+    highest_rates: WeakKeyDictionary[torch.optim.Optimizer, float] = field(default_factory=WeakKeyDictionary)
     rate_moved: bool = False
     rate_moves: list[bool] = field(default_factory=list)
     rate_kept: bool = False

@@ -28,6 +28,7 @@ def _pai_watch_rates(optimizer: torch.optim.Optimizer, *_: Any) -> None:
         rates.append(rate)
     if rates != last:
         _pai.rates[optimizer] = rates
+        _pai.highest_rates[optimizer] = max(_pai.highest_rates.get(optimizer, 0.0), *rates)
         if last and optimizer is GPA.pai_tracker.member_vars.get("optimizer_instance"):
             _pai.rate_moved = True
 
@@ -60,6 +61,12 @@ def _pai_is_planned() -> bool:
     recent = _pai.rate_moves[1:][-GPA.pc.get_n_epochs_to_switch() :] or [any(_pai.rate_moves) or _pai.rate_moved]
     ends = all(recent) or _pai_knows_its_length()
     return _pai.restarts and (_pai.rounds == "planned" or (ends and _pai.rounds != "history"))
+
+
+def _pai_has_faded() -> bool:
+    """Has the rate come down to a hundredth, where it moves little any more, however far its planned end is?"""
+    optimizer = GPA.pai_tracker.member_vars["optimizer_instance"]
+    return max(_pai.rates.get(optimizer, [1.0])) <= _pai.highest_rates.get(optimizer, 0.0) / 100
 
 
 def _pai_knows_its_length() -> bool:

@@ -32,7 +32,7 @@ from .process import (
     _pai_say,
     initializing,
 )
-from .rates import _pai_is_planned
+from .rates import _pai_has_faded, _pai_is_planned
 from .rehearsal import _pai_is_rehearsed, _pai_rehearse_end
 
 # To the library 0.0 means "no best score yet": with constant zeros it never switches (measured).
@@ -242,6 +242,8 @@ def _pai_is_time(asked: bool) -> bool:
         return rehearsed
     if "switch_mode" in GPA.pc._manually_set_keys or GPA.pc.get_testing_dendrite_capacity() or not _pai_is_planned():
         return asked
+    if asked and _pai.rounds != "planned" and _pai_has_faded():
+        return True
     if asked and not _pai.last_planned and not _pai.waits:
         _pai.waits = True
         _pai_say("The score improves no more, but the learning rate is still on its planned way: waiting for its end")
