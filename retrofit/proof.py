@@ -78,7 +78,7 @@ def without_value(index: Index, file: File, written: Rewriting) -> Iterator[Prob
 def _reads_anyway(index: Index, name: str, edit: Edit) -> bool:
     """Whether the statements that run next read a name themselves: where it has no value, the script ends there."""
     statement = index.statement(edit.node)
-    for later in [*([statement] if edit.kind == "insert-before" else []), *statement.following]:
+    for later in [*([statement] if edit.kind == "insert-before" else []), *_running_next(statement)]:
         if not isinstance(later.node, cst.SimpleStatementLine):
             if _ends_or_gives(index, name, later):
                 return False
@@ -90,6 +90,15 @@ def _reads_anyway(index: Index, name: str, edit: Edit) -> bool:
         if leaves(later.node) or any(one.statement is later for one in index.bound([name], later.scope)):
             return False
     return False
+
+
+def _running_next(statement: Statement) -> Iterator[Statement]:
+    """The statements that run after one, in its block and then in those around it."""
+    yield from statement.following
+    for around in statement.ancestors:
+        if not isinstance(around.node, (cst.If, cst.Else, cst.With)):
+            return
+        yield from around.following
 
 
 def _ends_or_gives(index: Index, name: str, block: Statement) -> bool:

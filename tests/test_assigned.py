@@ -212,6 +212,14 @@ def test_so_where_the_statements_that_come_next_read_it(tmp_path: Path, later: s
     assert bool(plan_of(tmp_path, text).questions) == asked
 
 
+def test_so_where_the_statements_around_the_block_read_it(tmp_path: Path) -> None:
+    """A function that builds a model of some names alone, and returns it whatever its name."""
+    text = script(MEASURED, "acc = best = 0")
+    wrapped = next(line for line in text.splitlines() if line.startswith("model = DDP("))
+    text = text.replace("model = Net()\n", "if name == 'net':\n    model = Net()\n")
+    assert plan_of(tmp_path, text.replace(wrapped, f"if many:\n    {wrapped}")).questions == []
+
+
 @pytest.mark.parametrize("epoch", ["del stats", "del x, stats", "if verbose:\n    del stats"])
 def test_a_score_is_kept_before_what_it_is_taken_from_is_deleted(tmp_path: Path, epoch: str) -> None:
     text = script(f"stats = evaluate(model)\nif stats['acc'] > best:\n    best = stats['acc']\n{epoch}", "best = 0")

@@ -251,6 +251,29 @@ def test_module_used_by_an_object_that_gets_the_model_counts_as_member(call: str
     assert survey_of(text).wrappers[0].members is members
 
 
+def test_module_used_by_what_is_called_before_the_training_counts_as_member() -> None:
+    """Such as a trainer's constructor, where the loop is in the class that it extends."""
+    text = f"""
+    {DDP.strip()}
+    class Base:
+        def train(self):
+            for epoch in range(3):
+                for x in loader:
+                    self.model(x).backward()
+
+    class Trainer(Base):
+        def __init__(self):
+            self.model = Net()
+            self.model = DDP(self.model)
+            self.groups = groups_of(self.model.module.bert)
+
+    trainer = Trainer()
+    trainer.train()
+    """
+    assert survey_of(code(text)).wrappers[0].members
+    assert not survey_of(code(text.replace("self.model.module.bert", "self.model"))).wrappers[0].members
+
+
 def test_module_used_before_the_loop_counts_as_member() -> None:
     assert survey_of(script(before="print(model.module)")).wrappers[0].members
 

@@ -270,10 +270,10 @@ def conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
     return [test]
 
 
-def called_in(index: Index, flow: Flow, loop: Statement) -> set[Scope]:
-    """Return the local functions that run within a loop."""
+def called_in(index: Index, flow: Flow, *blocks: Statement) -> set[Scope]:
+    """Return the local functions that run within loops or other statements."""
     found: set[Scope] = set()
-    waiting = [call for call in index.calls if loop in index.statement(call).path]
+    waiting = [call for call in index.calls if not set(blocks).isdisjoint(index.statement(call).path)]
     while waiting:
         function = flow.called(waiting.pop())
         if function is not None and function not in found:

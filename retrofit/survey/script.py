@@ -16,7 +16,7 @@ from retrofit.survey.disorder import beside_another, built_again, disorder, late
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement, mentions
-from retrofit.survey.loops import find_loops, head, trains_once
+from retrofit.survey.loops import called_in, find_loops, head, trains_once
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_frozen, plural, repeated
 from retrofit.survey.optimizers import find_optimizers, find_schedulers, nameless_optimizers
 from retrofit.survey.order import defines, leading_to, ways_to
@@ -313,10 +313,12 @@ def _before_leaving(script: Script, flow: Flow) -> list[Statement]:
     around = [part for way in ways for part in way.path if part.scope is way.scope]
     found = [early for part in around for early in part.preceding if not defines(early)]
     found += [early for loop in loops for part in loop.path for early in part.preceding]
+    early = [statement for statement in found if not defines(statement)]
     for backward in script.backwards:
         inside = [part for part in backward.statement.path if isinstance(part.node, cst.FunctionDef) or part in loops]
         here = inside[-1] if inside else backward.statement
         found.append(backward.loop if here in loops and backward.loop is not None else here)
+    found += [flow.index.statement(function.node) for function in called_in(flow.index, flow, *early)]
     return [statement for statement in found if not isinstance(statement.node, cst.ClassDef)]
 
 
