@@ -1759,6 +1759,20 @@ def test_score_of_every_batch_is_handed_over_at_the_end_of_the_epoch() -> None:
     assert not score.in_turn
 
 
+@pytest.mark.parametrize(
+    ("around", "within", "line"),
+    [
+        ("i in range(N_epoch)", "_ in range(steps)", 1),
+        ("i in range(args.max_epochs)", "step in range(steps_per_epoch)", 1),
+        ("fold in range(folds)", "i in range(epochs)", 2),
+        ("stage in range(stages)", "i in range(turns)", 2),
+    ],
+)
+def test_a_loop_whose_limit_is_a_number_of_epochs_is_one_over_epochs(around: str, within: str, line: int) -> None:
+    text = f"for {around}:\n    for {within}:\n        for x in loader:\n            loss.backward()\n"
+    assert [found for found, _ in loops_of(text)] == [line]
+
+
 def test_endless_loop_is_not_limited() -> None:
     assert loops_of(looped("itertools.count()", "import itertools\n")) == [(2, False)]
 

@@ -128,9 +128,16 @@ def _choose(candidates: list[EpochLoop], loops: list[Statement], alone: bool) ->
     """
     outer = [site for site in candidates if site.statement is not loops[0] or (alone and len(loops) == 1)]
     named = [site for site in outer if re.search(r"epoch", site.target, re.IGNORECASE)]
+    named = named or [site for site in outer if _counts_epochs(site)]
     if named or outer:
         return (named or outer)[0]
     return None
+
+
+def _counts_epochs(site: EpochLoop) -> bool:
+    """Whether what limits a loop is a number of epochs by its name: `range(args.n_epochs)`."""
+    limit = site.anchors["range"]
+    return any(re.search(r"(?<!per_)(?<!per)epoch", _last(name), re.IGNORECASE) for name in names_in(limit))
 
 
 def _before_repeats(
