@@ -1308,6 +1308,15 @@ def test_a_start_that_only_evaluates_needs_no_initialisation(helper: ModuleType,
     helper.end_of_training()
 
 
+def test_a_training_that_begins_when_one_is_complete_ends_the_script(
+    helper: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    helper._pai.complete = True
+    with pytest.raises(SystemExit, match="0"), helper.one_rank_at_a_time():
+        pytest.fail("the model is perforated")
+    assert "The script begins another one" in capsys.readouterr().out
+
+
 def test_starts_from_the_beginning_where_no_switch_file_can_be_read(
     helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

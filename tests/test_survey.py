@@ -3462,6 +3462,8 @@ def test_direction_that_a_name_tells(name: str, direction: str) -> None:
     [
         pytest.param(False, "main()", "", id="once"),
         pytest.param(False, "for fold in folds:\n    main()", "line 7", id="a model a fold"),
+        pytest.param(False, "for n, seed in enumerate(seeds):\n    main()", "", id="a seed"),
+        pytest.param(False, "for ii in range(args.itr):\n    main()", "", id="a repetition"),
         pytest.param(False, "main()\nfor fold in folds:\n    main()", "", id="once without it"),
         pytest.param(False, "while True:\n    main()", "", id="until it goes through"),
         pytest.param(True, "main()", "", id="one model for several stages"),
@@ -3473,6 +3475,7 @@ def test_loop_that_trains_a_model_in_each_turn_is_told(staged: bool, call: str, 
     body = "def main():\n    model = DDP(Net())\n" + indent(train, "    ")
     (loop,) = survey_of(DDP + body + call).loops
     assert loop.repeated == repeated
+    assert bool(loop.repeats) == ("\n    main()" in call or staged)
 
 
 # Arguments

@@ -22,6 +22,11 @@ _COUNTING = ("range", "xrange", "arange", "trange", "count")
 #: What a loop over epochs calls its variable.
 _EPOCH = re.compile(r"(\w+_)?(epochs?|ep)(_?(i|id|idx|index|n|no|num|number))?", re.IGNORECASE)
 
+#: What a loop goes through of which each is the same training again.
+_SAME_AGAIN = re.compile(
+    r"(?<![a-z])(seeds?|runs?|ite?rs?|repeats?|repetitions?|trials?|reps?)(?![a-z])", re.IGNORECASE
+)
+
 #: A function or class by such a name finds a learning rate.
 _FINDS_RATE = re.compile(
     r"(find|range_?test|search).*(?<![a-z])(lr|clr|learning_?rate)|(?<![a-z])c?lr_?(find|range|search)", re.IGNORECASE
@@ -313,6 +318,14 @@ def _exits(index: Index, node: cst.CSTNode) -> bool:
 
 def _last(name: str) -> str:
     return name.rpartition(".")[2]
+
+
+def repeats_itself(loop: Statement) -> bool:
+    """Whether a `for` loop does the same in each turn but for chance, by its names: one of seeds, runs or trials."""
+    node = loop.node
+    return isinstance(node, cst.For) and any(
+        _SAME_AGAIN.search(n) for n in (*names_in(node.target), *names_in(node.iter))
+    )
 
 
 def trains_once(flow: Flow, outer: Statement, loop: EpochLoop) -> bool:

@@ -16,7 +16,7 @@ from retrofit.survey.disorder import beside_another, built_again, disorder, late
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.index import Index, Scope, Statement, mentions
-from retrofit.survey.loops import called_in, find_loops, head, trains_once
+from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_frozen, plural, repeated
 from retrofit.survey.optimizers import find_optimizers, find_schedulers, nameless_optimizers
 from retrofit.survey.order import defines, leading_to, ways_to
@@ -180,11 +180,14 @@ def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:
 
 
 def _repeated(loop: EpochLoop, models: list[Model], flow: Flow) -> str:
-    """Return the place of a loop around the epoch loop that also builds the model: one of folds, seeds or settings."""
+    """Return the place of a loop around the epoch loop that also builds the model: one of folds or settings.
+
+    One of seeds or runs trains the same model again, for which one turn will do.
+    """
     ways = list(flow.enclosing_loops(loop.statement))
     built = [part for model in models for way in flow.enclosing_loops(model.statement) for part in way]
     around = [part for part in ways[0][1:] if isinstance(part.node, cst.For) and part in built]
-    around = [part for part in around if not trains_once(flow, part, loop)]
+    around = [part for part in around if not trains_once(flow, part, loop) and not repeats_itself(part)]
     return next((loop.index.place(p.node, loop.file) for p in around if all(p in way for way in ways)), "")
 
 

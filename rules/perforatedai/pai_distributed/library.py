@@ -12,7 +12,7 @@ import torch
 from perforatedai import globals_perforatedai as GPA
 
 from .place import _pai_root
-from .process import _pai, _pai_cuda_index, _pai_publish_rank
+from .process import _pai, _pai_cuda_index, _pai_leave, _pai_publish_rank, _pai_say
 from .quiet import _pai_once, _pai_verbose
 
 # Copies of a model share its layers' settings: each of its own would read SAVE_config.json, which other ranks may be
@@ -115,7 +115,13 @@ def one_rank_at_a_time() -> Iterator[None]:
 
     Every rank reads and rewrites SAVE/SAVE_config.json there. All at once, one reads what another has half
     written: JSONDecodeError (measured). A file's lock needs no process group, and ends with its process.
+
+    Raises:
+        SystemExit: status 0 where training is complete, and the script begins another one.
     """
+    if _pai.complete:
+        _pai_say("Training is complete. The script begins another one, which needs a process and a folder of its own")
+        _pai_leave(0, _pai.model)
     _pai_publish_rank()
     with contextlib.ExitStack() as stack:
         if sys.platform != "win32":  # which has no fcntl
