@@ -180,6 +180,16 @@ def test_a_score_that_comes_no_more_ends_the_round(tmp_path: Path) -> None:
     assert "No validation score has come for 5 turns of the training loop" in result.stdout
 
 
+def test_a_script_that_cannot_go_on_past_its_plan_ends_its_rounds_there(tmp_path: Path) -> None:
+    """Its data, a list of rates or a table of epochs ends with what it has planned."""
+    planned = "    weights = [1.0] * args.epochs\n"
+    text = swapped(DDP, (LOOP, f"{planned}{LOOP}        weight = weights[epoch]\n"), ("default=5", "default=2"))
+    result = train(tmp_path, text)
+    assert [len(one) for one in rounds(result)] == [2, 2]
+    assert re.search(r"train\.py:\d+: the script cannot go on past its planned end \(IndexError", result.stdout)
+    assert result.stdout.count("The planned end of training is reached") == 1, "in the second round"
+
+
 @pytest.mark.parametrize("leaves", ["break", "return"])
 def test_the_scripts_own_end_is_the_rounds(leaves: str, tmp_path: Path) -> None:
     text = swapped(DDP, (PRINTED, f"{PRINTED}        if epoch == 2:\n            {leaves}\n"))

@@ -4863,6 +4863,14 @@ def test_best_that_begins_anew_counts_where_a_checkpoint_is_saved_by_it(best: st
             "if resume:\n    step = saved['step']\nelse:\n    step = 0", "step += 1", ["step"], id="in both branches"
         ),
         pytest.param("total, step = 0.0, 0", "total += loss.item()", [], id="a sum"),
+        pytest.param(
+            "first = 0\nif resume:\n    first = saved['epoch'] + 1",
+            "if epoch < first:\n    continue",
+            ["first"],
+            id="turns passed over",
+        ),
+        pytest.param("first = 0", "if epoch < first:\n    continue", [], id="turns passed over by a constant"),
+        pytest.param("first = 0", "if epoch < first:\n    continue\nfirst = epoch", [], id="set in a turn"),
     ],
 )
 def test_counters_that_may_go_on_from_a_checkpoint_are_found(before: str, turn: str, found: list[str]) -> None:

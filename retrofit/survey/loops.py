@@ -394,7 +394,28 @@ def _resumed(index: Index, flow: Flow, loop: EpochLoop) -> list[str]:
         counts = counts and not any(isinstance(b.value, cst.Float) for b in bound)  # a sum, of losses say
         if counts and first_values(index, flow, loop, name) and any(_may_come_first(b, loop) for b in taken):
             found.append(name)
+    return found + [name for name in _skipped_until(index, loop) if name not in found]
+
+
+def _skipped_until(index: Index, loop: EpochLoop) -> list[str]:
+    """Return the numbers up to which the loop passes turns over, and which a checkpoint gives: `self.start_epoch`."""
+    skipping = [
+        part.node.test
+        for part in index.statements
+        if part.parent is loop.statement and isinstance(part.node, cst.If) and _continues(index, part.node)
+    ]
+    found = []
+    for name in dict.fromkeys(name for test in skipping for name in names_in(test, called=False)):
+        bound = [b for b in index.bindings if b.target == name and ("." in name or b.statement.scope is loop.scope)]
+        begins = [b for b in bound if is_number(b.value)]
+        if begins and len(begins) < len(bound) and all(loop.statement not in b.statement.path for b in bound):
+            found.append(name)
     return found
+
+
+def _continues(index: Index, choice: cst.If) -> bool:
+    last = index.statements_in(choice.body)[-1].node
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Continue)
 
 
 def is_number(value: cst.BaseExpression | None) -> bool:

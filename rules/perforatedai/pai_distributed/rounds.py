@@ -14,6 +14,7 @@ from .initialization import finish_initialization
 from .layers import _pai_unwrap
 from .loggers import _pai_watch_loggers
 from .meeting import _pai_meet
+from .place import _pai_place_of_error
 from .process import _pai, _pai_fail, _pai_rank, _pai_say, initializing
 from .rates import _pai_is_planned
 from .record import _pai_read, _pai_write
@@ -50,7 +51,7 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
     # One score, or none, says that the script validates when it has trained as long as it has planned.
     scored = list(turns.values())
     once = scored in ([0], [0, number]) and scored != [0, 1] and not _pai.continues
-    (ends,) = _pai_of_rank_0(once or _pai_is_planned())
+    (ends,) = _pai_of_rank_0(once or _pai_is_planned() or _pai_read("planned").get("ends", False))
     if not isinstance(epoch, int) or ends:
         _pai_end_structure("The planned end of training is reached")
         return
@@ -66,6 +67,24 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
         yield epoch
         turns.setdefault(len(_pai.rate_moves), number)
     _pai_end_structure(f"No validation score has come for {number - max(turns.values())} turns of the training loop")
+
+
+_pai_tell_error = sys.excepthook
+
+
+def _pai_end_at_error(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """End the structure, and all later ones there, where the script has data or settings for no more than its plan."""
+    if not _pai.past_end or not issubclass(kind, (LookupError, StopIteration, ValueError, AssertionError)):
+        _pai_tell_error(kind, error, trace)
+        return
+    sys.__excepthook__(kind, error, trace)
+    vars(sys).pop("last_type", None)  # for it is no failure
+    _pai_write("planned", {**_pai_read("planned"), "ends": True})
+    place = _pai_place_of_error(error, trace)
+    _pai_end_structure(f"{place}: the script cannot go on past its planned end ({kind.__name__}: {error})")
+
+
+sys.excepthook = _pai_end_at_error
 
 
 def _pai_from_the_start(planned: Iterable[Any]) -> Iterable[Any]:
@@ -128,7 +147,9 @@ def _pai_end_structure(why: str) -> None:
     """Have dendrites added, or training completed, with the last score."""
     if _pai.last_score is None or _pai.model is None:
         cure = ": train longer, or validate more often"
-        if _pai.missing_scores:
+        if not _pai.steps:
+            cure = ", or a step: does the script pass over the epochs that a checkpoint of its own says are done?"
+        elif _pai.missing_scores:
             cure = (
                 f": it was None, all {_pai.missing_scores} times that one was handed over at {_pai.missing_place}. "
                 "Train until it is measured, or hand over one that this training measures (retrofit apply --metric)"
