@@ -70,3 +70,23 @@ def test_what_a_function_hands_back_is_what_the_call_gives(name: str, made: str)
     flow = Flow(index)
     scope = next(scope for scope in index.scopes if name in scope.assigned)
     assert [index.source.code(origin.node) for origin in flow.origins(cst.Name(name), scope)] == [made]
+
+
+def test_a_function_that_returns_one_value_or_several_gives_each_its_own() -> None:
+    text = """
+def load(net, optimizer=None):
+    if optimizer is not None:
+        return net, optimizer, 1
+    return net
+
+net = Net()
+optimizer = Adam(net.parameters())
+net, optimizer, start = load(net, optimizer)
+"""
+    index = Index(source_of(text))
+    flow = Flow(index)
+    made = {name: flow.origins(cst.Name(name), index.scope) for name in ("net", "optimizer")}
+    assert {name: [index.source.code(o.node) for o in found] for name, found in made.items()} == {
+        "net": ["Net()"],
+        "optimizer": ["Adam(net.parameters())"],
+    }

@@ -452,14 +452,16 @@ class Flow:
 
         The item is given with an expression of which it is still to be taken.
         """
-        found: list[tuple[cst.BaseExpression, int | None]] = []
-        for node, scope in self.index.returns:
-            if scope is function and node.value is not None:
-                value, left = node.value, item
-                if item is not None and isinstance(value, cst.Tuple) and item < len(value.elements):
-                    value, left = value.elements[item].value, None
-                found.append((value, left))
-        return found
+        values = [node.value for node, scope in self.index.returns if scope is function and node.value is not None]
+        if item is None:
+            return [(value, None) for value in values]
+        tuples = [value for value in values if isinstance(value, cst.Tuple)]
+        found: list[tuple[cst.BaseExpression, int | None]] = [
+            (value.elements[item].value, None) for value in tuples if item < len(value.elements)
+        ]
+        # Beside them, a name alone is returned to who takes one value.
+        others = (v for v in values if v not in tuples and not (found and isinstance(v, (cst.Name, cst.Attribute))))
+        return found + [(value, item) for value in others]
 
     def _made_in(self, node: cst.CSTNode, function: Scope) -> bool:
         return any(ancestor is function.node for ancestor in self.index.ancestors(node))
