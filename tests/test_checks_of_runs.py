@@ -136,6 +136,23 @@ def test_optimizer_that_replaces_the_known_one(training: Training, ends: Callabl
     ends("the Adam that steps here", training.hand_over, 0.7)
 
 
+def test_an_optimizer_that_is_built_before_the_model_is_perforated_is_registered_when_it_trains(
+    helper: ModuleType, perforate: Callable[..., Any]
+) -> None:
+    import torch
+
+    layers = [torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)]
+    optimizer = torch.optim.SGD([parameter for layer in layers for parameter in layer.parameters()], lr=0.1)
+    tracker, helper.GPA.pai_tracker = helper.GPA.pai_tracker, []
+    helper.set_optimizer_instance(optimizer)
+    helper.GPA.pai_tracker = tracker
+    model = helper.load_latest_switch(perforate(*layers), None)
+    helper.fill_missing_gradients(model)
+    assert helper.GPA.pai_tracker.member_vars["optimizer_instance"] is optimizer
+    held = {parameter for group in optimizer.param_groups for parameter in group["params"]}
+    assert held == set(model.parameters())
+
+
 def test_optimizers_in_turn(training: Training) -> None:
     import torch
 

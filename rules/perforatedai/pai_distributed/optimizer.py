@@ -14,8 +14,8 @@ from .process import _pai, _pai_fail, _pai_grouped
 def set_optimizer_instance(optimizer: Any) -> None:
     """Tell the library of an optimizer that the script builds itself.
 
-    As `GPA.pai_tracker.set_optimizer_instance`. Where no model is perforated, as in another script that builds its
-    optimizer by the same function, it does nothing.
+    As `GPA.pai_tracker.set_optimizer_instance`. Where no model is perforated yet, the library is told when one trains;
+    in another script that builds its optimizer by the same function, none ever is.
 
     Args:
         optimizer: the optimizer, with parameters of the perforated model in its groups, or an object that holds it.
@@ -23,9 +23,10 @@ def set_optimizer_instance(optimizer: Any) -> None:
     Raises:
         SystemExit: status 1, with a message, where it is none and does not hold one.
     """
-    if not GPA.pai_tracker:
-        return
-    GPA.pai_tracker.set_optimizer_instance(_pai_torch_optimizer(optimizer))
+    if GPA.pai_tracker:
+        GPA.pai_tracker.set_optimizer_instance(_pai_torch_optimizer(optimizer))
+    else:
+        _pai.early_optimizer = optimizer
 
 
 def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:
@@ -40,6 +41,9 @@ def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:
     Raises:
         SystemExit: status 1, with a message, where processes were started together and train each for itself.
     """
+    if _pai.early_optimizer is not None and GPA.pai_tracker:
+        optimizer, _pai.early_optimizer = _pai.early_optimizer, None
+        set_optimizer_instance(optimizer)
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     if processes > 1 and not _pai_grouped():
         _pai_fail(

@@ -75,6 +75,7 @@ class _PaiState:
         waits: whether it was said that the score rises no more before the planned end.
         complete: whether training is complete.
         left: whether this process leaves for the next round or at the end of training, or has failed.
+        early_optimizer: that the script has given before its model was perforated.
         optimizers: all that were built, in their order.
         rates: the last rates of each optimizer's groups.
         highest_rates: the highest that any group of each optimizer had.
@@ -141,6 +142,7 @@ class _PaiState:
     past_end: bool = False
     waits: bool = False
     complete: bool = False
+    early_optimizer: Any = None
     optimizers: WeakKeyDictionary[torch.optim.Optimizer, None] = field(default_factory=WeakKeyDictionary)
     rates: WeakKeyDictionary[torch.optim.Optimizer, list[Any]] = field(default_factory=WeakKeyDictionary)
     highest_rates: WeakKeyDictionary[torch.optim.Optimizer, float] = field(default_factory=WeakKeyDictionary)
