@@ -6,9 +6,11 @@ so that it also shows when a later version of the library needs it no more.
 """
 
 import atexit
+import builtins
 import contextlib
 import copy
 import importlib.util
+import io
 import json
 import math
 import os
@@ -801,7 +803,7 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
     for owner, name in (
         (atexit, "register"), (os, "chdir"), (sys, "exit"), (torch, "load"), (torch.nn.Module, "load_state_dict"),
         (torch.distributed.distributed_c10d, "rendezvous"), (schedulers.OneCycleLR, "step"),
-        (torch.distributed, "reduce"),
+        (torch.distributed, "reduce"), (builtins, "input"),
         (torch.nn.parallel.DistributedDataParallel, "will_sync_module_buffers"),
         (torch.utils.data.DistributedSampler, "set_epoch"), (modules_perforatedai.PAINeuronModule, "forward"),
         (utils_perforatedai, "save_net"), (utils_perforatedai, "load_net"),
@@ -1306,6 +1308,17 @@ def test_a_start_that_only_evaluates_needs_no_initialisation(helper: ModuleType,
         assert torch.equal(model.train()(torch.ones(1, 2)), plain(torch.ones(1, 2)))
     assert not Path("PAI/processes.json").exists()
     helper.end_of_training()
+
+
+def test_what_a_script_asks_where_nobody_is_there_gets_an_empty_answer(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("yes\n"))
+    assert input("delete it? ") == "yes"
+    assert input("delete it? ") == ""
+    assert re.search(r"test_runtime\.py:\d+: the script asks 'delete it\? ', but nobody", capsys.readouterr().out)
+    with pytest.raises(EOFError):
+        input("delete it? ")
 
 
 def test_a_training_that_begins_when_one_is_complete_ends_the_script(

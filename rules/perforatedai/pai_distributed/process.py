@@ -82,6 +82,7 @@ class _PaiState:
         rate_moved: whether the rate of the registered optimizer has moved since the last score.
         rate_moves: the same for each score.
         rate_kept: whether it was said that a rate is kept.
+        asked: what the script has asked on the terminal, and nobody has answered.
         kept: what was said to keep its state.
         passes: backward passes of the initialisation run that have reached the model.
         idle_passes: those that have not.
@@ -149,6 +150,7 @@ class _PaiState:
     rate_moved: bool = False
     rate_moves: list[bool] = field(default_factory=list)
     rate_kept: bool = False
+    asked: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)
     passes: int = 0
     idle_passes: int = 0
