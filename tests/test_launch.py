@@ -751,6 +751,13 @@ def test_the_initialisation_run_sees_the_first_visible_gpu_only(
     assert [call["env"].get("CUDA_VISIBLE_DEVICES") for call in run.calls] == [initialising, training]
 
 
+@pytest.mark.parametrize("visible", [None, "3,1"])
+def test_the_initialisation_run_sees_all_gpus_on_demand(run: Run, visible: str | None) -> None:
+    run.write("complete()")
+    assert run(INIT_GPUS="all", **({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})) == 0, run.said
+    assert [call["env"].get("CUDA_VISIBLE_DEVICES") for call in run.calls] == [visible] * 2
+
+
 @pytest.mark.parametrize(
     ("env", "options"),
     [
