@@ -2843,6 +2843,16 @@ def test_a_value_of_a_validation_of_several_sets_is_proposed_and_can_be_named() 
     assert (guard.split()[0], made.strip()) == ("for", "EER = tune(scores, labels)")
 
 
+def test_what_a_validation_gives_for_each_set_is_proposed_and_kept_where_there_may_be_none() -> None:
+    test = "def test(name):\n    with torch.no_grad():\n        for x in sets[name]:\n            model(x)\n"
+    test += "    return 1, 2\n"
+    epoch = "if epoch % 5 == 0:\n    for name in names:\n        cmc, mAP = test(name)\n    save(model)"
+    found = survey_of(script(epoch, test))
+    assert ([name for name, _ in found.measures], found.scores) == (["mAP"], [])
+    (score,) = survey_of(script(epoch, test), metric="mAP").scores
+    assert score.index.source.code(score.anchors["made"]).strip() == "cmc, mAP = test(name)"
+
+
 @pytest.mark.parametrize("made", ["perf = weigh(epoch)", "perf = epoch + acc", "perf = epoch\nif x:\n    perf = run()"])
 def test_score_that_is_made_with_the_turns_number_is_one(made: str) -> None:
     assert scores_of(f"{made}\nif perf > best:\n    best = perf")[0][:2] == ("perf", "max")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -14,6 +15,7 @@ from retrofit.survey.scores.inline import collected_values, told_values
 from retrofit.survey.scores.keepers import measured_scores, outlives, returned_parts, ways_to
 from retrofit.survey.scores.site import score_site
 from retrofit.survey.scores.validation import (
+    call_within,
     called_by,
     filled_items,
     is_validation,
@@ -162,11 +164,26 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
             if any(b.value is average and direction_of(b.target) for b in index.bindings):
                 continue  # it has a better name
             found.setdefault(name, index.place(average, loop.file))
+        for binding in _of_each_set(index, flow, loop) if not found else ():
+            found.setdefault(binding.target, index.place(binding.statement.node, loop.file))
         if all(name.endswith("[...]") for name in found):
             validated = {binding.target for binding, _ in validated_variables(index, flow, loop)}
             logged = {name: index.place(node, loop.file) for name, node in told_values(index, loop, validated)}
             found = logged or found
     return [(name, place) for name, place in found.items() if not OF_TRAINING.search(name)] or list(found.items())
+
+
+def _of_each_set(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Binding]:
+    """Yield what a validation gives for each of several sets of data: `for name in names: cmc, mAP = test(name)`."""
+    for binding in index.bindings:
+        call = call_within(binding.value)
+        function = flow.called(call) if call is not None and in_loop(index, loop, call) else None
+        if function is None or not direction_of(binding.target) or not is_validation(index, function):
+            continue
+        around = [part for part in binding.statement.ancestors if isinstance(part.node, cst.For)]
+        passes = any(part.scope is function for part in index.loops)
+        if passes and around and around[0] is not loop.statement and around[0] not in loop.inner:
+            yield binding
 
 
 def _place_in(index: Index, node: cst.CSTNode, loop: EpochLoop) -> str:

@@ -115,7 +115,9 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         score.cut_off = index.source.position(leaving.node)[0]
     score.once = re.fullmatch(rf"{re.escape(loop.target or '-')} ?== ?[\w.\[\]'\" +-]+", score.condition) is not None
     if guard is not None:
-        score.anchors |= {"guard": guard.node, "made": last_before_leaving(way.block).node}
+        within = isinstance(way.block.node, cst.For) and isinstance(here.node, cst.SimpleStatementLine)
+        made = here if within else last_before_leaving(way.block)  # a loop may have no turn
+        score.anchors |= {"guard": guard.node, "made": made.node}
     elif (again or _deleted_later(index, here, name)) and not direct:
         score.anchors["made"] = way.block.node
     return score
