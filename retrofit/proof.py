@@ -79,17 +79,30 @@ def _reads_anyway(index: Index, name: str, edit: Edit) -> bool:
     """Whether the statements that run next read a name themselves: where it has no value, the script ends there."""
     statement = index.statement(edit.node)
     for later in [*([statement] if edit.kind == "insert-before" else []), *_running_next(statement)]:
+        if _is_read_in_turns(index, name, later):
+            return True
         if not isinstance(later.node, cst.SimpleStatementLine):
             if _ends_or_gives(index, name, later):
                 return False
             continue
-        for small in later.node.body:
-            value = small.value if isinstance(small, (cst.Assign, cst.AnnAssign)) else small
-            if value is not None and not isinstance(value, cst.Del) and name in _roots(value):
-                return True
+        if _is_read_by(name, later.node):
+            return True
         if leaves(later.node) or any(one.statement is later for one in index.bound([name], later.scope)):
             return False
     return False
+
+
+def _is_read_by(name: str, line: cst.SimpleStatementLine) -> bool:
+    values = [small.value if isinstance(small, (cst.Assign, cst.AnnAssign)) else small for small in line.body]
+    return any(value is not None and not isinstance(value, cst.Del) and name in _roots(value) for value in values)
+
+
+def _is_read_in_turns(index: Index, name: str, block: Statement) -> bool:
+    """Whether each turn of a loop that counts, as over epochs, reads a name: nobody means it to have none."""
+    if not isinstance(block.node, cst.For) or index.qualified(getattr(block.node.iter, "func", None)) != "range":
+        return False
+    lines = [part.node for part in index.statements_in(block.node.body)]
+    return any(isinstance(line, cst.SimpleStatementLine) and _is_read_by(name, line) for line in lines)
 
 
 def _running_next(statement: Statement) -> Iterator[Statement]:

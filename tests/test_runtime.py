@@ -5,6 +5,7 @@ two gloo processes where several matter. A cure is tested with and without: take
 so that it also shows when a later version of the library needs it no more.
 """
 
+import argparse
 import atexit
 import builtins
 import contextlib
@@ -14,6 +15,7 @@ import io
 import json
 import math
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -1071,14 +1073,18 @@ def test_processes_that_train_each_for_itself_are_stopped(
     import torch
 
     model = torch.nn.Linear(2, 2)
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(SystemExit, match="1"):
-        helper.fill_missing_gradients(model)
-    assert "2 processes were started together, but the script has not joined them" in capsys.readouterr().err
-    monkeypatch.setattr(helper.dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(helper, "_pai_started", 2)
+    for joined in (0, 1, 2):  # none, or each a group of its own, by a number that the script gives itself
+        monkeypatch.setattr(helper.dist, "is_initialized", lambda joined=joined: joined > 0)
+        monkeypatch.setattr(helper.dist, "get_world_size", lambda joined=joined: joined)
+        monkeypatch.setattr(helper.dist, "get_rank", lambda: 0)
+        if joined < 2:
+            with pytest.raises(SystemExit, match="1"):
+                helper.fill_missing_gradients(model)
+            said = "2 processes were started together, but the script has not joined them"
+            assert said in capsys.readouterr().err
     helper.fill_missing_gradients(model)
     monkeypatch.undo()
-    monkeypatch.setenv("WORLD_SIZE", "1")
     helper.fill_missing_gradients(model)
 
 
@@ -1308,6 +1314,32 @@ def test_a_start_that_only_evaluates_needs_no_initialisation(helper: ModuleType,
         assert torch.equal(model.train()(torch.ones(1, 2)), plain(torch.ones(1, 2)))
     assert not Path("PAI/processes.json").exists()
     helper.end_of_training()
+
+
+@pytest.mark.parametrize("written", ["in this training", "before it"])
+def test_what_a_training_has_saved_itself_is_loaded_with_all_that_it_holds(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, written: str
+) -> None:
+    """Such as its parsed command line, which torch does not load unless it is told to."""
+    import torch
+
+    monkeypatch.chdir(tmp_path)
+    Path("PAI").mkdir()
+    begun, saved = Path("PAI/array_dims.csv"), Path("last.pth")
+    begun.touch()
+    torch.save({"args": argparse.Namespace(lr=0.1), "epoch": 3}, saved)
+    os.utime(begun, (1e9, 1e9))
+    os.utime(saved, (1e9 + 1, 1e9 + 1) if written == "in this training" else (1e9 - 1, 1e9 - 1))
+    with pytest.raises(pickle.UnpicklingError):
+        torch.load(saved)
+    monkeypatch.setattr(sys, "argv", ["train.py", "--pai_load_folder", "PAI"])
+    if written == "in this training":
+        assert torch.load(saved)["args"].lr == 0.1
+        with pytest.raises(pickle.UnpicklingError):
+            torch.load(saved, weights_only=True)
+    else:
+        with pytest.raises(pickle.UnpicklingError):
+            torch.load(saved)
 
 
 def test_what_a_script_asks_where_nobody_is_there_gets_an_empty_answer(

@@ -5,10 +5,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 
 from .hidden import _pai_twins
 from .process import _pai, _pai_fail, _pai_grouped
+
+_pai_started = int(os.environ.get("WORLD_SIZE", "1"))  # before the script may change it
 
 
 def set_optimizer_instance(optimizer: Any) -> None:
@@ -44,12 +47,11 @@ def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:
     if _pai.early_optimizer is not None and GPA.pai_tracker:
         optimizer, _pai.early_optimizer = _pai.early_optimizer, None
         set_optimizer_instance(optimizer)
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
-    if processes > 1 and not _pai_grouped():
+    if _pai_started > (dist.get_world_size() if _pai_grouped() else 1):
         _pai_fail(
-            f"{processes} processes were started together, but the script has not joined them in a process group: each "
-            "would train by itself. Give it the option by which it trains with DistributedDataParallel, or start one "
-            "process, with NUM_GPUS=1 or LAUNCHER=python."
+            f"{_pai_started} processes were started together, but the script has not joined them in a process group: "
+            "each would train by itself. Give it the option by which it trains with DistributedDataParallel, or start "
+            "one process, with NUM_GPUS=1 or LAUNCHER=python."
         )
     if not _pai.backpropagates and os.environ.get("PAI_PREFILL_GRADIENTS") != "1":
         return

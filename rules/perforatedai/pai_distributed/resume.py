@@ -9,6 +9,7 @@ import functools
 import io
 import itertools
 import os
+import pickle
 from collections.abc import Iterable
 from typing import Any
 
@@ -180,7 +181,12 @@ torch.save = _pai_save
 def _pai_load(file: Any, *arguments: Any, **keywords: Any) -> Any:
     """Load a file, and remember of each part whether it was written before the newest switch."""
     saved = _pai_saved.get(os.path.abspath(file)) if isinstance(file, (str, os.PathLike)) else None
-    loaded = _pai_torch_load(io.BytesIO(saved.getvalue()) if saved else file, *arguments, **keywords)
+    try:
+        loaded = _pai_torch_load(io.BytesIO(saved.getvalue()) if saved else file, *arguments, **keywords)
+    except pickle.UnpicklingError:
+        if "weights_only" in keywords or not _pai_is_of_training(file):
+            raise
+        loaded = _pai_torch_load(file, *arguments, **keywords, weights_only=False)
     if _pai.restored and isinstance(file, (str, os.PathLike)):
         age = "old" if os.path.getmtime(file) < _pai.switch_time else "new"
         _pai.files.append(loaded)  # so that no other object gets the identity of one of its parts
@@ -193,3 +199,13 @@ def _pai_load(file: Any, *arguments: Any, **keywords: Any) -> Any:
 
 
 torch.load = _pai_load
+
+
+def _pai_is_of_training(file: Any) -> bool:
+    """Has this training written a file in an earlier round? Its own may hold more than weights, such as its arguments.
+
+    Without a restart the script would never have loaded it.
+    """
+    begun = os.path.join(load_folder() or "", "array_dims.csv")
+    known = load_folder() and isinstance(file, (str, os.PathLike)) and os.path.exists(begun)
+    return bool(known) and os.path.getmtime(file) >= os.path.getmtime(begun)
