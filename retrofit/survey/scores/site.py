@@ -59,10 +59,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         if kept is not None:
             return None
         turns, way = [], way_in(index, flow, loop.statement, here)
-    trains = re.search(rf"\b{name}\b.*\.backward\(", index.source.code(loop.body)) if name and kept is None else None
-    of_batches = len(turns) > 1 or (loop.by_iteration and candidate.best and trains and not way.condition)
-    if of_batches and not candidate.named:
-        return None  # the loss of single batches is no score to decide by
+    if not candidate.named and _of_single_batches(index, loop, candidate, turns, way, name if kept is None else ""):
+        return None
     if len(turns) > 1:
         turns, way, direct = [], way_in(index, flow, loop.statement, here), False
     passing = _turns_begun_by(index, turns[-1] if turns else loop.statement)
@@ -115,12 +113,24 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         score.cut_off = index.source.position(leaving.node)[0]
     score.once = re.fullmatch(rf"{re.escape(loop.target or '-')} ?== ?[\w.\[\]'\" +-]+", score.condition) is not None
     if guard is not None:
-        within = isinstance(way.block.node, cst.For) and isinstance(here.node, cst.SimpleStatementLine)
-        made = here if within else last_before_leaving(way.block)  # a loop may have no turn
-        score.anchors |= {"guard": guard.node, "made": made.node}
+        score.anchors |= {"guard": guard.node, "made": _last_that_makes(way, here).node}
     elif (again or _deleted_later(index, here, name)) and not direct:
         score.anchors["made"] = way.block.node
     return score
+
+
+def _of_single_batches(
+    index: Index, loop: EpochLoop, candidate: Candidate, turns: list[Statement], way: Way, name: str
+) -> bool:
+    """Whether a value is the loss of single batches, which is no score to decide by."""
+    trains = name and re.search(rf"\b{name}\b.*\.backward\(", index.source.code(loop.body))
+    return len(turns) > 1 or bool(loop.by_iteration and candidate.best and trains and not way.condition)
+
+
+def _last_that_makes(way: Way, here: Statement) -> Statement:
+    """Return the statement after which a score is taken: where it is made, in a loop that may have no turn."""
+    within = isinstance(way.block.node, cst.For) and isinstance(here.node, cst.SimpleStatementLine)
+    return here if within else last_before_leaving(way.block)
 
 
 def _choice_before(compared: Statement, way: Way) -> Statement | None:

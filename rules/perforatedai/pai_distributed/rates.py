@@ -66,7 +66,8 @@ def _pai_is_planned() -> bool:
 def _pai_has_faded() -> bool:
     """Has the rate come down to a hundredth, where it moves little any more, however far its planned end is?"""
     optimizer = GPA.pai_tracker.member_vars["optimizer_instance"]
-    return max(_pai.rates.get(optimizer, [1.0])) <= _pai.highest_rates.get(optimizer, 0.0) / 100
+    highest = _pai.highest_rates.get(optimizer, 0.0)
+    return highest > 0.0 and max(_pai.rates[optimizer]) <= highest / 100
 
 
 def _pai_knows_its_length() -> bool:
