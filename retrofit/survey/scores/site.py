@@ -74,7 +74,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if before is not None and compared not in before.siblings:
         guard = before
     outer = guard or before or way.block
-    parted = bool(name) and _is_parted(here, makers)
+    parted = _block_that_parts(index, way, here, makers, name, guard)
     apart = direct and not together and guard is not None
     report = outer if apart else _last_of_turn(index, loop, outer, passing, candidate)
     score = Score(
@@ -91,15 +91,11 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         when=common_condition(index, flow, way) if apart else "",
         anchors={"report": report.node},
     )
-    choice: cst.CSTNode = here.node
-    while parted and isinstance(index.parents[choice], cst.If):  # an `elif` is none of its own
-        choice = index.parents[choice]
-    if not parted and guard is None and _is_filled_by(index, way.block, name):
-        choice, parted = way.block.node, True
-    if parted:
-        score.parted, score.anchors["parting"] = name, choice
+    if parted is not None:
+        score.parted, score.anchors["parting"] = name, parted
     if kept is None:
-        there = [f"{name} is not None"] if parted and not isinstance(bare_of(candidate.node), cst.Name) else []
+        plain = parted is None or isinstance(bare_of(candidate.node), cst.Name)
+        there = [] if plain else [f"{name} is not None"]
         there += presence(index, flow, candidate.node, way.block, makers)
         score.present = " and ".join(dict.fromkeys(there))
     if kept is None:
@@ -117,6 +113,18 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif (again or _deleted_later(index, here, name)) and not direct:
         score.anchors["made"] = way.block.node
     return score
+
+
+def _block_that_parts(
+    index: Index, way: Way, here: Statement, makers: list[Statement], name: str, guard: Statement | None
+) -> cst.CSTNode | None:
+    """Return the block that gives a name its value on some ways only, None where all ways do."""
+    if name and _is_parted(here, makers):
+        choice: cst.CSTNode = here.node
+        while isinstance(index.parents[choice], cst.If):  # an `elif` is none of its own
+            choice = index.parents[choice]
+        return choice
+    return way.block.node if guard is None and _is_filled_by(index, way.block, name) else None
 
 
 def _of_single_batches(
