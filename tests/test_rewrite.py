@@ -1230,6 +1230,22 @@ def test_imports_stand_before_what_uses_them(tmp_path: Path, early: str, late: s
     assert changed.index(early) < own < changed.index("model = Net()") < changed.index("import late")
 
 
+@pytest.mark.parametrize(
+    ("built", "moved"),
+    [
+        ("(Net().to(device))", ".to(device)"),
+        ("(\n    Net().to(device)\n)", ".to(device)"),
+        ("((Net()).float().to(device) )", ".float().to(device)"),
+        ("(Net())", ""),
+    ],
+)
+def test_a_model_that_is_built_in_parentheses_is_perforated(tmp_path: Path, built: str, moved: str) -> None:
+    text = script("acc = validate()\nbest = max(best, acc)").replace("model = Net()\n", f"model = {built}\n")
+    changed = rewritten(plan_of(tmp_path, text))
+    assert f"\nmodel = model{moved}\n" in changed or not moved
+    assert ".float(" not in changed.split("perforate_model")[0]
+
+
 def test_optimizer_in_an_item_is_handed_over_as_that(tmp_path: Path) -> None:
     text = (
         script("acc = validate()\nbest = max(best, acc)")

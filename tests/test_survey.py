@@ -4847,6 +4847,23 @@ def test_best_score_that_a_script_begins_with(text: str, best: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("begun", "taken", "after", "carried"),
+    [
+        ("", "path = f'{epoch}.pt'", "torch.load(path)", False),
+        ("path = None\n", "path = f'{epoch}.pt'", "torch.load(path)", False),
+        ("path = 'None'\n", "path = f'{epoch}.pt'", "torch.load(path)", False),
+        ("when = 0\n", "when = epoch", "print(when)", True),
+        ("path = None\n", "path = f'{epoch}.pt'", "torch.load('best.pt')", True),
+    ],
+)
+def test_a_best_that_gives_more_is_each_rounds_own(begun: str, taken: str, after: str, carried: bool) -> None:
+    """Or the last round, which may have none as good, would end without what is read of it after the loop."""
+    text = script(f"{TAKEN}\n    {taken}\n    torch.save(model, 'best.pt')", f"{begun}best = 0.0") + f"\n{after}\n"
+    (score,) = survey_of(text.replace("BEST", "best")).scores
+    assert (score.best, score.lost) == (("best", "") if carried else ("", "best"))
+
+
+@pytest.mark.parametrize(
     ("best", "saves", "lost"),
     [
         ("state['top']", "torch.save(model, path)", "state['top']"),

@@ -126,10 +126,11 @@ def split_moves(index: Index, value: cst.BaseExpression) -> tuple[str, str]:
         and here.func.attr.value in torch_api.MOVING_METHODS
     ):
         here = here.func.value
-    built = _at_margin(index, here)
-    if isinstance(here, cst.NamedExpr) and not here.lpar:
-        return f"({built})", _at_margin(index, value)[len(built) :]
-    return built, _at_margin(index, value)[len(built) :]
+    built, whole = _at_margin(index, here), _at_margin(index, value)
+    moved = whole[whole.index(built) + len(built) :]
+    for _ in value.rpar if here is not value else ():
+        moved = moved.rstrip().removesuffix(")").rstrip()
+    return f"({built})" if isinstance(here, cst.NamedExpr) and not here.lpar else built, moved
 
 
 def _at_margin(index: Index, node: cst.BaseExpression) -> str:

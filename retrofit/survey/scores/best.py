@@ -9,7 +9,7 @@ from dataclasses import replace
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, mentions, names_in
 from retrofit.survey.loops import increments, is_number
 from retrofit.survey.order import first_values
 from retrofit.survey.scores.values import (
@@ -110,7 +110,7 @@ def keepers_of_best(index: Index, flow: Flow, loop: EpochLoop, candidate: Candid
         name: the variable of the score.
     """
     best = _carried_over(index, flow, loop, candidate)
-    if best and not _counts_to_an_end(index, loop, best):
+    if best and not _counts_to_an_end(index, loop, best) and not _gives_more(index, loop, best):
         return best, ""
     return "", (candidate.saved and candidate.holder) or _saved_by_an_object(index, flow, loop, name)
 
@@ -158,6 +158,24 @@ def _counts_to_an_end(index: Index, loop: EpochLoop, best: str) -> bool:
     begun = {b.target for b in inside if is_number(b.value) and not set(choices).isdisjoint(b.statement.path)}
     counted = {b.target for b in inside if b.target in begun and increments(b)}
     return any(not counted.isdisjoint(names_in(one)) for one in index.comparisons if in_loop(index, loop, one))
+
+
+def _gives_more(index: Index, loop: EpochLoop, best: str) -> bool:
+    """Whether only a better score gives what the script reads after the loop, such as the path of its best checkpoint.
+
+    A round without a better one than those of all rounds would end without it.
+    """
+    inside = [b for b in index.bindings if in_loop(index, loop, b.statement.node)]
+    blocks = {b.statement.parent for b in inside if b.target == best.partition("[")[0]} - {loop.statement}
+    afterwards = [later.node for later in loop.leftovers if later.scope is loop.scope]
+    for name in {b.target for b in inside if b.statement.parent in blocks and b.target != best}:
+        given = [b for b in index.bindings if b.target == name and b.statement.scope is loop.scope]
+        begun = [b.value for b in given if b not in inside]
+        alone = all(b.statement.parent in blocks for b in given if b in inside)
+        empty = all(isinstance(value, cst.SimpleString) or dotted(value) == "None" for value in begun)
+        if alone and empty and any(mentions(later, [name]) for later in afterwards):
+            return True
+    return False
 
 
 def _saved_by_an_object(index: Index, flow: Flow, loop: EpochLoop, name: str) -> str:
