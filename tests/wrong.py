@@ -72,7 +72,8 @@ WRONGS = (
         (
             (
                 "    model = pai_distributed.load_latest_switch(",
-                "    stale = list(model.parameters())\n    model = pai_distributed.load_latest_switch(",
+                "    stale = [p for p in model.parameters() if p.dim() > 1]\n"
+                "    model = pai_distributed.load_latest_switch(",
             ),
             ('{"params": model.parameters(), "lr"', '{"params": stale, "lr"'),
         ),
