@@ -1614,6 +1614,59 @@ def test_score_of_some_iterations_is_handed_over_there(head: str, report: str, w
     assert (score.when, score.guarded, score.in_turn) == (when, guarded, False)
 
 
+def test_score_that_is_filled_by_a_key_that_is_worked_out_is_known_after_that() -> None:
+    text = f"""
+    {DDP.strip()}
+    model = DDP(Net())
+    best = 9.0
+    for epoch in range(10):
+        sums = {{'elbo': 0.0, 'loss': 0.0}}
+        if graph:
+            sums.update({{'more': 0.0}})
+        for x in loader:
+            model(x).backward()
+            for i, name in enumerate(names):
+                sums[name] += losses[i].item()
+        log(epoch)
+        if sums['loss'] < best:
+            best = sums['loss']
+    """
+    (score,) = survey_of(code(text)).scores
+    assert score.expression == "sums['loss']"
+    assert score.index.source.code(score.anchors["report"]).startswith("if sums['loss'] < best")
+
+
+@pytest.mark.parametrize(
+    ("made", "when"),
+    [
+        ("if is_main_process():\n        loader = Loader()", "n % 5 == 0"),
+        ("if args.validate:\n        loader = Loader()", "val_loader and n % 5 == 0"),
+    ],
+)
+def test_what_only_rank_0_is_given_is_no_common_condition(made: str, when: str) -> None:
+    """Also by a name in the function that starts the training: a rank without it would not come to hand over."""
+    text = f"""
+    {DDP.strip()}
+    def train(model, val_loader):
+        best = 0
+        for n, batch in enumerate(batches):
+            model(batch).backward()
+            optimizer.step()
+            if val_loader and n % 5 == 0 and is_main_process():
+                acc = validate(model, val_loader)
+                best = max(best, acc)
+
+    def main():
+        loader = None
+        MADE
+        train(DDP(Net()), loader)
+
+    main()
+    """
+    (score,) = survey_of(code(text).replace("MADE", made)).scores
+    assert score.when == when
+
+
 def test_score_of_rank_0_under_a_common_condition() -> None:
     score = iterating(f"if n % 5 == 0:\n    if rank == 0:\n{indent(TRACKS, '    ')}")
     assert (score.when, score.ranks, score.condition) == ("n % 5 == 0", "first", "n % 5 == 0")

@@ -17,7 +17,7 @@ def makers_of(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTN
     parts = {as_item(index, part) for part in way_to_root(node)} if node in index.parents else {root_of(node)}
     here = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)]
     made = [b for b in here if not isinstance(b.value, (cst.Integer, cst.Float, cst.Name))]
-    anew = [b for b in made if unquoted(b.target) in parts]
+    anew = [b for b in made if unquoted(b.target) in parts or _fills_some_item(b, bare_of(node))]
     begun = [
         b
         for b in anew
@@ -32,6 +32,14 @@ def makers_of(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTN
     renamed = [b for b in named if isinstance(b.value, cst.Name) and b.value.value in own]
     other_branches = [b for b in named if any(exclude_each_other(b.statement, one.statement) for one in anew)]
     return [b.statement for b in [*anew, *other_branches] or renamed]
+
+
+def _fills_some_item(binding: Binding, node: cst.BaseExpression) -> bool:
+    """Whether an item is set by a key that is worked out, so that it may be the one that is read: `sums[name] += x`."""
+    holder, _, key = binding.target.partition("[")
+    computed = key[:1].isalpha() or key[:1] == "_"
+    read = isinstance(node, cst.Subscript) and not _by_variable(node) and dotted(node.value) == holder
+    return computed and read
 
 
 def _filled_here(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Statement, names_in
+from retrofit.survey.flow import Flow, Source, Variable
+from retrofit.survey.index import Index, Statement, dotted, names_in
 from retrofit.survey.loops import conjuncts
 from retrofit.survey.ranks import condition, is_rank
 from retrofit.survey.scores.values import code_within, leaves_block
@@ -84,8 +84,22 @@ def by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -
         and at not in index.statement(source.value).path
         and _given_by_rank(index, flow, source.value)
         for name in names_in(test, called=False)
-        for source in flow.sources(flow.variable(name, at.scope))
+        for source in _sources_of(flow, flow.variable(name, at.scope))
     )
+
+
+def _sources_of(flow: Flow, variable: Variable) -> list[Source]:
+    """Return every value that a variable is given, and those of the names that are handed on to it."""
+    waiting, seen, found = [variable], {variable}, []
+    while waiting:
+        for source in flow.sources(waiting.pop()):
+            found.append(source)
+            name = dotted(source.value)
+            before = flow.variable(name, source.scope) if name is not None else None
+            if before is not None and before not in seen:
+                seen.add(before)
+                waiting.append(before)
+    return found
 
 
 def _compares_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -> bool:
