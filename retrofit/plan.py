@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from pathlib import Path
 from retrofit.edits import Edit
 from retrofit.errors import EngineError, Problem, UserError, shown_path
 from retrofit.inline import inlining
-from retrofit.launch import MARK, Launch, is_ours, launch_script, own_launcher
+from retrofit.launch import MARK, Launch, is_ours, launch_script, own_launcher, starts
 from retrofit.options import Options
 from retrofit.progress import Told, untold
 from retrofit.project import Project, above_package, load_project
@@ -344,12 +343,8 @@ def _target(output: Output, script: Script, company: Company) -> Path:
         return above_package(entry, script.module) / output.path
     own = own_launcher(path, entry)
     started = _text(_data(path, company) or b"")
-    free = not started or _starts(started, entry.name)
+    free = not started or starts(started, entry.name)
     return own if _data(own, company) is not None or (company.neighbours and not free) else path
-
-
-def _starts(launcher: str, script: str) -> bool:
-    return f"$here/{shlex.quote(script)}\n" in launcher
 
 
 def _data(path: Path, company: Company) -> bytes | None:
@@ -379,7 +374,7 @@ def _output(
         ours = is_ours(old) if output.launcher else MARK in old[:200]
         folder = script.import_folder if not output.launcher else os.path.dirname(script.index.source.shown)
         shown = os.path.join(folder, path.name if output.launcher else output.path)
-        if output.launcher and ours and not force and not _starts(old, script.file_name):
+        if output.launcher and ours and not force and not starts(old, script.file_name):
             message = "starts another script of this folder. Move it away, or replace it with --force."
             raise UserError(Problem(shown, 0, 0, "RF008", message))
         if not ours and not force:

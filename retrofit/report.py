@@ -96,7 +96,8 @@ def by_package(new: Iterable[Path]) -> dict[str, list[Path]]:
     packages = {path.parent for path in paths if path.name == "__init__.py"}
     names: dict[str, list[Path]] = {}
     for path in paths:
-        name = f"{shown_path(path.parent)}{os.sep}" if path.parent in packages else shown_path(path)
+        package = next((folder for folder in path.parents if folder in packages), None)
+        name = shown_path(path) if package is None else f"{shown_path(package)}{os.sep}"
         names.setdefault(name, []).append(path)
     return names
 

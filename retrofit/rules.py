@@ -176,7 +176,7 @@ class Recipe:
 
     @cached_property
     def helper_sources(self) -> dict[str, str]:
-        """The texts of the helper package's files, by their names without ending, each after those that it imports."""
+        """The texts of the helper package's modules, by their names, each after those that it imports."""
         files = (self.folder / self.helper).glob("*.py") if self.helper else ()
         texts = {path.stem: path.read_text(encoding="utf-8") for path in files}
         needs = {name: set(re.findall(r"^from \.(\w+) import", text, re.MULTILINE)) for name, text in texts.items()}
@@ -257,8 +257,9 @@ def load_recipe(folder: Path, extra: Path | None = None) -> Recipe:
 
 
 def _helper_outputs(folder: Path, helper: str) -> Iterator[Output]:
-    for path in sorted((folder / helper).glob("*.py")) if helper else ():
-        yield Output(f"{helper}/{path.name}", f"{helper}/{path.name}", when="not inlined")
+    for path in sorted((folder / helper).rglob("*.py")) if helper else ():
+        name = path.relative_to(folder).as_posix()
+        yield Output(name, name, when="not inlined")
 
 
 @cache

@@ -24,7 +24,7 @@ from retrofit.survey.sites import Script
 
 RECIPE_FOLDER = rules_folder() / "perforatedai"
 #: What an apply writes beside the script, for it to import.
-HELPER = {f"pai_distributed/{path.name}" for path in (RECIPE_FOLDER / "pai_distributed").glob("*.py")}
+HELPER = {path.relative_to(RECIPE_FOLDER).as_posix() for path in (RECIPE_FOLDER / "pai_distributed").rglob("*.py")}
 
 #: A whole script; tests replace the words in capitals.
 SCRIPT = """

@@ -59,7 +59,9 @@ class Project:
         """What an apply adds to the project's own files: the helper as it is, and a launcher with its values."""
         rules, folder = rules_folder() / "perforatedai", Path(self.entry).parent
         helper = (Path() if self.module else folder) / HELPER
-        added = {helper / path.name: path.read_bytes() for path in (rules / HELPER).glob("*.py")}
+        added = {
+            helper / path.relative_to(rules / HELPER): path.read_bytes() for path in (rules / HELPER).rglob("*.py")
+        }
         if self.launcher != "none":
             launch = Launch(Path(self.entry).name, self.save_name, launcher=self.launcher, module=self.module)
             template = (rules / "train_distributed.sh.j2").read_text(encoding="utf-8")
@@ -70,7 +72,7 @@ class Project:
         """Copy `before`, or `after` with what an apply adds, to ``folder`` and return the entry script there."""
         shutil.copytree(FIXTURES / self.name / side, folder, dirs_exist_ok=True)
         for name, data in self.generated.items() if side == "after" else ():
-            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
         return folder / self.entry
 

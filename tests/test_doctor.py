@@ -430,8 +430,7 @@ JOB = {"SLURM_JOB_ID": "7", "SLURM_NNODES": "1", "SLURM_GPUS_ON_NODE": "4"}
         (
             {**JOB, "SLURM_NNODES": "2", "SLURM_NTASKS": "2"},
             *("SLURM nodes", "warning", "Job 7 has 2 nodes"),
-            'TORCHRUN_ARGS="--nnodes=2 --rdzv_backend=c10d --rdzv_endpoint=$(scontrol show hostnames '
-            '"$SLURM_JOB_NODELIST" | head -n 1):29500"\nsrun --nodes=2 --ntasks-per-node=1 ./train_distributed.sh',
+            "srun --nodes=2 --ntasks-per-node=1 ./train_distributed.sh",
         ),
         (
             {**JOB, "SLURM_NNODES": "2", "SLURM_NTASKS": "8"},

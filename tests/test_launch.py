@@ -16,19 +16,29 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 from retrofit.launch import Launch, Launcher, is_ours, launch_script
-
-RECIPE = Path(__file__).parents[1] / "rules" / "perforatedai"
-TEMPLATE = (RECIPE / "train_distributed.sh.j2").read_text("utf-8")
-HELPER = RECIPE / "pai_distributed"
-DEADLINE = 120.0  # seconds; only a test that is about to fail waits so long
+from tests.launching import (
+    DEADLINE,
+    FAKE_PYTHON,
+    FAKE_TORCHRUN,
+    HANG,
+    HELPER,
+    INITIALISE,
+    STATUS,
+    TEMPLATE,
+    THREE_ROUNDS,
+    Run,
+    heed_signals,  # noqa: F401 - a fixture
+    project_to_run,  # noqa: F401 - a fixture
+    runs,
+    until,
+)
 
 ODD_NAMES = [
     "train.py",
@@ -48,229 +58,6 @@ ODD_NAMES = [
     "two\nlines.py",
     "{{ jinja }}.py",
 ]
-
-# What every trained script does first: say how it was called, and play the initialisation run.
-PREAMBLE = """
-import json, os, pathlib, signal, subprocess, sys
-FOLDER = pathlib.Path(os.environ.get("TEST_SAVE", "PAI"))
-FOLDER.mkdir(exist_ok=True)
-RANK = int(os.environ.get("RANK", "0"))
-
-def note(**more):
-    call = dict(argv=sys.argv, cwd=os.getcwd(), options=os.environ.get("TEST_OPTIONS", ""), pid=os.getpid(),
-                parent=os.getppid(), env=dict(os.environ), **more)
-    with open("calls.jsonl", "a") as file:
-        file.write(json.dumps(call) + "\\n")
-
-def switch(number, text="weights"):
-    (FOLDER / f"switch_{number}.pt").write_text(text)
-
-def complete():
-    (FOLDER / ".training_complete").write_text("complete")
-
-initialising = "--perforate_model_parallel" in sys.argv
-calls = open("calls.jsonl").readlines() if os.path.exists("calls.jsonl") else []
-round_ = 1 + sum("--perforate_model_parallel" not in json.loads(line)["argv"] for line in calls)
-"""
-INITIALISE = """
-note()
-if initialising:
-    (FOLDER / "array_dims.csv").write_text(".0,1,8\\n")
-    sys.exit(0)
-"""
-THREE_ROUNDS = """
-if round_ < 3:
-    switch(2 * round_)
-else:
-    complete()
-"""
-# Says that it runs, then waits for a signal.
-HANG = """
-pathlib.Path("running").touch()
-while True:
-    signal.pause()
-"""
-
-FAKE_TORCHRUN = """#!/bin/sh
-TEST_OPTIONS=
-while case $1 in -*) true ;; *) false ;; esac; do
-    TEST_OPTIONS="$TEST_OPTIONS$1 "
-    shift
-done
-export TEST_OPTIONS
-exec "$TEST_PYTHON" -I -S "$@"
-"""
-FAKE_PYTHON = """#!/bin/sh
-TEST_OPTIONS=
-if [ "$1" = -m ]; then
-    TEST_OPTIONS="$1 $2 "
-    shift 2
-    while case $1 in -*) true ;; *) false ;; esac; do
-        TEST_OPTIONS="$TEST_OPTIONS$1 "
-        shift
-    done
-fi
-export TEST_OPTIONS
-exec "$TEST_PYTHON" -I -S "$@"
-"""
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    """Wait until `condition` holds, however slow the machine is."""
-    end = time.monotonic() + DEADLINE
-    while not condition():
-        if time.monotonic() > end:
-            pytest.fail(f"not in {DEADLINE:.0f} s: {what}")
-        time.sleep(0.005)
-
-
-def runs(pid: int) -> bool:
-    """Does this process run? One that ended and was not yet waited for does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
-    return not state.strip().startswith("Z") and bool(state.strip())
-
-
-@pytest.fixture(autouse=True, scope="module")
-def heed_signals() -> Iterator[None]:
-    """Start processes that heed every signal, also where the tests themselves run under nohup or in the background."""
-    defaults = {signal.SIGINT: signal.default_int_handler}
-    before = {number: signal.signal(number, defaults.get(number, signal.SIG_DFL)) for number in STATUS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
-class Run:
-    """One project folder with a launch script, a user's working folder, and the processes started from them."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.project = root / "project"
-        self.work = root / "work"
-        self.bin = root / "bin"
-        self.work.mkdir()
-        self.bin.mkdir()
-        self.save = self.work / "PAI"
-        self.output = root / "output"
-        self.launcher = self.project / "train_distributed.sh"
-        self.processes: list[subprocess.Popen[bytes]] = []
-        self.passed: tuple[int, ...] = ()
-        self.env = {
-            "PATH": os.pathsep.join([str(self.bin), "/usr/bin", "/bin"]),
-            "HOME": str(root),
-            "TEST_PYTHON": sys.executable,
-            "NUM_GPUS": "2",
-            "REHEARSE": "0",
-        }
-        self.program("torchrun", FAKE_TORCHRUN)
-        if other := os.environ.get("TEST_BASH"):
-            (self.bin / "bash").symlink_to(other)
-
-    def program(self, name: str, text: str) -> None:
-        """Put a program first on PATH."""
-        (self.bin / name).write_text(text)
-        (self.bin / name).chmod(0o755)
-
-    def with_torch(self) -> None:
-        """Use PyTorch's own torchrun and python."""
-        (self.bin / "torchrun").unlink()
-        self.env["PATH"] = os.pathsep.join([str(self.bin), str(Path(sys.executable).parent), "/usr/bin", "/bin"])
-        self.env["OMP_NUM_THREADS"] = "1"
-
-    def write(
-        self,
-        body: str,
-        *,
-        script: str = "train.py",
-        save_name: str = "PAI",
-        nproc: int | Literal["gpu"] = "gpu",
-        gpus: str | None = None,
-        launcher: Launcher = "torchrun",
-        initialise: str = INITIALISE,
-        module: str = "",
-    ) -> None:
-        """Write the training script and its launcher."""
-        self.project.mkdir(exist_ok=True)
-        (self.project / script).write_text(PREAMBLE + initialise + body, "utf-8")
-        self.launcher.write_text(
-            launch_script(TEMPLATE, Launch(script, save_name, nproc, gpus, launcher, module=module)), "utf-8"
-        )
-        self.launcher.chmod(0o755)
-
-    def start(self, *arguments: str, **env: str) -> subprocess.Popen[bytes]:
-        """Start the launcher as a user's shell would: by its path, in a process group of its own."""
-        with self.output.open("wb") as output:
-            process = subprocess.Popen(
-                [str(self.launcher), *arguments],
-                cwd=self.work,
-                env=self.env | env,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                pass_fds=self.passed,
-            )
-        self.processes.append(process)
-        return process
-
-    def __call__(self, *arguments: str, **env: str) -> int:
-        """Run the launcher to its end; its exit status."""
-        return self.start(*arguments, **env).wait(DEADLINE)
-
-    @property
-    def said(self) -> str:
-        return self.output.read_text("utf-8", "replace")
-
-    @property
-    def calls(self) -> list[dict[str, Any]]:
-        """How the training script was called so far."""
-        path = self.work / "calls.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-    @property
-    def arguments(self) -> list[list[str]]:
-        return [call["argv"][1:] for call in self.calls]
-
-    @property
-    def pids(self) -> set[int]:
-        """The processes that training consisted of, each of which told its number."""
-        own = {os.getpid(), *(process.pid for process in self.processes)}
-        told = {pid for call in self.calls for pid in (call["pid"], call["parent"], *call.get("others", []))}
-        return {pid for pid in told if pid > 1} - own
-
-    def start_and_wait(self, *arguments: str, processes: int = 1, **env: str) -> subprocess.Popen[bytes]:
-        """Start the launcher and wait until the training script says in its folder that it runs."""
-        process = self.start(*arguments, **env)
-        until(
-            lambda: len(list(self.work.glob("running*"))) >= processes or process.poll() is not None,
-            f"training runs; so far: {self.said}",
-        )
-        assert process.poll() is None, self.said
-        return process
-
-    def clean_up(self) -> None:
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-            process.wait(DEADLINE)
-        for pid in self.pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Iterator[Run]:
-    run = Run(tmp_path.resolve())
-    yield run
-    try:
-        assert not [pid for pid in run.pids if runs(pid)], "processes survived the test"
-    finally:
-        run.clean_up()
-
 
 # ---- rendering ------------------------------------------------------------------------------------------------------
 
@@ -332,6 +119,11 @@ def test_the_script_explains_itself() -> None:
         "PAI_TESTING_DENDRITE_CAPACITY",
         "LAUNCHER",
         "TORCHRUN_ARGS",
+        "NNODES, NODE_RANK",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "PAI_NODES_SECONDS",
+        "PREPARE",
         "PYTHON",
         "PYTHON_SCRIPT",
         "MAX_ROUNDS",
@@ -763,7 +555,6 @@ def test_the_initialisation_run_sees_all_gpus_on_demand(run: Run, visible: str |
     [
         ({"TORCHRUN_ARGS": "--nnodes=2  --rdzv_endpoint=h:1 *"}, ["--nnodes=2", "--rdzv_endpoint=h:1"]),
         ({"TORCHRUN_ARGS": ""}, []),
-        ({"PET_NNODES": "2"}, []),
         ({"PET_RDZV_ENDPOINT": "host:1"}, []),
     ],
 )
@@ -849,7 +640,6 @@ def test_a_program_that_is_missing(run: Run) -> None:
 
 # ---- stopping -------------------------------------------------------------------------------------------------------
 
-STATUS = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGQUIT: 131, signal.SIGTERM: 143}
 # A worker as torchrun starts it: in a session of its own, which no signal to a process group reaches.
 WITH_WORKER = """
 def ignore(*signals):
@@ -1095,7 +885,9 @@ def test_the_first_start_goes_the_whole_way_in_a_mirror_first(folder: str, first
     (first.work / "data.txt").write_text("user's")
     data = "assert open('data.txt').read() == \"user's\"\nopen('out.txt', 'w').write('x')\n"
     write_rehearsed(first, data + "rehearses or os.remove('out.txt')\n" + THREE_ROUNDS, script="my train.py")
-    assert first("--lr", "two words", TORCHRUN_ARGS="--nnodes=2", MAX_ROUNDS="9", PET_NNODES="2") == 0, first.said
+    assert first("--lr", "two words", TORCHRUN_ARGS="--nnodes=2", MAX_ROUNDS="9", PET_RDZV_ENDPOINT="h:1") == 0, (
+        first.said
+    )
     calls = rehearsed(first)
     assert [call["argv"][1:-2] for call in calls] == [
         ["--perforate_model_parallel"],

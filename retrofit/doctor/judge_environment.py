@@ -267,8 +267,6 @@ def _slurm(machine: Machine, facts: Interpreter) -> Iterable[Finding]:
             "SLURM nodes",
             "warning",
             f"Job {job} has {nodes} nodes; the launcher must run once on each, in a folder that all share.",
-            f'export TORCHRUN_ARGS="--nnodes={nodes} --rdzv_backend=c10d --rdzv_endpoint='
-            f'$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1):{USUAL_PORT}"\n'
             f"srun --nodes={nodes} --ntasks-per-node=1 ./train_distributed.sh",
         )
     if tasks is not None and tasks > nodes:

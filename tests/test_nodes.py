@@ -1,0 +1,333 @@
+"""Several machines: their launchers, each in an environment of its own on this one, begin and end rounds together."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.launching import (
+    DEADLINE,
+    HELPER,
+    Run,
+    heed_signals,  # noqa: F401 - a fixture
+    project_to_run,  # noqa: F401 - a fixture
+    until,
+)
+from tests.projects import load_projects, shown
+from tests.projects import run as run_project
+
+#: Only node 0 writes what rank 0 writes.
+ROUNDS = """
+NODE = os.environ.get("NODE_RANK")
+mine = [call for call in map(json.loads, calls) if call["env"].get("NODE_RANK") == NODE]
+round_ = 1 + sum("--perforate_model_parallel" not in call["argv"] for call in mine)
+if NODE == "0":
+    if round_ < 3:
+        switch(2 * round_)
+    else:
+        complete()
+"""
+
+
+def free_port() -> int:
+    """A port after which some more are free."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1]) % 30000 + 20000
+
+
+class Nodes:
+    """Launchers of one project, as if each ran on a machine of its own.
+
+    Attributes:
+        outputs: what each has said.
+    """
+
+    def __init__(self, run: Run, count: int) -> None:
+        self.run, self.count = run, count
+        self.place = {"NNODES": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        self.place["PAI_NODES_SECONDS"] = "60"
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        run.program("python", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        shutil.copytree(HELPER / "nodes", run.project / "pai_distributed" / "nodes")
+
+    def start(self, number: int, *arguments: str, **env: str) -> subprocess.Popen[bytes]:
+        """Start the launcher of one machine."""
+        process = self.run.start(
+            *arguments, output=self.output(number), **{**self.place, "NODE_RANK": str(number), **env}
+        )
+        self.processes[number] = process
+        return process
+
+    def output(self, number: int) -> Path:
+        return self.run.root / f"output{number}"
+
+    def said(self, number: int) -> str:
+        return self.output(number).read_text("utf-8", "replace") if self.output(number).exists() else ""
+
+    def ends(self) -> list[int]:
+        """Wait for all: their statuses by their numbers."""
+        return [self.processes[number].wait(DEADLINE) for number in sorted(self.processes)]
+
+    @property
+    def everything_said(self) -> str:
+        return "\n".join(f"--- {number}\n{self.said(number)}" for number in self.processes)
+
+    def calls(self, number: int) -> list[dict[str, Any]]:
+        """How training was started on a machine, the initialisation left out."""
+        started = [call for call in self.run.calls if "--perforate_model_parallel" not in call["argv"]]
+        return [call for call in started if call["env"].get("NODE_RANK") == str(number)]
+
+
+@pytest.mark.parametrize(("count", "order"), [(2, (0, 1)), (2, (1, 0)), (3, (2, 1, 0))])
+def test_all_machines_train_each_round_together(run: Run, count: int, order: tuple[int, ...]) -> None:
+    run.write(ROUNDS)
+    nodes = Nodes(run, count)
+    for number in order:
+        nodes.start(number, "--lr", "1")
+    assert nodes.ends() == [0] * count, nodes.everything_said
+    assert [call["argv"][1] for call in run.calls].count("--perforate_model_parallel") == 1
+    for number in range(count):
+        arguments = [call["argv"][1:] for call in nodes.calls(number)]
+        assert arguments == [["--lr", "1"], *[["--pai_load_folder", "PAI", "--lr", "1"]] * 2]
+        for call in nodes.calls(number):
+            assert call["env"]["PET_NNODES"] == str(count)
+            assert call["env"]["PET_NODE_RANK"] == str(number)
+            assert call["env"]["PET_MASTER_ADDR"] == "127.0.0.1"
+            assert call["env"]["PET_RDZV_BACKEND"] == "static"
+            assert "--standalone" not in call["options"]
+    for name in ("PET_MASTER_PORT", "PAI_SEED", "PYTHONHASHSEED"):
+        assert len({call["env"][name] for number in range(count) for call in nodes.calls(number)[:1]}) == 1
+
+
+#: Waits in its second round until a test lets it go on; each process says that it runs.
+ROUNDS_THAT_WAIT = """
+if round_ == 2 and not os.path.exists("go on"):
+    pathlib.Path(f"running{os.environ.get('NODE_RANK')}-{os.getpid()}").touch()
+    signal.sigwait([signal.SIGTERM])
+    sys.exit(143)
+"""
+
+
+def waiting(nodes: Nodes, number: int) -> int:
+    """In how many processes of a machine training waits."""
+    return len(list(nodes.run.work.glob(f"running{number}-*")))
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_machine_that_is_lost_can_come_back(run: Run, lost: int, how: signal.Signals) -> None:
+    before = ROUNDS.index("if NODE ==")
+    run.write(ROUNDS[:before] + ROUNDS_THAT_WAIT + ROUNDS[before:].replace("round_ < 3", "round_ < 4"))
+    nodes = Nodes(run, 2)
+    for number in range(2):
+        nodes.start(number)
+    until(lambda: waiting(nodes, 0) and waiting(nodes, 1), f"both train; so far: {nodes.everything_said}")
+    (run.work / "go on").touch()
+    nodes.processes[lost].send_signal(how)
+    nodes.processes[lost].wait(DEADLINE)
+    until(lambda: "was lost, or stopped" in nodes.said(1 - lost), "the other one says so")
+    nodes.start(lost)
+    assert nodes.ends() == [0, 0], nodes.everything_said
+    assert f"ode {lost} " in nodes.said(1 - lost)
+    # The round that broke off began again from the same checkpoint, on both.
+    for number in range(2):
+        loaded = ["--pai_load_folder" in call["argv"] for call in nodes.calls(number)]
+        assert loaded == [False, True, True, True]
+
+
+def test_what_fails_on_one_machine_ends_all(run: Run) -> None:
+    run.write(
+        "if os.environ.get('NODE_RANK') == '1':\n    sys.exit(7)\nsignal.sigwait([signal.SIGTERM])\nsys.exit(143)\n"
+    )
+    nodes = Nodes(run, 2)
+    nodes.start(0)
+    nodes.start(1)
+    statuses = nodes.ends()
+    assert statuses[0] == statuses[1] in (7, 143), nodes.everything_said
+    assert "without a new checkpoint" in nodes.said(0)
+
+
+@pytest.mark.parametrize(
+    ("number", "env", "said"),
+    [
+        (1, {"PYTHON_SCRIPT": "HERE/other.py"}, "has another training script than node 0"),
+        (1, {"NNODES": "3"}, "expects 3 nodes, not 2"),
+        (1, None, "node 1 has not come"),
+    ],
+)
+def test_a_machine_that_does_not_fit_is_named(run: Run, number: int, env: dict[str, str] | None, said: str) -> None:
+    run.write(ROUNDS)
+    (run.project / "other.py").write_text("# another\n")
+    nodes = Nodes(run, 2)
+    nodes.place["PAI_NODES_SECONDS"] = "5"
+    nodes.start(0)
+    if env is not None:
+        nodes.start(number, **{name: value.replace("HERE", str(run.project)) for name, value in env.items()})
+    assert 0 not in nodes.ends(), nodes.everything_said
+    assert said in nodes.said(0)
+    if env is not None:
+        assert said in nodes.said(1)
+    assert not nodes.calls(0)
+
+
+def test_node_0_is_missed(run: Run) -> None:
+    run.write(ROUNDS)
+    nodes = Nodes(run, 2)
+    nodes.start(1, PAI_NODES_SECONDS="1")
+    assert nodes.ends() == [1]
+    assert f"nobody answers at 127.0.0.1:{nodes.place['MASTER_PORT']}" in nodes.said(1)
+
+
+def test_the_same_number_twice(run: Run) -> None:
+    run.write("signal.sigwait([signal.SIGTERM])\nsys.exit(143)\n")
+    nodes = Nodes(run, 2)
+    nodes.start(0)
+    nodes.start(1)
+    until(lambda: len(run.calls) == 3, "both train")
+    with (run.root / "twice").open("wb"):
+        twice = run.start(output=run.root / "twice", **{**nodes.place, "NODE_RANK": "0"})
+    assert twice.wait(DEADLINE) == 1
+    assert "cannot listen on port" in (run.root / "twice").read_text()
+    for process in nodes.processes.values():
+        process.terminate()
+    assert nodes.ends() == [143, 143]
+
+
+def test_files_that_are_seen_late_are_waited_for(run: Run) -> None:
+    run.write(ROUNDS)
+    nodes = Nodes(run, 2)
+    late = run.root / "late"
+    late.mkdir()
+    (late / "calls.jsonl").symlink_to(run.work / "calls.jsonl")
+    work, run.work = run.work, late
+    nodes.start(1)
+    run.work = work
+    nodes.start(0)
+
+    def copied() -> bool:
+        """Copy what node 0 has written to where the other machine sees it."""
+        if run.save.exists():
+            (late / "PAI").mkdir(exist_ok=True)
+            for path in run.save.iterdir():
+                shutil.copy2(path, late / "PAI")
+        return nodes.processes[1].poll() is not None
+
+    until(copied, "both end")
+    assert nodes.ends() == [0, 0], nodes.everything_said
+    assert len(nodes.calls(1)) == 3
+
+
+def test_a_folder_that_is_not_shared_is_told(run: Run) -> None:
+    run.write(ROUNDS)
+    nodes = Nodes(run, 2)
+    nodes.place["PAI_NODES_SECONDS"] = "5"
+    nodes.start(0)
+    (run.root / "other").mkdir()
+    run.work = run.root / "other"
+    nodes.start(1)
+    assert 0 not in nodes.ends()
+    assert f"to see what node 0 sees in {run.work / 'PAI'}: array_dims.csv" in nodes.said(1)
+    assert "does not see all files that node 0 sees in PAI" in nodes.said(0)
+
+
+@pytest.mark.real
+def test_two_machines_train_to_completion_on_the_real_library(tmp_path: Path) -> None:
+    project = next(project for project in load_projects() if project.name == "ddp_demo")
+    project.copy("after", tmp_path)
+    place = {"NNODES": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "NUM_GPUS": "1"}
+    command = ["bash", "train_distributed.sh", *project.arguments]
+    with ThreadPoolExecutor() as pool:
+        told = [
+            pool.submit(run_project, command, tmp_path, PAI_TESTING_DENDRITE_CAPACITY="1", NODE_RANK=number, **place)
+            for number in "10"
+        ]
+        results = [one.result() for one in told]
+    for result in results:
+        assert result.returncode == 0, shown(result)
+        assert "Training is complete after 4 round(s)" in result.stdout, shown(result)
+    assert "Initialising" in results[1].stdout
+    assert "Initialising" not in results[0].stdout
+
+
+# ---- where a launcher is started
+
+
+def place(**known: str) -> Any:
+    """Which machine an environment says that this is."""
+    find: Any = runpy.run_path(str(HELPER / "nodes" / "place.py"))["find_place"]
+    return find(known)
+
+
+SLURM = {"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NODEID": "1", "SLURM_JOB_ID": "1234567"}
+
+
+@pytest.mark.parametrize(
+    ("known", "found"),
+    [
+        ({}, (0, 1, "127.0.0.1", 29500)),
+        ({"NNODES": "1", "SLURM_STEP_NUM_NODES": "4", "SLURM_STEP_NUM_TASKS": "4"}, (0, 1, "127.0.0.1", 29500)),
+        ({"NNODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "7"}, (1, 2, "a", 7)),
+        ({"PET_NNODES": "2:2", "PET_NODE_RANK": "0", "PET_MASTER_ADDR": "a", "PET_MASTER_PORT": "7"}, (0, 2, "a", 7)),
+        ({**SLURM, "SLURM_STEP_NODELIST": "gpu[03-05,9],big1"}, (1, 2, "gpu03", 24567)),
+        ({**SLURM, "SLURM_STEP_NODELIST": "n1.site,n2.site"}, (1, 2, "n1.site", 24567)),
+        ({**SLURM, "SLURM_JOB_NODELIST": "n[1-2]-ib", "MASTER_PORT": "7"}, (1, 2, "n1-ib", 7)),
+        ({"SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NUM_TASKS": "1", "SLURM_NODEID": "0"}, (0, 1, "127.0.0.1", 29500)),
+        # the batch script itself, which is no step
+        ({"SLURM_NNODES": "2", "SLURM_NODEID": "0", "SLURM_NTASKS": "2"}, (0, 1, "127.0.0.1", 29500)),
+        (
+            {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}
+            | {"MASTER_ADDR": "a"},
+            (1, 2, "a", 29500),
+        ),
+        ({"PMI_SIZE": "2", "PMI_RANK": "1", "MPI_LOCALNRANKS": "1", "MASTER_ADDR": "a"}, (1, 2, "a", 29500)),
+    ],
+)
+def test_which_machine_this_is(known: Mapping[str, str], found: tuple[int, int, str, int]) -> None:
+    assert place(**known) == found
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({"NNODES": "2", "MASTER_ADDR": "a"}, "NODE_RANK is '', but must be 0 to 1"),
+        ({"NNODES": "2", "NODE_RANK": "2", "MASTER_ADDR": "a"}, "NODE_RANK is '2', but must be 0 to 1"),
+        ({"NNODES": "two"}, "NNODES is 'two'"),
+        ({"NNODES": "1:4"}, "NNODES is '1:4'"),
+        ({"NNODES": "2", "NODE_RANK": "0"}, "MASTER_ADDR must be the name or address of node 0"),
+        ({"NNODES": "2", "NODE_RANK": "0", "MASTER_ADDR": "a", "MASTER_PORT": "x"}, "MASTER_PORT is 'x'"),
+        ({**SLURM, "SLURM_STEP_NUM_TASKS": "8"}, "8 launchers were started on 2 machines"),
+        ({"SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NUM_TASKS": "4", "SLURM_NODEID": "0"}, "srun --ntasks-per-node=1"),
+        (
+            {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"},
+            "4 launchers were started on a machine",
+        ),
+    ],
+)
+def test_what_does_not_say_which_machine_this_is(known: Mapping[str, str], said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        place(**known)
+
+
+def test_several_launchers_on_one_machine_train_nothing(run: Run) -> None:
+    run.write(ROUNDS)
+    Nodes(run, 1)
+    assert run(SLURM_STEP_NUM_NODES="1", SLURM_STEP_NUM_TASKS="4", SLURM_NODEID="0") == 2
+    assert "4 launchers were started on 1 machine, and each machine needs one" in run.said
+    assert not run.calls
+
+
+def test_a_script_with_the_helper_in_it_is_for_one_machine(run: Run) -> None:
+    run.write(ROUNDS)
+    assert run(NNODES="2", NODE_RANK="0", MASTER_ADDR="127.0.0.1") == 2
+    assert "is for one machine" in run.said
