@@ -201,6 +201,53 @@ def apply(
     return OK
 
 
+@main.command(
+    examples=(
+        ("A SLURM job for one machine:", "retrofit launch train.py"),
+        ("For two machines with four GPUs each:", "retrofit launch --nodes 2 --nproc-per-node 4 train.py"),
+    )
+)
+@_SCRIPT
+@click.option("--dry-run", is_flag=True, help="Print the file, and write nothing. [default: off]")
+@click.option("--force", is_flag=True, help="Replace a file that would be kept. [default: off]")
+@_PROJECT_ROOT
+@keyed
+def launch(asked: Asked, script: Path, dry_run: bool, force: bool, project_root: Path | None) -> int:
+    """Write a job of a batch system that trains SCRIPT.
+
+    For a script that `retrofit apply` has rewritten the job runs its train_distributed.sh once on each machine; any
+    other DistributedDataParallel script it starts by torchrun. The script does not change.
+
+    Exit codes: 0 written, or nothing to do; 2 a file is in the way.
+    """
+    from retrofit.jobs import job_file, launcher_of
+    from retrofit.launch import SYSTEMS
+    from retrofit.rules_folder import rules_folder
+    from retrofit.source import read_source
+
+    choices, console = asked.choices, asked.console
+    system = choices["launcher"] or "slurm"
+    if system not in SYSTEMS:
+        message = f"is {system}, no batch system; give {' or '.join(SYSTEMS)}, or use it with `retrofit apply`."
+        raise UserError(Problem("--launcher", 0, 0, "RF006", message))
+    path = read_source(script, shown_path(script)).path
+    folder = rules_folder() / "perforatedai"
+    file = job_file(path, launcher_of(path), folder, system, choices["nodes"], choices["nproc_per_node"], force)
+    if file is None:
+        console.tell(f"{script}: nothing to do")
+    elif dry_run:
+        console.result(file.after.decode(errors="surrogateescape").rstrip("\n"))
+    else:
+        from retrofit.write.record import Written, write_files
+
+        root = _root([script], project_root)
+        _recover(console, [script], writing=True)
+        write_files(root, "launch", Written(script, [file], []))
+        name = shown_path(file.path)
+        console.tell(f"wrote {name}\n\nTrain with: sbatch {name} [arguments of {script.name}]")
+    return OK
+
+
 def _shared_rules(asked: Asked, scripts: Sequence[Path]) -> Path | None:
     """Return the folder of further rules, which several scripts have to have in common."""
     from retrofit.options import load_choices

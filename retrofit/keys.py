@@ -307,7 +307,10 @@ KEYS = (
     ),
     Key("rules", (*_RECIPE, "rule"), Folder(), "A folder of further rules.", shown="none", metavar="DIR"),
     Key(
-        "nproc-per-node", ("apply",), Text(r"gpu|[1-9]\d*", "a number of processes, or gpu"),
+        "nodes", ("apply", "launch"), Number(1), "Machines that a batch system's job is for.", default=1, metavar="N",
+    ),
+    Key(
+        "nproc-per-node", ("apply", "launch"), Text(r"gpu|[1-9]\d*", "a number of processes, or gpu"),
         "Processes on one machine.", default="gpu", shown="gpu, one on each visible GPU", metavar="N|gpu",
     ),
     Key(
@@ -315,8 +318,9 @@ KEYS = (
         "GPUs to use, such as 0,1, exported as CUDA_VISIBLE_DEVICES.", default="", shown="all", metavar="IDS",
     ),
     Key(
-        "launcher", ("apply", "verify"), OneOf("torchrun", "launch", "python"),
-        "What starts the processes; launch is torch.distributed.launch, python is for scripts that spawn their own.",
+        "launcher", ("apply", "verify", "launch"), OneOf("torchrun", "launch", "python", "slurm"),
+        "What starts the processes; launch is torch.distributed.launch, python is for scripts that spawn their own; "
+        "slurm writes a job for sbatch as well.",
         shown="torchrun, or as the script shows",
     ),
     Key(

@@ -17,6 +17,8 @@ Launcher = Literal["torchrun", "launch", "python"]
 """How the training processes are started: `torchrun`, `python -m torch.distributed.launch`, or plain `python` for
 scripts that spawn their processes themselves."""
 
+#: Batch systems, and the ends of the names of the files that they read.
+SYSTEMS = {"slurm": ".sbatch"}
 _LAUNCHERS = ("torchrun", "launch", "python")
 _GPUS = re.compile(r"[\w.:/,-]+", re.ASCII)
 #: What a shell may have left of another training.

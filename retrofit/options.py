@@ -10,6 +10,7 @@ from typing import Any
 
 from retrofit.errors import Problem, UserError, shown_path
 from retrofit.keys import KEYS, keys_of, named
+from retrofit.launch import SYSTEMS
 from retrofit.reading import DEFAULT_MEGABYTES
 from retrofit.toml import read_toml
 from retrofit.wording import did_you_mean
@@ -22,7 +23,8 @@ class Options:
     Attributes:
         nproc_per_node: processes on one machine, a number or "gpu" for one on each visible GPU.
         gpus: GPU numbers such as "0,1", exported as CUDA_VISIBLE_DEVICES; "" leaves that to the environment.
-        launcher: "torchrun", "launch", "python", or "" to choose by the script.
+        nodes: machines that a batch system's job is for.
+        launcher: "torchrun", "launch", "python", a batch system such as "slurm", or "" to choose by the script.
         save_name: the folder of checkpoints; "" for the script's own, or else PAI_ and the script's name.
         metric: the expression of the validation score, "" to find it.
         mode: "max" or "min", "" to find it.
@@ -40,6 +42,7 @@ class Options:
 
     nproc_per_node: str = "gpu"
     gpus: str = ""
+    nodes: int = 1
     launcher: str = ""
     save_name: str = ""
     metric: str = ""
@@ -53,6 +56,11 @@ class Options:
     max_file_size: float = DEFAULT_MEGABYTES
     commanded: frozenset[str] = frozenset()
     configured: frozenset[str] = frozenset()
+
+    @property
+    def program(self) -> str:
+        """What starts the training processes; "" to choose by the script."""
+        return "" if self.launcher in SYSTEMS else self.launcher
 
     def origin(self, name: str) -> str:
         """Return where a choice was made, "" where it is the default."""
@@ -68,7 +76,7 @@ class Options:
             "inline": self.inline,
             "in_process": self.in_process,
             "rounds": self.rounds,
-            "launcher": self.launcher,
+            "launcher": self.program,
             "settings": self.settings,
             "output_dimensions": repr(dimensions) if dimensions else "",
         }

@@ -11,7 +11,8 @@ from pathlib import Path
 from retrofit.edits import Edit
 from retrofit.errors import EngineError, Problem, UserError, shown_path
 from retrofit.inline import inlining
-from retrofit.launch import MARK, Launch, is_ours, launch_script, own_launcher, starts
+from retrofit.jobs import job_file
+from retrofit.launch import MARK, SYSTEMS, Launch, is_ours, launch_script, own_launcher, starts
 from retrofit.options import Options
 from retrofit.progress import Told, untold
 from retrofit.project import Project, above_package, load_project
@@ -278,6 +279,15 @@ def _plan(
                 kept += [] if made else [target]
             except UserError as error:
                 problems += error.problems
+    if options.launcher in SYSTEMS and "launcher" in names:
+        launcher, number = str(names["launcher"]), options.nproc_per_node
+        try:
+            job = job_file(
+                script.index.source.path, launcher, recipe.folder, options.launcher, options.nodes, number, force
+            )
+            files += [job] if job else []
+        except UserError as error:
+            problems += error.problems
     if problems:
         raise UserError(*problems)
     decisions = _decisions(script, options, save_name, "launcher" in names)
@@ -426,8 +436,8 @@ def chosen_launcher(script: Script, options: Options) -> tuple[str, str]:
     A script that spawns its own workers, always or as the only way, is run by plain python; one that takes
     `--local_rank` is started by torch.distributed.launch, which passes it; any other by torchrun.
     """
-    if options.launcher:
-        return options.launcher, options.origin("launcher")
+    if options.program:
+        return options.program, options.origin("launcher")
     if script.kind == "dp":
         return "python", "DataParallel trains in one process"
     if script.spawning is not None:

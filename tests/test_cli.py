@@ -108,7 +108,7 @@ def test_version_names_retrofit_python_and_what_was_proven(folder: Folder) -> No
         (["apply"], "SCRIPT"),
         (["apply", "train.py", "other.py"], "other.py"),
         (["apply", "train.py", "--mode", "up"], "'up'"),
-        (["apply", "train.py", "--launcher", "slurm"], "'slurm'"),
+        (["apply", "train.py", "--launcher", "mpirun"], "'mpirun'"),
         (["apply", "train.py", "--metric"], "--metric"),
         (["rule", "PAI001", "PAI002"], "PAI002"),
     ],

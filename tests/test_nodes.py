@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
 import shutil
@@ -179,6 +180,20 @@ def test_a_machine_that_does_not_fit_is_named(run: Run, number: int, env: dict[s
     if env is not None:
         assert said in nodes.said(1)
     assert not nodes.calls(0)
+
+
+def test_an_initialisation_that_fails_ends_all(run: Run) -> None:
+    fails = "signal.signal(signal.SIGUSR1, lambda *_: sys.exit(5))\nnote()\nwhile initialising:\n    signal.pause()\n"
+    run.write(ROUNDS, initialise=fails)
+    nodes = Nodes(run, 2)
+    nodes.start(0)
+    until(lambda: run.calls, "it initialises")
+    nodes.start(1)
+    # What the other has said by then has come: a connection is taken in the order of its making.
+    until(lambda: "Node 0 prepares" in nodes.said(1), "the other one waits")
+    os.kill(run.calls[0]["pid"], signal.SIGUSR1)
+    assert nodes.ends() == [5, 5], nodes.everything_said
+    assert "Node 0 has left with status 5; its own output says why." in nodes.said(1)
 
 
 def test_node_0_is_missed(run: Run) -> None:

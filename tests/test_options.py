@@ -490,7 +490,7 @@ def test_a_value_of_a_wrong_type_is_one_line_with_its_key(folder: Folder, key: s
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("launcher", "slurm"), ("mode", "up"), ("nproc-per-node", 0), ("save-name", "a b")]
+    ("key", "value"), [("launcher", "mpirun"), ("mode", "up"), ("nproc-per-node", 0), ("save-name", "a b")]
 )
 def test_an_impossible_value_of_a_key_is_one_line_that_names_the_file(
     folder: Folder, key: str, value: str | int

@@ -20,8 +20,14 @@ class First(Node):
         """Run the program on this node alone. The others may come meanwhile, and wait."""
         self._listen()
         self.start(NNODES=1, MASTER_ADDR="127.0.0.1", MASTER_PORT=self._free_port())
+        others = set()
         while self.status is None:
-            self.hear()
+            line, told = self.hear()
+            if line and told:
+                others.add(line)
+                line.tell(prepares=True)
+        for line in others if self.status else ():
+            line.tell(end=self.status, files={})
         return self.status
 
     def round(self) -> int:

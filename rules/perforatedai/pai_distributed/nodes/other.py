@@ -52,6 +52,8 @@ class Other(Node):
             if "files" in news and not self._sees(news["files"]):
                 return 1
             if "end" in news:
+                if news["end"] and not began:
+                    say(f"Node 0 has left with status {news['end']}; its own output says why.")
                 return int(news["end"])
             if "newest" in news:
                 if news["newest"] != self.newest:
@@ -62,6 +64,8 @@ class Other(Node):
                 self.start(**meeting(self, news["start"], line), **news["settings"])
             elif "stop" in news:
                 self.stop()
+            elif "prepares" in news:
+                say("Node 0 prepares the training. Waiting for it.")
 
     def _sees(self, files: dict[str, int]) -> bool:
         """Wait until this machine sees the files that node 0 sees; some file systems show them late."""
