@@ -767,6 +767,14 @@ def test_asking_a_second_time_kills(run: Run) -> None:
     assert_stopped(run, process, signal.SIGINT, calls=3)
 
 
+def test_training_does_not_outlive_the_launcher(run: Run) -> None:
+    run.write(WITH_WORKER + HANG)
+    process = run.start_and_wait()
+    process.kill()
+    process.wait(DEADLINE)
+    until(lambda: not any(runs(pid) for pid in run.pids), f"training ends: {run.pids}")
+
+
 def test_workers_whose_parent_died_are_stopped(run: Run) -> None:
     # The worker ignores what its parent was sent, and the parent is gone at once.
     run.write(
