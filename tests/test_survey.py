@@ -3896,6 +3896,42 @@ def test_training_loss_for_the_scheduler_is_no_score_where_the_loop_validates() 
     ]
 
 
+@pytest.mark.parametrize(
+    ("epoch", "score"),
+    [
+        pytest.param(
+            "loss = run(True)\n    val_acc = evaluate(model)\n    sched.step(loss)", "val_acc", id="validated"
+        ),
+        pytest.param("loss = run(True)\n    sched.step(loss)", "loss", id="nothing else"),
+        pytest.param(
+            "train_loss = run(True)\n    loss = run(False)\n    val_acc = evaluate(model)\n    sched.step(loss)",
+            "loss",
+            id="trains and validates",
+        ),
+    ],
+)
+def test_what_a_function_of_the_training_returns_is_no_score_where_the_loop_validates(epoch: str, score: str) -> None:
+    text = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+    model = DDP(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sched = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+    def run(train):
+        total = 0
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            if train:
+                loss.backward()
+                optimizer.step()
+            total += loss.item()
+        return total
+    for epoch in range(10):
+        EPOCH
+    """
+    assert [one.expression for one in survey_of(code(text).replace("EPOCH", epoch)).scores] == [score]
+
+
 BUILT_APART = """
 def build_optimizer(net):
     opt = torch.optim.SGD(net.parameters(), lr=0.1)

@@ -53,7 +53,7 @@ def find_scores(
         tracked = [c for c in tracked_scores(index, code_of(index, loop)) if not counts_turns(index, loop, c.node)]
         tracked = [*as_numbers(index, flow, tracked), *found_better(index, flow, loop)]
         plateau = list(given_to_plateau(index, loop, schedulers))
-        trained = [one for one in plateau if made_by_training(index, loop, one.node)]
+        trained = [one for one in plateau if made_by_training(index, flow, loop, one.node)]
         plateau = [one for one in plateau if one not in trained]
         if any(
             VALIDATES.search(index.qualified(c.func).rpartition(".")[2]) and in_loop(index, loop, c)
