@@ -221,7 +221,7 @@ def launch(asked: Asked, script: Path, dry_run: bool, force: bool, project_root:
     Exit codes: 0 written, or nothing to do; 2 a file is in the way.
     """
     from retrofit.jobs import job_file, launcher_of
-    from retrofit.launch import SYSTEMS
+    from retrofit.launch import SUBMITTING, SYSTEMS
     from retrofit.rules_folder import rules_folder
     from retrofit.source import read_source
 
@@ -244,7 +244,8 @@ def launch(asked: Asked, script: Path, dry_run: bool, force: bool, project_root:
         _recover(console, [script], writing=True)
         write_files(root, "launch", Written(script, [file], []))
         name = shown_path(file.path)
-        console.tell(f"wrote {name}\n\nTrain with: sbatch {name} [arguments of {script.name}]")
+        arguments = f" [arguments of {script.name}]" if system == "slurm" else ""
+        console.tell(f"wrote {name}\n\nFill in its first lines, and train with: {SUBMITTING[system]} {name}{arguments}")
     return OK
 
 

@@ -37,6 +37,8 @@ def job_file(
     from retrofit.plan import NewFile  # imported here: both are slow
     from retrofit.templates import RuleEnvironment
 
+    if not script.name.isprintable():
+        raise UserError(Problem(shown_path(script), 0, 0, "RF006", "has a name that no job can hold. Rename it."))
     path = script.with_name(launcher or script.name).with_suffix(SYSTEMS[system])
     template = (recipe / "jobs" / f"{system}.j2").read_text(encoding="utf-8")
     text = (
@@ -44,7 +46,7 @@ def job_file(
         .from_string(template)
         .render(
             name=path.name,
-            job=re.sub(r"[^\w.-]+", "_", script.stem),
+            job=re.sub(r"[^a-z0-9]+", "-", script.stem.lower()).strip("-") or "train",  # as Kubernetes wants it
             script=script.name,
             launcher=launcher,
             nodes=nodes,

@@ -318,9 +318,10 @@ KEYS = (
         "GPUs to use, such as 0,1, exported as CUDA_VISIBLE_DEVICES.", default="", shown="all", metavar="IDS",
     ),
     Key(
-        "launcher", ("apply", "verify", "launch"), OneOf("torchrun", "launch", "python", "slurm"),
+        "launcher", ("apply", "verify", "launch"),
+        OneOf("torchrun", "launch", "python", "slurm", "trainjob", "skypilot"),
         "What starts the processes; launch is torch.distributed.launch, python is for scripts that spawn their own; "
-        "slurm writes a job for sbatch as well.",
+        "slurm writes a job for sbatch as well, trainjob one for Kubeflow Trainer, skypilot a task for SkyPilot.",
         shown="torchrun, or as the script shows",
     ),
     Key(

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import runpy
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
+import yaml
 
+from retrofit.launch import SUBMITTING, SYSTEMS
 from tests.conftest import SCRIPT, Folder
-from tests.launching import DEADLINE, until
+from tests.launching import DEADLINE, HELPER, until
 from tests.test_launch import shellcheck
+
+find_place: Any = runpy.run_path(str(HELPER / "nodes" / "place.py"))["find_place"]
 
 #: Stands for srun: says how it was called, and waits where the test asks for it.
 SRUN = """#!{python}
@@ -84,7 +92,7 @@ def test_a_job_starts_the_launcher_once_on_each_node(
 ) -> None:
     answer = project.run("launch", *options, "train.py")
     assert (answer.code, answer.err) == (0, "")
-    assert "sbatch train_distributed.sbatch [arguments of train.py]" in answer.out
+    assert "train with: sbatch train_distributed.sbatch [arguments of train.py]" in answer.out
     text = (project.path / "train_distributed.sbatch").read_text()
     directives = [line.split()[1] for line in text.splitlines() if line.startswith("#SBATCH")]
     assert set(lines) <= set(directives)
@@ -168,9 +176,98 @@ def test_apply_writes_the_job_as_well(folder: Folder) -> None:
 def test_launch_is_for_batch_systems(folder: Folder) -> None:
     folder.write("train.py", SCRIPT)
     answer = folder.run("launch", "--launcher", "torchrun", "train.py")
-    assert (answer.code, "no batch system; give slurm" in answer.err) == (2, True)
+    assert (answer.code, "no batch system; give slurm or trainjob or skypilot" in answer.err) == (2, True)
 
 
 def test_a_job_needs_a_script(folder: Folder) -> None:
     answer = folder.run("launch", "train.py")
     assert (answer.code, "RF001" in answer.err) == (2, True)
+
+
+SCHEMAS = Path(__file__).parent / "schemas"
+
+
+def job_of(project: Folder, system: str, *options: str) -> Any:
+    """Write the job of a system, and return what it says."""
+    answer = project.run("launch", "--launcher", system, *options, "train.py")
+    assert (answer.code, answer.err) == (0, "")
+    text = (project.path / f"train_distributed{SYSTEMS[system]}").read_text()
+    assert SUBMITTING[system] in text
+    return yaml.safe_load(text)
+
+
+def unknown(part: Any, schema: dict[str, Any]) -> list[str]:
+    """Return the keys that a schema does not know: Kubernetes drops them without a word."""
+    if isinstance(part, list):
+        return [key for one in part for key in unknown(one, schema.get("items", {}))]
+    known = schema.get("properties", {})
+    if not isinstance(part, dict) or not known:
+        return []
+    return [key for key, one in part.items() for key in ([key] if key not in known else unknown(one, known[key]))]
+
+
+def run_as(project: Folder, command: str, **env: str) -> dict[str, Any]:
+    """Run what a container runs, with a launcher that only says how it is started."""
+    (project.path / "train_distributed.sh").write_text('printf "%s\\n" "$PWD" "$@" > called\nenv > known\n')
+    told = {"PATH": os.environ["PATH"], **env}
+    subprocess.run(["bash", "-c", command], cwd=project.path, env=told, check=True)
+    where = next(iter(project.path.parent.rglob("known")))
+    return dict(line.split("=", 1) for line in where.read_text().splitlines() if "=" in line)
+
+
+def test_a_trainjob_is_one_of_its_published_schema(project: Folder) -> None:
+    job = job_of(project, "trainjob", "--nodes", "2", "--nproc-per-node", "4")
+    schema = json.loads((SCHEMAS / "trainjob-v1alpha1.json").read_text())
+    jsonschema.validate(job, schema)
+    assert unknown(job, schema) == []
+    assert unknown({"spec": {"trainers": 1}}, schema) == ["trainers"]
+    assert set(job["spec"]) == {"runtimeRef", "trainer", "runtimePatches"}
+    trainer = job["spec"]["trainer"]
+    assert (trainer["numNodes"], trainer["numProcPerNode"]) == (2, 4)
+    assert trainer["command"] == ["bash", "-c"]
+    (command,) = trainer["args"]
+    # What the operator sets, as its source says (pkg/constants): the launcher takes the nodes from it.
+    of_torchrun = {
+        "PET_NNODES": "2",
+        "PET_NPROC_PER_NODE": "4",
+        "PET_NODE_RANK": "1",
+        "PET_MASTER_ADDR": "t-node-0-0.t",
+    }
+    known = run_as(project, command.replace("/volume/project", "."), **of_torchrun, PET_MASTER_PORT="29400")
+    assert find_place(known) == (1, 2, "t-node-0-0.t", 29400)
+    assert known["NUM_GPUS"] == "4"
+
+
+def test_a_task_of_skypilot_is_one_of_its_published_schemas(project: Folder) -> None:
+    job = job_of(project, "skypilot", "--nodes", "2", "--nproc-per-node", "4")
+    schemas = json.loads((SCHEMAS / "skypilot-0.14.1.json").read_text())
+    jsonschema.validate(job, schemas["task"])
+    jsonschema.validate(job["resources"], schemas["resources"])
+    for mount in job["file_mounts"].values():
+        jsonschema.validate(mount, schemas["storage"])
+    assert job["resources"]["job_recovery"]["recover_on_exit_codes"] == [75]
+    known = run_as(
+        project,
+        job["run"].replace("/checkpoints", "bucket"),
+        SKYPILOT_NUM_NODES="2",
+        SKYPILOT_NODE_RANK="1",
+        SKYPILOT_NODE_IPS="10.0.0.1\n10.0.0.2",
+        SKYPILOT_NUM_GPUS_PER_NODE="4",
+    )
+    assert known["PWD"].endswith("bucket/train")
+    assert known["NUM_GPUS"] == "4"
+    assert find_place(known) == (1, 2, "10.0.0.1", 29500)
+
+
+@pytest.mark.parametrize("name", ["_Train_2.py", "1.py", "été.py"])
+def test_a_job_has_a_name_that_kubernetes_takes(folder: Folder, name: str) -> None:
+    folder.write(name, SCRIPT)
+    job = yaml.safe_load(folder.run("launch", "--launcher", "trainjob", "--dry-run", name).out)
+    assert re.fullmatch(r"[a-z0-9][a-z0-9-]*-", job["metadata"]["generateName"])
+
+
+@pytest.mark.parametrize("system", sorted(SYSTEMS))
+def test_a_name_with_a_line_in_it_writes_no_job(folder: Folder, system: str) -> None:
+    folder.write("a\nrm x\n.py", SCRIPT)
+    answer = folder.run("launch", "--launcher", system, "a\nrm x\n.py")
+    assert (answer.code, "RF006" in answer.err) == (2, True)
