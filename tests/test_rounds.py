@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from retrofit.cli import main
 from tests.conftest import swapped
 from tests.forked import training_python
+from tests.launching import runs, until
 from tests.projects import apply, files_below, run, shown
 
 pytestmark = pytest.mark.real
@@ -658,3 +659,23 @@ def test_on_demand_the_library_says_all(tmp_path: Path) -> None:
     assert result.stdout.count("Building dendrites without") == 1 + 2 * 4
     settings = json.loads((tmp_path / "PAI_train_capacity_test" / "rounds.json").read_text())
     assert settings["capacity_test"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_processes_do_not_train_on_when_torchrun_is_killed(tmp_path: Path) -> None:
+    text = swapped(
+        DDP,
+        ("import os\n", "import os\nimport signal\n"),
+        (
+            "        acc = validate(model, epoch)\n",
+            '        open(f"rank{os.getpid()}", "w").close()\n        dist.barrier()\n'
+            "        if dist.get_rank() == 0:\n            os.kill(os.getppid(), signal.SIGKILL)\n"
+            "        while True:\n            signal.pause()\n"
+            "        acc = validate(model, epoch)\n",
+        ),
+    )
+    result = train(tmp_path, text, python=sys.executable)
+    assert result.returncode == 137, shown(result)
+    pids = [int(path.name.removeprefix("rank")) for path in tmp_path.glob("rank*")]
+    assert len(pids) == 2
+    until(lambda: not any(runs(pid) for pid in pids), "both ranks end")
