@@ -90,6 +90,9 @@ class Flow:
         for call in index.calls:
             for function in self._called_by_name(call):
                 self._pass_arguments(call, function)
+        for call in index.calls:
+            for function in self._passed_to_run(call):
+                self._pass_arguments(call, function)
         self._method_names = {
             n for c in index.scopes if c.kind == "class" for n, s in c.inner.items() if s.kind == "function"
         }
@@ -200,6 +203,14 @@ class Flow:
             return list(dict.fromkeys([*([] if function is None else [function]), *heirs]))
         if function is not None:
             return [function]
+        if not self._runs(call):
+            meant = [self._method(s, "__init__") if s.kind == "class" else s for s in self.choices(call.func, scope)]
+            return [function for function in meant if function is not None]
+        functions = [self._function(given, scope) for given in self._runs(call)]
+        return [function for function in functions if function is not None]
+
+    def _runs(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """Return the function that a call is given to run: in processes, or as an optimizer's closure."""
         if self.index.qualified(call.func) in SPAWNS:
             given = argument(call, "fn", 0)
         elif self.starts_process(call):
@@ -207,10 +218,17 @@ class Flow:
         elif isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
             given = argument(call, "closure", 0)
         else:
-            meant = [self._method(s, "__init__") if s.kind == "class" else s for s in self.choices(call.func, scope)]
-            return [function for function in meant if function is not None]
-        function = None if given is None else self._function(given, scope)
-        return [] if function is None else [function]
+            given = None
+        return [] if given is None else [given]
+
+    def _passed_to_run(self, call: cst.Call) -> list[Scope]:
+        """Return the functions that a call may be given to run by a name for them, as a parameter is one."""
+        given, scope = self._runs(call), self.index.scope_of(call)
+        if not given or self._function(given[0], scope) is not None:
+            return []
+        origins = self.origins(given[0], scope)
+        found = [self._function(origin.node, self.index.scope_of(origin.node)) for origin in origins]
+        return list(dict.fromkeys(function for function in found if function is not None))
 
     def starts_process(self, call: cst.Call) -> bool:
         """Whether a call makes a process of Python's `multiprocessing`, perhaps of one of its contexts."""

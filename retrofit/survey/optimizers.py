@@ -461,7 +461,7 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
     def trains(origin: Origin) -> bool:
         return isinstance(origin.node, cst.Call) and _trains(index, flow, origin.node, model)
 
-    own = [o for o in found if not _trains_another(index, flow, o.node, model)]
+    own = [o for o in found if not trains_another(index, flow, o.node, model)]
     training = {_target(index, o.node, o.item) for o in found if trains(o)}
     if not training and not any(index.qualified(call.func) in handover for call in index.calls):
         # where parameters are collected before, nothing names the model; but another's are named
@@ -520,8 +520,13 @@ def _trains(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> boo
     return any(mentions(arg, names) for arg in call.args)
 
 
-def _trains_another(index: Index, flow: Flow, node: cst.BaseExpression, model: set[Origin]) -> bool:
-    """Whether a construction gets the parameters of what neither is the model nor is made from it, as a loss."""
+def trains_another(index: Index, flow: Flow, node: cst.BaseExpression, model: set[Origin]) -> bool:
+    """Whether an optimizer gets the parameters of what neither is the model nor is made from it, as a loss.
+
+    Args:
+        node: its construction; no other expression does.
+        model: where the model is built.
+    """
     params = argument(node, "params", 0) if isinstance(node, cst.Call) else None
     holders = parameter_holders(params, index.scope_of(params), flow) if params is not None else None
     made = [origin.node for origin in holders or () if isinstance(origin.node, cst.Call)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -23,8 +23,17 @@ from retrofit.survey.order import defines, leading_to, ways_to
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores import find_hints, find_measures, find_scores, find_silent
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Wrapper
+from retrofit.survey.trainings import exclude_one_another, left_out, of_other_models
 from retrofit.survey.weights import find_averages, find_module_counts
-from retrofit.survey.wrappers import find_wrappers, mark_members, names_wrapper, told_apart, wrapper_kind
+from retrofit.survey.wrappers import (
+    answers,
+    find_wrappers,
+    mark_members,
+    names_wrapper,
+    told_apart,
+    unlike,
+    wrapper_kind,
+)
 
 
 @dataclass(frozen=True)
@@ -73,30 +82,17 @@ def survey(
         flow = _without_unused(index, flow, choices)
     if choices.model:
         flow = _without_others(index, flow, choices)
-    script = Script(node=source.module, index=index)
+    script, groups = _find_training(index, flow, choices)
+    while left := _untaken(script, groups, flow, choices.model):
+        index.keep(set(index.scopes) - left)
+        flow = Flow(index, choices.module_functions)
+        script, groups = _find_training(index, flow, choices)
     script.parsers = find_parsers(index, flow)
     namespaces = Namespaces(index, flow)
     script.handed_on = namespaces.handed_on() if script.parsers else []
     script.local_ranks = find_local_ranks(index)
     script.rank_flags = find_rank_flags(index)
     script.frameworks = find_frameworks(index, flow)
-    script.wrappers = find_wrappers(index, flow)
-    script.in_process = choices.in_process and script.kind == "dp"
-    script.backwards = find_backwards(index, flow)
-    groups = _fed(group_by_model([w for w in script.wrappers if not w.part], flow), script.backwards, flow)
-    if choices.model:
-        named = [group for group in groups if any(names_wrapper(choices.model, one) for one in group[1])]
-        script.other_models = [] if named else told_apart([wrappers for _, wrappers in groups])
-        groups = named
-        script.wrappers = [w for _, wrappers in groups for w in wrappers]
-    groups = _trained(groups, script, flow)
-    script.groups = [wrappers for _, wrappers in groups]
-    script.answers = [answer for answer in told_apart(script.groups) if answer]
-    trained = [wrapper for group in script.groups for wrapper in group]
-    script.wrappers = [wrapper for wrapper in script.wrappers if wrapper.part or wrapper in trained]
-    script.loops = find_loops(index, flow, script.backwards)
-    if len(script.loops) > 1 and len(script.groups) == 1:
-        script.trainers = [answer for answer in told_apart([[one] for one in script.groups[0]]) if answer]
     script.spawns = _find_spawns(script, flow)
     script.spawned_numbers = {
         started.parameters[0]
@@ -156,13 +152,60 @@ def survey(
         script.silent = find_silent(index, script.loops)
     if len(script.scores) != 1 or not script.scores[0].known:
         script.measures = find_measures(index, flow, script.loops)
-    _name_models(script, flow, origins)
+    _name_models([*script.backwards, *script.scores, *script.optimizers, *script.loops], script, flow, origins)
     if script.parsers and not script.handed_on:
         script.namespace = lambda site: None if site.file.name in script.neighbours else namespaces.name(site.scope)
     for _, site in script.sites():
         if site is not script:
             site.arguments = script.namespace(site)
     return script
+
+
+def _find_training(
+    index: Index, flow: Flow, choices: Choices
+) -> tuple[Script, list[tuple[set[Origin], list[Wrapper]]]]:
+    """Return a script with what is wrapped and trained in it, and the models with their wrappers."""
+    script = Script(node=index.entry.source.module, index=index)
+    script.wrappers = find_wrappers(index, flow)
+    script.in_process = choices.in_process and script.kind == "dp"
+    script.backwards = find_backwards(index, flow)
+    groups = _fed(group_by_model([w for w in script.wrappers if not w.part], flow), script.backwards, flow)
+    script.loops = find_loops(index, flow, script.backwards)
+    if choices.model:
+        named = [group for group in groups if any(names_wrapper(choices.model, one) for one in group[1])]
+        if len(groups) == 1:
+            _name_models(script.loops, script, flow, groups[0][0])
+            named = groups if any(choices.model in answers(loop, loop.model) for loop in script.loops) else named
+        script.other_models = [] if named else told_apart([wrappers for _, wrappers in groups])
+        groups = named
+        script.wrappers = [w for _, wrappers in groups for w in wrappers]
+    groups = _trained(groups, script, flow)
+    script.groups = [wrappers for _, wrappers in groups]
+    script.answers = [answer for answer in told_apart(script.groups) if answer]
+    trained = [wrapper for group in script.groups for wrapper in group]
+    script.wrappers = [wrapper for wrapper in script.wrappers if wrapper.part or wrapper in trained]
+    return script, groups
+
+
+def _untaken(script: Script, groups: list[tuple[set[Origin], list[Wrapper]]], flow: Flow, model: str) -> set[Scope]:
+    """Return what only other trainings use than that of the wrapped model, or than the chosen one of several.
+
+    Args:
+        model: what the user chooses.
+    """
+    if len(script.loops) < 2 or len(groups) != 1:
+        return set()
+    origins = flow.closure(groups[0][0])
+    others = of_other_models(script.loops, origins, flow)
+    kept = [loop for loop in script.loops if loop not in others]
+    if exclude_one_another(kept, flow):
+        _name_models(kept, script, flow, origins)
+        named = [answers(loop, loop.model) if loop.model else [] for loop in kept]
+        script.trainers = [answer for answer in unlike(named, named) if answer and len(kept) > 1]
+        chosen = [loop for loop, names in zip(kept, named, strict=True) if model in names]
+        kept = chosen if len(chosen) == 1 else kept
+    others = [loop for loop in script.loops if loop not in kept]
+    return left_out(script.index, flow, others, kept) if others else set()
 
 
 def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:
@@ -325,13 +368,12 @@ def _before_leaving(script: Script, flow: Flow) -> list[Statement]:
     return [statement for statement in found if not isinstance(statement.node, cst.ClassDef)]
 
 
-def _name_models(script: Script, flow: Flow, origins: set[Origin]) -> None:
-    """Note the model's name at every site, the wrapped one's where there is a choice."""
+def _name_models(sites: Iterable[Site], script: Script, flow: Flow, origins: set[Origin]) -> None:
+    """Note the model's name at some sites, the wrapped one's where there is a choice."""
     targets = [wrapper.target for wrapper in script.wrappers if wrapper.target]
     helpers = {wrapper.scope for wrapper in script.wrappers if wrapper.returned}
     calls = {call for helper in helpers for call in flow.callers(helper)}
     targets += [binding.target for binding in flow.index.bindings if binding.value in calls]
-    sites: list[Site] = [*script.backwards, *script.scores, *script.optimizers, *script.loops]
     for site in sites:
         names = flow.names_of(origins, site.scope)
         names = [name for name in names if mentions(site.scope.node, [name])] or names

@@ -829,7 +829,7 @@ class Script(Site):
         passed_over: the heads of the loops around the backward passes, outermost first, where none is over epochs.
         uncalled: the function that holds such a loop or backward pass, and that nothing was found to call; "" for none.
         answers: what tells each of several wrapped models from the others, as far as something does.
-        trainers: what tells each wrapper of the one model from the others, where there are several epoch loops.
+        trainers: what tells each epoch loop of the one model from the others, where a run takes one of several.
         nameless: where torch's optimizers are built that no name or item of a known name holds.
         other_models: the same for all that are wrapped, where none of them is the one that the user named.
         neighbours: the other scripts that import one of the modules, by the module's full name.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin, Variable
 from retrofit.survey.index import Index, Scope, Statement, argument, dotted, names_in
-from retrofit.survey.sites import Wrapper
+from retrofit.survey.sites import Site, Wrapper
 
 _WRAPPER_MEMBERS = frozenset({"no_sync", "require_backward_grad_sync"})
 
@@ -70,16 +70,23 @@ def _wraps_again(index: Index, call: cst.Call) -> bool:
     )
 
 
-def _answers(wrapper: Wrapper) -> list[str]:
-    """Return what may name a wrapped model, the shortest first: `model`, `Trainer.model`, `lib/train.py:model`.
+def answers(site: Site, name: str) -> list[str]:
+    """Return what may name a model at a site, the shortest first: `model`, `Trainer.model`, `lib/train.py:model`.
 
-    The owner is the class or the function that wraps it.
+    The owner is the class or the function of the site.
+
+    Args:
+        site: where it is wrapped or trained.
+        name: the model's name there.
     """
-    name = wrapper.target or wrapper.module or wrapper.operand
-    owner = wrapper.scope.enclosing_class or wrapper.scope
-    file = f"{wrapper.file.source.shown}:"
-    owned = [f"{owner.name}.{name}"] if owner.name else []
-    return [name, *owned, f"{file}{name}", *(f"{file}{one}" for one in owned)]
+    owners = [owner for owner in (site.scope.enclosing_class, site.scope) if owner is not None and owner.name]
+    file = f"{site.file.source.shown}:"
+    owned = [f"{owner.name}.{name}" for owner in owners]
+    return list(dict.fromkeys([name, *owned, f"{file}{name}", *(f"{file}{one}" for one in owned)]))
+
+
+def _answers(wrapper: Wrapper) -> list[str]:
+    return answers(wrapper, wrapper.target or wrapper.module or wrapper.operand)
 
 
 def names_wrapper(answer: str, wrapper: Wrapper) -> bool:
@@ -89,12 +96,21 @@ def names_wrapper(answer: str, wrapper: Wrapper) -> bool:
 
 def told_apart(groups: list[list[Wrapper]]) -> list[str]:
     """Return the shortest answer that means one group of wrappers and no other, for each; "" where there is none."""
-    found = []
-    for group in groups:
-        others = [wrapper for other in groups if other is not group for wrapper in other]
-        answers = [a for a in _answers(group[0]) if not any(names_wrapper(a, wrapper) for wrapper in others)]
-        found.append(next(iter(answers), ""))
-    return found
+    meant = [{name for one in group for name in (one.module, one.target, *_answers(one))} for group in groups]
+    return unlike([_answers(group[0]) for group in groups], meant)
+
+
+def unlike(offered: list[list[str]], meant: Sequence[Collection[str]]) -> list[str]:
+    """Return the first answer offered for each of several things that means none of the others, "" for no such.
+
+    Args:
+        offered: what may name each, the best first.
+        meant: everything that names each.
+    """
+    return [
+        next((one for one in mine if not any(one in names for n, names in enumerate(meant) if n != number)), "")
+        for number, mine in enumerate(offered)
+    ]
 
 
 def _takes_unused(function: Scope) -> bool:

@@ -1,0 +1,94 @@
+"""Tell the trainings of one script apart, where it has several and a run takes one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.index import Index, Scope, dotted, exclude_each_other, named_in
+from retrofit.survey.loops import called_in
+from retrofit.survey.optimizers import trains_another
+from retrofit.survey.order import ways_to
+from retrofit.survey.reach import reachable
+from retrofit.survey.sites import EpochLoop
+
+
+def of_other_models(loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> list[EpochLoop]:
+    """Return the epoch loops that train a model of their own, and run instead of those of the wrapped one, or after.
+
+    So a script may train on a single device where it does not on several.
+
+    Args:
+        loops: the epoch loops.
+        origins: where the wrapped model is built, and what it is made of.
+    """
+    given = {loop: _given(loop, flow) for loop in loops}
+    mine = [loop for loop in loops if not given[loop].isdisjoint(origins)]
+    others = [
+        loop
+        for loop in loops
+        if loop not in mine and any(trains_another(flow.index, flow, one.node, origins) for one in given[loop])
+    ]
+    return [other for other in others if mine and not any(_before(other, loop, flow) for loop in mine)]
+
+
+def exclude_one_another(loops: list[EpochLoop], flow: Flow) -> bool:
+    """Whether a run takes one of some epoch loops, as far as branches tell."""
+    return not any(_before(first, second, flow) for first, second in permutations(loops, 2))
+
+
+def left_out(index: Index, flow: Flow, others: list[EpochLoop], kept: list[EpochLoop]) -> set[Scope]:
+    """Return what is there for some trainings alone: their functions, classes and files; nothing that leads to others.
+
+    Args:
+        others: the epoch loops of these trainings.
+        kept: those of the others.
+    """
+    training = {loop.scope for loop in kept}
+    alone: set[Scope] = set()
+    for loop in others:
+        for scope in (loop.scope, *loop.scope.around):
+            if scope.parent is None or not training.isdisjoint(reachable(index, flow, [scope])):
+                break
+            alone.update(one for one in index.scopes if one is scope or scope in one.around)
+    needed = reachable(index, flow, [file.scope for file in index.files], alone)
+    gone = reachable(index, flow, alone) - needed
+    rest = {scope.module for scope in index.scopes if scope.parent is not None and scope not in gone}
+    return gone | {scope.module for scope in gone if scope.module not in rest | {index.scope}}
+
+
+def _given(loop: EpochLoop, flow: Flow) -> set[Origin]:
+    """Return where everything is made that an epoch loop names, and that functions get otherwise than from a call."""
+    found: set[Origin] = set()
+    for scope in (loop.scope, *called_in(flow.index, flow, loop.statement)):
+        here, handed = (loop.node, set()) if scope is loop.scope else (scope.node, {*scope.parameters} - {"self"})
+        names = {name: node for node in _named(here) if (name := dotted(node)) is not None}
+        for name, node in names.items():
+            if name.partition(".")[0] not in handed:
+                found |= flow.deep_origins(node, scope)
+    return found
+
+
+def _named(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield what has a name in some code, and what it is an attribute of."""
+    for one in named_in(node):
+        assert isinstance(one, (cst.Name, cst.Attribute))
+        here: cst.BaseExpression = one
+        while isinstance(here, cst.Attribute):
+            yield here
+            here = here.value
+        yield here
+
+
+def _before(first: EpochLoop, second: EpochLoop, flow: Flow) -> bool:
+    """Whether a run may take an epoch loop, and then another one."""
+    early, late = ways_to(first.statement, flow), ways_to(second.statement, flow)
+    return any(
+        one.order < other.order and not exclude_each_other(one, other)
+        for scope in early.keys() & late.keys()
+        for one in early[scope]
+        for other in late[scope]
+    )
