@@ -874,7 +874,9 @@ def test_layers_that_thaw_get_dendrites(tmp_path: Path, wrapper: str, test: str,
     loop = next(line for line in text.splitlines(keepends=True) if line.lstrip().startswith("for epoch in "))
     inner = " " * (len(loop) - len(loop.lstrip()) + 4)
     text = text.replace(loop, f"{loop}{inner}if {test}:\n{inner}    model.requires_grad_(True)\n")
-    assert (", thaws=True)" in rewritten(plan_of(tmp_path, text))) is thaws
+    plan = plan_of(tmp_path, text)
+    assert (", thaws=True)" in rewritten(plan)) is thaws
+    assert any("lets frozen layers train" in note.message for note in plan.notes) is thaws
 
 
 def test_keyword_that_comes_through_a_mapping_is_not_given_twice(tmp_path: Path) -> None:

@@ -447,6 +447,48 @@ def test_layers_that_no_gradient_comes_through_are_left_without_dendrites(tmp_pa
     assert set(line.split(", ")) == {".spare", ".wide"}
 
 
+# ---- the optimizer
+
+
+MOVED = [
+    ("nn.Linear(4, 8)", "nn.Linear(4, 8, bias=False)"),  # a normalisation comes after it
+    ("        model.train()\n", "        model.train()\n        before = [p.clone() for p in model.parameters()]\n"),
+    (
+        "        acc = v",
+        "        moved = [(now - then).abs().sum().item() > 0 for now, then in zip(model.parameters(), before)]\n"
+        "        acc = v",
+    ),
+    ("draw {draw:.6f}", "draw {draw:.6f} moved {sum(moved)} of {len(moved)}"),
+]
+
+
+def test_an_optimizer_that_is_built_anew_in_the_loop_trains_all(tmp_path: Path) -> None:
+    """As where frozen layers are let train; also what has dendrites by then."""
+    anew = "        if epoch == 2:\n            optimizer = torch.optim.SGD(model.parameters(), lr=0.05)\n"
+    found = rounds(train(tmp_path, swapped(DDP, (LOOP, LOOP + anew), *MOVED)))
+    assert [len(one) for one in found] == [6, 6]
+    for one in found:
+        assert values(one, "lr") == ["0.1"] * 2 + ["0.05"] * 4
+        assert values(one, "moved") == values(one, "of")
+    assert int(values(found[1], "of")[0]) > int(values(found[0], "of")[0])
+
+
+def test_an_optimizer_that_is_built_before_the_model_trains_all(tmp_path: Path) -> None:
+    """The layers are perforated and, in a later round, loaded after that, and keep their parameters."""
+    built = """\
+    body, head = Net(), nn.Linear(2, 2)
+    optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], lr=0.1)
+    model = nn.Sequential(body, head)
+    model = DistributedDataParallel(model)
+"""
+    text = swapped(DDP, ("    model = DistributedDataParallel(Net())\n", built), (OPTIMIZER, ""), *MOVED)
+    found = rounds(train(tmp_path, text))
+    assert [len(one) for one in found] == [6, 6]
+    for one in found:
+        assert values(one, "moved") == values(one, "of")
+    assert int(values(found[1], "of")[0]) > int(values(found[0], "of")[0])
+
+
 # ---- ways to start
 
 

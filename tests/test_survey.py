@@ -3975,22 +3975,28 @@ def test_model_is_there_before_the_function_that_builds_its_optimizer(lines: tup
 
 
 @pytest.mark.parametrize(
-    ("lines", "seen"),
+    "lines",
     [
         pytest.param(
-            ("early = Net()", "optimizer = build_optimizer(early)", "model = Sequential(early)"),
-            "is built before the model is finished at line",
-            id="of a part",
+            ("early = Net()", "optimizer = build_optimizer(early)", "model = Sequential(early)"), id="of a part"
         ),
         pytest.param(
-            ("model, optimizer = library.build(args)",),
-            "is built before the model is finished at line",
-            id="with the model, out of sight",
+            ("early = Net()", "optimizer = torch.optim.SGD(early.parameters(), lr=0.1)", "model = Sequential(early)"),
+            id="of a part, plainly",
         ),
+        pytest.param(("args = 1", "model, optimizer = library.build(args)"), id="with the model, out of sight"),
     ],
 )
-def test_optimizer_that_a_function_builds_too_early_is_told(lines: tuple[str, ...], seen: str) -> None:
-    assert seen in apart(*lines).disorder
+def test_optimizer_that_a_function_builds_before_the_model_is_handed_over_after_it(lines: tuple[str, ...]) -> None:
+    text = script().replace("model = Net()\n", "\n".join(lines) + "\n")
+    text = text.replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n", "")
+    builder = BUILT_APART if "build_optimizer" in lines[-2] else ""
+    found = survey_of(text.replace("\n\n", f"\n{builder}\n", 1))
+    (model,), (optimizer,) = found.models, found.optimizers
+    assert found.disorder == ""
+    assert optimizer.keeps
+    assert optimizer.anchors["made"] is model.node
+    assert model.code.strip() == lines[-1]
 
 
 BUILDER = """
@@ -4447,6 +4453,25 @@ def test_optimizer_that_another_method_builds_anew_in_the_loop(wrapper: str, lat
     found = survey_of(text, in_process=True)
     assert [one.scope.name for one in found.rebuildings] == ["unfreeze"]
     assert (found.late_optimizer is not None) == late
+
+
+@pytest.mark.parametrize("build", ["torch.optim.Adam(model.parameters())", "make(model)"])
+def test_optimizer_that_is_built_anew_at_a_turn_of_the_loop_is_handed_over_there_too(build: str) -> None:
+    make = "def make(net):\n    return torch.optim.SGD(net.parameters(), lr=0.1)\n"
+    text = script(before=f"{make}optimizer = {build}\n").replace(
+        "    for x, y in loader:",
+        f"    if epoch == 5:\n        thaw(model)\n        optimizer = {build}\n    for x, y in loader:",
+    )
+    found = survey_of(text)
+    (optimizer,) = found.optimizers
+    made = found.index.statement(optimizer.anchors["made"])
+    assert (optimizer.late, "built in" in optimizer.keeps) == ("", True)
+    assert made.parent is None
+    assert [found.index.source.code(one.statement.parent.node)[:13] for one in found.rebuildings] == ["if epoch == 5"]  # type: ignore[union-attr]
+    assert (
+        survey_of(text.replace("DDP(model)", "torch.nn.DataParallel(model)"), in_process=True).late_optimizer
+        is not None
+    )
 
 
 def test_optimizer_that_is_built_again_after_the_training_is_handed_over_before_it() -> None:

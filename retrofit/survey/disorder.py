@@ -1,4 +1,4 @@
-"""Tell why the order of model, wrapper and optimizer leaves no place to perforate the model."""
+"""Tell why the order of model and wrapper leaves no place to perforate the model."""
 
 from __future__ import annotations
 
@@ -21,14 +21,11 @@ from retrofit.survey.sites import EpochLoop, Model, Optimizer, Site, Wrapper
 from retrofit.survey.weights import walked_module
 
 
-def disorder(
-    models: list[Model], optimizers: list[Optimizer], wrappers: list[Wrapper], origins: set[Origin], flow: Flow
-) -> str:
+def disorder(models: list[Model], wrappers: list[Wrapper], origins: set[Origin], flow: Flow) -> str:
     """Return why perforating the model where it is built would not do, "" where it would.
 
     Args:
         models: the places after which the model is there.
-        optimizers: those that train it.
         wrappers: the wrappers of this model.
         origins: where it is built.
     """
@@ -41,12 +38,6 @@ def disorder(
     places = ", ".join(map(at, models))
     if any(one_after_the_other(a.statement, b.statement) for a, b in combinations(models, 2)):
         return f"the model is built in several steps: {places}"
-    for model in models:
-        for optimizer in optimizers:
-            here, there = optimizer.statement, model.statement
-            early = here.order <= there.order
-            if here.scope is there.scope and early and model.side == "after":
-                return f"the optimizer at {at(optimizer)} is built before the model is finished at {at(model)}"
     if len({id(model.scope) for model in models}) > 1:
         return f"the model is built in several functions: {places}"
     for model in models:

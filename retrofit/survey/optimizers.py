@@ -24,7 +24,7 @@ from retrofit.survey.index import (
 )
 from retrofit.survey.loops import called_in
 from retrofit.survey.order import apart_from_training, leading_to
-from retrofit.survey.sites import CallSite, EpochLoop, Optimizer, Rebuilding, Scheduler, Score, Step
+from retrofit.survey.sites import CallSite, EpochLoop, Model, Optimizer, Rebuilding, Scheduler, Score, Step
 
 _SCHEDULER_MODULE = "torch.optim.lr_scheduler."
 
@@ -94,6 +94,7 @@ def find_optimizers(
     index: Index,
     flow: Flow,
     model: set[Origin],
+    models: list[Model],
     schedulers: list[Scheduler],
     loops: list[EpochLoop],
     scores: list[Score],
@@ -105,6 +106,7 @@ def find_optimizers(
 
     Args:
         model: where the model is built.
+        models: the places after which it is there.
         schedulers: all schedulers of the script.
         loops: the epoch loops.
         scores: the validation scores; a scheduler is handed over only where each epoch has one.
@@ -156,6 +158,9 @@ def find_optimizers(
             optimizer.keeps = "it is built only where none is given"
         if not optimizer.keeps and others:
             optimizer.keeps = f"it may have another value ({index.place(others[0].node)})"
+        later = [one for one in models if _finished_after(one, optimizer.statement)]
+        if not optimizer.keeps and later:
+            optimizer.keeps = f"the model is finished only after it ({later[-1].place(optimizer)})"
         if in_process and not optimizer.keeps:
             optimizer.keeps = _reason_not_to_build_again(index, flow, optimizer, loops)
         mine = _schedulers_of(flow, calls, schedulers)
@@ -168,12 +173,14 @@ def find_optimizers(
         if target in optimizer.scope.parameters and _held_by(flow, target, optimizer.scope).issuperset(calls):
             made = [statement for statement in made if statement.scope is optimizer.scope]
         here = [s for s in made if s.scope is optimizer.scope] or [index.statement(call)]
+        if not in_process:
+            here = [s for s in here if not _at_a_turn(s, bodies)] or here
         anchor = _unless_given(index, optimizer) or meeting([*here, *others]) or index.statement(call)
         while anchor in leading and (inner := meeting([s for s in here if anchor in s.path[:-1]])) is not None:
             if inner is anchor:
                 break
             anchor = inner  # built anew in the block that trains
-        optimizer.anchors["made"] = anchor.node
+        optimizer.anchors["made"] = later[-1].node if later else anchor.node
         elsewhere = [one for one in calls if index.statement(one) in made and index.statement(one) not in here]
         optimizer.rebuilt = [_rebuilding(index, flow, one, handover) for one in elsewhere]
         late = [one.statement for one in optimizer.rebuilt if in_process and one.scope in running]
@@ -182,6 +189,18 @@ def find_optimizers(
         optimizer.late = index.place(late[0].node, optimizer.file) if late else ""
         found.append(optimizer)
     return found
+
+
+def _finished_after(model: Model, built: Statement) -> bool:
+    """Whether a function finishes the model after it builds an optimizer, whose parameters are those of the parts."""
+    here = model.statement
+    return here.scope is built.scope and here.order >= built.order and model.side == "after"
+
+
+def _at_a_turn(made: Statement, bodies: set[Statement]) -> bool:
+    """Whether a statement runs at some turns of the epoch loop only, as where frozen layers are let train."""
+    inside = [part for part in made.ancestors if not bodies.isdisjoint(part.path[:-1]) and part.scope is made.scope]
+    return any(isinstance(part.node, cst.If) for part in inside)
 
 
 def _rebuilding(index: Index, flow: Flow, call: cst.Call, handover: frozenset[str]) -> Rebuilding:

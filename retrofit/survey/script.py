@@ -126,6 +126,7 @@ def survey(
         index,
         flow,
         origins,
+        script.models,
         script.schedulers,
         script.loops,
         script.scores,
@@ -138,7 +139,7 @@ def survey(
     again = repeated(script.models, flow) or built_again(script.models, script.optimizers, origins, flow)
     beside = groups[0][1][0].file if groups and groups[0][1] else None
     script.repeated = [index.place(call.node, beside) for call in again]
-    script.disorder = disorder(script.models, script.optimizers, groups[0][1] if groups else [], origins, flow)
+    script.disorder = disorder(script.models, groups[0][1] if groups else [], origins, flow)
     script.module_counts = find_module_counts(origins, script.models, flow)
     if groups and not script.disorder:
         script.disorder = (
