@@ -5021,3 +5021,18 @@ def test_counters_that_may_go_on_from_a_checkpoint_are_found(before: str, turn: 
     lines = "".join(f"{indent}{line}\n" for line in before.splitlines())
     (loop,) = survey_of(text.replace(head, lines + head)).loops
     assert loop.resumed == found
+
+
+@pytest.mark.parametrize(
+    ("wrapping", "name"),
+    [
+        pytest.param("if many:\n    parallel = DDP(model)", "model", id="on one way"),
+        pytest.param("if many:\n    parallel = DDP(model)\nelse:\n    parallel = model", "parallel", id="on both"),
+        pytest.param("parallel = DDP(model)", "parallel", id="on the only one"),
+    ],
+)
+def test_the_model_goes_by_a_name_that_has_a_value_on_every_way(wrapping: str, name: str) -> None:
+    text = script("acc = validate(model)").replace("model = DDP(model)", wrapping)
+    found = survey_of(text.replace("criterion(model(x), y)", "criterion(parallel(x) if many else model(x), y)"))
+    assert {site.model for site in (*found.backwards, *found.scores)} == {name}
+    assert found.scores

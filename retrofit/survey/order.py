@@ -155,8 +155,7 @@ def first_values(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[B
     """
     bound = [b for b in (*index.bindings, *index.items) if b.target == name and b.value is not None]
     here = [b for b in bound if b.statement.scope is loop.scope and b.statement.order < loop.statement.order]
-    around = [part for part in loop.statement.path if part.scope is loop.scope]
-    if any(runs_always(early.node, {b.statement.node for b in here}) for part in around for early in part.preceding):
+    if _come_first(loop.statement, here):
         return here
     scope = loop.scope.module
     if name in loop.scope.outer and scope.file is not None:
@@ -168,6 +167,19 @@ def first_values(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[B
     begun = [b for b in index.bindings if b.target == variable[1] and b.value is not None and makers]
     begun = [b for b in begun if flow.variable(b.target, b.statement.scope) == variable]
     return begun if any(_always_gives(one, begun, flow, frozenset()) for one in makers) else []
+
+
+def may_lack_value(name: str, place: Statement, index: Index) -> bool:
+    """Whether a name gets its value in the function around a statement, and not on every way there."""
+    here = [b for b in index.bindings if b.target == name and b.statement.scope is place.scope]
+    return bool(here) and name not in place.scope.parameters and not _come_first(place, here)
+
+
+def _come_first(place: Statement, some: list[Binding]) -> bool:
+    """Whether one of some assignments runs on every way to a statement of its function."""
+    around = [part for part in place.path if part.scope is place.scope]
+    nodes = {binding.statement.node for binding in some}
+    return any(runs_always(early.node, nodes) for part in around for early in part.preceding)
 
 
 def _always_gives(method: Scope, begun: list[Binding], flow: Flow, seen: frozenset[Scope]) -> bool:

@@ -19,7 +19,7 @@ from retrofit.survey.index import Index, Scope, Statement, mentions
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_frozen, plural, repeated
 from retrofit.survey.optimizers import find_optimizers, find_schedulers, nameless_optimizers
-from retrofit.survey.order import defines, leading_to, ways_to
+from retrofit.survey.order import defines, leading_to, may_lack_value, ways_to
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores import find_hints, find_measures, find_scores, find_silent
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Wrapper
@@ -370,7 +370,7 @@ def _before_leaving(script: Script, flow: Flow) -> list[Statement]:
 
 
 def _name_models(sites: Iterable[Site], script: Script, flow: Flow, origins: set[Origin]) -> None:
-    """Note the model's name at some sites, the wrapped one's where there is a choice."""
+    """Note the model's name at some sites: the wrapped one's, as far as it has a value on every way there."""
     targets = [wrapper.target for wrapper in script.wrappers if wrapper.target]
     helpers = {wrapper.scope for wrapper in script.wrappers if wrapper.returned}
     calls = {call for helper in helpers for call in flow.callers(helper)}
@@ -378,5 +378,6 @@ def _name_models(sites: Iterable[Site], script: Script, flow: Flow, origins: set
     for site in sites:
         names = flow.names_of(origins, site.scope)
         names = [name for name in names if mentions(site.scope.node, [name])] or names
-        preferred = [name for name in names if name in targets]
-        site.model = (preferred or names or [""])[0]
+        names = [name for name in names if name in targets] + names
+        sure = [name for name in names if not may_lack_value(name, site.statement, flow.index)]
+        site.model = ((not script.in_process and sure) or names or [""])[0]
