@@ -90,3 +90,38 @@ net, optimizer, start = load(net, optimizer)
         "net": ["Net()"],
         "optimizer": ["Adam(net.parameters())"],
     }
+
+
+@pytest.mark.parametrize(
+    ("chosen", "made"),
+    [
+        pytest.param("run, check = steps[f'{kind}-train'], steps[f'{kind}-test']", ["Adam()"], id="by what they take"),
+        pytest.param("run, check = steps['a-train'], steps['b-test']", ["Adam()"], id="by their keys"),
+        pytest.param("run = check = steps[kind]", ["Adam()"], id="by what they take, of one name"),
+    ],
+)
+def test_of_the_functions_of_a_dict_those_are_called_that_fit(chosen: str, made: list[str]) -> None:
+    text = f"""
+def train(net, optimizer, epoch, mode):
+    optimizer.step()
+
+def test(net, epoch, *, mode):
+    return net
+
+steps = {{'a-train': train, 'a-test': test, 'b-test': test}}
+{chosen}
+optimizer = Adam()
+run(net, optimizer, 1, "a")
+check(net, name(), mode="b")
+"""
+    index = Index(source_of(text))
+    flow = Flow(index)
+    (scope,) = (scope for scope in index.scopes if scope.name == "train")
+    assert [index.source.code(origin.node) for origin in flow.origins(cst.Name("optimizer"), scope)] == made
+
+
+def test_a_call_that_fits_none_of_its_functions_may_run_each() -> None:
+    text = "def a(x):\n    pass\ndef b(y):\n    pass\nrun = {'a': a, 'b': b}[kind]\nrun(1, 2, 3)\n"
+    index = Index(source_of(text))
+    flow = Flow(index)
+    assert [len(flow.callers(scope)) for scope in index.scopes if scope.kind == "function"] == [1, 1]

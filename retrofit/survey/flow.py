@@ -49,6 +49,27 @@ def _gives(call: cst.Call, source: Source) -> bool:
     return source.value is holder or any(arg.value is source.value for arg in call.args)
 
 
+def _may_be(key: cst.BaseExpression, asked: cst.BaseExpression | None) -> bool:
+    """Whether an item of a dict may be the one that is asked for, as far as both keys are written down."""
+    if not isinstance(key, cst.SimpleString) or not isinstance(asked, cst.SimpleString):
+        return True
+    return key.evaluated_value == asked.evaluated_value
+
+
+def _takes(function: Scope, call: cst.Call) -> bool:
+    """Whether a function has parameters for a call's arguments, and a call gives all that it must have."""
+    if not isinstance(function.node, cst.FunctionDef) or any(arg.star for arg in call.args):
+        return True
+    params, method = function.node.params, function.parent is not None and function.parent.kind == "class"
+    plain = [*params.posonly_params, *params.params][method:]
+    given = sum(arg.keyword is None for arg in call.args)
+    named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+    needed = {one.name.value for one in (*plain[given:], *params.kwonly_params) if one.default is None}
+    known = {one.name.value for one in (*plain[given:], *params.kwonly_params)}
+    fits = given <= len(plain) or isinstance(params.star_arg, cst.Param)
+    return fits and needed <= named and (named <= known or params.star_kwarg is not None)
+
+
 class Flow:
     """Follows values of a project.
 
@@ -205,9 +226,10 @@ class Flow:
             return [function]
         if not self._runs(call):
             meant = [self._method(s, "__init__") if s.kind == "class" else s for s in self.choices(call.func, scope)]
-            return [function for function in meant if function is not None]
-        functions = [self._function(given, scope) for given in self._runs(call)]
-        return [function for function in functions if function is not None]
+            functions = [function for function in meant if function is not None]
+            return [function for function in functions if _takes(function, call)] or functions
+        runs = [self._function(given, scope) for given in self._runs(call)]
+        return [function for function in runs if function is not None]
 
     def _runs(self, call: cst.Call) -> list[cst.BaseExpression]:
         """Return the function that a call is given to run: in processes, or as an optimizer's closure."""
@@ -238,22 +260,35 @@ class Flow:
         return of_context and argument(call, "target") is not None
 
     def choices(
-        self, node: cst.BaseExpression | None, scope: Scope, seen: frozenset[Variable] = frozenset()
+        self,
+        node: cst.BaseExpression | None,
+        scope: Scope,
+        seen: frozenset[Variable] = frozenset(),
+        key: cst.BaseExpression | None = None,
     ) -> list[Scope]:
-        """Return the local functions or classes of which an import, a condition or a dict of them chooses one."""
+        """Return the local functions or classes of which an import, a condition or a dict of them chooses one.
+
+        Args:
+            node: what may mean them.
+            scope: the function that it stands in.
+            seen: the variables that were followed already.
+            key: the key of the item that is meant of a dict.
+        """
         found: list[Scope] = []
         if isinstance(node, cst.IfExp):
-            found = [*self.choices(node.body, scope, seen), *self.choices(node.orelse, scope, seen)]
+            found = [*self.choices(node.body, scope, seen, key), *self.choices(node.orelse, scope, seen, key)]
         elif isinstance(node, cst.Dict):
-            found = [one for element in node.elements for one in self.choices(element.value, scope, seen)]
+            items = [one for one in node.elements if not isinstance(one, cst.DictElement) or _may_be(one.key, key)]
+            found = [one for element in items for one in self.choices(element.value, scope, seen)]
         elif isinstance(node, cst.Subscript):
-            found = self.choices(node.value, scope, seen)
+            item = node.slice[0].slice
+            found = self.choices(node.value, scope, seen, item.value if isinstance(item, cst.Index) else None)
         elif (name := dotted(node)) is not None and (variable := self.variable(name, scope)) not in seen:
             holder, inside = variable
             meant = self.index.importable(inside, holder) or [variable]
             found = [here.inner[one] for here, one in meant if one in here.inner]
             for source in self.sources(variable):
-                found += self.choices(source.value, source.scope, seen | {variable})
+                found += self.choices(source.value, source.scope, seen | {variable}, key)
         return [scope for scope in dict.fromkeys(found) if self.index.holds(scope)]
 
     def _find_methods(self, call: cst.Call) -> list[Scope]:
