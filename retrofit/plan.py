@@ -279,15 +279,10 @@ def _plan(
                 kept += [] if made else [target]
             except UserError as error:
                 problems += error.problems
-    if options.launcher in SYSTEMS and "launcher" in names:
-        launcher, number = str(names["launcher"]), options.nproc_per_node
-        try:
-            job = job_file(
-                script.index.source.path, launcher, recipe.folder, options.launcher, options.nodes, number, force
-            )
-            files += [job] if job else []
-        except UserError as error:
-            problems += error.problems
+    try:
+        files += _job(script, str(names.get("launcher", "")), recipe, options, force)
+    except UserError as error:
+        problems += error.problems
     if problems:
         raise UserError(*problems)
     decisions = _decisions(script, options, save_name, "launcher" in names)
@@ -428,6 +423,14 @@ def _launch(script: Script, options: Options, save_name: str, name: str) -> Laun
         launcher=chosen_launcher(script, options)[0],  # type: ignore[arg-type]
         name=name,
     )
+
+
+def _job(script: Script, launcher: str, recipe: Recipe, options: Options, force: bool) -> list[NewFile]:
+    if options.launcher not in SYSTEMS or not launcher:
+        return []
+    path, processes = script.index.source.path, options.nproc_per_node
+    job = job_file(path, launcher, recipe.folder, options.launcher, options.nodes, processes, force)
+    return [job] if job else []
 
 
 def chosen_launcher(script: Script, options: Options) -> tuple[str, str]:

@@ -149,20 +149,17 @@ def find_optimizers(
         others = _other_branches(flow, optimizer, calls)
         optimizer.held = _held(flow, call)
         optimizer.handed_over = _handed_over(index, flow, optimizer, calls, handover)
-        optimizer.keeps = _reason_to_keep(index, flow, optimizer, calls, schedulers, scores)
-        if not optimizer.keeps and optimizer.file.name in shared:
-            optimizer.keeps = "other scripts import its file"
-        if not optimizer.keeps and not optimizer.parameter_model and not flow.names_of(model, optimizer.scope):
-            optimizer.keeps = "the model has no name where it is built"
-        if not optimizer.keeps and _unless_given(index, optimizer) is not None:
-            optimizer.keeps = "it is built only where none is given"
-        if not optimizer.keeps and others:
-            optimizer.keeps = f"it may have another value ({index.place(others[0].node)})"
         later = [one for one in models if _finished_after(one, optimizer.statement)]
-        if not optimizer.keeps and later:
-            optimizer.keeps = f"the model is finished only after it ({later[-1].place(optimizer)})"
-        if in_process and not optimizer.keeps:
-            optimizer.keeps = _reason_not_to_build_again(index, flow, optimizer, loops)
+        unnamed = not optimizer.parameter_model and not flow.names_of(model, optimizer.scope)
+        optimizer.keeps = (
+            _reason_to_keep(index, flow, optimizer, calls, schedulers, scores)
+            or ("other scripts import its file" if optimizer.file.name in shared else "")
+            or ("the model has no name where it is built" if unnamed else "")
+            or ("it is built only where none is given" if _unless_given(index, optimizer) is not None else "")
+            or (f"it may have another value ({index.place(others[0].node)})" if others else "")
+            or (f"the model is finished only after it ({later[-1].place(optimizer)})" if later else "")
+            or (_reason_not_to_build_again(index, flow, optimizer, loops) if in_process else "")
+        )
         mine = _schedulers_of(flow, calls, schedulers)
         if optimizer.plain and mine:
             optimizer.scheduler = mine[0]
