@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import runpy
@@ -194,6 +195,26 @@ def test_an_initialisation_that_fails_ends_all(run: Run) -> None:
     os.kill(run.calls[0]["pid"], signal.SIGUSR1)
     assert nodes.ends() == [5, 5], nodes.everything_said
     assert "Node 0 has left with status 5; its own output says why." in nodes.said(1)
+
+
+@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"1\n", b'{"node": 1}\n', b'{"ready": 1}\n'])
+def test_whoever_else_connects_is_no_machine(run: Run, said: bytes) -> None:
+    run.write(ROUNDS)
+    nodes = Nodes(run, 2)
+    nodes.start(0)
+    until(lambda: "Round 1" in nodes.said(0), "it waits for the other")
+    connections = []
+
+    def connected() -> bool:
+        with contextlib.suppress(OSError):
+            connections.append(socket.create_connection(("127.0.0.1", int(nodes.place["MASTER_PORT"]))))
+        return bool(connections)
+
+    until(connected, "it listens")
+    with connections[0]:
+        connections[0].sendall(said)
+        nodes.start(1)
+        assert nodes.ends() == [0, 0], nodes.everything_said
 
 
 def test_node_0_is_missed(run: Run) -> None:

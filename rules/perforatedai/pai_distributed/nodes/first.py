@@ -100,9 +100,9 @@ class First(Node):
                 ready.pop(known.pop(line), None)
             elif line and told and "node" in told:
                 number = told["node"]
-                other = [part for part in here if told["version"].get(part) != here[part]]
-                if told["nodes"] != self.nodes:
-                    problem = f"expects {told['nodes']} nodes, not {self.nodes}"
+                other = [part for part in here if told.get("version", {}).get(part) != here[part]]
+                if told.get("nodes") != self.nodes:
+                    problem = f"expects {told.get('nodes')} nodes, not {self.nodes}"
                 elif number in known.values():
                     problem = "was started twice"
                 elif other:
@@ -114,7 +114,7 @@ class First(Node):
                     line.tell(wait=f"node {number} {problem}")
                 if number not in ready:
                     why[number] = f"({line.host}) {problem}"
-            elif line and told and "ready" in told:
+            elif line in known and told and "ready" in told:
                 ready[known[line]] = line
             elif not said and time.monotonic() > end - self.seconds + 5:
                 said = True

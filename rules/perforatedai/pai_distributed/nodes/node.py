@@ -74,7 +74,8 @@ class Line:
     def _read(self) -> None:
         with contextlib.suppress(OSError, ValueError), self._connection.makefile() as lines:
             for line in lines:
-                self._inbox.put((self, json.loads(line)))
+                if isinstance(told := json.loads(line), dict):  # whoever else connects to a port
+                    self._inbox.put((self, told))
         self._inbox.put((self, None))
 
 
