@@ -12,7 +12,7 @@ from retrofit.edits import Edit
 from retrofit.errors import EngineError, Problem, UserError, shown_path
 from retrofit.inline import inlining
 from retrofit.jobs import job_file
-from retrofit.launch import MARK, SYSTEMS, Launch, is_ours, launch_script, own_launcher, starts
+from retrofit.launch import MARK, SUBMITTING, SYSTEMS, Launch, is_ours, launch_script, own_launcher, starts
 from retrofit.options import Options
 from retrofit.progress import Told, untold
 from retrofit.project import Project, above_package, load_project
@@ -286,6 +286,8 @@ def _plan(
     if problems:
         raise UserError(*problems)
     decisions = _decisions(script, options, save_name, "launcher" in names)
+    names["submitting"] = SUBMITTING.get(options.launcher, "")
+    names["ending"] = SYSTEMS.get(options.launcher, "")
     next_steps = evaluator.render(recipe.next_steps, names).strip()
     return Plan(script, outcome.edits, [], notes, files, decisions, next_steps, kept)
 

@@ -167,6 +167,7 @@ def test_apply_writes_the_job_as_well(folder: Folder) -> None:
     folder.write("train.py", SCRIPT)
     answer = folder.run("apply", "--launcher", "slurm", "--nodes", "2", "--nproc-per-node", "4", "train.py")
     assert answer.code == 0
+    assert "train with: sbatch train_distributed.sbatch [arguments of train.py]" in answer.out
     text = (folder.path / "train_distributed.sbatch").read_text()
     assert "#SBATCH --nodes=2\n" in text
     assert "LAUNCHER=${LAUNCHER:-torchrun}" in (folder.path / "train_distributed.sh").read_text()
