@@ -43,16 +43,15 @@ def find_parsers(index: Index, flow: Flow) -> list[Parser]:
         return []
     parsed = {
         origin
-        for call in index.calls
-        if isinstance(call.func, cst.Attribute) and _reads(call)
-        for origin in flow.deep_origins(call.func.value, index.scope_of(call))
+        for call, parser in index.method_calls(*_PARSE_METHODS)
+        if _reads(call)
+        for origin in flow.deep_origins(parser, index.scope_of(call))
     }
     found = []
+    assigned = {binding.value for binding in index.bindings}
     for call in index.calls:
-        if Origin(call) not in parsed or index.qualified(call.func).rpartition(".")[2] != "ArgumentParser":
-            continue
-        if any(binding.value is call for binding in index.bindings):
-            found.append(_parser(index, flow, call))
+        if Origin(call) in parsed and index.qualified(call.func).rpartition(".")[2] == "ArgumentParser":
+            found += [_parser(index, flow, call)] if call in assigned else []
     return found
 
 
@@ -60,11 +59,9 @@ def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
     made = index.statement(construction)
     last = made
     options: set[str] = set()
-    for call in index.calls:
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "add_argument":
-            continue
+    for call, group in index.method_calls("add_argument"):
         named = _spellings(call)
-        if Origin(construction) not in flow.deep_origins(call.func.value, index.scope_of(call)):
+        if Origin(construction) not in flow.deep_origins(group, index.scope_of(call)):
             continue
         if _taken_over(index, call, construction):
             continue
@@ -76,9 +73,8 @@ def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
     parser = Parser(node=last.node, index=index, target=target, options=frozenset(options))
     parser.early = any(
         _reads(call) and index.scope_of(call).parent is None and index.file(call) is not index.entry
-        for call in index.calls
-        if isinstance(call.func, cst.Attribute)
-        if Origin(construction) in flow.deep_origins(call.func.value, index.scope_of(call))
+        for call, parsing in index.method_calls(*_PARSE_METHODS)
+        if Origin(construction) in flow.deep_origins(parsing, index.scope_of(call))
     )
     return parser
 
@@ -96,11 +92,7 @@ def find_local_ranks(index: Index) -> list[LocalRank]:
     """
     if not re.search(r"local[_-]rank", index.source.text):
         return []
-    spelled = [
-        _spellings(call)
-        for call in index.calls
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument"
-    ]
+    spelled = [_spellings(call) for call, _ in index.method_calls("add_argument")]
     for node in index.parents:
         if isinstance(node, (cst.List, cst.Tuple)):
             strings = [one.value for one in node.elements if isinstance(one.value, cst.SimpleString)]
@@ -174,11 +166,13 @@ class Namespaces:
                 passed: cst.BaseExpression = node.value
             elif isinstance(node, cst.StarredDictElement):
                 passed = node.value
-            elif isinstance(node, (cst.For, cst.CompFor)) and not self._only_tells(node):
+            elif isinstance(node, (cst.For, cst.CompFor)):
                 passed = node.iter
             else:
                 continue
-            if self._holds_all(passed, self._index.scope_of(node)):
+            if not self._holds_all(passed, self._index.scope_of(node)):
+                continue
+            if not isinstance(node, (cst.For, cst.CompFor)) or not self._only_tells(node):
                 found.append(Site(node=passed, index=self._index))
         return found
 
@@ -215,7 +209,8 @@ class Namespaces:
         around: cst.CSTNode = node
         while isinstance(node, cst.CompFor) and not isinstance(around, (cst.Call, cst.BaseStatement)):
             around = self._index.parents[around]
-        inside = [call for call in self._index.calls if call is around or around in self._index.ancestors(call)]
+        calls = self._index.calls_in(self._index.statement(around))
+        inside = [call for call in calls if call is around or around in self._index.ancestors(call)]
         called = {self._index.source.code(call.func).rpartition(".")[2] for call in inside}
         return bool(called & _TELLING) and called <= _TELLING | _TEXTS
 

@@ -50,10 +50,9 @@ def _tunes_a_tensor(index: Index, flow: Flow, loop: Statement, backward: Stateme
     """Whether the optimizers that a loop steps have nothing but tensors that the function around it makes."""
     stepped = [
         origin.node
-        for call in index.calls
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step"
+        for call, stepping in index.method_calls("step")
         if loop in index.statement(call).path and index.scope_of(call) is backward.scope
-        for origin in flow.origins(call.func.value, backward.scope)
+        for origin in flow.origins(stepping, backward.scope)
     ]
     here = [index.scope_of(node) is backward.scope and has_own_tensors(index, node) for node in stepped]
     return bool(here) and all(here)

@@ -27,9 +27,8 @@ class Defaults:
         self._index = index
         self._flow = flow
         self._options: dict[str, list[_Values]] = defaultdict(list)
-        for call in index.calls:
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument":
-                self._add_option(call)
+        for call, _ in index.method_calls("add_argument"):
+            self._add_option(call)
 
     def _add_option(self, call: cst.Call) -> None:
         given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}

@@ -165,9 +165,9 @@ def paired_parts(origins: set[Origin], flow: Flow) -> str:
         return ""
     parts = re.compile("(named_)?parameters")
     copied, following = [], []
-    for call in index.calls:
+    for call in index.calls_to("zip"):
         scope, loop = index.scope_of(call), index.statement(call)
-        if scope.enclosing_class not in classes or index.qualified(call.func) != "zip":
+        if scope.enclosing_class not in classes:
             continue
         pair = [index.source.code(node) for arg in call.args if (node := walked_module(arg.value, parts)) is not None]
         users = {index.scope_of(user) for user in flow.callers(scope) if scope.name != "__init__"} or {scope}

@@ -86,6 +86,7 @@ class Flow:
         self._sources: dict[Variable, list[Source]] = defaultdict(list)
         self._callers: dict[Scope, list[cst.Call]] = defaultdict(list)
         self._lineages: dict[Scope, list[Scope]] = {}
+        self._variables: dict[tuple[str, Scope], Variable] = {}
         self._methods: dict[cst.Call, Scope] = {}
         self._members: dict[Variable, Variable] = {}
         self._passing: dict[tuple[cst.Call, int | None, cst.Call | None], list[Origin] | None] = {}
@@ -137,6 +138,11 @@ class Flow:
         Dotted names are variables of their own; `self.x` belongs to the class, and what is imported from another file
         of the project to that file.
         """
+        if (name, scope) not in self._variables:
+            self._variables[name, scope] = self._variable(name, scope)
+        return self._variables[name, scope]
+
+    def _variable(self, name: str, scope: Scope) -> Variable:
         first = name.partition(".")[0]
         if first == "self" and name != first:
             holder = scope.enclosing_class
@@ -612,8 +618,8 @@ class Flow:
     def _starts_side_by_side(self, loop: Statement, call: cst.Call) -> bool:
         if not self.starts_process(call) or loop not in self.index.statement(call).path:
             return False
-        methods = [c for c in self.index.calls if isinstance(c.func, cst.Attribute) and c.func.attr.value == "join"]
-        return not any(loop in self.index.statement(c).path for c in methods if not c.args)
+        joining = [self.index.statement(call) for call, _ in self.index.method_calls("join") if not call.args]
+        return not any(loop in one.path for one in joining)
 
     def uncalled(self, statement: Statement) -> Scope | None:
         """Return the function around a statement, or one that leads to it, that nothing calls; None where all are."""

@@ -63,10 +63,8 @@ def _parts(node: cst.BaseExpression, scope: Scope, flow: Flow) -> Iterator[Sourc
         yield from (Source(node.left, scope), Source(node.right, scope))
     elif isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
         yield from flow.given(node, scope)
-        adding = [call for call in flow.index.calls if flow.index.scope_of(call) is scope and call.args]
-        for call in adding if dotted(node) is not None else ():
-            func = call.func if isinstance(call.func, cst.Attribute) else None
-            if func is not None and func.attr.value in _ADDING and dotted(func.value) == dotted(node):
+        for call, holder in flow.index.method_calls(*_ADDING) if dotted(node) is not None else ():
+            if dotted(holder) == dotted(node) and flow.index.scope_of(call) is scope and call.args:
                 yield Source(call.args[-1].value, scope)
 
 

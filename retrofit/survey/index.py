@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from operator import itemgetter
@@ -74,7 +75,8 @@ class Statement:
     Attributes:
         siblings: the statements of the block it stands in, itself included.
         parent: the compound statement that holds its block, None at module level.
-        order: how many statements of the file begin before it.
+        order: how many statements of the project begin before it.
+        last: the order of the last statement that it holds, its own where it holds none.
         crowded: whether it shares its line with another statement (`if x: a`, `a; b`).
     """
 
@@ -85,6 +87,7 @@ class Statement:
     index: int
     order: int
     crowded: bool = False
+    last: int = -1
 
     @property
     def ancestors(self) -> Iterator[Statement]:
@@ -314,6 +317,11 @@ class Index:
         self._scope_of: dict[cst.CSTNode, Scope] = {}
         self._kept: set[Scope] | None = None
         self._bound: dict[tuple[str, Scope], list[tuple[int, Binding]]] = {}
+        self._calls_of: dict[Scope, list[cst.Call]] = {}
+        self._calls_to: dict[tuple[str, ...], list[cst.Call]] = {}
+        self._method_calls: dict[tuple[str, ...], list[tuple[cst.Call, cst.BaseExpression]]] = {}
+        self._orders: list[int] = []
+        self._qualified: dict[cst.CSTNode, str] = {}
         self.files = [self._file(name, one) for name, one in {"": source, **modules}.items()]
         self.entry = self.files[0]
         self.scope = self.entry.scope
@@ -409,6 +417,7 @@ class Index:
         self.statements = [s for s in self.statements if s.scope in scopes]
         self.loops = [s for s in self.loops if s.scope in scopes]
         self.calls = [node for node in self.calls if self.scope_of(node) in scopes]
+        self._calls_of, self._calls_to, self._method_calls, self._orders = {}, {}, {}, []
         self.comparisons = [node for node in self.comparisons if self.scope_of(node) in scopes]
         self.attributes = [node for node in self.attributes if self.scope_of(node) in scopes]
         self.bindings = [b for b in self.bindings if b.statement.scope in scopes]
@@ -426,6 +435,33 @@ class Index:
                 self._bound.setdefault((binding.target, binding.statement.scope), []).append((number, binding))
         found = [one for name in names for one in self._bound.get((name, scope), ())]
         return [binding for _, binding in (found if len(names) == 1 else sorted(found, key=itemgetter(0)))]
+
+    def calls_of(self, scope: Scope) -> Sequence[cst.Call]:
+        """Return the calls that a scope makes, in the order of the file, those of the functions in it left out."""
+        if not self._calls_of:
+            for call in self.calls:
+                self._calls_of.setdefault(self.scope_of(call), []).append(call)
+        return self._calls_of.get(scope, ())
+
+    def calls_to(self, *names: str) -> list[cst.Call]:
+        """Return the calls of what has one of some full names, in the order of the files."""
+        if names not in self._calls_to:
+            self._calls_to[names] = [call for call in self.calls if self.qualified(call.func) in names]
+        return self._calls_to[names]
+
+    def method_calls(self, *names: str) -> list[tuple[cst.Call, cst.BaseExpression]]:
+        """Return the calls of methods of some names, in the order of the files, each with what it is a method of."""
+        if names not in self._method_calls:
+            methods = [(call, call.func) for call in self.calls if isinstance(call.func, cst.Attribute)]
+            self._method_calls[names] = [(call, func.value) for call, func in methods if func.attr.value in names]
+        return self._method_calls[names]
+
+    def calls_in(self, statement: Statement) -> list[cst.Call]:
+        """Return the calls that stand in a statement, in the order of the file, those of the functions in it too."""
+        if not self._orders:
+            self._orders = [self.statement(call).order for call in self.calls]
+        first, end = bisect_left(self._orders, statement.order), bisect_right(self._orders, statement.last)
+        return self.calls[first:end]
 
     @cached_property
     def bound_names(self) -> set[str]:
@@ -475,9 +511,11 @@ class Index:
         if name is None:
             return ""
         assert node is not None
-        first, _, rest = name.partition(".")
-        full = self.file(node).aliases.get(first, first)
-        return f"{full}.{rest}" if rest else full
+        if node not in self._qualified:
+            first, _, rest = name.partition(".")
+            full = self.file(node).aliases.get(first, first)
+            self._qualified[node] = f"{full}.{rest}" if rest else full
+        return self._qualified[node]
 
     def meanings(self, node: cst.CSTNode) -> list[str]:
         """Return the full paths that a name may have, several where an `if` or a `try` decides what is imported."""
@@ -503,6 +541,7 @@ class Index:
             if not left:
                 self.statements.append(statement)
                 self._enter(node, statement)
+                statement.last = len(self.statements) - 1
             left = left or leaves(node)
         return siblings
 

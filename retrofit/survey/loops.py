@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 
 import libcst as cst
 
@@ -90,15 +91,14 @@ def _only_tries(index: Index, loop: Statement) -> bool:
     body = code(scope.node)
     if VALIDATES.search(scope.name) and ".eval()" in body and not re.search(r"\.(train|backward)\(", body):
         return True
-    for call in index.calls:
+    turns = [part for part in loop.path if isinstance(part.node, (cst.For, cst.While)) and part.scope is scope]
+    for call, _ in index.method_calls("load_state_dict"):
         given = dotted(call.args[0].value) if len(call.args) == 1 else None
-        loads = isinstance(call.func, cst.Attribute) and call.func.attr.value == "load_state_dict"
         place = index.statement(call)
-        turns = [part for part in loop.path if isinstance(part.node, (cst.For, cst.While)) and part.scope is scope]
         here = place.scope is scope and place.order > loop.order and not any(part in place.path for part in turns)
-        if given is None or not loads or not here:
+        if given is None or not here:
             continue
-        kept = [b for b in index.bindings if b.target == given and b.statement.scope is scope]
+        kept = index.bound((given,), scope)
         before = all(one.statement.order < loop.order and loop not in one.statement.path for one in kept)
         if kept and before and all(one.value is not None and "state_dict()" in code(one.value) for one in kept):
             return True
@@ -165,8 +165,7 @@ def _builds_optimizer(index: Index, flow: Flow, loop: Statement) -> bool:
     running = called_in(index, flow, loop)
     mentioned = [
         index.qualified(node)
-        for call in index.calls
-        if loop in index.statement(call).path or index.scope_of(call) in running
+        for call in chain(index.calls_in(loop), *map(index.calls_of, running))
         for node in (call.func, *(arg.value for arg in call.args))
     ]
     optimizers = {f"torch.optim.{name}" for name in torch_api.OPTIMIZERS}
@@ -184,8 +183,8 @@ def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | 
         return None
     validating = [
         call
-        for call in index.calls
-        if VALIDATES.search(_last(dotted(call.func) or "")) and statement in index.statement(call).path
+        for call in index.calls_in(statement)
+        if VALIDATES.search(_last(dotted(call.func) or ""))
         if any(isinstance(part.node, cst.If) and statement in part.path for part in index.statement(call).path)
     ]
     return _for_loop(index, flow, statement, node) if validating else None
@@ -203,7 +202,7 @@ def _goes_by_steps(index: Index, flow: Flow, loop: EpochLoop) -> bool:
     """Whether turns of one step each are no epochs: by the loop's kind and name, or as each draws its own batch."""
     if _EPOCH.fullmatch(_last(loop.target)):
         return False
-    draws = [index.statement(call) for call in index.calls if index.qualified(call.func) == "next"]
+    draws = [index.statement(call) for call in index.calls_to("next")]
     training = {one.scope for one in loop.training} & called_in(index, flow, loop.statement)
     drawn = any(loop.statement in one.path or one.scope in training for one in draws)
     return drawn or not loop.iterated or not loop.limited
@@ -285,12 +284,12 @@ def conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
 def called_in(index: Index, flow: Flow, *blocks: Statement) -> set[Scope]:
     """Return the local functions that run within loops or other statements."""
     found: set[Scope] = set()
-    waiting = [call for call in index.calls if not set(blocks).isdisjoint(index.statement(call).path)]
+    waiting = [call for block in blocks for call in index.calls_in(block)]
     while waiting:
         function = flow.called(waiting.pop())
         if function is not None and function not in found:
             found.add(function)
-            waiting += [call for call in index.calls if index.scope_of(call) is function]
+            waiting += index.calls_of(function)
     return found
 
 

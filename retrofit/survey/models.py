@@ -82,7 +82,7 @@ def is_frozen(origins: set[Origin], flow: Flow) -> bool:
             flow.origins(node.func.value, index.scope_of(node))
         )
 
-    zipped = [arg.value for call in index.calls if index.qualified(call.func) == "zip" for arg in call.args]
+    zipped = [arg.value for call in index.calls_to("zip") for arg in call.args]
     if any(of_it(part, "parameters") for part in zipped):
         return False
     freezing = [
@@ -388,8 +388,8 @@ def _loading_calls(flow: Flow, target: str, built: Statement, training: set[Stat
     """
     index = flow.index
     found = []
-    for call in index.calls:
-        if index.scope_of(call) is not built.scope or not any(dotted(arg.value) == target for arg in call.args):
+    for call in index.calls_of(built.scope):
+        if not any(dotted(arg.value) == target for arg in call.args):
             continue
         place, function = index.statement(call), flow.called(call)
         code = "" if function is None else index.source.code(function.node)
@@ -417,12 +417,13 @@ def _changes_what_it_gets(call: cst.Call, target: str, flow: Flow, seen: set[Sco
         return False
     values = [arg.value for arg in call.args if dotted(arg.value) == target]
     for name in function.parameters:
-        if any(source.value in values for source in flow.sources((function, name))):
-            inner = [c for c in index.calls if index.scope_of(c) is function]
-            if _changes(index, index.statement(function.node), name) or any(
-                _changes_what_it_gets(c, name, flow, seen | {function}) for c in inner
-            ):
-                return True
+        if not any(source.value in values for source in flow.sources((function, name))):
+            continue
+        inner = index.calls_of(function)
+        if _changes(index, index.statement(function.node), name) or any(
+            _changes_what_it_gets(one, name, flow, seen | {function}) for one in inner
+        ):
+            return True
     return False
 
 

@@ -52,10 +52,8 @@ def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[l
             )
     by_origin = {Origin(s.node): s for s in schedulers if isinstance(s.node, cst.BaseExpression)}
     steps = []
-    for call in index.calls:
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "step":
-            continue
-        origins = [o for o in flow.origins(call.func.value, index.scope_of(call)) if dotted(o.node) != "None"]
+    for call, operand in index.method_calls("step"):
+        origins = [o for o in flow.origins(operand, index.scope_of(call)) if dotted(o.node) != "None"]
         stepped = [by_origin[o] for o in origins if o in by_origin]
         if not stepped:
             continue
@@ -203,7 +201,7 @@ def _at_a_turn(made: Statement, bodies: set[Statement]) -> bool:
 def _rebuilding(index: Index, flow: Flow, call: cst.Call, handover: frozenset[str]) -> Rebuilding:
     target = _target(index, call) + _held(flow, call)
     scope = index.scope_of(call)
-    handing = [c for c in index.calls if index.qualified(c.func) in handover and index.scope_of(c) is scope]
+    handing = [call for call in index.calls_of(scope) if index.qualified(call.func) in handover]
     given = [operand for c in handing if (operand := argument(c, "", 0)) is not None]
     told = target in map(index.source.code, given)
     return Rebuilding(node=call, index=index, target=target, handed_over=told)
@@ -380,9 +378,7 @@ def _by_tracker(index: Index, flow: Flow, call: cst.Call, handover: frozenset[st
     if index.qualified(call.func) in handover:
         return True
     function = flow.called(call)
-    return function is not None and any(
-        index.qualified(inner.func) in handover and index.scope_of(inner) is function for inner in index.calls
-    )
+    return function is not None and any(index.qualified(inner.func) in handover for inner in index.calls_of(function))
 
 
 def _is_torchs(index: Index, flow: Flow, node: cst.CSTNode) -> bool:
@@ -655,9 +651,8 @@ def _other_scheduler(index: Index, flow: Flow, calls: list[cst.Call], mine: list
     origins = {Origin(call) for call in calls}
     stepped = {
         origin
-        for call in index.calls
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("step", "step_update")
-        for origin in flow.origins(call.func.value, index.scope_of(call))
+        for call, scheduler in index.method_calls("step", "step_update")
+        for origin in flow.origins(scheduler, index.scope_of(call))
     }
     known = {scheduler.node for scheduler in mine}
     for call in index.calls:

@@ -186,8 +186,8 @@ def _always_gives(method: Scope, begun: list[Binding], flow: Flow, seen: frozens
     """Whether one of some assignments runs in each call of a method, perhaps in another one that it calls."""
     assert isinstance(method.node, cst.FunctionDef)
     some = {b.statement.node for b in begun}
-    for call in flow.index.calls:
-        if flow.index.scope_of(call) is method and isinstance(call.func, cst.Attribute):
+    for call in flow.index.calls_of(method):
+        if isinstance(call.func, cst.Attribute):
             own = dotted(call.func.value) == "self" or isinstance(call.func.value, cst.Call)  # super()
             called = flow.called(call) if own else None
             if called is not None and called not in seen and _always_gives(called, begun, flow, seen | {method}):

@@ -38,8 +38,8 @@ def find_module_counts(origins: set[Origin], models: list[Model], flow: Flow) ->
         models: the places after which it is there.
     """
     index, found = flow.index, []
-    for call in index.calls:
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "modules" or call.args:
+    for call, model in index.method_calls("modules"):
+        if call.args:
             continue
         here = index.statement(call)
         if not isinstance(here.node, cst.For) or call not in (here.node.iter, *_numbered(here.node.iter)):
@@ -48,8 +48,8 @@ def find_module_counts(origins: set[Origin], models: list[Model], flow: Flow) ->
         counts = re.search(r"^\s*(\w+)\s*(\+= 1|= \1 \+ 1)$", body, re.MULTILINE) or call is not here.node.iter
         if not counts or not re.search(r"\b(isinstance|type)\(", body):
             continue
-        if any(after_model(here, m, flow) for m in models) and of_model(call.func.value, origins, flow):
-            whose = index.source.code(call.func.value)
+        if any(after_model(here, m, flow) for m in models) and of_model(model, origins, flow):
+            whose = index.source.code(model)
             found.append(ModuleCount(node=call, index=index, whose=whose, anchors={"state": call}))
     return found
 

@@ -221,9 +221,8 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
     index = flow.index
     asking = [
         call
-        for call in index.calls
-        if index.qualified(call.func) == "isinstance"
-        and len(call.args) == 2
+        for call in index.calls_to("isinstance")
+        if len(call.args) == 2
         and index.qualified(call.args[1].value) in torch_api.DDP_NAMES | torch_api.DATA_PARALLEL_NAMES
     ]
     insisting = [call for call in asking if isinstance(index.parents.get(call), cst.Assert)]
