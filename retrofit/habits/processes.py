@@ -324,8 +324,8 @@ def find_launchers(file: TrainingFile) -> Iterator[Launcher]:
     for statement, module in file.index.entry.imports:
         if module == "torch.distributed.launch":
             yield Launcher(node=statement.node, index=file.index)
-    for node in file.index.parents:
-        if isinstance(node, cst.SimpleString) and _runs(file.index, node):
+    for node in file.index.nodes_of(cst.SimpleString):
+        if _runs(file.index, node):
             yield Launcher(node=node, index=file.index)
 
 

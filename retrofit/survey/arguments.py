@@ -93,11 +93,11 @@ def find_local_ranks(index: Index) -> list[LocalRank]:
     if not re.search(r"local[_-]rank", index.source.text):
         return []
     spelled = [_spellings(call) for call, _ in index.method_calls("add_argument")]
-    for node in index.parents:
-        if isinstance(node, (cst.List, cst.Tuple)):
-            strings = [one.value for one in node.elements if isinstance(one.value, cst.SimpleString)]
-            if len(strings) == len(node.elements) and all(str(one.evaluated_value)[:1] == "-" for one in strings):
-                spelled.append({one.evaluated_value: one for one in strings})
+    lists: list[cst.List | cst.Tuple] = [*index.nodes_of(cst.List), *index.nodes_of(cst.Tuple)]
+    for node in lists:
+        strings = [one.value for one in node.elements if isinstance(one.value, cst.SimpleString)]
+        if len(strings) == len(node.elements) and all(str(one.evaluated_value)[:1] == "-" for one in strings):
+            spelled.append({one.evaluated_value: one for one in strings})
     hyphened = any("--local-rank" in one for one in spelled)
     found = [one.get("--local_rank") or one.get("--local-rank") for one in spelled]
     return [LocalRank(node=node, index=index, hyphened=hyphened, anchors={"spelling": node}) for node in found if node]
@@ -158,23 +158,15 @@ class Namespaces:
 
     def handed_on(self) -> list[Site]:
         """Return where all options are handed on by their names, or gone through: `main(**vars(args))`."""
-        found: list[Site] = []
-        if not any(name in self._index.source.text for name in ("vars", "__dict__")):
-            return found
-        for node, parent in self._index.parents.items():
-            if isinstance(node, cst.Arg) and node.star and not self._absorbs(parent):
-                passed: cst.BaseExpression = node.value
-            elif isinstance(node, cst.StarredDictElement):
-                passed = node.value
-            elif isinstance(node, (cst.For, cst.CompFor)):
-                passed = node.iter
-            else:
-                continue
-            if not self._holds_all(passed, self._index.scope_of(node)):
-                continue
-            if not isinstance(node, (cst.For, cst.CompFor)) or not self._only_tells(node):
-                found.append(Site(node=passed, index=self._index))
-        return found
+        index = self._index
+        given = [node for node in index.nodes_of(cst.Arg) if node.star and not self._absorbs(index.parents[node])]
+        passed = [*(node.value for node in given), *(node.value for node in index.nodes_of(cst.StarredDictElement))]
+        found = [node for node in passed if self._holds_all(node, index.scope_of(node))]
+        loops: list[cst.For | cst.CompFor] = [*index.nodes_of(cst.For), *index.nodes_of(cst.CompFor)]
+        for loop in loops:
+            if self._holds_all(loop.iter, index.scope_of(loop)) and not self._only_tells(loop):
+                found.append(loop.iter)
+        return [Site(node=node, index=index) for node in found]
 
     def _holds_all(self, node: cst.BaseExpression, scope: Scope, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
         """Whether an expression is the namespace as a dict, or that dict's items, keys or values."""

@@ -19,16 +19,10 @@ def find_assertions(index: Index, flow: Flow, origins: set[Origin], models: list
         origins: where the model is built.
         models: the places after which it is there.
     """
-    found = []
-    for node in index.parents:
-        site = None
-        if isinstance(node, cst.Assert):
-            site = _counting(index, flow, node, origins)
-        elif isinstance(node, cst.Call):
-            site = _checking(index, flow, node, origins)
-        if site is not None and any(after_model(site.statement, model, flow) for model in models):
-            found.append(site)
-    return found
+    counting = (_counting(index, flow, node, origins) for node in index.nodes_of(cst.Assert))
+    checking = (_checking(index, flow, node, origins) for node in index.nodes_of(cst.Call))
+    found = [site for site in (*counting, *checking) if site is not None]
+    return [site for site in found if any(after_model(site.statement, model, flow) for model in models)]
 
 
 def _counting(index: Index, flow: Flow, node: cst.Assert, origins: set[Origin]) -> Assertion | None:

@@ -72,8 +72,8 @@ class Defaults:
     @cached_property
     def _mentioned(self) -> set[str]:
         """Every name and attribute in the code."""
-        names = (node for node in self._index.parents if isinstance(node, (cst.Name, cst.Attribute)))
-        return {node.value if isinstance(node, cst.Name) else node.attr.value for node in names}
+        attributes = {node.attr.value for node in self._index.nodes_of(cst.Attribute)}
+        return attributes.union(node.value for node in self._index.nodes_of(cst.Name))
 
     def _values(self, node: cst.BaseExpression | None, scope: Scope, seen: frozenset[object]) -> _Values:
         """Return what an expression may be by default."""

@@ -7,11 +7,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from operator import itemgetter
+from typing import TypeVar, cast
 
 import libcst as cst
 
 from retrofit import torch_api
 from retrofit.source import Source, Sources
+
+_Node = TypeVar("_Node", bound=cst.CSTNode)
 
 
 @dataclass(eq=False)
@@ -435,6 +438,17 @@ class Index:
                 self._bound.setdefault((binding.target, binding.statement.scope), []).append((number, binding))
         found = [one for name in names for one in self._bound.get((name, scope), ())]
         return [binding for _, binding in (found if len(names) == 1 else sorted(found, key=itemgetter(0)))]
+
+    @cached_property
+    def _of_kind(self) -> dict[type[cst.CSTNode], list[cst.CSTNode]]:
+        found: dict[type[cst.CSTNode], list[cst.CSTNode]] = {}
+        for node in self.parents:
+            found.setdefault(type(node), []).append(node)
+        return found
+
+    def nodes_of(self, kind: type[_Node]) -> list[_Node]:
+        """Return all nodes of a kind, also those of scopes that were left out."""
+        return cast("list[_Node]", self._of_kind.get(kind, []))
 
     def calls_of(self, scope: Scope) -> Sequence[cst.Call]:
         """Return the calls that a scope makes, in the order of the file, those of the functions in it left out."""

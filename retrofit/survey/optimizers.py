@@ -308,9 +308,9 @@ def _at_the_call(flow: Flow, made: Origin, near: set[Scope], shared: Collection[
 
 def _calls_by_name(index: Index, function: Scope) -> Iterator[cst.Call]:
     """Yield the calls of what has a function's name, also in code that is no part of the training."""
-    for node in index.parents:
-        if isinstance(node, cst.Call) and (dotted(node.func) or "").rpartition(".")[2] == function.name:
-            yield node
+    for call in index.nodes_of(cst.Call):
+        if (dotted(call.func) or "").rpartition(".")[2] == function.name:
+            yield call
 
 
 def _other_branches(flow: Flow, optimizer: Optimizer, calls: list[cst.Call]) -> list[Statement]:
@@ -670,8 +670,9 @@ def _rate_set_by_hand(index: Index) -> str:
         for loop in index.loops
         if isinstance(loop.node, cst.For) and "param_groups" in index.source.code(loop.node.iter)
     }
-    for node, parent in index.parents.items():
-        if not isinstance(parent, (cst.AssignTarget, cst.AugAssign)) or not isinstance(node, cst.Subscript):
+    for node in index.nodes_of(cst.Subscript):
+        parent = index.parents[node]
+        if not isinstance(parent, (cst.AssignTarget, cst.AugAssign)):
             continue
         code, base = index.source.code(node), index.source.code(node.value)
         rate = parent.target is node and re.search(r"""\[\s*["'](lr|learning_rate)["']\s*\]$""", code)

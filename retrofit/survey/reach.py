@@ -8,7 +8,7 @@ from collections.abc import Collection
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope
+from retrofit.survey.index import Index, Scope, dotted
 
 
 def reachable(
@@ -22,10 +22,10 @@ def reachable(
         begin: what runs, None for all of the entry script and the modules' own statements.
         without: functions and classes that are not run.
     """
-    mentions: dict[Scope, list[cst.BaseExpression]] = defaultdict(list)
-    for node in index.parents:
-        if isinstance(node, (cst.Name, cst.Attribute)):
-            mentions[index.scope_of(node)].append(node)
+    mentions: dict[Scope, dict[object, cst.BaseExpression]] = defaultdict(dict)
+    named: list[cst.BaseExpression] = [*index.nodes_of(cst.Name), *index.nodes_of(cst.Attribute)]
+    for node in named:
+        mentions[index.scope_of(node)].setdefault(dotted(node) or node, node)  # a name said twice leads nowhere new
     inner: dict[Scope, list[Scope]] = defaultdict(list)
     for scope in index.scopes:
         if scope.parent is not None:
@@ -41,7 +41,7 @@ def reachable(
             continue
         found.add(scope)
         waiting += [s for s in inner[scope] if scope.kind != "module" or _registered(s)]
-        for node in mentions[scope]:
+        for node in mentions[scope].values():
             defined = flow.defined(node, scope)
             for one in [defined] if defined is not None else flow.choices(node, scope):
                 waiting.append(one)
