@@ -21,6 +21,7 @@ import libcst as cst
 from retrofit.edits import KINDS, ORIGINAL, Edit, Kind
 from retrofit.errors import Problem, UserError, shown_path
 from retrofit.habits.kinds import KINDS as HABITS
+from retrofit.history import History, load_history
 from retrofit.survey.index import File
 from retrofit.survey.sites import SITE_KINDS, EditedFile, Script, Site
 from retrofit.toml import read_toml
@@ -154,6 +155,7 @@ class Recipe:
         outputs: files put beside the script, those of the helper first.
         next_steps: what to tell the user after an apply, as a Jinja2 template.
         extra: the user's own folder of further rules, None for none.
+        history_folder: where the history of the library is that the rules are about, None for none.
     """
 
     folder: Path
@@ -168,6 +170,12 @@ class Recipe:
     outputs: tuple[Output, ...] = ()
     next_steps: str = ""
     extra: Path | None = None
+    history_folder: Path | None = None
+
+    @cached_property
+    def history(self) -> History | None:
+        """What the releases of the library have that the rules are about."""
+        return None if self.history_folder is None else load_history(self.history_folder)
 
     @cached_property
     def titles(self) -> dict[str, str]:
@@ -253,6 +261,7 @@ def load_recipe(folder: Path, extra: Path | None = None) -> Recipe:
         ),
         next_steps=shared.get("next_steps", ""),
         extra=extra,
+        history_folder=folder / shared["history"] if "history" in shared else None,
     )
 
 
