@@ -5,10 +5,11 @@ from __future__ import annotations
 import bisect
 import codecs
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import libcst as cst
@@ -69,6 +70,23 @@ def _parsed(path: Path, text: str, shown: str) -> tuple[cst.Module, dict[cst.CST
     state = _PositionState(module)
     module._codegen(state)
     return module, state.spans, state.tokens
+
+
+#: A string of one word, which may be a key or a name; all others are for people to read.
+_WORD = re.compile(r"""([A-Za-z]*)(["']{3}|["'])([^\s\\"']*)\2""")
+_TEXTS = (cst.SimpleString, cst.ConcatenatedString)
+_QUOTE = re.compile(r"""([A-Za-z]*)(["']{3}|["'])""")
+
+
+def _meaning(token: str) -> str:
+    """Return a token as questions read it: no comment, and strings with one kind of quotes and but one word in them."""
+    if token.startswith("#"):
+        return ""
+    if not token.endswith(("'", '"')):
+        return token
+    word = _WORD.fullmatch(token)
+    quote = None if word else _QUOTE.fullmatch(token)  # where an f-string begins or ends
+    return f"{word[1]}'{word[3]}'" if word else f"{quote[1]}'" if quote else "''"
 
 
 class Source:
@@ -150,6 +168,32 @@ class Source:
         first, last = self.span(node)
         return self.text[first:last]
 
+    @cached_property
+    def _read(self) -> tuple[str, list[int]]:
+        """The text as questions read it, and at which of its offsets each token begins."""
+        tokens = [_meaning(self.text[a:b]) for a, b in pairwise(self._offsets)]
+        for node, (first, last) in self._tokens.items():
+            kind = type(node)
+            told = kind is cst.FormattedStringText and re.search(r"\s", node.value)  # type: ignore[attr-defined]
+            if told or (kind is cst.Expr and type(node.value) in _TEXTS):  # type: ignore[attr-defined]
+                tokens[first:last] = [""] * (last - first)
+        return "".join(tokens), [0, *accumulate(map(len, tokens))]
+
+    def read(self, node: cst.CSTNode | None = None) -> str:
+        """Return code as questions about it read it: without comments, documentation, and what its strings tell people.
+
+        Args:
+            node: whose code, None for the whole file's.
+        """
+        text, offsets = self._read
+        first, last = self._tokens[node] if node is not None else (0, self._end)
+        return text[offsets[min(first, self._end)] : offsets[min(last, self._end)]]
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The names in the file, and the parts of its strings of one word."""
+        return frozenset(re.findall(r"\w+", self._read[0]))
+
     def position(self, node: cst.CSTNode) -> tuple[int, int]:
         """Return the 1-based line and column of ``node``."""
         return self.place(self.span(node)[0])
@@ -227,6 +271,15 @@ class Sources:
     def code(self, node: cst.CSTNode) -> str:
         """Return the text of ``node`` exactly as it stands in its file."""
         return self.file(node).code(node)
+
+    def read(self, node: cst.CSTNode | None = None) -> str:
+        """Return code as questions about it read it; see `Source.read`."""
+        return "\n".join(file.read() for file in self.files) if node is None else self.file(node).read(node)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The names in all files, and the parts of their strings of one word."""
+        return frozenset[str]().union(*(file.words for file in self.files))
 
     def position(self, node: cst.CSTNode) -> tuple[int, int]:
         """Return the 1-based line and column of ``node`` in its file."""

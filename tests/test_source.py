@@ -283,3 +283,11 @@ def test_binary_file_is_a_problem(tmp_path: Path, data: bytes) -> None:
 )
 def test_deep_tree_is_a_problem(text: str) -> None:
     assert refusal_of(lambda: source_of(text)).problems[0].code == "RF004"
+
+
+def test_code_is_read_without_what_is_for_people() -> None:
+    strings = "'key', \"a key\", r\"k\", '''k''', f\"see {x} \", f'{x}k'"
+    source = source_of(f"def f(x):  # a == b\n    'Do it.'\n    g({strings})  # h()\n    ''\n")
+    assert source.read().split() == ["def", "f(x):", "g('key',", "'',", "r'k',", "'k',", "f'{x}',", "f'{x}k')"]
+    assert source.read(source.module.body[0]).split() == source.read().split()
+    assert source.words == {"def", "f", "x", "g", "key", "r", "k"}

@@ -24,7 +24,7 @@ _LOADS = re.compile(
 )
 #: What has a state, and is no model.
 _NO_MODEL = re.compile(r"optim|sched|scaler", re.I)
-_GPU = re.compile(r"\bcuda\b|\bnccl\b")
+_GPU = frozenset({"cuda", "nccl"})
 
 
 @dataclass(eq=False, kw_only=True)
@@ -61,8 +61,9 @@ class Save(RankCall):
 
     def _uses(self, part: Statement) -> bool:
         """Whether a statement uses the saved file, other than by saving it anew."""
-        code = self.index.source.code(part.node)
-        name = rf"(?<![.\w]){re.escape(self.path)}(?!\w)"
+        code = self.index.source.read(part.node)
+        node = self.argument_node("f", 1)
+        name = rf"(?<![.\w]){re.escape('' if node is None else self.index.source.read(node))}(?!\w)"
         return re.search(rf"{name}(?!\s*=[^=])", code) is not None and "torch.save(" not in code
 
 
@@ -102,7 +103,7 @@ class SavedState(Call):
     @property
     def strips(self) -> bool:
         """Whether something in the file deals with the prefix `module.` of keys."""
-        return _STRIPS.search(self.index.source.text) is not None
+        return _STRIPS.search(self.index.source.read()) is not None
 
     @cached_property
     def restored(self) -> list[RestoredState]:
@@ -179,7 +180,7 @@ class RestoredState(Call):
     @cached_property
     def mismatch(self) -> str:
         """How the state differs from what the file saves at that path: "wrapped", "bare", "" where it does not."""
-        if _STRIPS.search(self.index.source.text):
+        if _STRIPS.search(self.index.source.read()):
             return ""
         mine = _form(self.habits, self.model_node)
         sites = (site for site in self.habits.sites("saved-state") if isinstance(site, SavedState))
@@ -213,7 +214,7 @@ class CheckpointRead(RankCall):
     @property
     def on_gpu(self) -> bool:
         """Whether the file uses GPUs."""
-        return _GPU.search(self.index.source.text) is not None
+        return not _GPU.isdisjoint(self.index.source.words)
 
 
 def find_saves(file: TrainingFile) -> list[Save]:

@@ -91,7 +91,7 @@ class ScaledRate(Site):
     @property
     def warms_up(self) -> bool:
         """Whether anything in the file speaks of warming up."""
-        return _WARMS_UP.search(self.index.source.text) is not None
+        return _WARMS_UP.search(self.index.source.read()) is not None
 
 
 @dataclass(eq=False, kw_only=True)
@@ -161,13 +161,13 @@ def _sees_all(file: TrainingFile) -> bool:
     It does where the file starts the processes itself, or reads a local rank, which is of no use otherwise, and nothing
     in the file hints at a launcher that shows each process one GPU alone.
     """
-    text = file.source.text
+    text = file.source.read()
     return _STARTS.search(text) is not None and _ONE_GPU_EACH.search(text) is None
 
 
 def _in_every_process(file: TrainingFile, statement: Statement) -> bool:
     """Whether a statement runs in a run of several processes, whatever else it depends on."""
-    tests = [file.index.source.code(test) for test in met(file.index, statement)]
+    tests = [file.index.source.read(test) for test in met(file.index, statement)]
     if any(_DISTRIBUTED.search(test) and "not " not in test for test in tests):
         return True
     return unconditional(statement)
@@ -205,7 +205,7 @@ def _wherever(site: Wrapping, statement: Statement) -> bool:
 
 def find_same_devices(file: TrainingFile) -> Iterator[SameDevice]:
     """Yield the first move of a wrapped model to the default GPU where no rank chooses its own."""
-    text = file.source.text
+    text = file.source.read()
     if not file.ddp or _CHOOSES_DEVICE.search(text) or _ONE_GPU_EACH.search(text):
         return
     groups = [s for s in file.sites("group") if isinstance(s, Group) and s.backend == "nccl" and not s.alone]
@@ -230,14 +230,14 @@ def find_seeds(file: TrainingFile) -> Iterator[Seed]:
 
     PyTorch's counts: from it come augmentation and dropout in the process, and the seeds of the loader's workers.
     """
-    augmentation = _AUGMENTS.search(file.source.text)
+    augmentation = _AUGMENTS.search(file.source.read())
     calls = file.calls(*_SEEDS)
     if not _ddp(file) or augmentation is None or not calls:
         return
     every = [*calls, *file.calls(*_OTHER_SEEDS)]
-    codes = " ".join(file.index.source.code(call) for call in every)
-    values = " ".join(file.index.source.code(file.value_of(call.args[0].value)) for call in every if call.args)
-    if _SHARED_SEED.search(codes) or _SHARED_SEED.search(values) or "worker_init_fn" in file.source.text:
+    codes = " ".join(file.index.source.read(call) for call in every)
+    values = " ".join(file.index.source.read(file.value_of(call.args[0].value)) for call in every if call.args)
+    if _SHARED_SEED.search(codes) or _SHARED_SEED.search(values) or "worker_init_fn" in file.source.words:
         return
     first = next((call for call in calls if file.ranks(call) != "first"), None)
     if first is not None:
@@ -281,14 +281,14 @@ def _is_world(file: TrainingFile, node: cst.BaseExpression) -> bool:
 
 def find_prints(file: TrainingFile) -> Iterator[Print]:
     """Yield the first line that all ranks print or log in a training loop, where a file does not silence the others."""
-    if not file.ddp or not file.groups or _QUIET.search(file.source.text):
+    if not file.ddp or not file.groups or _QUIET.search(file.source.read()):
         return
     index = file.index
     ways = [way for b in file.backwards for way in file.flow.enclosing_loops(b.statement)]
     loops = {way[-1] for way in ways if way}
     inside = {scope for way in ways for s in way for scope in (s.scope,)}
     prints = [call for call in index.calls if dotted(call.func) == "print" or _logs(file, call)]
-    prints = [call for call in prints if not re.search("rank", index.source.code(call), re.I)]
+    prints = [call for call in prints if not re.search("rank", index.source.read(call), re.I)]
     found: dict[Statement, list[cst.Call]] = {}
     for call in prints:
         statement = index.statement(call)
@@ -312,7 +312,7 @@ def _logs(file: TrainingFile, call: cst.Call) -> bool:
     setups = [one for one in file.index.calls if _LOGGING_SETUP.match((dotted(one.func) or "").rpartition(".")[2])]
     quiet = re.compile(r"rank|main|master|first|primary", re.I)
     seen = any(file.index.qualified(one.func) == "logging.basicConfig" for one in setups)
-    return seen and all(file.ranks(one) == "all" and not quiet.search(file.source.code(one)) for one in setups)
+    return seen and all(file.ranks(one) == "all" and not quiet.search(file.source.read(one)) for one in setups)
 
 
 def find_wrong_backends(file: TrainingFile) -> Iterator[WrongBackend]:

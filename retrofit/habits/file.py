@@ -156,7 +156,7 @@ class TrainingFile:
                 branches = [outer.body, outer.orelse]
             elif isinstance(outer, cst.If):
                 branches = [outer.body] if outer.orelse is None else [outer.body, outer.orelse]
-            if inner in branches and any(b is not inner and other.search(self.source.code(b)) for b in branches):
+            if inner in branches and any(b is not inner and other.search(self.source.read(b)) for b in branches):
                 return True
             inner = outer
         return False

@@ -138,7 +138,7 @@ class Loader(Call):
             return True
         tests = [part.node.test for part in self.statement.ancestors if isinstance(part.node, cst.If)]
         tests += [node.test for node in self.index.ancestors(self.node) if isinstance(node, cst.IfExp)]
-        if any(_BRANCHES.search(self.index.source.code(test)) for test in tests):
+        if any(_BRANCHES.search(self.index.source.read(test)) for test in tests):
             return True
         others = [site for site in self.habits.sites("loader") if isinstance(site, Loader) and site is not self]
         return any(other.shared_out and not set(other.training).isdisjoint(self.training) for other in others)
@@ -163,7 +163,7 @@ class Loader(Call):
         if self.dataset is None:
             return True
         origins = self.habits.flow.deep_origins(self.dataset, self.scope)
-        code = " ".join(self.index.source.code(node) for o in origins for node in (o.node, *self._classes(o.node)))
+        code = " ".join(self.index.source.read(node) for o in origins for node in (o.node, *self._classes(o.node)))
         if _SHARES.search(code) or _SHARES.search(made_of(self.habits, self.dataset, self.scope)):
             return True
         known = [self._finite(origin.node) for origin in origins]
@@ -271,7 +271,7 @@ class Sampler(Call):
     @property
     def told_epoch(self) -> bool:
         """Whether anything in the file tells a sampler the epoch."""
-        return re.search(r"\bset_epoch\b", self.index.source.text) is not None
+        return "set_epoch" in self.index.source.words
 
     @cached_property
     def loop(self) -> EpochLoop | None:
@@ -432,7 +432,7 @@ def find_evaluations(file: TrainingFile) -> Iterator[Evaluation]:
             continue
         sums = list(_sums(file, statement))
         around = [statement, *(part for part in statement.ancestors if part.scope is statement.scope)]
-        later = " ".join(file.index.source.code(after.node) for part in around for after in part.following)
+        later = " ".join(file.index.source.read(after.node) for part in around for after in part.following)
         yield Evaluation(
             node=node,
             index=file.index,
@@ -472,7 +472,7 @@ def _may_reduce(file: TrainingFile, function: Scope) -> bool:
         seen.add(here)
         own = [part for part in file.index.entry.body if not isinstance(part.node, (cst.FunctionDef, cst.ClassDef))]
         parts = [part.node for part in own] if here.kind == "module" else [here.node]
-        if any(_REDUCES.search(file.index.source.code(part)) for part in parts):
+        if any(_REDUCES.search(file.index.source.read(part)) for part in parts):
             return True
         waiting += [file.index.scope_of(call) for call in file.flow.callers(here)]
     return False

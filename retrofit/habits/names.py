@@ -54,8 +54,8 @@ def moves(index: Index, call: cst.Call) -> bool:
     if name == "to" and call.args:
         first = call.args[0]
         word = first.keyword.value if first.keyword is not None else ""
-        code = index.source.code(first.value)
-        return word in ("", "device") and not _NO_DEVICE.search(code) and code not in ("'cpu'", '"cpu"')
+        code = index.source.read(first.value)
+        return word in ("", "device") and not _NO_DEVICE.search(code) and code != "'cpu'"
     return name in ("cuda", "xpu") and index.qualified(call.func) != "torch.cuda"
 
 

@@ -53,12 +53,12 @@ class Group(Call):
 
     def _surely(self, earlier: Statement, later: Statement) -> bool:
         """Whether a statement has run before a later one of its function, for which the same conditions hold."""
-        asked = {self.index.source.code(test) for test in met(self.index, later)}
+        asked = {self.index.source.read(test) for test in met(self.index, later)}
         held = met(self.index, earlier)
         here = earlier
         while not follows(later, here):
             node = here.parent.node if here.parent is not None else None
-            if not isinstance(node, cst.If) or node.test not in held or self.index.source.code(node.test) not in asked:
+            if not isinstance(node, cst.If) or node.test not in held or self.index.source.read(node.test) not in asked:
                 return False
             assert here.parent is not None
             here = here.parent
@@ -96,7 +96,7 @@ class Group(Call):
     @property
     def ended(self) -> bool:
         """Whether the file ends process groups, or calls something whose name says so."""
-        return _ENDS.search(self.index.source.text) is not None
+        return _ENDS.search(self.index.source.read()) is not None
 
     def _spelled(self, full: str) -> str:
         """Return how a name can be written where the group is to be destroyed."""
@@ -208,8 +208,7 @@ class Group(Call):
     @cached_property
     def earlier(self) -> Call | None:
         """Another `init_process_group` that has surely run before, and whose group is not ended since."""
-        text = self.index.source.text
-        if "destroy_process_group" in text or self._asks:
+        if "destroy_process_group" in self.index.source.words or self._asks:
             return None
         for other in self.habits.sites("group"):
             if other is self or not isinstance(other, Group) or exclusive(other.statement, self.statement):
@@ -228,7 +227,7 @@ class Group(Call):
     @cached_property
     def repeated(self) -> bool:
         """Whether a loop comes to it again and again, with nothing in the file that ends the group in between."""
-        if "destroy_process_group" in self.index.source.text or self._asks:
+        if "destroy_process_group" in self.index.source.words or self._asks:
             return False
         return any(self._again(statement) for statement in self._started)
 
@@ -237,13 +236,13 @@ class Group(Call):
             if isinstance(part.node, (cst.FunctionDef, cst.ClassDef, cst.Try, cst.TryStar)):
                 return False
             if isinstance(part.node, (cst.For, cst.While)):
-                return not re.search(r"\b(break|return|exit|raise)\b", self.index.source.code(part.node))
+                return not re.search(r"\b(break|return|exit|raise)\b", self.index.source.read(part.node))
         return False
 
     @property
     def _asks(self) -> bool:
         """Whether the file asks if a group is there already."""
-        return "is_initialized" in self.index.source.text
+        return any("is_initialized" in word for word in self.index.source.words)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -260,7 +259,7 @@ class RankOption(Call):
     def from_environment(self) -> bool:
         """Whether the file reads the local rank from where torchrun puts it, or another launcher passes the option."""
         return (
-            re.search(r"LOCAL_RANK|deepspeed|horovod|torch_xla|get_local_rank|[\"']RANK[\"']", self.index.source.text)
+            re.search(r"LOCAL_RANK|deepspeed|horovod|torch_xla|get_local_rank|'RANK'", self.index.source.read())
             is not None
         )
 
@@ -308,7 +307,7 @@ def find_groups(file: TrainingFile) -> list[Group]:
 
 def find_rank_options(file: TrainingFile) -> Iterator[RankOption]:
     """Yield the options by which old launchers tell a process its local rank."""
-    if not _RANK_OPTION.search(file.source.text):
+    if not _RANK_OPTION.search(file.source.read()):
         return
     for call in file.index.calls:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument":

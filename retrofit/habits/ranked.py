@@ -36,10 +36,10 @@ def told_by_rank(file: TrainingFile, node: cst.CSTNode) -> bool:
                 break
             tests = [part.node] if isinstance(part.node, cst.If) else []
             tests += [one.node for one in part.preceding if isinstance(one.node, cst.If)]
-            if any(_RANK_WORDS.search(file.index.source.code(test.test)) for test in tests):
+            if any(_RANK_WORDS.search(file.index.source.read(test.test)) for test in tests):
                 return True
         decorators = statement.scope.node.decorators if isinstance(statement.scope.node, cst.FunctionDef) else ()
-        if any(_RANK_WORDS.search(file.index.source.code(one.decorator)) for one in decorators):
+        if any(_RANK_WORDS.search(file.index.source.read(one.decorator)) for one in decorators):
             return True
         waiting += [file.index.statement(call) for call in file.flow.callers(statement.scope)]
     return False
@@ -71,7 +71,7 @@ def made_of(file: TrainingFile, node: cst.CSTNode, scope: Scope) -> str:
         if here in seen or depth > _DEPTH:
             continue
         seen.add(here)
-        found.append(file.index.source.code(here))
+        found.append(file.index.source.read(here))
         for name in names_in(here):
             for source in file.flow.sources(file.flow.variable(name, where)):
                 if source.value is not None:

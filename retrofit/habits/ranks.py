@@ -62,7 +62,7 @@ def ranks_at(
     if scope.kind != "function" or scope in seen:
         return "unknown"
     decorators = scope.node.decorators if isinstance(scope.node, cst.FunctionDef) else ()
-    if any(_ONLY_FIRST.search(index.source.code(one.decorator)) for one in decorators):
+    if any(_ONLY_FIRST.search(index.source.read(one.decorator)) for one in decorators):
         return "first"
     calls = flow.callers(scope)
     if any(call in spawns for call in calls):
@@ -107,7 +107,7 @@ def _may_tell(index: Index, flow: Flow, at: Statement, test: cst.BaseExpression)
 
     It names something of a rank, or what is given where only some ranks come, such as rank 0's logger.
     """
-    if _MAY_TELL.search(index.source.code(test)):
+    if _MAY_TELL.search(index.source.read(test)):
         return True
     for name in names_in(test):
         for source in flow.sources(flow.variable(name, at.scope)):
@@ -121,7 +121,7 @@ def _depends(index: Index, value: cst.BaseExpression) -> bool:
     tests = [value.test] if isinstance(value, cst.IfExp) else []
     if isinstance(value, (cst.BooleanOperation, cst.Comparison, cst.UnaryOperation)):
         tests = [value]
-    if any(condition(index, test) or _MAY_TELL.search(index.source.code(test)) for test in tests):
+    if any(condition(index, test) or _MAY_TELL.search(index.source.read(test)) for test in tests):
         return True
     statement = index.statement(value)
     parents = [part.parent.node for part in [statement, *statement.ancestors] if part.parent is not None]

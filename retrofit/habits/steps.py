@@ -15,7 +15,7 @@ from retrofit.habits.sites import Call
 from retrofit.survey.index import Statement, dotted
 from retrofit.survey.sites import Site, Wrapper
 
-_KNOWN = re.compile(r"\bno_sync\b|\brequire_backward_grad_sync\b")
+_KNOWN = frozenset({"no_sync", "require_backward_grad_sync"})
 _OPTIMIZERS = re.compile(r"opt|scaler", re.I)
 #: The losses that hold a tensor, with the names of its arguments and their positions.
 _WEIGHTED: dict[str, dict[str, int | None]] = {
@@ -97,7 +97,7 @@ class LossWeight(Call):
             return True
         last = name.rpartition(".")[2]
         return re.search(
-            rf"\b{re.escape(last)}\s*\.\s*(to|cuda|half|double)\(", self.index.source.text
+            rf"\b{re.escape(last)}\s*\.\s*(to|cuda|half|double)\(", self.index.source.read()
         ) is not None or (name.startswith("self.") and self._in_module)
 
     @property
@@ -120,7 +120,7 @@ class LossWeight(Call):
 
 def find_accumulations(file: TrainingFile) -> Iterator[Accumulation]:
     """Yield the backward passes that add gradients up over batches, in files that never leave the averaging out."""
-    if not file.ddp or _KNOWN.search(file.source.text):
+    if not file.ddp or not _KNOWN.isdisjoint(file.source.words):
         return
     for backward in file.backwards:
         loop = backward.loop
@@ -167,7 +167,7 @@ def find_loss_weights(file: TrainingFile) -> Iterator[LossWeight]:
 
 def _guarded_step(file: TrainingFile, block: list[Statement]) -> Statement | None:
     """Return the `if (i + 1) % n == 0:` of a loop under which alone the optimizer steps."""
-    code = file.index.source.code
+    code = file.index.source.read
     steps = [part for part in block if _steps(file, part)]
     if len(steps) != 1 or not isinstance(steps[0].node, cst.If) or steps[0].node.orelse is not None:
         return None
@@ -180,7 +180,7 @@ def _guarded_step(file: TrainingFile, block: list[Statement]) -> Statement | Non
 
 
 def _steps(file: TrainingFile, part: Statement) -> bool:
-    found = re.findall(r"([\w.\]\[]+)\.step\(", file.index.source.code(part.node))
+    found = re.findall(r"([\w.\]\[]+)\.step\(", file.index.source.read(part.node))
     return any(_OPTIMIZERS.search(name) for name in found)
 
 
@@ -206,5 +206,5 @@ def _on_cpu(file: TrainingFile, value: cst.BaseExpression) -> bool:
         isinstance(made, cst.Call)
         and file.index.qualified(made.func) in _MADE
         and not any(arg.star or (arg.keyword is not None and arg.keyword.value == "device") for arg in made.args)
-        and ".cuda" not in file.index.source.code(made)
+        and ".cuda" not in file.index.source.read(made)
     )

@@ -25,6 +25,7 @@ _NORMALISED_MODELS = re.compile(
     r"regnet|shufflenet|vgg\d+_bn)"
 )
 _SMALL_BATCH = 8
+_DEFAULTS = frozenset({"set_default_device", "set_default_tensor_type"})
 _ASKS_FOR_WRAPPER = re.compile(
     r"distribut|\bddp\b|parallel|isinstance|hasattr|getattr|world_size|\bmodule\b|n_?gpu|num_gpu|multi|device_count|wrapped",
     re.I,
@@ -72,9 +73,7 @@ class Wrapping(Call):
     @property
     def averaged(self) -> bool:
         """Whether anything in the file averages gradients, or anything else, over the ranks by hand."""
-        return (
-            re.search(r"all_reduce|average_gradients|reduce_gradients|horovod|apex", self.index.source.text) is not None
-        )
+        return re.search(r"all_reduce|(average|reduce)_gradients|horovod|apex", self.index.source.read()) is not None
 
     @property
     def ddp_call(self) -> str:
@@ -143,8 +142,7 @@ class Wrapping(Call):
     def late_move(self) -> cst.Call | None:
         """The first call that moves or converts the model after it is wrapped, where nothing did the same before."""
         index = self.index
-        text = index.source.text
-        if self.kind != "ddp" or "set_default_device" in text or "set_default_tensor_type" in text:
+        if self.kind != "ddp" or not _DEFAULTS.isdisjoint(index.source.words):
             return None
         late = self._chained_change or self._later_change
         if late is None:
@@ -260,13 +258,13 @@ class Wrapping(Call):
                 return None
             defined = self.habits.flow.defined(origin.node.func, self.index.scope_of(origin.node))
             name = self.index.qualified(origin.node.func)
-            code = self.index.source.code(origin.node)
+            code = self.index.source.read(origin.node)
             if re.search(told, code):
                 return None
             if defined is not None and defined.kind == "function":
                 continue
             if defined is not None:
-                if re.search(chosen, self.index.source.code(defined.node)):
+                if re.search(chosen, self.index.source.read(defined.node)):
                     return None
                 found.append(True)
             else:
@@ -288,7 +286,7 @@ class Wrapping(Call):
         """Whether the model's own code shows that a step may leave parameters out: branches, frozen parts."""
         if self.model_class is None:
             return False
-        code = self.index.source.code(self.model_class.node)
+        code = self.index.source.read(self.model_class.node)
         branches = re.search(r"^\s+(if|for|while|try|elif)\b|\bif\b.*\belse\b|requires_grad|no_grad|detach", code, re.M)
         return branches is not None
 
@@ -296,11 +294,11 @@ class Wrapping(Call):
     def unsynchronised(self) -> bool:
         """Whether the model is seen to hold BatchNorm layers that nothing in the file synchronises."""
         if self.kind != "ddp" or re.search(
-            r"sync_?_?b(atch_?)?n|convert_syncbn|GroupNorm", self.index.source.text, re.I
+            r"sync_?_?b(atch_?)?n|convert_syncbn|GroupNorm", self.index.source.read(), re.I
         ):
             return False
         if self.model_class is not None:
-            code = self.index.source.code(self.model_class.node)
+            code = self.index.source.read(self.model_class.node)
             return _NORMALISED.search(code) is not None
         origins = self.habits.flow.deep_origins(self.operand_node, self.scope)
         names = [self.index.qualified(o.node.func) for o in origins if isinstance(o.node, cst.Call)]
@@ -469,7 +467,7 @@ def _members(file: TrainingFile, scope: Scope) -> set[str]:
 
 def _guarded(file: TrainingFile, node: cst.Attribute, statement: Statement) -> bool:
     """Whether code around an access asks whether the model is wrapped, or expects that it may fail."""
-    code = file.index.source.code
+    code = file.index.source.read
     if any(_ASKS_FOR_WRAPPER.search(code(test)) for test in conditions(statement)):
         return True
     for ancestor in file.index.ancestors(node):

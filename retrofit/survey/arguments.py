@@ -90,7 +90,7 @@ def find_local_ranks(index: Index) -> list[LocalRank]:
 
     Their spellings may stand in a list, `Option(["-l", "--local_rank"], default=0)`, out of which a loop adds them.
     """
-    if not re.search(r"local[_-]rank", index.source.text):
+    if not re.search(r"local[_-]rank", index.source.read()):
         return []
     spelled = [_spellings(call) for call, _ in index.method_calls("add_argument")]
     lists: list[cst.List | cst.Tuple] = [*index.nodes_of(cst.List), *index.nodes_of(cst.Tuple)]
@@ -107,7 +107,7 @@ def find_rank_flags(index: Index) -> list[CallSite]:
     """Return absl's flags of that name, where nothing reads the number that launchers give in the environment."""
     calls = [call for call in index.calls if re.fullmatch(r"absl\.flags\.DEFINE_\w+", index.qualified(call.func))]
     named = [call for call in calls if "local_rank" in _spellings(call)]
-    return [] if "LOCAL_RANK" in index.source.text else [CallSite(node=call, index=index) for call in named]
+    return [] if "LOCAL_RANK" in index.source.words else [CallSite(node=call, index=index) for call in named]
 
 
 def _taken_over(index: Index, call: cst.Call, construction: cst.Call) -> bool:

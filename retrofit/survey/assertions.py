@@ -50,13 +50,13 @@ def _counts_parameters(index: Index, flow: Flow, node: cst.BaseExpression, origi
         ]
     names = flow.names_of(origins, scope)
     listed = re.compile(rf"(?<![.\w])({'|'.join(map(re.escape, names))})\.(named_)?parameters\(") if names else None
-    return listed is not None and bool(values) and all(listed.search(index.source.code(one)) for one in values)
+    return listed is not None and bool(values) and all(listed.search(index.source.read(one)) for one in values)
 
 
 def _checking(index: Index, flow: Flow, node: cst.Call, origins: set[Origin]) -> Assertion | None:
     """Return a call of a function that asserts something of the model's state, and does nothing else with it."""
     function = flow.called(node)
-    code = "" if function is None else index.source.code(function.node)
+    code = "" if function is None else index.source.read(function.node)
     if not re.search(r"^\s*assert\b", code, re.MULTILINE) or re.search(r"save|load_state_dict|\.step\(", code):
         return None
     for arg in node.args:

@@ -70,7 +70,7 @@ def has_own_tensors(index: Index, made: cst.BaseExpression) -> bool:
     tensors = {
         b.target
         for b in index.bindings
-        if b.statement.scope is scope and b.value is not None and own.search(index.source.code(b.value))
+        if b.statement.scope is scope and b.value is not None and own.search(index.source.read(b.value))
     }
     return tensors.issuperset(dotted(element.value) or "" for element in params.elements)
 

@@ -159,9 +159,9 @@ def paired_parts(origins: set[Origin], flow: Flow) -> str:
     index = flow.index
     built = [flow.called(origin.node) for origin in origins if isinstance(origin.node, cst.Call)]
     classes = {one for function in built if function and function.parent for one in flow.lineage(function.parent)}
-    if any("module_ids_to_track" in file.source.text for file in index.files):
+    if any(word.endswith("module_ids_to_track") for word in index.source.words):
         return ""
-    if not any(re.search(r"\.requires_grad(\s*=\s*False|_\(False)", index.source.code(c.node)) for c in classes):
+    if not any(re.search(r"\.requires_grad(\s*=\s*False|_\(False)", index.source.read(c.node)) for c in classes):
         return ""
     parts = re.compile("(named_)?parameters")
     copied, following = [], []
@@ -174,7 +174,7 @@ def paired_parts(origins: set[Origin], flow: Flow) -> str:
         if all(user.name == "__init__" for user in users):
             copied.append(pair)
         elif isinstance(loop.node, cst.For) and re.search(
-            r"\.data\s*=|\.(copy|mul|lerp)_\(", index.source.code(loop.node.body)
+            r"\.data\s*=|\.(copy|mul|lerp)_\(", index.source.read(loop.node.body)
         ):
             following.append((call, pair))
     for call, pair in following:

@@ -157,7 +157,7 @@ def _only_buffers(index: Index, attribute: cst.Attribute) -> bool:
         return isinstance(source, cst.Call) and (dotted(source.func) or "").endswith(".named_buffers")
     if not isinstance(value, (cst.List, cst.Set, cst.Tuple)):
         return False
-    ends = [re.search(r"(\w+)[\"']$", index.source.code(element.value)) for element in value.elements]
+    ends = [re.search(r"(\w+)'$", index.source.read(element.value)) for element in value.elements]
     parameters = {
         binding.target.rpartition(".")[2]
         for binding in index.bindings
@@ -209,7 +209,7 @@ def _asked(index: Index, flow: Flow, node: cst.CSTNode, seen: set[Scope]) -> str
     inner, found = node, ""
     for around in index.ancestors(node):
         if isinstance(around, (cst.If, cst.IfExp)) and inner is not around.test:
-            code = index.source.code(around.test)
+            code = index.source.read(around.test)
             if not condition(index, around.test) and not _NO_OPTION.search(code):
                 found = code if inner is around.body else f"not ({code})"
         if isinstance(around, (cst.FunctionDef, cst.ClassDef)):

@@ -57,7 +57,7 @@ def _parts(node: cst.BaseExpression, scope: Scope, flow: Flow) -> Iterator[Sourc
         yield from (Source(element.value, scope) for element in node.elements)
     elif isinstance(node, cst.Dict):
         for element in node.elements:
-            if isinstance(element, cst.DictElement) and flow.index.source.code(element.key).strip("'\"") == "params":
+            if isinstance(element, cst.DictElement) and flow.index.source.read(element.key) == "'params'":
                 yield Source(element.value, scope)
     elif isinstance(node, cst.BinaryOperation):
         yield from (Source(node.left, scope), Source(node.right, scope))

@@ -82,7 +82,7 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
 
 def _only_tries(index: Index, loop: Statement) -> bool:
     """Whether a loop trains nothing for good: of a learning-rate finder, of what gives the state back, of a test."""
-    scope, code = loop.scope, index.source.code
+    scope, code = loop.scope, index.source.read
     names = [scope.name, *([scope.enclosing_class.name] if scope.enclosing_class is not None else [])]
     if scope.kind != "function":
         return False
@@ -114,7 +114,7 @@ def _by_pieces(index: Index, flow: Flow, loops: list[Statement], ways: list[list
         if not isinstance(loop.node, cst.For) or [*loops[:number], *loops[number + 1 :]] not in ways:
             continue
         within = [loop.node, *(scope.node for scope in called_in(index, flow, loop))]
-        steps = any(".step(" in index.source.code(node) for node in within)
+        steps = any(".step(" in index.source.read(node) for node in within)
         if not steps and (len(loops) > 2 or _accumulates(index, loop)):
             return True
     return False
@@ -195,7 +195,7 @@ def _accumulates(index: Index, statement: Statement) -> bool:
     node = statement.node
     if not isinstance(node, cst.For) or not isinstance(node.iter, cst.Call):
         return False
-    return index.qualified(node.iter.func) == "range" and ".step(" not in index.source.code(node.body)
+    return index.qualified(node.iter.func) == "range" and ".step(" not in index.source.read(node.body)
 
 
 def _goes_by_steps(index: Index, flow: Flow, loop: EpochLoop) -> bool:
@@ -443,6 +443,6 @@ def _thaws(index: Index, flow: Flow, loop: EpochLoop) -> list[tuple[str, str]]:
         for place in places
         if loop.statement in place.path
         for part in place.path[place.path.index(loop.statement) + 1 :]
-        if isinstance(part.node, cst.If) and loop.target and turn.search(index.source.code(part.node.test))
+        if isinstance(part.node, cst.If) and loop.target and turn.search(index.source.read(part.node.test))
     }
     return [(index.place(part.node, loop.file), f"if {index.source.code(test)}") for part, test in tests.items()]

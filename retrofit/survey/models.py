@@ -90,7 +90,7 @@ def is_frozen(origins: set[Origin], flow: Flow) -> bool:
         for statement in index.loops
         if isinstance(statement.node, cst.For)
         and of_it(statement.node.iter, "parameters")
-        and re.search(r"requires_grad\s*=\s*False|requires_grad_\(False\)", index.source.code(statement.node.body))
+        and re.search(r"requires_grad\s*=\s*False|requires_grad_\(False\)", index.source.read(statement.node.body))
     ]
     freezing += [
         index.statement(call)
@@ -324,7 +324,7 @@ def _finished(
             if statement in training or any(statement in user.path for user in used):
                 return finished
             loads = [loaded for place, loaded in loading if statement in place.path]
-            changed = _changes(index, statement, target) or told.search(index.source.code(statement.node)) or loads
+            changed = _changes(index, statement, target) or told.search(index.source.read(statement.node)) or loads
             if changed and not is_resume(index, statement, "\n".join(loads)):
                 finished = statement
         around = block.parent
@@ -343,7 +343,7 @@ def _copies(index: Index, value: cst.BaseExpression | None, name: str) -> bool:
     return (
         isinstance(value, cst.Call)
         and any(dotted(arg.value) == name for arg in value.args)
-        and re.search(r"deepcopy|ema|average|shadow", index.source.code(value.func), re.IGNORECASE) is not None
+        and re.search(r"deepcopy|ema|average|shadow", index.source.read(value.func), re.IGNORECASE) is not None
     )
 
 
@@ -363,7 +363,7 @@ def _changes(index: Index, statement: Statement, name: str) -> bool:
     got = re.compile(rf"\bgetattr\(\s*{re.escape(name)}\s*,[^()]*\)")
 
     def code(node: cst.CSTNode) -> str:
-        return got.sub(f"{name}.part", index.source.code(node))
+        return got.sub(f"{name}.part", index.source.read(node))
 
     return changes.search(code(statement.node)) is not None or any(
         isinstance(loop.node, cst.For)
@@ -392,7 +392,7 @@ def _loading_calls(flow: Flow, target: str, built: Statement, training: set[Stat
         if not any(dotted(arg.value) == target for arg in call.args):
             continue
         place, function = index.statement(call), flow.called(call)
-        code = "" if function is None else index.source.code(function.node)
+        code = "" if function is None else index.source.read(function.node)
         name = (dotted(call.func) or "").rpartition(".")[2]
         if re.match(r"_*(load|init)_", name):
             found.append((place, code + "load_state_dict"))

@@ -334,7 +334,7 @@ def _held(flow: Flow, call: cst.Call) -> str:
     init = flow.called(call)
     if init is None or init.name != "__init__" or init.parent is None or flow.root(init.parent).startswith("torch."):
         return ""
-    if re.search(r"def (param_groups|__getattr__)\b|self\.param_groups =", flow.index.source.code(init.parent.node)):
+    if re.search(r"def (param_groups|__getattr__)\b|self\.param_groups =", flow.index.source.read(init.parent.node)):
         return ""
     for binding in flow.index.bindings:
         if binding.statement.scope is init and binding.target.startswith("self.") and binding.value is not None:

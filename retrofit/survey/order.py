@@ -119,7 +119,7 @@ def defines(statement: Statement) -> bool:
 
 def leaves(index: Index, statement: Statement) -> bool:
     """Whether a block ends its function or the program: it loads a model to test it."""
-    code = index.source.code(statement.node)
+    code = index.source.read(statement.node)
     return re.search(r"^\s*return\b|\bexit\(", code, re.MULTILINE) is not None
 
 
@@ -127,7 +127,7 @@ def always_leaves(statement: Statement, index: Index) -> bool:
     """Whether a statement, whatever the conditions, ends its function or the program."""
     ending = r"(return|raise)\b|((sys|os)\.)?_?(exit|quit)\("
     return isinstance(statement.node, cst.SimpleStatementLine) and any(
-        re.match(ending, index.source.code(small)) for small in statement.node.body
+        re.match(ending, index.source.read(small)) for small in statement.node.body
     )
 
 

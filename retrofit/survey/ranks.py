@@ -52,7 +52,7 @@ def condition(index: Index, test: cst.BaseExpression) -> Literal["first", "other
         if all(sides) and len(set(sides)) == 1:
             return sides[0]
         other = test.left if sides[1] else test.right
-        undistributed = _ALONE.search(index.source.code(other)) or distributed(index, other) is False
+        undistributed = _ALONE.search(index.source.read(other)) or distributed(index, other) is False
         return "first" if "first" in sides and undistributed else ""
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
         return _compared(index, test)
@@ -110,14 +110,11 @@ def is_rank(index: Index, node: cst.BaseExpression) -> bool:
         if name in ("int", "str") and len(node.args) == 1:
             return is_rank(index, node.args[0].value)
         if re.search(r"environ\.get$|getenv$", name) and node.args:
-            return re.search(r"RANK", index.source.code(node.args[0].value)) is not None
+            return re.search(r"RANK", index.source.read(node.args[0].value)) is not None
         return re.search(r"get_\w*rank$|(^|\.)rank$|process_index$", name) is not None
     if isinstance(node, cst.Subscript):
-        code = index.source.code(node)
-        return (
-            "environ" in code
-            and re.search(r"[\"'](LOCAL_|GLOBAL_|SLURM_)?(RANK|PROCID|LOCALID)[\"']", code) is not None
-        )
+        code = index.source.read(node)
+        return "environ" in code and re.search(r"'(LOCAL_|GLOBAL_|SLURM_)?(RANK|PROCID|LOCALID)'", code) is not None
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
         return is_rank(index, node.left)
     return _RANK.search(dotted(node) or "") is not None

@@ -142,7 +142,7 @@ class Site:
         return self._names(self.node, name)
 
     def _names(self, node: cst.CSTNode, name: str) -> bool:
-        return re.search(rf"\b{name}\b", self.index.source.code(node)) is not None
+        return re.search(rf"\b{name}\b", self.index.source.read(node)) is not None
 
 
 @dataclass(eq=False, kw_only=True)
@@ -206,7 +206,7 @@ class Wrapper(Site):
     @property
     def mapping(self) -> str:
         """The code of the last `**kwargs` where it may hold find_unused_parameters, which nothing may give twice."""
-        if not self.spread or "find_unused_parameters" not in self.index.source.text:
+        if not self.spread or "find_unused_parameters" not in self.index.source.words:
             return ""
         code = self.index.source.code(self.anchors["mapping"])
         bare = isinstance(self.anchors["mapping"], (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.Dict))
@@ -936,7 +936,7 @@ class Script(Site):
         given one. Who asks for `env://` there numbers the machines by it, and only the spawned function knows its GPU;
         but where the number given is the one that the spawned function gets, that alone counts.
         """
-        texts = [_ONLY_IF_ASKED.sub("", file.source.text) for file in self.index.files]
+        texts = [_ONLY_IF_ASKED.sub("", file.source.read()) for file in self.index.files]
         number = self.argument("torch.distributed.init_process_group", "rank")
         told = any(re.search(r"(environ|getenv)[^\n]*(RANK|WORLD_SIZE)", text) for text in texts)
         told |= number not in self.spawned_numbers and any("env://" in text for text in texts)
@@ -949,7 +949,7 @@ class Script(Site):
         return [
             Site(node=node, index=self.index)
             for node in self.index.comparisons
-            if re.search(r"\blen\(sys\.argv\)|sys\.argv\.__len__\(\)", self.index.source.code(node))
+            if re.search(r"\blen\(sys\.argv\)|sys\.argv\.__len__\(\)", self.index.source.read(node))
         ]
 
     @property

@@ -20,10 +20,10 @@ def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
     Args:
         called: the code of a function that it calls, which does the loading.
     """
-    code = index.source.code(statement.node) + called
+    code = index.source.read(statement.node) + called
     if "load_state_dict" not in code:
         return False
-    test = index.source.code(statement.node.test) if isinstance(statement.node, cst.If) else ""
+    test = index.source.read(statement.node.test) if isinstance(statement.node, cst.If) else ""
     if re.search(r"pretrain|finetune|fine_tune|init", test, re.IGNORECASE):
         return False
     progress = r"\w*(optim|sched|scaler)\w*\.load_state_dict|start_epoch\s*=|\bbest\w*\s*=|\bepoch\w*\s*="
@@ -44,7 +44,7 @@ def find_module_counts(origins: set[Origin], models: list[Model], flow: Flow) ->
         here = index.statement(call)
         if not isinstance(here.node, cst.For) or call not in (here.node.iter, *_numbered(here.node.iter)):
             continue
-        body = index.source.code(here.node.body)
+        body = index.source.read(here.node.body)
         counts = re.search(r"^\s*(\w+)\s*(\+= 1|= \1 \+ 1)$", body, re.MULTILINE) or call is not here.node.iter
         if not counts or not re.search(r"\b(isinstance|type)\(", body):
             continue
@@ -97,9 +97,9 @@ def find_averages(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> l
         loops: the epoch loops.
     """
     index, found = flow.index, []
-    around = [index.source.code(loop.node) for loop in loops]
+    around = [index.source.read(loop.node) for loop in loops]
     within = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
-    trained = around + [index.source.code(scope.node) for scope in within]
+    trained = around + [index.source.read(scope.node) for scope in within]
     for binding in index.bindings:
         call, place = binding.value, binding.statement
         if not isinstance(call, cst.Call) or binding.item is not None or not call.args:
@@ -119,6 +119,6 @@ def find_averages(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> l
         if inside or origins.isdisjoint(flow.closure(set(flow.origins(given, place.scope)))):
             continue
         if any(re.search(follows, code) for code in trained):
-            tests = [index.source.code(part.node.test) for part in place.path if isinstance(part.node, cst.If)]
+            tests = [index.source.read(part.node.test) for part in place.path if isinstance(part.node, cst.If)]
             found.append((index.place(call), any("__name__" not in test for test in tests)))
     return found

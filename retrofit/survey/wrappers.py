@@ -64,8 +64,8 @@ def _wraps_again(index: Index, call: cst.Call) -> bool:
     return itself != "" and any(
         isinstance(part, cst.If)
         and part.body in inside
-        and re.match(r"isinstance\(.*(DataParallel|\bDDP)\b", index.source.code(part.test)) is not None
-        and re.search(rf"(?<![.\w]){itself}\(", index.source.code(part.body)) is not None
+        and re.match(r"isinstance\(.*(DataParallel|\bDDP)\b", index.source.read(part.test)) is not None
+        and re.search(rf"(?<![.\w]){itself}\(", index.source.read(part.body)) is not None
         for part in inside
     )
 
@@ -252,7 +252,7 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
 
 def _moved(call: cst.Call, flow: Flow) -> bool:
     """Whether the script itself moves to a device what a call is given."""
-    code, waiting = flow.index.source.code, [(arg.value, flow.index.scope_of(call)) for arg in call.args]
+    code, waiting = flow.index.source.read, [(arg.value, flow.index.scope_of(call)) for arg in call.args]
     seen: set[Variable] = set()
     while waiting:
         value, scope = waiting.pop()
