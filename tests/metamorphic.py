@@ -53,6 +53,7 @@ TRIGGERS = (
     "requires_grad=False model.module is_initialized getenv lr .copy_( save( len(sys.argv) NotImplementedError",
 )
 _KEPT = re.compile(r"#\s*(noqa|retrofit|type:|-\*-|fmt:|!)|coding[:=]", re.IGNORECASE)
+_NUMBERED = re.compile(r"rank|gpu|world|proc", re.IGNORECASE)
 _LAYOUT = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENCODING)
 _CLAUSES = ("else", "elif", "except", "finally", "case")
 _NUMBER = re.compile(r"(?<=:)\d+(:\d+)?|(?<=\bline )\d+|(?<=\blines )\d+( and \d+)?")
@@ -176,7 +177,13 @@ def _places(assignments: Sequence[BaseAssignment]) -> list[cst.CSTNode]:
         node = one.node if isinstance(one, Assignment) else None
         uses = [access.node for access in one.references]
         shared = any(len({known.scope for known in access.referents}) > 1 for access in one.references)
-        if shared or not isinstance(node, (cst.Name, cst.Param)) or not all(isinstance(use, cst.Name) for use in uses):
+        given = isinstance(node, cst.Param) and _NUMBERED.search(node.name.value)  # a parameter's value is not seen
+        if (
+            given
+            or shared
+            or not isinstance(node, (cst.Name, cst.Param))
+            or not all(isinstance(use, cst.Name) for use in uses)
+        ):
             return []
         places += [node.name if isinstance(node, cst.Param) else node, *uses]
     return places

@@ -13,12 +13,12 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.habits.kinds import KINDS
 from retrofit.habits.names import exclusive
-from retrofit.habits.ranks import Ranks, ranks_at
 from retrofit.source import Source
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
 from retrofit.survey.loops import find_loops
+from retrofit.survey.ranks import Ranks, ranks_at
 from retrofit.survey.sites import Backward, EpochLoop, Site, Wrapper
 from retrofit.survey.wrappers import find_wrappers
 

@@ -36,7 +36,7 @@ def told_by_rank(file: TrainingFile, node: cst.CSTNode) -> bool:
                 break
             tests = [part.node] if isinstance(part.node, cst.If) else []
             tests += [one.node for one in part.preceding if isinstance(one.node, cst.If)]
-            if any(_RANK_WORDS.search(file.index.source.read(test.test)) for test in tests):
+            if any(_RANK_WORDS.search(made_of(file, test.test, part.scope)) for test in tests):
                 return True
         decorators = statement.scope.node.decorators if isinstance(statement.scope.node, cst.FunctionDef) else ()
         if any(_RANK_WORDS.search(file.index.source.read(one.decorator)) for one in decorators):

@@ -1,13 +1,20 @@
-"""Which ranks a condition lets through."""
+"""Which ranks a condition lets through, and which get to a statement."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Literal
 
 import libcst as cst
 
-from retrofit.survey.index import Index, dotted
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index, Scope, Statement, dotted, leaves, names_in
+from retrofit.survey.order import always_leaves
+
+#: "first": rank 0 alone, or the first rank of each machine; "others": the rest; "all": every rank, as far as the whole
+#: way there can be seen; "unknown": it depends on code elsewhere.
+Ranks = Literal["first", "others", "all", "unknown"]
 
 _RANK = re.compile(r"(^|[._])((local|global|world|dist|ddp|process|worker|proc)_?)?rank(_?id)?$|^get_\w*rank$", re.I)
 #: The number of a machine, which all ranks on it share.
@@ -21,6 +28,16 @@ _FIRST = re.compile(
 _ALONE = re.compile(
     r"distributed|is_initialized|is_available|world_size|multi|\bddp\b|parallel|n_?gpus?|num_gpus", re.I
 )
+_ONLY_FIRST = re.compile(
+    r"(rank_?(zero|0)|master|main(_process)?|primary|main_rank|first)_?(only|process|rank)|on_main_process"
+)
+#: A condition with such a word may differ from rank to rank.
+_MAY_TELL = re.compile(
+    r"rank|(?<![a-z_])nr(?![a-z_])|(?<![a-z])(proc|process|node|machine|host)_?(id|nr)(?![a-z])"
+    r"|(?<![a-z])(is|if|on)_?(main|master|primary|chief|root|first|zero)|(?<![a-z])(gpu|device|node|process|worker|proc)s?"
+    r"(_?(id|idx|index|no|num|number))?\s*(==|!=|>|<)|process_index|hostname|(?<![a-z])(log|logger|logging|writer|saver)(?![a-z])",
+    re.I,
+)
 
 _MIRRORED: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
     cst.LessThan: cst.GreaterThan,
@@ -28,6 +45,8 @@ _MIRRORED: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
     cst.LessThanEqual: cst.GreaterThanEqual,
     cst.GreaterThanEqual: cst.LessThanEqual,
 }
+#: Through how many variables what is compared is followed.
+_DEPTH = 3
 #: Comparisons of a rank that hold on the first one, on all others, on every one of a run that is distributed, on none.
 _FIRST_ONE = {(cst.Equal, "0"), (cst.Is, "0"), (cst.LessThan, "1"), (cst.LessThanEqual, "0")}
 _ALL_OTHERS = {(cst.NotEqual, "0"), (cst.IsNot, "0"), (cst.GreaterThan, "0"), (cst.GreaterThanEqual, "1")}
@@ -35,18 +54,21 @@ _EVERY_ONE = {(cst.NotEqual, "-1"), (cst.IsNot, "-1"), (cst.GreaterThan, "-1"), 
 _NONE = {(cst.Equal, "-1"), (cst.Is, "-1"), (cst.LessThanEqual, "-1"), (cst.LessThan, "0")}
 
 
-def condition(index: Index, test: cst.BaseExpression) -> Literal["first", "others", ""]:
+def condition(index: Index, test: cst.BaseExpression, depth: int = _DEPTH) -> Literal["first", "others", ""]:
     """Return which ranks a condition lets through, "" where it is about something else.
 
     `rank == 0`, `not rank`, `is_main_process()`, `rank in (-1, 0)` and `not distributed or rank == 0` let the first
     one through. `rank == -1` is about something else: it means that the run is not distributed.
+
+    Args:
+        depth: through how many variables it is followed to what they are given.
     """
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        if is_rank(index, test.expression):
+        if is_rank(index, test.expression, depth):
             return "first"
-        return opposite(condition(index, test.expression))
+        return opposite(condition(index, test.expression, depth))
     if isinstance(test, cst.BooleanOperation):
-        sides = [condition(index, side) for side in (test.left, test.right)]
+        sides = [condition(index, side, depth) for side in (test.left, test.right)]
         if isinstance(test.operator, cst.And):
             return next((side for side in sides if side), "")
         if all(sides) and len(set(sides)) == 1:
@@ -55,9 +77,24 @@ def condition(index: Index, test: cst.BaseExpression) -> Literal["first", "other
         undistributed = _ALONE.search(index.source.read(other)) or distributed(index, other) is False
         return "first" if "first" in sides and undistributed else ""
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
-        return _compared(index, test)
+        return _compared(index, test, depth)
+    values = given_alone(index, test) if depth else []
+    if values:
+        return next((told for value in values if (told := condition(index, value, depth - 1))), "")
     name = dotted(test.func if isinstance(test, cst.Call) else test) or ""
     return "first" if _FIRST.search(name) else ""
+
+
+def given_alone(index: Index, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return all that a variable is given, nothing where that cannot be seen."""
+    if not isinstance(node, cst.Name) or node not in index.parents:
+        return []
+    name, scope = node.value, index.scope_of(node)
+    around = (one for one in scope.around if one.kind != "class")
+    owner = next((one for one in (scope, *around) if name in one.names and name not in one.outer), scope)
+    bound = [] if name in owner.parameters or name in owner.imports else index.bound((name,), owner)
+    values = [one.value for one in bound if one.value is not None and one.item is None]
+    return values if len(values) == len(bound) else []
 
 
 def opposite(ranks: str) -> Literal["first", "others", ""]:
@@ -65,12 +102,12 @@ def opposite(ranks: str) -> Literal["first", "others", ""]:
     return {"first": "others", "others": "first"}.get(ranks, "")  # type: ignore[return-value]
 
 
-def _compared(index: Index, test: cst.Comparison) -> Literal["first", "others", ""]:
-    compared = _rank_compared(index, test)
+def _compared(index: Index, test: cst.Comparison, depth: int) -> Literal["first", "others", ""]:
+    compared = _rank_compared(index, test, depth)
     if compared is None:
         part = test.comparisons[0]
         true = isinstance(part.operator, cst.Equal) and index.source.code(part.comparator) == "True"
-        return condition(index, test.left) if true else ""
+        return condition(index, test.left, depth) if true else ""
     operator, value = compared
     with_zero = re.fullmatch(r"[(\[{]\s*(-1|0)(\s*,\s*(-1|0))*,?\s*[)\]}]", value) is not None and "0" in value
     if compared in _FIRST_ONE or (operator is cst.In and with_zero):
@@ -78,15 +115,17 @@ def _compared(index: Index, test: cst.Comparison) -> Literal["first", "others", 
     return "others" if compared in _ALL_OTHERS or (operator is cst.NotIn and with_zero) else ""
 
 
-def _rank_compared(index: Index, test: cst.BaseExpression) -> tuple[type[cst.BaseCompOp], str] | None:
+def _rank_compared(
+    index: Index, test: cst.BaseExpression, depth: int = _DEPTH
+) -> tuple[type[cst.BaseCompOp], str] | None:
     """Return how a comparison compares this process's rank, and with what; None for any other condition."""
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
         return None
     left, right = test.left, test.comparisons[0].comparator
     operator: type[cst.BaseCompOp] = type(test.comparisons[0].operator)
-    if is_rank(index, right) and not is_rank(index, left):
+    if is_rank(index, right, depth) and not is_rank(index, left, depth):
         left, right, operator = right, left, _MIRRORED.get(operator, operator)
-    return (operator, index.source.code(right).strip("\"'")) if is_rank(index, left) else None
+    return (operator, index.source.code(right).strip("\"'")) if is_rank(index, left, depth) else None
 
 
 def distributed(index: Index, test: cst.BaseExpression) -> bool | None:
@@ -98,7 +137,7 @@ def distributed(index: Index, test: cst.BaseExpression) -> bool | None:
     return True if compared in _EVERY_ONE else False if compared in _NONE else None
 
 
-def is_rank(index: Index, node: cst.BaseExpression) -> bool:
+def is_rank(index: Index, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
     """Whether an expression is this process's rank: `args.local_rank`, `dist.get_rank()`, `int(os.environ["RANK"])`.
 
     The rank of a node is not: all of its processes have it.
@@ -108,7 +147,7 @@ def is_rank(index: Index, node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Call):
         name = dotted(node.func) or ""
         if name in ("int", "str") and len(node.args) == 1:
-            return is_rank(index, node.args[0].value)
+            return is_rank(index, node.args[0].value, depth)
         if re.search(r"environ\.get$|getenv$", name) and node.args:
             return re.search(r"RANK", index.source.read(node.args[0].value)) is not None
         return re.search(r"get_\w*rank$|(^|\.)rank$|process_index$", name) is not None
@@ -116,5 +155,131 @@ def is_rank(index: Index, node: cst.BaseExpression) -> bool:
         code = index.source.read(node)
         return "environ" in code and re.search(r"'(LOCAL_|GLOBAL_|SLURM_)?(RANK|PROCID|LOCALID)'", code) is not None
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
-        return is_rank(index, node.left)
-    return _RANK.search(dotted(node) or "") is not None
+        return is_rank(index, node.left, depth)
+    if _RANK.search(dotted(node) or "") is not None:
+        return True
+    return depth > 0 and any(is_rank(index, value, depth - 1) for value in given_alone(index, node))
+
+
+def ranks_at(
+    index: Index,
+    flow: Flow,
+    statement: Statement,
+    spawns: Collection[cst.Call] = (),
+    seen: frozenset[Scope] = frozenset(),
+) -> Ranks:
+    """Return which ranks get to a statement.
+
+    Conditions around it, functions that leave early on some ranks, decorators such as `rank_zero_only` and all callers
+    count. In a function whose callers cannot be seen it is "unknown", unless its own code tells; so is what the process
+    does that starts the ranks itself.
+
+    Args:
+        spawns: the calls that start the ranks, such as `mp.spawn(main_worker, ...)`.
+    """
+    for part in [statement, *statement.ancestors]:
+        node = part.node
+        if isinstance(node, (cst.FunctionDef, cst.ClassDef)) and part is not statement:
+            break
+        told: Ranks | Literal[""] = _held_back(index, flow, part)
+        if told:
+            return told
+        outer = part.parent
+        if outer is not None and isinstance(outer.node, cst.If):
+            told = _branch(index, flow, outer, part)
+            if told:
+                return told
+    scope = statement.scope
+    if scope.kind == "module":
+        return "unknown" if spawns else "all"
+    if scope.kind != "function" or scope in seen:
+        return "unknown"
+    decorators = scope.node.decorators if isinstance(scope.node, cst.FunctionDef) else ()
+    if any(_ONLY_FIRST.search(index.source.read(one.decorator)) for one in decorators):
+        return "first"
+    calls = flow.callers(scope)
+    if any(call in spawns for call in calls):
+        return "all"
+    ways = {ranks_at(index, flow, index.statement(call), spawns, seen | {scope}) for call in calls}
+    return ways.pop() if len(ways) == 1 else ("unknown" if not ways or "unknown" in ways else "all")
+
+
+def _branch(index: Index, flow: Flow, outer: Statement, part: Statement) -> Ranks | Literal[""]:
+    """Which ranks get into the branch of an `if` or `elif` that holds a statement, "" where all may."""
+    assert isinstance(outer.node, cst.If)
+    passed: Ranks | Literal[""] = ""
+    here: cst.If | cst.Else | None = outer.node
+    while isinstance(here, cst.If):
+        meant = _meant(index, flow, outer, here.test)
+        told = condition(index, meant)
+        inside = part.siblings is index.statements_in(here.body)
+        if inside and told:
+            return told
+        several = distributed(index, meant)
+        if inside and several is False:
+            return "unknown"
+        if not told and several is None and _may_tell(index, flow, outer, here.test):
+            return passed or "unknown"
+        if inside:
+            return passed
+        passed = passed or opposite(told)
+        here = here.orelse
+    return passed
+
+
+def _meant(index: Index, flow: Flow, at: Statement, test: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the condition that a flag stands for, where it is given just once: `first = rank == 0`."""
+    name = dotted(test)
+    sources = [] if name is None else flow.sources(flow.variable(name, at.scope))
+    value = sources[0].value if len(sources) == 1 and sources[0].item is None else None
+    return test if value is None or isinstance(value, (cst.Name, cst.Attribute)) else value
+
+
+def _may_tell(index: Index, flow: Flow, at: Statement, test: cst.BaseExpression) -> bool:
+    """Whether ranks may go different ways at a condition of which more cannot be said.
+
+    It names something of a rank, what is given where only some ranks come, such as rank 0's logger, or one of several
+    things that a function elsewhere returns, which may be a rank.
+    """
+    if _MAY_TELL.search(index.source.read(test)):
+        return True
+    for name in names_in(test):
+        for source in flow.sources(flow.variable(name, at.scope)):
+            value = source.value
+            elsewhere = isinstance(value, cst.Call) and source.item is not None and flow.called(value) is None
+            if elsewhere or (value is not None and _depends(index, value)):
+                return True
+    return False
+
+
+def _depends(index: Index, value: cst.BaseExpression) -> bool:
+    """Whether only some ranks give a variable this value."""
+    tests = [value.test] if isinstance(value, cst.IfExp) else []
+    if isinstance(value, (cst.BooleanOperation, cst.Comparison, cst.UnaryOperation)):
+        tests = [value]
+    if any(condition(index, test) or _MAY_TELL.search(index.source.read(test)) for test in tests):
+        return True
+    statement = index.statement(value)
+    parents = [part.parent.node for part in [statement, *statement.ancestors] if part.parent is not None]
+    return any(isinstance(node, cst.If) and condition(index, node.test) for node in parents)
+
+
+def _held_back(index: Index, flow: Flow, part: Statement) -> Ranks | Literal[""]:
+    """Which ranks are left after an earlier `if rank != 0: return` of the same block."""
+    for earlier in part.preceding:
+        node = earlier.node
+        if isinstance(node, cst.If) and node.orelse is None and _leaves(index, node.body):
+            meant = _meant(index, flow, earlier, node.test)
+            told = opposite(condition(index, meant))
+            if told and not isinstance(node.test, cst.BooleanOperation):
+                return told
+            if distributed(index, meant) is False:
+                continue
+            if told or _may_tell(index, flow, earlier, node.test):
+                return "unknown"
+    return ""
+
+
+def _leaves(index: Index, body: cst.BaseSuite) -> bool:
+    last = index.statements_in(body)[-1]
+    return leaves(last.node) or always_leaves(last, index)
