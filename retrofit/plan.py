@@ -19,7 +19,7 @@ from retrofit.project import Project, above_package, load_project
 from retrofit.proof import prove, without_value
 from retrofit.reading import read_file
 from retrofit.rewrite import crowded, rewriting
-from retrofit.rules import Evaluator, Output, Recipe
+from retrofit.rules import Evaluator, Outcome, Output, Recipe
 from retrofit.source import Source
 from retrofit.survey.frameworks import may_wrap
 from retrofit.survey.index import File
@@ -212,11 +212,7 @@ def _plan(
         recipe.handover,
         options.in_process,
     )
-    for name, _ in options.settings:
-        if name not in recipe.settings:
-            near = did_you_mean(name, [*recipe.settings]) or f" There are {', '.join(recipe.settings)}."
-            message = f"the library has no setting {name!r} that can be chosen so.{near}"
-            raise UserError(Problem(options.origin("settings"), 0, 0, "RF006", message))
+    _check_settings(options, recipe)
     script = survey(source, choices, project.modules, project.neighbours, project.module)
     if script.other_models:
         wrapped = ", ".join(f"`{name}`" for name in script.other_models if name)
@@ -254,31 +250,36 @@ def _plan(
         return Plan(script, outcome.edits, questions, outcome.notes)
     told("proving", counted(len(texts), "file"))
     _prove(project, script, outcome.edits, texts, choices, evaluator)
+    return _complete(script, recipe, options, evaluator, outcome, texts, force, company)
+
+
+def _complete(
+    script: Script,
+    recipe: Recipe,
+    options: Options,
+    evaluator: Evaluator,
+    outcome: Outcome,
+    texts: Mapping[File, str],
+    force: bool,
+    company: Company,
+) -> Plan:
+    """Return the plan with what goes beside the new texts, and what is told of it."""
     names = evaluator.context(script)
     save_name = str(names["save_name"])
-    files = [
-        NewFile(file.source.path, file.source.data, file.source.encode(text))
-        for file, text in texts.items()
-        if text != file.source.text
-    ]
     notes = list(outcome.notes)
     problems: list[Problem] = []
-    kept: list[Path] = []
-    for output in recipe.outputs:
-        if evaluator.evaluate(output.when, names):
-            target = _target(output, script, company)
-            fault = outside(company.root, target) if company.root is not None else ""
-            if fault:
-                problems.append(Problem(shown_path(target), 0, 0, "RF030", fault))
-                continue
-            if output.launcher:
-                names["launcher"] = target.name
-            try:
-                made = _output(output, target, recipe, script, options, save_name, force, notes, company)
-                files += made
-                kept += [] if made else [target]
-            except UserError as error:
-                problems += error.problems
+    made: dict[Path, list[NewFile]] = {}
+    for output in (one for one in recipe.outputs if evaluator.evaluate(one.when, names)):
+        target = _target(output, script, company)
+        if output.launcher:
+            names["launcher"] = target.name
+        try:
+            made[target] = _output(output, target, recipe, script, options, save_name, force, notes, company)
+        except UserError as error:
+            problems += error.problems
+    changed = [(file.source, text) for file, text in texts.items() if text != file.source.text]
+    files = [NewFile(source.path, source.data, source.encode(text)) for source, text in changed]
+    files += [file for written in made.values() for file in written]
     try:
         files += _job(script, str(names.get("launcher", "")), recipe, options, force)
     except UserError as error:
@@ -289,7 +290,16 @@ def _plan(
     names["submitting"] = SUBMITTING.get(options.launcher, "")
     names["ending"] = SYSTEMS.get(options.launcher, "")
     next_steps = evaluator.render(recipe.next_steps, names).strip()
+    kept = [target for target, written in made.items() if not written]
     return Plan(script, outcome.edits, [], notes, files, decisions, next_steps, kept)
+
+
+def _check_settings(options: Options, recipe: Recipe) -> None:
+    for name, _ in options.settings:
+        if name not in recipe.settings:
+            near = did_you_mean(name, [*recipe.settings]) or f" There are {', '.join(recipe.settings)}."
+            message = f"the library has no setting {name!r} that can be chosen so.{near}"
+            raise UserError(Problem(options.origin("settings"), 0, 0, "RF006", message))
 
 
 def _without_wrapper(source: Source, recipe: Recipe, options: Options) -> Plan:
@@ -372,6 +382,9 @@ def _output(
     notes: list[Problem],
     company: Company,
 ) -> list[NewFile]:
+    fault = outside(company.root, path) if company.root is not None else ""
+    if fault:
+        raise UserError(Problem(shown_path(path), 0, 0, "RF030", fault))
     text = (recipe.folder / output.template).read_text(encoding="utf-8")
     if output.launcher:
         text = launch_script(text, _launch(script, options, save_name, path.name))

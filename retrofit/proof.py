@@ -120,7 +120,7 @@ def _ends_or_gives(index: Index, name: str, block: Statement) -> bool:
         return True
     inside = [one for one in index.statements if block in one.path]
     given = [one.value for one in index.bound([name], block.scope) if block in one.statement.path]
-    ends = any(leaves(one.node) or always_leaves(one, index) for one in inside)
+    ends = any(leaves(one.node) or always_leaves(one) for one in inside)
     return ends or any(value is None or name not in _roots(value) for value in given)
 
 

@@ -346,7 +346,7 @@ def _edited_files(script: Script, edits: list[Edit], names: Iterable[str]) -> li
         written[index.file(edit.node)].append(edit.text)
     for file, texts in written.items():
         unknown = set(names) - file.scope.names - index.bound_names
-        texts += [f"{name}." for name in sorted(unknown) if re.search(rf"\b{name}\.", file.source.text)]
+        texts += [f"{name}." for name in sorted(unknown) if re.search(rf"\b{name}\.", file.source.read())]
     return [
         EditedFile(
             node=file.source.module,

@@ -8,6 +8,17 @@ from retrofit.habits.file import TrainingFile
 from tests.helpers import code, source_of
 
 HERE = "here()"
+#: Names that say nothing of what they are given, or something else.
+GIVEN = """\
+import torch.distributed as dist
+from start import parts
+ours = int(os.environ["RANK"]) if many else 0
+ours = dist.get_rank()
+us = ours
+chief, others, world, first = us == 0, us != 0, dist.get_world_size(), epoch == 1
+part, made = parts(), 1
+part, other = parts()
+"""
 
 
 def file_of(text: str) -> TrainingFile:
@@ -52,10 +63,18 @@ def ranks_here(text: str) -> str:
         ("not args.nr", "unknown"),
         ("not proc_id", "unknown"),
         ("nr_epochs == 3", "all"),
+        ("ours == 0", "first"),
+        ("chief", "first"),
+        ("not others", "first"),
+        ("others", "others"),
+        ("world == 0", "all"),
+        ("first", "all"),
+        ("part == 0", "unknown"),
+        ("made == 0", "all"),
     ],
 )
 def test_conditions_tell_ranks(test: str, ranks: str) -> None:
-    assert ranks_here(f"if {test}:\n    here()\n") == ranks
+    assert ranks_here(f"{GIVEN}if {test}:\n    here()\n") == ranks
 
 
 @pytest.mark.parametrize(

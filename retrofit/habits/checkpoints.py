@@ -13,7 +13,7 @@ import libcst as cst
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import RankCall, alone, conditional, made_of
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Scope, Statement, dotted
+from retrofit.survey.index import Scope, Statement, argument, dotted
 from retrofit.survey.sites import Wrapper
 
 _OF_RANK = re.compile(r"rank|gpu|local|device|node|host|worker|proc|getpid|uuid|time|tempfile|mkdtemp|random", re.I)
@@ -46,7 +46,7 @@ class Save(RankCall):
     def read_back(self) -> bool:
         """Whether the file uses what it saves there elsewhere, perhaps before rank 0 has written it."""
         path = _exact(self.habits, self.argument_node("f", 1))
-        if any(_exact(self.habits, _argument(call, "f")) == path for call in self.habits.calls("torch.load")):
+        if any(_exact(self.habits, argument(call, "f", 0)) == path for call in self.habits.calls("torch.load")):
             return True
         behind = self.statement.following[len(self.together) :]
         behind += [later for part in self.statement.ancestors if part.scope is self.scope for later in part.following]
@@ -190,7 +190,7 @@ class RestoredState(Call):
     def _same(self, saved: SavedState) -> bool:
         path = _exact(self.habits, saved.save.argument_node("f", 1))
         return bool(path) and any(
-            key == saved.key and _exact(self.habits, _argument(call, "f")) == path for call, key in self.reads
+            key == saved.key and _exact(self.habits, argument(call, "f", 0)) == path for call, key in self.reads
         )
 
 
@@ -267,7 +267,7 @@ def find_checkpoint_reads(file: TrainingFile) -> Iterator[CheckpointRead]:
     placed = {
         file.index.source.code(call.args[0].value)
         for call in calls
-        if call.args and _argument(call, "map_location", 1) is not None
+        if call.args and argument(call, "map_location", 1) is not None
     }
     for call in calls:
         path = file.index.source.code(call.args[0].value) if call.args else ""
@@ -292,13 +292,6 @@ def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
             yield from _parts(element.value)
     else:
         yield node
-
-
-def _argument(call: cst.Call, name: str, position: int = 0) -> cst.BaseExpression | None:
-    for number, arg in enumerate(call.args):
-        if arg.keyword.value == name if arg.keyword else number == position and not arg.star:
-            return arg.value
-    return None
 
 
 def _bare(file: TrainingFile, code: str, wrapper: Wrapper) -> str:
@@ -326,20 +319,14 @@ def _states(
     file: TrainingFile, node: cst.BaseExpression, scope: Scope, key: str, seen: frozenset[object]
 ) -> Iterator[tuple[cst.Call, str]]:
     """Yield the calls of `state_dict` in a value that is saved, with the key under which each stands."""
-    if isinstance(node, cst.Dict):
-        for element in node.elements:
-            if isinstance(element, cst.DictElement) and isinstance(element.key, cst.SimpleString):
-                yield from _states(file, element.value, scope, element.key.raw_value, seen)
-    elif isinstance(node, cst.IfExp):
+    if isinstance(node, cst.IfExp):
         yield from _states(file, node.body, scope, key, seen)
         yield from _states(file, node.orelse, scope, key, seen)
-    elif isinstance(node, cst.Call):
-        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "state_dict":
-            yield node, key
-        elif file.index.qualified(node.func) in ("dict", "collections.OrderedDict"):
-            for arg in node.args:
-                if arg.keyword is not None:
-                    yield from _states(file, arg.value, scope, arg.keyword.value, seen)
+    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "state_dict":
+        yield node, key
+    elif isinstance(node, (cst.Dict, cst.Call)):
+        for item_key, value in _items(file, node):
+            yield from _states(file, value, scope, item_key, seen)
     elif (name := dotted(node)) is not None:
         variable = file.flow.variable(name, scope)
         if variable in seen:
@@ -352,6 +339,16 @@ def _states(
             base, _, rest = item.target.partition("[")
             if item.value is not None and file.flow.variable(base, item.statement.scope) == variable:
                 yield from _states(file, item.value, item.statement.scope, rest.strip("]\"'"), seen)
+
+
+def _items(file: TrainingFile, node: cst.Dict | cst.Call) -> Iterator[tuple[str, cst.BaseExpression]]:
+    """Yield the items of a dictionary, `{"model": x}` or `dict(model=x)`, whose keys are written down."""
+    if isinstance(node, cst.Dict):
+        for element in node.elements:
+            if isinstance(element, cst.DictElement) and isinstance(element.key, cst.SimpleString):
+                yield element.key.raw_value, element.value
+    elif file.index.qualified(node.func) in ("dict", "collections.OrderedDict"):
+        yield from ((arg.keyword.value, arg.value) for arg in node.args if arg.keyword is not None)
 
 
 def _reads(

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
-from retrofit.habits.names import conditions, exclusive, follows, met, moves, unconditional
+from retrofit.habits.names import conditions, follows, met, moves, unconditional
 from retrofit.habits.processes import Group
 from retrofit.habits.sites import Call
 from retrofit.habits.wrapping import Wrapping
-from retrofit.survey.index import Statement, dotted
+from retrofit.survey.index import Statement, dotted, exclude_each_other
 from retrofit.survey.sites import Site
 
 _DISTRIBUTED = re.compile(r"distributed|world_size|local_rank\s*(!=|>=|>)\s*-?1?0?$")
@@ -189,7 +189,7 @@ def _placed_on(file: TrainingFile, site: Wrapping) -> Iterator[cst.BaseExpressio
         ):
             continue
         # What runs under further conditions may be for a run of one process.
-        if exclusive(site.statement, statement) or not _wherever(site, statement):
+        if exclude_each_other(site.statement, statement) or not _wherever(site, statement):
             continue
         if origins.isdisjoint(file.flow.origins(call.func.value, index.scope_of(call))):
             continue

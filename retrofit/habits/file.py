@@ -12,11 +12,10 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.habits.kinds import KINDS
-from retrofit.habits.names import exclusive
 from retrofit.source import Source
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, exclude_each_other
 from retrofit.survey.loops import find_loops
 from retrofit.survey.ranks import Ranks, ranks_at
 from retrofit.survey.sites import Backward, EpochLoop, Site, Wrapper
@@ -176,7 +175,7 @@ class TrainingFile:
         seen |= {(variable, use.scope)}
         given = self._given(variable)
         here = [b for b in given if b.statement.scope is use.scope and b.statement.order < use.order]
-        here = [b for b in here if not exclusive(b.statement, use)]
+        here = [b for b in here if not exclude_each_other(b.statement, use)]
         last = here[-1] if here else None
         if last is None and (variable[0] is not use.scope or "." in name):
             last = given[-1] if given else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from retrofit.survey.index import Index, Scope, Statement, dotted
+from retrofit.survey.index import Index, Scope, Statement, exclude_each_other, guards_main
 
 if TYPE_CHECKING:
     from retrofit.habits.file import TrainingFile
@@ -81,16 +81,8 @@ def may_follow(later: Statement, earlier: Statement) -> bool:
     here: Statement | None = earlier
     while here is not None:
         if follows(later, here):
-            return not exclusive(later, earlier)
+            return not exclude_each_other(later, earlier)
         here = here.parent if here.parent is not None and isinstance(here.parent.node, (cst.If, cst.With)) else None
-    return False
-
-
-def exclusive(one: Statement, other: Statement) -> bool:
-    """Whether two statements stand in branches of which only one runs."""
-    for a, b in zip(one.path, other.path, strict=False):
-        if a is not b:
-            return a.siblings is not b.siblings
     return False
 
 
@@ -127,7 +119,7 @@ def unconditional(statement: Statement) -> bool:
     for part in statement.ancestors:
         if isinstance(part.node, cst.FunctionDef):
             break
-        guard = isinstance(part.node, cst.If) and _is_main_guard(part.node) and part.parent is None
+        guard = guards_main(part.node) and part.parent is None
         if not guard and not isinstance(part.node, cst.With):
             return False
     return not any(_may_leave(one.node) for one in _earlier(statement))
@@ -140,11 +132,6 @@ def _earlier(statement: Statement) -> list[Statement]:
             break
         found += part.preceding
     return found
-
-
-def _is_main_guard(node: cst.If) -> bool:
-    test = node.test
-    return isinstance(test, cst.Comparison) and dotted(test.left) == "__name__"
 
 
 class _Leaving(cst.CSTVisitor):
@@ -168,6 +155,4 @@ def _may_leave(node: cst.CSTNode) -> bool:
 
 def main_guarded(scope: Scope, statement: Statement) -> bool:
     """Whether a statement of the module runs only where the file is the program."""
-    return scope.kind == "module" and any(
-        isinstance(part.node, cst.If) and _is_main_guard(part.node) for part in statement.ancestors
-    )
+    return scope.kind == "module" and any(guards_main(part.node) for part in statement.ancestors)

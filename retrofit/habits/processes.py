@@ -10,9 +10,10 @@ from functools import cached_property
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
-from retrofit.habits.names import exclusive, follows, literal, main_guarded, met, spelled, unconditional
+from retrofit.habits.names import follows, literal, main_guarded, met, spelled, unconditional
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Index, Scope, Statement, dotted
+from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other
+from retrofit.survey.order import always_leaves
 from retrofit.survey.sites import Site
 
 _TELLS = re.compile(
@@ -202,7 +203,12 @@ class Group(Call):
         else:
             block = next((p for p in statement.path if main_guarded(p.scope, p) or p is statement), statement).siblings
         last = block[-1]
-        ends = isinstance(last.node, (cst.FunctionDef, cst.ClassDef)) or last.crowded or _exits(last.node)
+        ends = (
+            isinstance(last.node, (cst.FunctionDef, cst.ClassDef))
+            or last.crowded
+            or isinstance(last.node, cst.While)
+            or always_leaves(last)
+        )
         return None if ends or last is self.statement else last
 
     @cached_property
@@ -211,7 +217,7 @@ class Group(Call):
         if "destroy_process_group" in self.index.source.words or self._asks:
             return None
         for other in self.habits.sites("group"):
-            if other is self or not isinstance(other, Group) or exclusive(other.statement, self.statement):
+            if other is self or not isinstance(other, Group) or exclude_each_other(other.statement, self.statement):
                 continue
             if any(isinstance(p.node, (cst.Try, cst.TryStar)) for p in other.statement.ancestors):
                 continue
@@ -336,15 +342,3 @@ def _runs(index: Index, node: cst.SimpleString) -> bool:
     if value == "torch.distributed.launch":
         return isinstance(index.parents[node], cst.Element)
     return isinstance(value, str) and _COMMAND.match(value) is not None
-
-
-def _exits(node: cst.CSTNode) -> bool:
-    """Whether a statement leaves: `raise`, `sys.exit()`, a loop without end."""
-    if isinstance(node, cst.While):
-        return True
-    if not isinstance(node, cst.SimpleStatementLine):
-        return False
-    small = node.body[-1]
-    if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
-        return dotted(small.value.func) in ("exit", "quit", "sys.exit", "os._exit")
-    return isinstance(small, (cst.Raise, cst.Return))

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Scope, names_in
+from retrofit.survey.index import Scope, is_choice, names_in
 
 _RANK_WORDS = re.compile(
     r"rank|procid|localid|(main|master|primary|chief)(_|\b)|is_(main|master|primary|chief|first|zero)", re.I
@@ -55,10 +55,7 @@ def conditional(file: TrainingFile, node: cst.CSTNode) -> bool:
     """Whether a node runs only under a condition other than being the main program, as far as its function shows."""
     if any(isinstance(part, cst.IfExp) for part in file.index.ancestors(node)):
         return True
-    return any(
-        isinstance(part.node, cst.If) and "__name__" not in file.index.source.code(part.node.test)
-        for part in file.index.statement(node).ancestors
-    )
+    return any(is_choice(part.node) for part in file.index.statement(node).ancestors)
 
 
 def made_of(file: TrainingFile, node: cst.CSTNode, scope: Scope) -> str:

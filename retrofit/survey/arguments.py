@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement, argument, dotted
+from retrofit.survey.index import Index, Scope, Statement, argument, dotted, guards_main
 from retrofit.survey.sites import CallSite, LocalRank, Parser, Site
 
 #: What tells of options, and what makes a text of them.
@@ -228,11 +228,8 @@ class Namespaces:
             return False
         if not self._spawns or variable[0].parent is not None or scope.parent is None:
             return True
-        return not all(any(self._is_main_guard(part.node) for part in b.statement.path) for b in bindings)
+        return not all(any(guards_main(part.node) for part in b.statement.path) for b in bindings)
 
     def _may_be_passed_over(self, statement: Statement) -> bool:
         around = [part.node for part in statement.ancestors if part.scope is statement.scope]
-        return any(isinstance(node, (cst.If, cst.For, cst.While)) and not self._is_main_guard(node) for node in around)
-
-    def _is_main_guard(self, node: cst.CSTNode) -> bool:
-        return isinstance(node, cst.If) and "__name__" in self._index.source.code(node.test)
+        return any(isinstance(node, (cst.If, cst.For, cst.While)) and not guards_main(node) for node in around)

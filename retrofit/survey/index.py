@@ -159,6 +159,7 @@ class Binding:
     statement: Statement
 
 
+EXITS = frozenset({"exit", "quit", "sys.exit", "os._exit"})
 _SKIPPED = frozenset(
     {
         "leading_lines", "lines_after_decorators", "header", "footer", "trailing_whitespace", "comma", "semicolon",
@@ -257,6 +258,22 @@ def meeting(statements: list[Statement]) -> Statement | None:
     else:
         return None  # in different files
     return None if isinstance(found.node, (cst.FunctionDef, cst.ClassDef)) else found
+
+
+def guards_main(node: cst.CSTNode) -> bool:
+    """Whether a statement is `if __name__ == "__main__"`."""
+    return isinstance(node, cst.If) and "__name__" in names_in(node.test)
+
+
+def is_choice(node: cst.CSTNode) -> bool:
+    """Whether a statement is an `if` about something else than being the main program."""
+    return isinstance(node, cst.If) and "__name__" not in names_in(node.test)
+
+
+def exits(node: cst.CSTNode) -> bool:
+    """Whether a small statement ends the program by a call: `sys.exit()`."""
+    call = node.value if isinstance(node, cst.Expr) else None
+    return isinstance(call, cst.Call) and dotted(call.func) in EXITS
 
 
 def exclude_each_other(first: Statement, second: Statement) -> bool:
@@ -575,9 +592,8 @@ class Index:
 
     def _never_runs(self, node: cst.CSTNode, statement: Statement) -> bool:
         """Whether a statement is the `if __name__ == "__main__"` of a module that is only imported."""
-        if not isinstance(node, cst.If) or node.orelse is not None or statement.scope.parent is not None:
-            return False
-        return self.file_of(statement.scope).name != "" and "__name__" in self.source.code(node.test)
+        alone = isinstance(node, cst.If) and node.orelse is None and statement.scope.parent is None
+        return alone and self.file_of(statement.scope).name != "" and guards_main(node)
 
     def _define(self, node: cst.FunctionDef | cst.ClassDef, statement: Statement) -> None:
         outer = statement.scope
@@ -637,11 +653,9 @@ class Index:
         elif isinstance(node, cst.Assign):
             for target in node.targets:
                 self._bind(target.target, node.value, statement)
-        elif isinstance(node, cst.AnnAssign):
+        elif isinstance(node, (cst.AnnAssign, cst.NamedExpr)):
             if node.value is not None:
                 self._bind(node.target, node.value, statement)
-        elif isinstance(node, cst.NamedExpr):
-            self._bind(node.target, node.value, statement)
         elif isinstance(node, cst.AugAssign):
             self._bind(node.target, None, statement)
         elif isinstance(node, cst.AsName):

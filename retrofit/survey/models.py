@@ -109,7 +109,7 @@ def is_apart(wrapper: Wrapper, models: list[Model], loops: list[EpochLoop], flow
     """
     here = wrapper.statement
     own = [part for part in here.path if part.scope is here.scope]
-    left = any(always_leaves(part.siblings[-1], flow.index) for part in own)
+    left = any(always_leaves(part.siblings[-1]) for part in own)
     training = leading_to(loops, flow)
     if not after_training({part for part in training if not defines(part)}).isdisjoint(here.path):
         return True

@@ -403,20 +403,20 @@ def _is_torchs_class(index: Index, node: cst.CSTNode) -> bool:
     return (own and kind != "AveragedModel") or kind in torch_api.OPTIMIZERS
 
 
+def _used(index: Index, flow: Flow, method: str) -> set[Origin]:
+    """Return where all that has a method called is made, and what `scaler.step` is given."""
+    found: set[Origin] = set()
+    for call in index.calls:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == method:
+            operand = argument(call, "", 0) if method == "step" else None
+            for node in (call.func.value, operand):
+                found |= flow.deep_origins(node, index.scope_of(call)) if node is not None else set()
+    return found | {Origin(o.node.value) for o in found if isinstance(o.node, cst.Subscript)}  # what returns an item
+
+
 def _constructions(index: Index, flow: Flow, model: set[Origin], handover: frozenset[str]) -> list[Origin]:
     """Return the calls that make an optimizer: torch's own classes, and whatever is stepped and zeroed like one."""
-    used: dict[str, set[Origin]] = {"step": set(), "zero_grad": set()}
-    for call in index.calls:
-        if not isinstance(call.func, cst.Attribute):
-            continue
-        scope = index.scope_of(call)
-        if call.func.attr.value in used:
-            used[call.func.attr.value].update(flow.deep_origins(call.func.value, scope))
-            operand = argument(call, "", 0)
-            if call.func.attr.value == "step" and operand is not None:
-                used["step"].update(flow.deep_origins(operand, scope))
-    for origins in used.values():  # of an item, what returns it among others
-        origins |= {Origin(o.node.value) for o in origins if isinstance(o.node, cst.Subscript)}
+    used = {name: _used(index, flow, name) for name in ("step", "zero_grad")}
     both = (used["step"] & used["zero_grad"]) - model
 
     def named_so(origin: Origin) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Set
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, exclude_each_other
+from retrofit.survey.index import EXITS, Binding, Index, Scope, Statement, dotted, exclude_each_other, exits
 from retrofit.survey.index import leaves as leaves_block
 from retrofit.survey.sites import EpochLoop, Model, Site
 
@@ -119,16 +118,15 @@ def defines(statement: Statement) -> bool:
 
 def leaves(index: Index, statement: Statement) -> bool:
     """Whether a block ends its function or the program: it loads a model to test it."""
-    code = index.source.read(statement.node)
-    return re.search(r"^\s*return\b|\bexit\(", code, re.MULTILINE) is not None
+    ends = [node for node, _ in index.returns] + [call for call in index.calls if dotted(call.func) in EXITS]
+    return any(statement in index.statement(node).path for node in ends)
 
 
-def always_leaves(statement: Statement, index: Index) -> bool:
+def always_leaves(statement: Statement) -> bool:
     """Whether a statement, whatever the conditions, ends its function or the program."""
-    ending = r"(return|raise)\b|((sys|os)\.)?_?(exit|quit)\("
-    return isinstance(statement.node, cst.SimpleStatementLine) and any(
-        re.match(ending, index.source.read(small)) for small in statement.node.body
-    )
+    node = statement.node
+    small = node.body if isinstance(node, cst.SimpleStatementLine) else ()
+    return any(isinstance(one, (cst.Return, cst.Raise)) or exits(one) for one in small)
 
 
 def runs_always(node: cst.CSTNode | None, some: Collection[cst.CSTNode]) -> bool:

@@ -282,4 +282,4 @@ def _held_back(index: Index, flow: Flow, part: Statement) -> Ranks | Literal[""]
 
 def _leaves(index: Index, body: cst.BaseSuite) -> bool:
     last = index.statements_in(body)[-1]
-    return leaves(last.node) or always_leaves(last, index)
+    return leaves(last.node) or always_leaves(last)

@@ -15,7 +15,7 @@ from typing import ClassVar
 import libcst as cst
 
 from retrofit.project import Neighbour
-from retrofit.survey.index import File, Index, Scope, Statement, argument
+from retrofit.survey.index import File, Index, Scope, Statement, argument, is_choice
 from retrofit.survey.literals import dict_literal
 
 #: The words by which rules name the kinds of sites, besides "script" and "epoch-loop".
@@ -759,9 +759,7 @@ class CallSite(Site):
     @property
     def conditional(self) -> bool:
         """Whether it runs only under a condition other than being the main program."""
-        return any(
-            isinstance(s.node, cst.If) and not self._names(s.node.test, "__name__") for s in self.statement.ancestors
-        )
+        return any(is_choice(s.node) for s in self.statement.ancestors)
 
     @property
     def condition(self) -> str:
@@ -886,14 +884,12 @@ class Script(Site):
     @property
     def relative_imports(self) -> list[Site]:
         """The entry script's imports relative to its package, by which it only runs as a module, `python -m`."""
-        return [
-            site for site in self._relative_imports if not any(self._is_choice(s.node) for s in site.statement.path)
-        ]
+        return [site for site in self._relative_imports if not any(is_choice(s.node) for s in site.statement.path)]
 
     @property
     def chosen_relative_imports(self) -> list[Site]:
         """Those of such imports that a condition leads to."""
-        return [site for site in self._relative_imports if any(self._is_choice(s.node) for s in site.statement.path)]
+        return [site for site in self._relative_imports if any(is_choice(s.node) for s in site.statement.path)]
 
     @property
     def _relative_imports(self) -> list[Site]:
@@ -902,9 +898,6 @@ class Script(Site):
             for statement, module in self.index.entry.imports
             if module.startswith(".") and not any(isinstance(part.node, cst.Try) for part in statement.path)
         ]
-
-    def _is_choice(self, node: cst.CSTNode) -> bool:
-        return isinstance(node, cst.If) and "__name__" not in self.index.source.code(node.test)
 
     @property
     def module(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Statement, dotted
+from retrofit.survey.index import Index, Statement, dotted, is_choice
 from retrofit.survey.loops import called_in
 from retrofit.survey.order import after_model
 from retrofit.survey.sites import EpochLoop, Model, ModuleCount
@@ -119,6 +119,5 @@ def find_averages(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> l
         if inside or origins.isdisjoint(flow.closure(set(flow.origins(given, place.scope)))):
             continue
         if any(re.search(follows, code) for code in trained):
-            tests = [index.source.read(part.node.test) for part in place.path if isinstance(part.node, cst.If)]
-            found.append((index.place(call), any("__name__" not in test for test in tests)))
+            found.append((index.place(call), any(is_choice(part.node) for part in place.path)))
     return found
