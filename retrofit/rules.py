@@ -433,13 +433,7 @@ class Evaluator:
 
         def at(kind: str) -> Iterator[tuple[Site, dict[str, object]]]:
             calls = script.calls(kind.removeprefix("call:")) if kind.startswith("call:") else []
-            for site in calls or named.get(kind, []):
-                names = {**shared[site.file], "site": site}
-                if site is not script:
-                    site.arguments = site.arguments or script.namespace(site)
-                    for name, expression in self._recipe.site_values.items():
-                        names[name] = self.evaluate(expression, names)
-                yield site, names
+            return ((site, self._names_at(site, script, shared[site.file])) for site in calls or named.get(kind, []))
 
         def matching(rule: Rule) -> list[tuple[Site, dict[str, object]]]:
             return [(site, names) for site, names in at(rule.site) if self.evaluate(rule.when, names)]
@@ -469,6 +463,15 @@ class Evaluator:
                             if self.evaluate(change.when, names):
                                 edits[rule].append(self._edit(rule, change, site, names))
         return Outcome([edit for ordered in edits.values() for edit in ordered], questions, notes)
+
+    def _names_at(self, site: Site, script: Script, shared: Mapping[str, object]) -> dict[str, object]:
+        """Return the names that conditions and templates see at a site."""
+        names = {**shared, "site": site}
+        if site is not script:
+            site.arguments = site.arguments or script.namespace(site)
+            for name, expression in self._recipe.site_values.items():
+                names[name] = self.evaluate(expression, names)
+        return names
 
     def found(self, file: TrainingFile, rules: Iterable[Rule]) -> Iterator[Found]:
         """Yield what ``rules`` find in a file."""

@@ -74,6 +74,7 @@ def _parsed(path: Path, text: str, shown: str) -> tuple[cst.Module, dict[cst.CST
 
 #: A string of one word, which may be a key or a name; all others are for people to read.
 _WORD = re.compile(r"""([A-Za-z]*)(["']{3}|["'])([^\s\\"']*)\2""")
+_NAME = re.compile(r"\w+")
 _TEXTS = (cst.SimpleString, cst.ConcatenatedString)
 _QUOTE = re.compile(r"""([A-Za-z]*)(["']{3}|["'])""")
 
@@ -189,10 +190,13 @@ class Source:
         first, last = self._tokens[node] if node is not None else (0, self._end)
         return text[offsets[min(first, self._end)] : offsets[min(last, self._end)]]
 
+    def words(self, node: cst.CSTNode | None = None) -> frozenset[str]:
+        """Return the names in code, and the parts of its strings of one word; see `read`."""
+        return self._words if node is None else frozenset(_NAME.findall(self.read(node)))
+
     @cached_property
-    def words(self) -> frozenset[str]:
-        """The names in the file, and the parts of its strings of one word."""
-        return frozenset(re.findall(r"\w+", self._read[0]))
+    def _words(self) -> frozenset[str]:
+        return frozenset(_NAME.findall(self.read()))
 
     def position(self, node: cst.CSTNode) -> tuple[int, int]:
         """Return the 1-based line and column of ``node``."""
@@ -276,10 +280,13 @@ class Sources:
         """Return code as questions about it read it; see `Source.read`."""
         return "\n".join(file.read() for file in self.files) if node is None else self.file(node).read(node)
 
+    def words(self, node: cst.CSTNode | None = None) -> frozenset[str]:
+        """Return the names in code, and the parts of its strings of one word; see `read`."""
+        return self._words if node is None else self.file(node).words(node)
+
     @cached_property
-    def words(self) -> frozenset[str]:
-        """The names in all files, and the parts of their strings of one word."""
-        return frozenset[str]().union(*(file.words for file in self.files))
+    def _words(self) -> frozenset[str]:
+        return frozenset[str]().union(*(file.words() for file in self.files))
 
     def position(self, node: cst.CSTNode) -> tuple[int, int]:
         """Return the 1-based line and column of ``node`` in its file."""

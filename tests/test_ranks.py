@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrofit.habits.file import TrainingFile
+from retrofit.survey.words import WARMING, speak
 from tests.helpers import code, source_of
 
 HERE = "here()"
@@ -185,3 +186,20 @@ def test_what_runs_before_the_wrapping_sees_a_bare_model() -> None:
     for call, wrapped in (("self.load()", False), ("pass", True)):
         file = file_of(script.replace("CALL", call))
         assert (file.wrapper_of(file.calls("here")[0].args[0].value) is not None) == wrapped
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("warm_up_epochs", True),
+        ("WarmupCosine", True),
+        ("lr_warmups", True),
+        ("OneCycleLR", True),
+        ("LINEAR_LR", True),
+        ("warmth_up", False),
+        ("swarm_upper", False),
+        ("linearly", False),
+    ],
+)
+def test_words_count_whole(name: str, told: bool) -> None:
+    assert speak([name], WARMING) is told

@@ -290,4 +290,4 @@ def test_code_is_read_without_what_is_for_people() -> None:
     source = source_of(f"def f(x):  # a == b\n    'Do it.'\n    g({strings})  # h()\n    ''\n")
     assert source.read().split() == ["def", "f(x):", "g('key',", "'',", "r'k',", "'k',", "f'{x}',", "f'{x}k')"]
     assert source.read(source.module.body[0]).split() == source.read().split()
-    assert source.words == {"def", "f", "x", "g", "key", "r", "k"}
+    assert source.words() == {"def", "f", "x", "g", "key", "r", "k"}

@@ -15,8 +15,8 @@ from retrofit.habits.ranked import RankCall, alone, conditional, made_of
 from retrofit.habits.sites import Call
 from retrofit.survey.index import Scope, Statement, argument, dotted
 from retrofit.survey.sites import Wrapper
+from retrofit.survey.words import OWN, speak
 
-_OF_RANK = re.compile(r"rank|gpu|local|device|node|host|worker|proc|getpid|uuid|time|tempfile|mkdtemp|random", re.I)
 _STRIPS = re.compile(r"""["'`]module\.?["'`]|\b(k|key|name)\[7:\]|\bconsume_prefix_in_state_dict_if_present\b""")
 #: The name of a function or method that loads something, though no data: `restart_from_checkpoint`, `resumeModel`.
 _LOADS = re.compile(
@@ -40,7 +40,7 @@ class Save(RankCall):
     def shared_path(self) -> bool:
         """Whether the path is the same on all ranks, as far as the file shows how it is made."""
         node = self.argument_node("f", 1)
-        return node is not None and not _OF_RANK.search(made_of(self.habits, node, self.scope))
+        return node is not None and not speak(made_of(self.habits, node, self.scope), OWN)
 
     @cached_property
     def read_back(self) -> bool:
@@ -214,7 +214,7 @@ class CheckpointRead(RankCall):
     @property
     def on_gpu(self) -> bool:
         """Whether the file uses GPUs."""
-        return not _GPU.isdisjoint(self.index.source.words)
+        return not _GPU.isdisjoint(self.index.source.words())
 
 
 def find_saves(file: TrainingFile) -> list[Save]:

@@ -15,6 +15,7 @@ from retrofit.habits.sites import Call
 from retrofit.habits.wrapping import Wrapping
 from retrofit.survey.index import Statement, dotted, exclude_each_other
 from retrofit.survey.sites import Site
+from retrofit.survey.words import OF_RANK, SEEDED, WARMING, speak
 
 _DISTRIBUTED = re.compile(r"distributed|world_size|local_rank\s*(!=|>=|>)\s*-?1?0?$")
 _PLAIN_DEVICE = re.compile(r"(?:torch\.device\()?f?[\"'](cpu|cuda)\b[^\"']*[\"'](?:,[^()]*)?\)?")
@@ -24,8 +25,6 @@ _OTHER_SEEDS = ("torch.cuda.manual_seed", "torch.cuda.manual_seed_all", "numpy.r
 _AUGMENTS = re.compile(
     r"\b(Random(?!Sampler|ForestR|State)\w+|ColorJitter|RandAugment|AutoAugment|TrivialAugment\w*|Mixup|CutMix)\s*\(|\balbumentations\b"
 )
-_SHARED_SEED = re.compile(r"rank|generator|seed_everything|worker_init", re.I)
-_WARMS_UP = re.compile(r"warm_?up|warm_?start|OneCycleLR|SequentialLR|LinearLR\b|ramp_?up", re.I)
 _WORLD = re.compile(
     r"(^|[._])(world_?size|n_?gpus?|num_gpus|ngpus_per_node|num_replicas|num_processes|device_count|get_world_size)(\(\))?$",
     re.I,
@@ -91,7 +90,7 @@ class ScaledRate(Site):
     @property
     def warms_up(self) -> bool:
         """Whether anything in the file speaks of warming up."""
-        return _WARMS_UP.search(self.index.source.read()) is not None
+        return speak(self.index.source.words(), WARMING)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -235,9 +234,8 @@ def find_seeds(file: TrainingFile) -> Iterator[Seed]:
     if not _ddp(file) or augmentation is None or not calls:
         return
     every = [*calls, *file.calls(*_OTHER_SEEDS)]
-    codes = " ".join(file.index.source.read(call) for call in every)
-    values = " ".join(file.index.source.read(file.value_of(call.args[0].value)) for call in every if call.args)
-    if _SHARED_SEED.search(codes) or _SHARED_SEED.search(values) or "worker_init_fn" in file.source.words:
+    given = [*every, *(file.value_of(call.args[0].value) for call in every if call.args)]
+    if "worker_init_fn" in file.source.words() or any(speak(file.source.words(node), SEEDED) for node in given):
         return
     first = next((call for call in calls if file.ranks(call) != "first"), None)
     if first is not None:
@@ -288,7 +286,7 @@ def find_prints(file: TrainingFile) -> Iterator[Print]:
     loops = {way[-1] for way in ways if way}
     inside = {scope for way in ways for s in way for scope in (s.scope,)}
     prints = [call for call in index.calls if dotted(call.func) == "print" or _logs(file, call)]
-    prints = [call for call in prints if not re.search("rank", index.source.read(call), re.I)]
+    prints = [call for call in prints if not speak(index.source.words(call), OF_RANK)]
     found: dict[Statement, list[cst.Call]] = {}
     for call in prints:
         statement = index.statement(call)
@@ -310,9 +308,8 @@ def _logs(file: TrainingFile, call: cst.Call) -> bool:
     if not names or not names <= {"logging", "logging.getLogger"}:
         return False
     setups = [one for one in file.index.calls if _LOGGING_SETUP.match((dotted(one.func) or "").rpartition(".")[2])]
-    quiet = re.compile(r"rank|main|master|first|primary", re.I)
     seen = any(file.index.qualified(one.func) == "logging.basicConfig" for one in setups)
-    return seen and all(file.ranks(one) == "all" and not quiet.search(file.source.read(one)) for one in setups)
+    return seen and all(file.ranks(one) == "all" and not speak(file.source.words(one), OF_RANK) for one in setups)
 
 
 def find_wrong_backends(file: TrainingFile) -> Iterator[WrongBackend]:

@@ -14,7 +14,9 @@ from retrofit.habits.ranked import alone, made_of
 from retrofit.habits.sites import Call
 from retrofit.survey.flow import Origin
 from retrofit.survey.index import Scope, Statement, argument, dotted
+from retrofit.survey.loops import increments
 from retrofit.survey.sites import EpochLoop, Site
+from retrofit.survey.words import GATHERS, NORMALISES, SEVERAL, SHARES, speak
 
 _DISTRIBUTED = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
 _WHOLE = frozenset(
@@ -23,15 +25,6 @@ _WHOLE = frozenset(
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 _OWNERS = frozenset(
     {"accelerate", "deepspeed", "horovod", "ignite", "lightning", "lightning_fabric", "pytorch_lightning"}
-)
-#: Words by which a condition, or the code that makes a dataset, may be about the share of a rank.
-_SHARES = re.compile(
-    r"rank|shard|world_?size|split_by|by_node|Iterable|WebDataset|stream|distributed|parallel|num_replicas", re.I
-)
-_BRANCHES = re.compile(r"rank|world|dist|ddp|parallel|gpu|multi|sampler", re.I)
-_REDUCES = re.compile(
-    r"reduce|gather|synchroni|torchmetrics|torcheval|sync\(|(?<!convert_)sync_\w*\(|collect|broadcast|merge|aggregate|average_",
-    re.I,
 )
 _ITERATORS = frozenset({"enumerate", "iter", "tqdm", "tqdm.tqdm", "tqdm.auto.tqdm", "track", "rich.progress.track"})
 
@@ -138,7 +131,7 @@ class Loader(Call):
             return True
         tests = [part.node.test for part in self.statement.ancestors if isinstance(part.node, cst.If)]
         tests += [node.test for node in self.index.ancestors(self.node) if isinstance(node, cst.IfExp)]
-        if any(_BRANCHES.search(self.index.source.read(test)) for test in tests):
+        if any(speak(self.index.source.words(test), SEVERAL) for test in tests):
             return True
         others = [site for site in self.habits.sites("loader") if isinstance(site, Loader) and site is not self]
         return any(other.shared_out and not set(other.training).isdisjoint(self.training) for other in others)
@@ -163,8 +156,9 @@ class Loader(Call):
         if self.dataset is None:
             return True
         origins = self.habits.flow.deep_origins(self.dataset, self.scope)
-        code = " ".join(self.index.source.read(node) for o in origins for node in (o.node, *self._classes(o.node)))
-        if _SHARES.search(code) or _SHARES.search(made_of(self.habits, self.dataset, self.scope)):
+        made = [node for origin in origins for node in (origin.node, *self._classes(origin.node))]
+        words = made_of(self.habits, self.dataset, self.scope).union(*map(self.index.source.words, made))
+        if speak(words, SHARES):
             return True
         known = [self._finite(origin.node) for origin in origins]
         return None if not known or not all(known) else False
@@ -271,7 +265,7 @@ class Sampler(Call):
     @property
     def told_epoch(self) -> bool:
         """Whether anything in the file tells a sampler the epoch."""
-        return "set_epoch" in self.index.source.words
+        return "set_epoch" in self.index.source.words()
 
     @cached_property
     def loop(self) -> EpochLoop | None:
@@ -355,8 +349,8 @@ class Sampler(Call):
                 continue
             names = [self.index.source.code(node) for node in (mine, theirs)]
             made = [made_of(self.habits, way, self.index.scope_of(way)) for way in ways if way is not None]
-            last = [re.escape(name.rpartition(".")[2]) for name in names]
-            if re.search(rf"\b{last[0]}\b", made[1]) or re.search(rf"\b{last[1]}\b", made[0]) or made[0] == made[1]:
+            last = [name.rpartition(".")[2] for name in names]
+            if last[0] in made[1] or last[1] in made[0] or made[0] == made[1]:
                 continue
             return names[1]
         return ""
@@ -432,13 +426,13 @@ def find_evaluations(file: TrainingFile) -> Iterator[Evaluation]:
             continue
         sums = list(_sums(file, statement))
         around = [statement, *(part for part in statement.ancestors if part.scope is statement.scope)]
-        later = " ".join(file.index.source.read(after.node) for part in around for after in part.following)
+        later = {name for part in around for after in part.following for name in file.source.words(after.node)}
         yield Evaluation(
             node=node,
             index=file.index,
             anchors={"head": node.iter},
             sums=sums,
-            used=any(re.search(rf"\b{re.escape(name)}\b", later) for name in sums),
+            used=any(name in later for name in sums),
             reduced=_may_reduce(file, statement.scope),
             dropping=mine[0].dropping if len(mine) == 1 else "",
         )
@@ -451,14 +445,8 @@ def _sums(file: TrainingFile, loop: Statement) -> Iterator[str]:
             continue
         line = binding.statement.node
         small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
-        adds = isinstance(small, cst.AugAssign) and isinstance(small.operator, cst.AddAssign)
-        value = binding.value
-        adds = adds or (
-            isinstance(value, cst.BinaryOperation)
-            and isinstance(value.operator, cst.Add)
-            and binding.target in (dotted(value.left), dotted(value.right))
-        )
-        if adds and not (isinstance(small, cst.AugAssign) and file.index.source.code(small.value) == "1"):
+        counts = isinstance(small, cst.AugAssign) and file.source.code(small.value) == "1"
+        if increments(binding) and not counts:
             yield binding.target
 
 
@@ -472,7 +460,8 @@ def _may_reduce(file: TrainingFile, function: Scope) -> bool:
         seen.add(here)
         own = [part for part in file.index.entry.body if not isinstance(part.node, (cst.FunctionDef, cst.ClassDef))]
         parts = [part.node for part in own] if here.kind == "module" else [here.node]
-        if any(_REDUCES.search(file.index.source.read(part)) for part in parts):
+        words = {word for part in parts for word in file.source.words(part)}
+        if speak((word for word in words if not speak([word], NORMALISES)), GATHERS):
             return True
         waiting += [file.index.scope_of(call) for call in file.flow.callers(here)]
     return False

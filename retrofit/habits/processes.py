@@ -15,12 +15,12 @@ from retrofit.habits.sites import Call
 from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other
 from retrofit.survey.order import always_leaves
 from retrofit.survey.sites import Site
+from retrofit.survey.words import ENDING, speak
 
 _TELLS = re.compile(
     r"^(str|int|float|round|len|super)$|(^|\.)_?(print|info|debug|warning|log|write|flush|close|format|finish|time|now)$"
 )
 _DESTROY = "torch.distributed.destroy_process_group"
-_ENDS = re.compile(r"destroy_process_group|\b\w*(clean_?up|destroy|tear_?down|shutdown|finali[sz]e)\w*\s*\(", re.I)
 _COMMAND = re.compile(r"\s*(\S*=\S*\s+)*\S*python\S*\s+-m torch\.distributed\.launch")
 _RANK_OPTION = re.compile(r"--local[-_]rank")
 
@@ -97,7 +97,8 @@ class Group(Call):
     @property
     def ended(self) -> bool:
         """Whether the file ends process groups, or calls something whose name says so."""
-        return _ENDS.search(self.index.source.read()) is not None
+        called = {(dotted(call.func) or "").rpartition(".")[2] for call in self.index.calls}
+        return "destroy_process_group" in self.index.source.words() or speak(called, ENDING)
 
     def _spelled(self, full: str) -> str:
         """Return how a name can be written where the group is to be destroyed."""
@@ -214,7 +215,7 @@ class Group(Call):
     @cached_property
     def earlier(self) -> Call | None:
         """Another `init_process_group` that has surely run before, and whose group is not ended since."""
-        if "destroy_process_group" in self.index.source.words or self._asks:
+        if "destroy_process_group" in self.index.source.words() or self._asks:
             return None
         for other in self.habits.sites("group"):
             if other is self or not isinstance(other, Group) or exclude_each_other(other.statement, self.statement):
@@ -233,7 +234,7 @@ class Group(Call):
     @cached_property
     def repeated(self) -> bool:
         """Whether a loop comes to it again and again, with nothing in the file that ends the group in between."""
-        if "destroy_process_group" in self.index.source.words or self._asks:
+        if "destroy_process_group" in self.index.source.words() or self._asks:
             return False
         return any(self._again(statement) for statement in self._started)
 
@@ -248,7 +249,7 @@ class Group(Call):
     @property
     def _asks(self) -> bool:
         """Whether the file asks if a group is there already."""
-        return any("is_initialized" in word for word in self.index.source.words)
+        return any("is_initialized" in word for word in self.index.source.words())
 
 
 @dataclass(eq=False, kw_only=True)

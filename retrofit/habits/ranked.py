@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import libcst as cst
@@ -10,11 +9,7 @@ import libcst as cst
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.sites import Call
 from retrofit.survey.index import Scope, is_choice, names_in
-
-_RANK_WORDS = re.compile(
-    r"rank|procid|localid|(main|master|primary|chief)(_|\b)|is_(main|master|primary|chief|first|zero)", re.I
-)
-
+from retrofit.survey.words import OF_RANK, speak
 
 #: How many values of names are followed.
 _DEPTH = 5
@@ -36,10 +31,10 @@ def told_by_rank(file: TrainingFile, node: cst.CSTNode) -> bool:
                 break
             tests = [part.node] if isinstance(part.node, cst.If) else []
             tests += [one.node for one in part.preceding if isinstance(one.node, cst.If)]
-            if any(_RANK_WORDS.search(made_of(file, test.test, part.scope)) for test in tests):
+            if any(speak(made_of(file, test.test, part.scope), OF_RANK) for test in tests):
                 return True
         decorators = statement.scope.node.decorators if isinstance(statement.scope.node, cst.FunctionDef) else ()
-        if any(_RANK_WORDS.search(file.index.source.read(one.decorator)) for one in decorators):
+        if any(speak(file.source.words(one.decorator), OF_RANK) for one in decorators):
             return True
         waiting += [file.index.statement(call) for call in file.flow.callers(statement.scope)]
     return False
@@ -58,9 +53,9 @@ def conditional(file: TrainingFile, node: cst.CSTNode) -> bool:
     return any(is_choice(part.node) for part in file.index.statement(node).ancestors)
 
 
-def made_of(file: TrainingFile, node: cst.CSTNode, scope: Scope) -> str:
-    """Return the code of an expression and of all that the names in it are given."""
-    found: list[str] = []
+def made_of(file: TrainingFile, node: cst.CSTNode, scope: Scope) -> frozenset[str]:
+    """Return the words of an expression and of all that the names in it are given."""
+    found: set[str] = set()
     seen: set[cst.CSTNode] = set()
     waiting = [(node, scope, 0)]
     while waiting:
@@ -68,12 +63,12 @@ def made_of(file: TrainingFile, node: cst.CSTNode, scope: Scope) -> str:
         if here in seen or depth > _DEPTH:
             continue
         seen.add(here)
-        found.append(file.index.source.read(here))
+        found |= file.source.words(here)
         for name in names_in(here):
             for source in file.flow.sources(file.flow.variable(name, where)):
                 if source.value is not None:
                     waiting.append((source.value, source.scope, depth + 1))
-    return " ".join(found)
+    return frozenset(found)
 
 
 @dataclass(eq=False, kw_only=True)

@@ -120,7 +120,7 @@ class LossWeight(Call):
 
 def find_accumulations(file: TrainingFile) -> Iterator[Accumulation]:
     """Yield the backward passes that add gradients up over batches, in files that never leave the averaging out."""
-    if not file.ddp or not _KNOWN.isdisjoint(file.source.words):
+    if not file.ddp or not _KNOWN.isdisjoint(file.source.words()):
         return
     for backward in file.backwards:
         loop = backward.loop

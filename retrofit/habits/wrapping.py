@@ -17,6 +17,7 @@ from retrofit.habits.processes import Group
 from retrofit.habits.sites import Call
 from retrofit.survey.index import Scope, Statement, dotted
 from retrofit.survey.sites import Site, Wrapper
+from retrofit.survey.words import ASKS_FOR_WRAPPER, speak
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _NORMALISED = re.compile(r"\bBatchNorm[123]d\b")
@@ -26,10 +27,6 @@ _NORMALISED_MODELS = re.compile(
 )
 _SMALL_BATCH = 8
 _DEFAULTS = frozenset({"set_default_device", "set_default_tensor_type"})
-_ASKS_FOR_WRAPPER = re.compile(
-    r"distribut|\bddp\b|parallel|isinstance|hasattr|getattr|world_size|\bmodule\b|n_?gpu|num_gpu|multi|device_count|wrapped",
-    re.I,
-)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -142,7 +139,7 @@ class Wrapping(Call):
     def late_move(self) -> cst.Call | None:
         """The first call that moves or converts the model after it is wrapped, where nothing did the same before."""
         index = self.index
-        if self.kind != "ddp" or not _DEFAULTS.isdisjoint(index.source.words):
+        if self.kind != "ddp" or not _DEFAULTS.isdisjoint(index.source.words()):
             return None
         late = self._chained_change or self._later_change
         if late is None:
@@ -467,12 +464,9 @@ def _members(file: TrainingFile, scope: Scope) -> set[str]:
 
 def _guarded(file: TrainingFile, node: cst.Attribute, statement: Statement) -> bool:
     """Whether code around an access asks whether the model is wrapped, or expects that it may fail."""
-    code = file.index.source.read
-    if any(_ASKS_FOR_WRAPPER.search(code(test)) for test in conditions(statement)):
+    around = list(file.index.ancestors(node))
+    asked = [*conditions(statement), *(part.test for part in around if isinstance(part, cst.IfExp))]
+    asked += [part.left for part in around if isinstance(part, cst.BooleanOperation)]
+    if any(speak(file.source.words(test), ASKS_FOR_WRAPPER) for test in asked):
         return True
-    for ancestor in file.index.ancestors(node):
-        if isinstance(ancestor, cst.IfExp) and _ASKS_FOR_WRAPPER.search(code(ancestor.test)):
-            return True
-        if isinstance(ancestor, cst.BooleanOperation) and _ASKS_FOR_WRAPPER.search(code(ancestor.left)):
-            return True
     return any(isinstance(part.node, (cst.Try, cst.TryStar)) for part in statement.ancestors)

@@ -107,7 +107,7 @@ def find_rank_flags(index: Index) -> list[CallSite]:
     """Return absl's flags of that name, where nothing reads the number that launchers give in the environment."""
     calls = [call for call in index.calls if re.fullmatch(r"absl\.flags\.DEFINE_\w+", index.qualified(call.func))]
     named = [call for call in calls if "local_rank" in _spellings(call)]
-    return [] if "LOCAL_RANK" in index.source.words else [CallSite(node=call, index=index) for call in named]
+    return [] if "LOCAL_RANK" in index.source.words() else [CallSite(node=call, index=index) for call in named]
 
 
 def _taken_over(index: Index, call: cst.Call, construction: cst.Call) -> bool:

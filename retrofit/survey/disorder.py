@@ -159,7 +159,7 @@ def paired_parts(origins: set[Origin], flow: Flow) -> str:
     index = flow.index
     built = [flow.called(origin.node) for origin in origins if isinstance(origin.node, cst.Call)]
     classes = {one for function in built if function and function.parent for one in flow.lineage(function.parent)}
-    if any(word.endswith("module_ids_to_track") for word in index.source.words):
+    if any(word.endswith("module_ids_to_track") for word in index.source.words()):
         return ""
     if not any(re.search(r"\.requires_grad(\s*=\s*False|_\(False)", index.source.read(c.node)) for c in classes):
         return ""

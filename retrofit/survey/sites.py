@@ -206,7 +206,7 @@ class Wrapper(Site):
     @property
     def mapping(self) -> str:
         """The code of the last `**kwargs` where it may hold find_unused_parameters, which nothing may give twice."""
-        if not self.spread or "find_unused_parameters" not in self.index.source.words:
+        if not self.spread or "find_unused_parameters" not in self.index.source.words():
             return ""
         code = self.index.source.code(self.anchors["mapping"])
         bare = isinstance(self.anchors["mapping"], (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.Dict))
