@@ -30,6 +30,6 @@ def test_the_same_is_found_in_a_file_in_other_words(change: str) -> None:
 
 def test_what_dresses_a_script_leaves_its_statements() -> None:
     text = dressed("def f(x):\n    if x:\n        return 'a'\n    else:\n        return 'b'\n")
-    assert text.count("# ") == 9
+    assert text.count("# ") == 11  # before and behind each statement
     assert text.count('"""') == 2
     assert 'return "a"  # ' in text
