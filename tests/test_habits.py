@@ -16,6 +16,7 @@ CHECKER = Checker()
 RULES = load_recipe(rules_folder() / "ddp").rules
 BAD = [(rule, example) for rule in RULES for example in rule.examples if example.bad]
 GOOD = [(rule, example) for rule in RULES for example in rule.examples if example.good]
+FIXTURES = Path(__file__).parent.parent / "fixtures"
 FIXES = frozenset({"safe", "unsafe"})
 
 
@@ -61,3 +62,10 @@ def test_rules_are_complete(rule: Rule) -> None:
     assert rule.message
     assert bool(rule.fix) == any(example.fixed for example in bad)
     assert known_rules()[rule.code] == rule.name
+
+
+@pytest.mark.parametrize("project", sorted(FIXTURES.glob("*/after")), ids=lambda path: path.parent.name)
+def test_rewritten_projects_have_nothing_of_the_library_against_them(project: Path) -> None:
+    for path in sorted(project.rglob("*.py")):
+        findings = CHECKER.check(path, path.name, path.read_bytes(), Settings(select=("PAI2",))).findings
+        assert [(one.code, one.line) for one in findings] == []

@@ -70,7 +70,7 @@ class Checker:
 
     def _candidates(self, source: Source, settings: Settings) -> tuple[TrainingFile, list[_Candidate]]:
         """Return what is to be reported of a file: what is found and not silenced, and what silences nothing."""
-        file = TrainingFile(source)
+        file = TrainingFile(source, self._recipe.history, self._recipe.module_functions)
         rules = self._rules(settings, source.path)
         ddp = [rule for rule in rules if rule.site != "suppression"]
         found = [_candidate(source, one, settings) for one in self._evaluator.found(file, ddp)]

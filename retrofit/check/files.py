@@ -22,7 +22,9 @@ EXCLUDED = frozenset(
     }
 )  # fmt: skip
 
-#: Without one of these a file has nothing that a rule speaks of.
+#: With one of these a file uses the library, or the helper, that rules speak of.
+_LIBRARIES = (b"perforatedai", b"pai_distributed")
+#: Without one of these a file that does not has nothing that a rule speaks of.
 _WORDS = (
     b"DataParallel",
     b"torch.distributed",
@@ -31,14 +33,14 @@ _WORDS = (
     b"local_rank",
     b"local-rank",
     b"fairscale",
-    b"perforate_model",
     b"retrofit: ignore",
 )
 
 
 def irrelevant(data: bytes) -> str:
     """Return why a file's bytes hold nothing that a rule speaks of, "" where they may."""
-    if b"torch" not in data or not any(word in data for word in _WORDS):
+    uses = any(name in data for name in _LIBRARIES)
+    if not uses and (b"torch" not in data or not any(word in data for word in _WORDS)):
         return "passed over, nothing in it that a rule speaks of"
     return "passed over, retrofit generated it" if MARK.encode() in data[:200] else ""
 

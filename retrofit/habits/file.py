@@ -12,6 +12,7 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.habits.kinds import KINDS
+from retrofit.history import History
 from retrofit.source import Source
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import Flow
@@ -34,12 +35,17 @@ class TrainingFile:
 
     Args:
         source: the file. What it imports is not followed: a rule speaks only of what the file itself shows.
+        history: what is on record of the library that grows dendrites, None where no rule is about it.
+        module_functions: full names of that library's functions that return the module they are given.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(
+        self, source: Source, history: History | None = None, module_functions: frozenset[str] = frozenset()
+    ) -> None:
         self.source = source
+        self.history = history
         self.index = Index(source)
-        self.flow = Flow(self.index)
+        self.flow = Flow(self.index, module_functions)
         self._sites: dict[str, Sequence[Site]] = {}
         self._bindings: dict[tuple[Scope, str], list[Binding]] | None = None
 
@@ -95,8 +101,9 @@ class TrainingFile:
 
     @cached_property
     def perforated(self) -> bool:
-        """Whether the file's model grows dendrites."""
-        return any(module.partition(".")[0] == "perforatedai" for _, module in self.index.entry.imports)
+        """Whether the file uses the library that grows dendrites."""
+        package = "" if self.history is None else self.history.package
+        return any(module.partition(".")[0] == package for _, module in self.index.entry.imports)
 
     def imports(self, module: str) -> bool:
         """Whether the file imports a module under a name of its own."""

@@ -27,4 +27,8 @@ KINDS = {
     "wrapped-forward": "collectives",
     "accumulation": "steps",
     "loss-weight": "steps",
+    "old-name": "library",
+    "library-setting": "library",
+    "assigned-setting": "library",
+    "library-call": "library",
 }

@@ -1,0 +1,348 @@
+"""Find how a file uses the library whose history is on record: names and settings that its newest release lacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from retrofit.habits.file import TrainingFile
+from retrofit.habits.sites import Call
+from retrofit.history import Entry, History
+from retrofit.survey.index import Statement, dotted
+from retrofit.survey.sites import Site
+from retrofit.wording import did_you_mean
+
+_VERSION = re.compile(r"version", re.IGNORECASE)
+_ASKS = re.compile(r"\b(hasattr|getattr|inspect|signature)\b|version", re.IGNORECASE)
+
+
+@dataclass(eq=False, kw_only=True)
+class OldName(Site):
+    """A name of an earlier release that the newest one lacks; `node` is its use, or the statement that imports it.
+
+    Attributes:
+        full: its full name.
+        entry: what is on record of it, None of a module.
+        history: what is on record of the library.
+        replacement: the code with its successor, "" where that does not mean the same.
+    """
+
+    full: str
+    entry: Entry | None
+    history: History
+    replacement: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name alone."""
+        return self.full.rpartition(".")[2]
+
+    @property
+    def gone(self) -> str:
+        """The first release without it."""
+        return self.history.releases[0] if self.entry is None else self.history.next_after(self.entry.until)
+
+    @property
+    def successor(self) -> str:
+        """The name of what took its place, "" for nothing."""
+        full = self.history.modules[self.full] if self.entry is None else self.entry.successor
+        return full.rpartition(".")[2]
+
+    @property
+    def change(self) -> str:
+        """In what its meaning came to be another one, "" for nothing."""
+        return "" if self.entry is None else "; ".join(self.entry.changes.values())
+
+
+@dataclass(eq=False, kw_only=True)
+class LibrarySetting(Call):
+    """A call that makes a setting of the library: `set_NAME(value)` or `append_NAME(value)` on what holds them.
+
+    Attributes:
+        word: what the method has before the setting's name.
+        setting: the setting's name.
+        history: what is on record of the library.
+    """
+
+    word: str
+    setting: str
+    history: History
+
+    @property
+    def _entry(self) -> Entry | None:
+        return self.history.settings.get(self.setting)
+
+    @property
+    def known(self) -> bool:
+        """Whether the newest release has the setting."""
+        return self._entry is not None and self.history.has(self._entry)
+
+    @property
+    def gone(self) -> str:
+        """The first release without it, "" where none ever had it."""
+        return "" if self._entry is None else self.history.next_after(self._entry.until)
+
+    @property
+    def addon(self) -> str:
+        """The package that has it, where that is another one; "" elsewhere."""
+        return self.history.addon if self.setting in self.history.addon_settings else ""
+
+    @property
+    def successor(self) -> str:
+        """The setting that took its place, "" for none."""
+        return "" if self._entry is None else self._entry.successor
+
+    @property
+    def change(self) -> str:
+        """Since when that means what else, "" where it means the same."""
+        changes = {} if self._entry is None or self.replaced else self._entry.changes
+        return "; ".join(f"since {release} it {what}" for release, what in changes.items())
+
+    @property
+    def replaced(self) -> bool:
+        """Whether its successor means the same."""
+        return self._entry is not None and self._entry.replaced(self.word)
+
+    @property
+    def near(self) -> str:
+        """The settings that are spelled much like it, as the end of a message; "" for none."""
+        known = [name for name, entry in self.history.settings.items() if self.history.has(entry)]
+        return did_you_mean(self.setting, known)
+
+    @property
+    def holder(self) -> str:
+        """The code of what holds the settings."""
+        return self.index.source.code(self.anchors["holder"])
+
+    @property
+    def versioned(self) -> bool:
+        """Whether the code around it asks for the release first; whether there is such a method says nothing."""
+        return any(_VERSION.search(self.index.source.code(test)) for test in _tests(self.habits, self.node))
+
+
+@dataclass(eq=False, kw_only=True)
+class AssignedSetting(Site):
+    """A setting of the library that is assigned to, as if it were an attribute; `node` is the statement.
+
+    Attributes:
+        holder: the code of what holds the settings.
+        setting: the setting's name.
+        value: the code of the value.
+        known: whether the newest release has it.
+        plain: whether the statement is this assignment alone, on a line of its own.
+    """
+
+    holder: str
+    setting: str
+    value: str
+    known: bool
+    plain: bool
+
+
+@dataclass(eq=False, kw_only=True)
+class LibraryCall(Call):
+    """A call of a function or method of the library that the newest release has.
+
+    Attributes:
+        entry: what is on record of it.
+        history: what is on record of the library.
+    """
+
+    entry: Entry
+    history: History
+
+    @cached_property
+    def unknown(self) -> list[str]:
+        """The keywords that it does not take."""
+        takes = self.history.takes(self.entry)
+        if self.entry.takes is None or any(name.startswith("**") for name in takes):
+            return []
+        return [a.keyword.value for a in self.call.args if a.keyword is not None and a.keyword.value not in takes]
+
+    @property
+    def latest(self) -> str:
+        """The newest release."""
+        return self.history.latest
+
+    @property
+    def takes(self) -> list[str]:
+        """The arguments that it takes."""
+        return self.history.takes(self.entry)
+
+    @property
+    def name(self) -> str:
+        """The function's name alone."""
+        return self.entry.name.rpartition(".")[2]
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the code around it asks first what the library has."""
+        return guarded(self.habits, self.statement, self.node)
+
+
+def guarded(file: TrainingFile, statement: Statement, node: cst.CSTNode) -> bool:
+    """Whether code stands where it may fail, or where it was asked before what the library has."""
+    if any(_ASKS.search(file.index.source.code(test)) for test in _tests(file, node)):
+        return True
+    return any(isinstance(part.node, (cst.Try, cst.TryStar)) for part in statement.ancestors)
+
+
+def _tests(file: TrainingFile, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """What is asked around a node, in the function that it stands in or around that."""
+    yield from (part.node.test for part in file.index.statement(node).ancestors if isinstance(part.node, cst.If))
+    yield from (part.test for part in file.index.ancestors(node) if isinstance(part, cst.IfExp))
+
+
+def full_name(file: TrainingFile, node: cst.BaseExpression) -> str:
+    """Return the full name of what an expression stands for, also by a variable for a part of it: `pc = GPA.pc`."""
+    if isinstance(node, cst.Attribute):
+        holder = file.value_of(node.value)
+        if holder is not node.value and dotted(holder) is not None:
+            return f"{file.index.qualified(holder)}.{node.attr.value}"
+    return file.index.qualified(node)
+
+
+def find_old_names(file: TrainingFile) -> Iterator[OldName]:
+    """Yield the names that the newest release lacks, those that the file asks for first left out."""
+    history = file.history
+    if history is None or not file.perforated:
+        return
+    yield from _imported(file, history)
+    for node in file.index.attributes:
+        if isinstance(file.index.parents.get(node), cst.Attribute):
+            continue  # a part of a longer name
+        for part in _parts(node):
+            full = full_name(file, part)
+            entry = history.layers.get(part.attr.value)
+            if entry is None and not _called_setting(history, full):
+                entry = history.entry(full)
+            if entry is None or history.has(entry) or guarded(file, file.index.statement(part), part):
+                continue
+            holder = file.index.source.code(part.value)
+            name = _renamed(history, entry, full)
+            yield OldName(
+                node=part,
+                index=file.index,
+                anchors={"name": part},
+                full=full or part.attr.value,
+                entry=entry,
+                history=history,
+                replacement=f"{holder}.{name}" if name else "",
+            )
+            break
+
+
+def _parts(node: cst.Attribute) -> Iterator[cst.Attribute]:
+    here: cst.BaseExpression = node
+    while isinstance(here, cst.Attribute):
+        yield here
+        here = here.value
+
+
+def _called_setting(history: History, full: str) -> bool:
+    """Whether a name is that of a method of settings that takes any name, which is another site."""
+    method = history.method(full)
+    return method is not None and method[0] in history.taken
+
+
+def _renamed(history: History, entry: Entry, full: str) -> str:
+    """Return the last part of the name that can take another one's place beside what holds it, "" for none."""
+    method = history.method(full)
+    word = method[0] if method is not None else ""
+    same_place = entry.successor.rpartition(".")[0] == entry.name.rpartition(".")[0]
+    return word + entry.successor.rpartition(".")[2] if entry.replaced(word) and same_place else ""
+
+
+def _imported(file: TrainingFile, history: History) -> Iterator[OldName]:
+    """Yield the imports of modules and names that are no more."""
+    index = file.index
+    for statement, module in index.entry.imports:
+        if guarded(file, statement, statement.node):
+            continue
+        node = _import_in(statement.node)
+        names = [] if node is None or isinstance(node.names, cst.ImportStar) else node.names
+        fulls = {f"{module}.{dotted(one.name)}": one for one in names} if isinstance(node, cst.ImportFrom) else {}
+        for full in (module, *fulls):
+            entry = history.names.get(full)
+            if full not in history.modules and (entry is None or history.has(entry)):
+                continue
+            alias = fulls.get(full)
+            code = index.source.code(statement.node).rstrip()
+            renamed = "" if entry is None or alias is None or len(names) > 1 else _renamed(history, entry, full)
+            old = full.rpartition(".")[2]
+            kept = "" if alias is None or alias.asname is not None else f" as {old}"
+            yield OldName(
+                node=statement.node,
+                index=index,
+                anchors={"name": statement.node},
+                full=full,
+                entry=entry,
+                history=history,
+                replacement=re.sub(rf"\bimport {old}\b", f"import {renamed}{kept}", code) if renamed else "",
+            )
+
+
+def _import_in(node: cst.CSTNode) -> cst.Import | cst.ImportFrom | None:
+    small = node.body[0] if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1 else None
+    return small if isinstance(small, (cst.Import, cst.ImportFrom)) else None
+
+
+def find_library_settings(file: TrainingFile) -> Iterator[LibrarySetting]:
+    """Yield the calls that make settings of the library."""
+    history = file.history
+    if history is None or not file.perforated:
+        return
+    for call in file.index.calls:
+        method = history.method(full_name(file, call.func))
+        if method is not None and method[0] in history.taken and isinstance(call.func, cst.Attribute):
+            word, setting = method
+            yield LibrarySetting(
+                node=call,
+                index=file.index,
+                habits=file,
+                anchors={"name": call.func, "holder": call.func.value},
+                word=word,
+                setting=setting,
+                history=history,
+            )
+
+
+def find_assigned_settings(file: TrainingFile) -> Iterator[AssignedSetting]:
+    """Yield the assignments to what are settings of the library."""
+    history = file.history
+    if history is None or not file.perforated:
+        return
+    for binding in file.index.bindings:
+        node = binding.statement.node
+        small = node.body[0] if isinstance(node, cst.SimpleStatementLine) else None
+        target = small.targets[0].target if isinstance(small, cst.Assign) and len(small.targets) == 1 else None
+        if not isinstance(target, cst.Attribute) or binding.value is None or dotted(target) != binding.target:
+            continue
+        holder, _, setting = full_name(file, target).rpartition(".")
+        if holder != history.holder or setting.isupper() or setting.startswith("_"):
+            continue
+        entry = history.settings.get(setting)
+        yield AssignedSetting(
+            node=node,
+            index=file.index,
+            holder=file.index.source.code(target.value),
+            setting=setting,
+            value=file.index.source.code(binding.value),
+            known=entry is not None and history.has(entry),
+            plain=not binding.statement.crowded,
+        )
+
+
+def find_library_calls(file: TrainingFile) -> Iterator[LibraryCall]:
+    """Yield the calls of functions and methods of the library that its newest release has."""
+    history = file.history
+    if history is None or not file.perforated:
+        return
+    for call in file.index.calls:
+        entry = history.names.get(full_name(file, call.func))
+        if entry is not None and history.has(entry):
+            yield LibraryCall(node=call, index=file.index, habits=file, entry=entry, history=history)
