@@ -66,6 +66,9 @@ class History:
         taken: the words with which a name that no setting has is accepted and does nothing, by the release since which.
         addon: the package that has further settings.
         addon_settings: their names.
+        perforates: the functions that make a model grow dendrites, by their full names.
+        loads: those that give back what was saved of such a model.
+        read_once: the settings that the former read, and that nothing reads later.
     """
 
     package: str
@@ -79,6 +82,9 @@ class History:
     taken: Mapping[str, str]
     addon: str
     addon_settings: frozenset[str]
+    perforates: frozenset[str]
+    loads: frozenset[str]
+    read_once: frozenset[str]
 
     @property
     def latest(self) -> str:
@@ -154,6 +160,9 @@ def load_history(folder: Path) -> History:
             taken=shared["methods"]["taken"],
             addon=settings["addon"]["package"],
             addon_settings=frozenset(settings["addon"]["settings"]),
+            perforates=frozenset(shared["model"]["perforates"]),
+            loads=frozenset(shared["model"]["loads"]),
+            read_once=frozenset(settings["perforation"]["settings"]),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         message = f"is no valid history of a library: {error}"

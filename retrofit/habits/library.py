@@ -10,6 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
+from retrofit.habits.names import follows
 from retrofit.habits.sites import Call
 from retrofit.history import Entry, History
 from retrofit.survey.index import Statement, dotted
@@ -119,6 +120,25 @@ class LibrarySetting(Call):
         return self.index.source.code(self.anchors["holder"])
 
     @property
+    def late(self) -> int:
+        """The line of the perforation that has read it before, 0 where nothing has or it is read later as well."""
+        if self.setting not in self.history.read_once or self.word == "get_":
+            return 0
+        calls = [call for call in self.index.calls if full_name(self.habits, call.func) in self.history.perforates]
+        found = [call for call in calls if follows(self.statement, self.index.statement(call))]
+        return self.index.source.position(found[-1])[0] if found and len(found) == len(calls) else 0
+
+    @property
+    def parallel(self) -> bool:
+        """Whether the file trains in several processes."""
+        return self.habits.ddp or bool(self.habits.groups)
+
+    @property
+    def given(self) -> str:
+        """The code of the value."""
+        return self.index.source.code(self.call.args[0].value) if self.call.args else ""
+
+    @property
     def versioned(self) -> bool:
         """Whether the code around it asks for the release first; whether there is such a method says nothing."""
         return any(_VERSION.search(self.index.source.code(test)) for test in _tests(self.habits, self.node))
@@ -177,6 +197,12 @@ class LibraryCall(Call):
     def name(self) -> str:
         """The function's name alone."""
         return self.entry.name.rpartition(".")[2]
+
+    @cached_property
+    def taken_whole(self) -> bool:
+        """Whether a method of an optimizer is called on what it returns."""
+        used = self.index.method_calls("step", "zero_grad")
+        return bool(self.target) and any(dotted(holder) == self.target for _, holder in used)
 
     @property
     def guarded(self) -> bool:
@@ -345,4 +371,8 @@ def find_library_calls(file: TrainingFile) -> Iterator[LibraryCall]:
     for call in file.index.calls:
         entry = history.names.get(full_name(file, call.func))
         if entry is not None and history.has(entry):
-            yield LibraryCall(node=call, index=file.index, habits=file, entry=entry, history=history)
+            site = LibraryCall(node=call, index=file.index, habits=file, entry=entry, history=history)
+            holder = file.index.parents.get(call)
+            if isinstance(holder, cst.Assign) and len(holder.targets) == 1:
+                site.anchors["target"] = holder.targets[0].target
+            yield site

@@ -13,6 +13,7 @@ from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.loaders import Loader
 from retrofit.habits.names import conditions, converts, follows, literal, may_follow, moves, spelled
+from retrofit.habits.perforation import made_by
 from retrofit.habits.processes import Group
 from retrofit.habits.sites import Call
 from retrofit.survey.index import Scope, Statement, dotted
@@ -272,6 +273,12 @@ class Wrapping(Call):
     def model_class(self) -> Scope | None:
         """The class of the wrapped model, where it is one of this file."""
         return _model_class(self.habits, self.operand_node, self.scope)
+
+    @property
+    def perforated(self) -> bool:
+        """Whether the wrapped model grows dendrites."""
+        history = self.habits.history
+        return history is not None and made_by(self.habits, self.operand_node, history.perforates)
 
     @property
     def finds_unused(self) -> bool:

@@ -1,0 +1,309 @@
+"""Find where a model is made to grow dendrites, and what comes before it that should come after, or the other way."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from retrofit import torch_api
+from retrofit.habits.file import TrainingFile
+from retrofit.habits.library import LibrarySetting, full_name
+from retrofit.habits.names import exclusive, follows, literal
+from retrofit.habits.sites import Call
+from retrofit.survey.index import argument, dotted
+from retrofit.survey.sites import Site
+
+_COMPILES = frozenset({"torch.compile", "torch.jit.script"})
+#: What keeps a running average of a model, in a copy that it makes at once.
+_AVERAGES = ("torch.optim.swa_utils.AveragedModel", "ModelEma", "ModelEmaV2", "ModelEmaV3", "ModelEMA")
+_RECOMPUTES = ("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential")
+_TESTS = "testing_dendrite_capacity"
+_PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
+_SETUP = "pai_tracker.setup_optimizer"
+#: How far a name is followed back through what it was given.
+_DEPTH = 12
+
+
+def made_by(file: TrainingFile, node: cst.BaseExpression, names: Collection[str], depth: int = _DEPTH) -> bool:
+    """Whether the value of an expression has surely gone through a call of one of some functions where it stands.
+
+    A name is followed back to what it was given last before, in its own function.
+    """
+    if isinstance(node, cst.Call) and full_name(file, node.func) in names:
+        return True
+    operand = file.flow.module_operand(node)
+    if operand is not None and depth:
+        return made_by(file, operand, names, depth - 1)
+    name = dotted(node)
+    if name is None or not depth:
+        return False
+    use = file.index.statement(node)
+    given = [b for b in file.index.bound([name], use.scope) if b.statement.order < use.order]
+    given = [b for b in given if not exclusive(b.statement, use)]
+    last = given[-1] if given else None
+    if last is None or last.value is None or last.item is not None or not follows(use, last.statement):
+        return False
+    return made_by(file, last.value, names, depth - 1)
+
+
+@dataclass(eq=False, kw_only=True)
+class Perforation(Call):
+    """A call that makes a model grow dendrites."""
+
+    @property
+    def grown(self) -> cst.BaseExpression | None:
+        """The model."""
+        return self.argument_node("model", 0)
+
+    @cached_property
+    def save_name(self) -> str:
+        """The name under which it is saved, "" where it is not written out."""
+        value = literal(self.habits, self.argument_node("save_name", 2))
+        return value if isinstance(value, str) else ""
+
+    @cached_property
+    def wrapped(self) -> str:
+        """The wrapper that is around the model already, "ddp" or "dp"; "" for none."""
+        wrapper = None if self.grown is None else self.habits.wrapper_of(self.grown)
+        return "" if wrapper is None else wrapper.kind
+
+    @cached_property
+    def compiled(self) -> bool:
+        """Whether the model has been compiled before."""
+        return self.grown is not None and made_by(self.habits, self.grown, _COMPILES)
+
+    @cached_property
+    def maximizing(self) -> bool | None:
+        """Whether higher scores are better, None where it cannot be told."""
+        if self.spread:
+            return None
+        given = self.argument_node("maximizing_score", 4)
+        if given is None:
+            made = [s for s in self._settings("maximizing_score") if s.word == "set_"]
+            given = made[-1].call.args[0].value if made and made[-1].call.args else None
+            return _truth(self.habits, given) if made else True
+        return _truth(self.habits, given)
+
+    @cached_property
+    def tests_capacity(self) -> str:
+        """Whether the test of how many dendrites fit into memory is on: "set", "default", or "" where it is off.
+
+        It is on unless it is turned off, by a setting of the file, or by the helper.
+        """
+        made = self._settings(_TESTS)
+        values = [_truth(self.habits, s.call.args[0].value) for s in made if s.call.args]
+        if made:
+            return "set" if all(value is True for value in values) else ""
+        return "" if self.habits.imports("pai_distributed") else "default"
+
+    @property
+    def settings_here(self) -> bool:
+        """Whether the file makes settings of the library at all."""
+        return bool(self.habits.sites("library-setting"))
+
+    @property
+    def trains(self) -> bool:
+        """Whether the file hands scores over as well, so that the whole of a training is in it."""
+        return bool(self.habits.sites("score-report"))
+
+    def _settings(self, name: str) -> list[LibrarySetting]:
+        sites = self.habits.sites("library-setting")
+        return [one for one in sites if isinstance(one, LibrarySetting) and one.setting == name]
+
+
+@dataclass(eq=False, kw_only=True)
+class EarlyAverage(Call):
+    """A running average of a model that is made before the model grows dendrites.
+
+    Attributes:
+        later: the line in which the model is made to grow them.
+    """
+
+    later: int
+
+
+@dataclass(eq=False, kw_only=True)
+class EarlyOptimizer(Call):
+    """An optimizer that is built before a saved model is loaded, and with it the dendrites that it has.
+
+    Attributes:
+        later: the line in which it is loaded.
+    """
+
+    later: int
+
+
+@dataclass(eq=False, kw_only=True)
+class EarlyTracker(Site):
+    """A name for the tracker from before a model is perforated, when there is none yet; `node` is the statement.
+
+    Attributes:
+        name: the name.
+        imported: whether an import gives it.
+    """
+
+    name: str
+    imported: bool
+
+
+@dataclass(eq=False, kw_only=True)
+class SystemLoad(Call):
+    """A call that gives back what was saved of a model with dendrites."""
+
+    @cached_property
+    def state(self) -> str:
+        """The name of the saved state, "" where it is not written out."""
+        value = literal(self.habits, self.argument_node("name", 2))
+        return value if isinstance(value, str) else ""
+
+    @property
+    def after_newest(self) -> bool:
+        """Whether the newest switch has been loaded before, by the helper."""
+        others = self.habits.calls("pai_distributed.load_latest_switch")
+        return any(follows(self.statement, self.index.statement(call)) for call in others)
+
+
+@dataclass(eq=False, kw_only=True)
+class Recomputation(Call):
+    """A call that computes activations again in the backward pass instead of keeping them."""
+
+    @property
+    def perforated(self) -> bool:
+        """Whether the file trains a perforated model in DistributedDataParallel."""
+        return self.habits.ddp and bool(_calls(self.habits, "perforates"))
+
+    @property
+    def reentrant(self) -> bool:
+        """Whether it does so the reentrant way, which is the default."""
+        return self.argument("use_reentrant") in (None, "True") and not any(a.star == "**" for a in self.call.args)
+
+
+@dataclass(eq=False, kw_only=True)
+class Plateau(Call):
+    """A hand-over of an optimizer with a ReduceLROnPlateau, which is given the validation score.
+
+    Attributes:
+        mode: the plateau's mode, "min" or "max".
+        perforation: how the model was made to grow dendrites.
+    """
+
+    mode: str
+    perforation: Perforation
+
+    @property
+    def wanted(self) -> str:
+        """The mode that fits the direction of the score, "" where that cannot be told."""
+        maximizing = self.perforation.maximizing
+        return "" if maximizing is None else "max" if maximizing else "min"
+
+
+def _truth(file: TrainingFile, node: cst.BaseExpression | None) -> bool | None:
+    value = None if node is None else file.value_of(node)
+    name = value.value if isinstance(value, cst.Name) else ""
+    return {"True": True, "False": False}.get(name)
+
+
+def find_perforations(file: TrainingFile) -> list[Perforation]:
+    """Return the calls that make a model grow dendrites."""
+    return [Perforation(node=call, index=file.index, habits=file) for call in _calls(file, "perforates")]
+
+
+def find_system_loads(file: TrainingFile) -> list[SystemLoad]:
+    """Return the calls that give back what was saved of a model with dendrites."""
+    return [SystemLoad(node=call, index=file.index, habits=file) for call in _calls(file, "loads")]
+
+
+def _calls(file: TrainingFile, which: str) -> list[cst.Call]:
+    known: Collection[str] = () if file.history is None else getattr(file.history, which)
+    return [call for call in file.index.calls if full_name(file, call.func) in known]
+
+
+def find_early_averages(file: TrainingFile) -> Iterator[EarlyAverage]:
+    """Yield the running averages of a model from before it grows dendrites."""
+    averages = [call for call in file.index.calls if file.index.qualified(call.func).endswith(_AVERAGES)]
+    for perforation in find_perforations(file) if averages else ():
+        name = dotted(perforation.grown)
+        for call in averages:
+            given = argument(call, "model", 0)
+            if name is not None and dotted(given) == name and _same_way(file, perforation.node, call):
+                yield EarlyAverage(node=call, index=file.index, habits=file, later=perforation.line)
+
+
+def find_early_optimizers(file: TrainingFile) -> Iterator[EarlyOptimizer]:
+    """Yield the optimizers that are built of a model's parameters before a saved state of the model is loaded."""
+    for load in find_system_loads(file):
+        name = dotted(load.argument_node("net", 0))
+        for call in file.calls(*(f"torch.optim.{kind}" for kind in torch_api.OPTIMIZERS)) if name is not None else ():
+            given = argument(call, "params", 0)
+            if given is None or not _same_way(file, load.node, call):
+                continue
+            if file.source.read(given) in (f"{name}.parameters()", f"list({name}.parameters())"):
+                yield EarlyOptimizer(node=call, index=file.index, habits=file, later=load.line)
+
+
+def _same_way(file: TrainingFile, later: cst.CSTNode, earlier: cst.CSTNode) -> bool:
+    return follows(file.index.statement(later), file.index.statement(earlier))
+
+
+def find_early_trackers(file: TrainingFile) -> Iterator[EarlyTracker]:
+    """Yield the names that the tracker is given before there is one."""
+    if file.history is None or not file.perforated:
+        return
+    tracker = f"{file.history.holder.rpartition('.')[0]}.pai_tracker"
+    module = tracker.rpartition(".")[0]
+    for statement, imported in file.index.entry.imports:
+        names = [name for name, full in file.index.entry.aliases.items() if full == tracker]
+        if imported == module and names and "pai_tracker" in file.source.read(statement.node):
+            yield EarlyTracker(node=statement.node, index=file.index, name=names[0], imported=True)
+    perforations = [file.index.statement(call) for call in _calls(file, "perforates")]
+    for binding in file.index.bindings:
+        value, statement = binding.value, binding.statement
+        if value is None or not isinstance(value, cst.Attribute) or file.index.qualified(value) != tracker:
+            continue
+        early = [p for p in perforations if p.scope is not statement.scope or follows(p, statement)]
+        if early and (statement.scope.kind == "module" or early[0].scope is statement.scope):
+            yield EarlyTracker(node=statement.node, index=file.index, name=binding.target, imported=False)
+
+
+def find_recomputations(file: TrainingFile) -> list[Recomputation]:
+    """Return the calls that compute activations again in the backward pass."""
+    return [Recomputation(node=call, index=file.index, habits=file) for call in file.calls(*_RECOMPUTES)]
+
+
+def find_plateaus(file: TrainingFile) -> Iterator[Plateau]:
+    """Yield the hand-overs of an optimizer with a ReduceLROnPlateau whose mode is seen."""
+    perforations = find_perforations(file)
+    chosen = [
+        call for call in file.index.calls if file.index.qualified(call.func).endswith("pai_tracker.set_scheduler")
+    ]
+    classes = {file.index.qualified(call.args[0].value) if call.args else "" for call in chosen}
+    if len(perforations) != 1 or classes != {_PLATEAU}:
+        return
+    for call in file.index.calls:
+        if not file.index.qualified(call.func).endswith(_SETUP):
+            continue
+        given = argument(call, "sched_args", 2)
+        value = None if given is None else file.value_of(given)
+        mode = _item(file, value, "mode", "min")
+        if mode is not None:
+            yield Plateau(node=call, index=file.index, habits=file, mode=mode, perforation=perforations[0])
+
+
+def _item(file: TrainingFile, node: cst.BaseExpression | None, key: str, default: str) -> str | None:
+    """Return the text of an item of a dict as it is written down, None where it cannot be told."""
+    if (
+        isinstance(node, cst.Call)
+        and dotted(node.func) == "dict"
+        and not any(a.star or not a.keyword for a in node.args)
+    ):
+        found = [arg.value for arg in node.args if arg.keyword is not None and arg.keyword.value == key]
+    elif isinstance(node, cst.Dict) and all(isinstance(one, cst.DictElement) for one in node.elements):
+        elements = [one for one in node.elements if isinstance(one, cst.DictElement)]
+        found = [one.value for one in elements if literal(file, one.key) == key]
+    else:
+        return None
+    value = literal(file, found[-1]) if found else default
+    return value if isinstance(value, str) else None
