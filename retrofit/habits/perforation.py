@@ -240,8 +240,25 @@ def find_early_optimizers(file: TrainingFile) -> Iterator[EarlyOptimizer]:
             given = argument(call, "params", 0)
             if given is None or not _same_way(file, load.node, call):
                 continue
-            if file.source.read(given) in (f"{name}.parameters()", f"list({name}.parameters())"):
+            plain = file.source.read(given) in (f"{name}.parameters()", f"list({name}.parameters())")
+            if plain and _goes_on(file, call, load):
                 yield EarlyOptimizer(node=call, index=file.index, habits=file, later=load.line)
+
+
+def _goes_on(file: TrainingFile, made: cst.Call, load: SystemLoad) -> bool:
+    """Whether an optimizer is used after a model is loaded, and not built anew there."""
+    target = next((b.target for b in file.index.bindings if b.value is made and b.item is None), "")
+    if any(follows(b.statement, load.statement) for b in file.index.bound([target], load.scope)):
+        return False
+    later = [call for call in file.index.calls if follows(file.index.statement(call), load.statement)]
+    return any(dotted(node) == target for call in later for node in _given_to(call)) if target else False
+
+
+def _given_to(call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """What a call is about: its arguments, and the object whose method it is."""
+    yield from (arg.value for arg in call.args)
+    if isinstance(call.func, cst.Attribute):
+        yield call.func.value
 
 
 def _same_way(file: TrainingFile, later: cst.CSTNode, earlier: cst.CSTNode) -> bool:
