@@ -194,8 +194,9 @@ class LevelsByRule(Values):
         if not isinstance(value, dict):
             raise ValueError
         for selector, level in value.items():
-            if level not in LEVELS:
-                words = f"{', '.join(LEVELS[:-1])} or {LEVELS[-1]}"
+            _, *levels = LEVELS  # what is open is not for a project to say
+            if level not in levels:
+                words = f"{', '.join(levels[:-1])} or {levels[-1]}"
                 raise ValueError(f"severity: {selector} is {level!r}; it must be {words}.")
         return tuple(value.items())
 

@@ -15,7 +15,15 @@ _UNIT = re.compile(r"(?:`[^`\n]*`|\S)+")
 #: A column of prose that would be narrower than this stands below the others.
 _NARROWEST = 30
 #: The colours of the words that say how grave something is.
-_GRAVITY = {"error": "red", "failed": "red", "problem": "red", "warning": "yellow", "advice": "cyan", "ok": "green"}
+_GRAVITY = {
+    "error": "red",
+    "failed": "red",
+    "problem": "red",
+    "warning": "yellow",
+    "advice": "cyan",
+    "open": "cyan",
+    "ok": "green",
+}
 
 
 @dataclass(frozen=True)

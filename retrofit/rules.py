@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from retrofit.habits.file import TrainingFile
 
-_SITES = frozenset({"script", "epoch-loop", "edited-file", *SITE_KINDS, *HABITS, "suppression"})
+_SITES = frozenset({"script", "epoch-loop", "edited-file", *SITE_KINDS, *HABITS, "suppression", "open-question"})
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Rule:
 
     Attributes:
         path: the file, None for a rule that comes from none.
-        level: of what `retrofit check` finds by it: "error", "warning" or "advice"; "" where check leaves it out.
+        level: of what `retrofit check` finds by it, one of its levels; "" where check leaves it out.
         message: what a finding says, as a Jinja2 template.
         at: the site's anchor that a finding points at, "" for the site itself.
         unsure: a condition under which a finding depends on code that cannot be seen, and is advice only.

@@ -10,6 +10,8 @@ from click.testing import CliRunner, Result
 
 from retrofit.check.files import python_files
 from retrofit.cli import main
+from retrofit.rules import load_recipe
+from retrofit.rules_folder import rules_folder
 from tests.projects import FIXTURES
 
 #: Two findings: an error with a safe fix, and nothing else.
@@ -272,6 +274,14 @@ def test_a_broken_pattern_is_found(project: Path, broken: str) -> None:
     (project / "train.py").write_text(text.replace(old, new))
     result = check("--format", "concise", "--select", "PAI", "train.py")
     assert set(codes(result)) == {code}
+
+
+def test_an_open_question_does_not_fail_the_command(project: Path) -> None:
+    rule = next(rule for rule in load_recipe(rules_folder() / "ddp").rules if rule.code == "PAI228")
+    (project / "train.py").write_text(rule.examples[0].bad)
+    result = check("--format", "concise", "--select", "PAI228", "train.py")
+    assert [result.exit_code, *codes(result)] == [0, "PAI228"]
+    assert check("--format", "concise", "--select", "PAI228", "--fail-on", "open", "train.py").exit_code == 1
 
 
 def test_json_is_json(project: Path) -> None:

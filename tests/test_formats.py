@@ -221,7 +221,7 @@ def test_json_has_everything() -> None:
     data = json.loads(render("json", REPORT))
     assert data["version"] == 1
     assert data["files"] == 12
-    assert data["counts"] == {"error": 1, "warning": 0, "advice": 1}
+    assert data["counts"] == {"error": 1, "warning": 0, "advice": 1, "open": 0}
     assert data["repaired"] == {"DDP001": 2, "DDP202": 1}
     assert [Problem(**problem) for problem in data["problems"]] == [UNREADABLE, MISSING]
     for one in data["findings"]:
@@ -411,7 +411,7 @@ def findings(draw: st.DrawFn) -> Finding:
         end_column=end_column,
         code=code,
         name=known_rules()[code],
-        level=draw(st.sampled_from(["error", "warning", "advice"])),
+        level=draw(st.sampled_from(["error", "warning", "advice", "open"])),
         message=draw(ODD),
         excerpt=excerpt[: last + 1],
         fix="safe",
@@ -492,8 +492,11 @@ def test_odd_texts_are_kept_in_junit_but_for_control_characters(report: Report) 
     cases = [case for case in root.iter("testcase") if len(case)]
     assert len(cases) == len(report.findings) + len(report.problems)
     assert sorted(re.sub(r"\s", "", failure.get("message") or "") for failure in root.iter("failure")) == sorted(
-        re.sub(r"\s|[\x00-\x1f\x7f-\x9f\ufffe\uffff]", "", finding.message) for finding in report.findings
+        re.sub(r"\s|[\x00-\x1f\x7f-\x9f\ufffe\uffff]", "", finding.message)
+        for finding in report.findings
+        if finding.level != "open"
     )
+    assert len(list(root.iter("skipped"))) == sum(finding.level == "open" for finding in report.findings)
 
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form != "statistics"])

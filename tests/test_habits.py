@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from retrofit.check import LEVELS
 from retrofit.check.checker import Checker
 from retrofit.check.finding import Checked, Wanted
 from retrofit.check.settings import Settings
@@ -58,7 +59,7 @@ def test_rules_are_complete(rule: Rule) -> None:
     good = [example for example in rule.examples if example.good]
     assert bad
     assert len(good) >= len(bad)
-    assert rule.level in ("error", "warning", "advice")
+    assert rule.level in LEVELS
     assert rule.message
     assert bool(rule.fix) == any(example.fixed for example in bad)
     assert known_rules()[rule.code] == rule.name

@@ -25,6 +25,8 @@ from retrofit.text import too_deep, whole_lines
 
 #: A fix may bring another finding about; more rounds than this are a circle.
 _ROUNDS = 10
+#: Kinds of sites that no finder finds: they come of what the other rules say.
+_SPECIAL = ("suppression", "open-question")
 _FIND_ONLY = Wanted()
 
 
@@ -72,12 +74,13 @@ class Checker:
         """Return what is to be reported of a file: what is found and not silenced, and what silences nothing."""
         file = TrainingFile(source, self._recipe.history, self._recipe.module_functions)
         rules = self._rules(settings, source.path)
-        ddp = [rule for rule in rules if rule.site != "suppression"]
+        ddp = [rule for rule in rules if rule.site not in _SPECIAL]
         found = [_candidate(source, one, settings) for one in self._evaluator.found(file, ddp)]
-        if file.perforated and any(wrapper.kind for wrapper in file.wrappers):
+        if file.wrappers and file.sites("perforation"):
+            unsettled = next((rule for rule in rules if rule.site == "open-question"), None)
             found += [
                 _Candidate(replace(one, level=settings.level(one.code, one.name, one.level)))
-                for one in pattern_findings(source)
+                for one in pattern_findings(source, unsettled if file.trains else None)
                 if settings.want(one.code, one.name, source.path)
             ]
         suppressions = find_suppressions(source.text)

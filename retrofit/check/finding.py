@@ -29,7 +29,7 @@ class Finding:
     Attributes:
         file: the file as messages name it.
         line: 1-based, as are the others; the end is the first place behind it.
-        level: "error", "warning" or "advice".
+        level: "error", "warning", "advice", or "open" where something could not be judged.
         excerpt: the lines of the file that it stands in.
         fix: "safe" or "unsafe" where it can be repaired, "" where not.
         replacements: what the fix changes, in the order of the lines.

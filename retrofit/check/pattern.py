@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from retrofit.check.finding import Finding
-from retrofit.check.places import located
-from retrofit.errors import EngineError, UserError
+from retrofit.check.places import Located, located
+from retrofit.errors import EngineError, Problem, UserError
 from retrofit.options import Options
 from retrofit.plan import Company, make_plan
-from retrofit.rules import Recipe, load_recipe
+from retrofit.rules import Recipe, Rule, load_recipe
 from retrofit.rules_folder import rules_folder
 from retrofit.source import Source
+from retrofit.text import split_lines
 
 
 @cache
@@ -19,25 +21,30 @@ def _recipe() -> Recipe:
     return load_recipe(rules_folder() / "perforatedai")
 
 
-def pattern_findings(source: Source) -> list[Finding]:
+def pattern_findings(source: Source, unsettled: Rule | None) -> list[Finding]:
     """Return what the recipe would still change in a script that it was applied to, by `retrofit apply` or by hand.
 
-    Only rules with a level are spoken of; the others' changes follow from theirs. Modules without `perforate_model` are
-    passed over, and so is what a question keeps the recipe from judging.
+    Only rules with a level are spoken of; the others' changes follow from theirs.
+
+    Args:
+        source: a script in which a model is made to grow dendrites.
+        unsettled: the rule of the questions that keep the recipe from judging it, None where they are left out.
     """
     recipe = _recipe()
-    if "perforate_model(" not in source.text:
-        return []
     try:
         plan = make_plan(
             source.path, source.shown, recipe, Options(), survey_only=True, company=Company({source.path: source.data})
         )
-    except (UserError, EngineError):
+    except UserError as error:
+        return _questions(source, error.problems, unsettled)
+    except EngineError:
         return []
+    if plan.questions:
+        return _questions(source, plan.questions, unsettled)
     rules = {rule.code: rule for rule in recipe.rules if rule.level}
     index = plan.script.index
     found: dict[tuple[str, int], Finding] = {}
-    for edit in plan.edits if not plan.questions else ():
+    for edit in plan.edits:
         mine = index.source.file(edit.node)
         if edit.kind == "add-import" or edit.code not in rules or mine.path != source.path:
             continue
@@ -47,3 +54,24 @@ def pattern_findings(source: Source) -> list[Finding]:
         finding = Finding(file=source.shown, **place, code=rule.code, name=rule.name, level=rule.level, message=message)
         found.setdefault((rule.code, place["line"]), finding)
     return list(found.values())
+
+
+def _questions(source: Source, problems: Sequence[Problem], rule: Rule | None) -> list[Finding]:
+    """Return what has to be answered before the rest can be judged."""
+    if rule is None:
+        return []
+    found = []
+    for problem in (one for one in problems if one.line and one.file == source.shown):
+        line = split_lines(source.text)[problem.line - 1]
+        message = f"{rule.message} {problem.code} asks: {problem.message}"
+        place = Located(
+            line=problem.line,
+            column=problem.column,
+            end_line=problem.line,
+            end_column=len(line) + 1,
+            excerpt=(line,),
+        )
+        found.append(
+            Finding(file=source.shown, **place, code=rule.code, name=rule.name, level=rule.level, message=message)
+        )
+    return found

@@ -95,6 +95,11 @@ class TrainingFile:
         return find_backwards(self.index, self.flow)
 
     @cached_property
+    def trains(self) -> bool:
+        """Whether the file is a program that trains, and not a module that another one calls."""
+        return any(self.flow.uncalled(backward.statement) is None for backward in self.backwards)
+
+    @cached_property
     def loops(self) -> list[EpochLoop]:
         """The epoch loops."""
         return find_loops(self.index, self.flow, self.backwards)

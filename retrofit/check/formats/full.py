@@ -31,7 +31,7 @@ def summary(report: Report) -> str:
     if report.repaired:
         codes = [f"{number} {code}" for code, number in sorted(Counter(report.repaired).items())]
         sentences.append(f"Repaired {counted(len(report.repaired), 'finding')}: {listed(codes)}.")
-    nouns = {"advice": ("piece of advice", "pieces of advice")}
+    nouns = {"advice": ("piece of advice", "pieces of advice"), "open": ("open question",)}
     found = [counted(levels[level], *nouns.get(level, (level,))) for level in reversed(LEVELS) if levels[level]]
     if found:
         sentences.append(f"Found {listed(found)} in {counted(report.files, 'file')}.")

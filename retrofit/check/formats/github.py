@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from retrofit.check.finding import Report
 
-_COMMANDS = {"error": "error", "warning": "warning", "advice": "notice"}
+_COMMANDS = {"error": "error", "warning": "warning", "advice": "notice", "open": "notice"}
 _DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _PROPERTY = _DATA | str.maketrans({":": "%3A", ",": "%2C"})
 

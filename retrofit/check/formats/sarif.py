@@ -18,9 +18,9 @@ from retrofit.rules import Rule, load_recipe
 from retrofit.rules_folder import rules_folder
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-_LEVELS = {"error": "error", "warning": "warning", "advice": "note"}
-#: What GitHub calls the three levels.
-_SEVERITIES = {"error": "error", "warning": "warning", "advice": "recommendation"}
+_LEVELS = {"error": "error", "warning": "warning", "advice": "note", "open": "note"}
+#: What GitHub calls the levels.
+_SEVERITIES = {"error": "error", "warning": "warning", "advice": "recommendation", "open": "recommendation"}
 
 
 def render(report: Report) -> str:
@@ -76,7 +76,7 @@ def _result(finding: Finding, number: int, fingerprint: str) -> dict[str, object
     result: dict[str, object] = {
         "ruleId": finding.code,
         "ruleIndex": number,
-        "level": _LEVELS[finding.level],
+        **({"kind": "open", "level": "none"} if finding.level == "open" else {"level": _LEVELS[finding.level]}),
         "message": {"text": finding.message},
         "locations": [{"physicalLocation": {"artifactLocation": _location(finding.file), "region": region}}],
         "partialFingerprints": {"retrofit/v1": fingerprint},
