@@ -244,7 +244,7 @@ def launch(asked: Asked, script: Path, dry_run: bool, force: bool, project_root:
         _recover(console, [script], writing=True)
         write_files(root, "launch", Written(script, [file], []))
         name = shown_path(file.path)
-        arguments = f" [arguments of {script.name}]" if system == "slurm" else ""
+        arguments = f" [arguments of {script.name}]" if system in ("slurm", "submitit") else ""
         console.tell(f"wrote {name}\n\nFill in its first lines, and train with: {SUBMITTING[system]} {name}{arguments}")
     return OK
 

@@ -320,9 +320,10 @@ KEYS = (
     ),
     Key(
         "launcher", ("apply", "verify", "launch"),
-        OneOf("torchrun", "launch", "python", "slurm", "trainjob", "skypilot"),
+        OneOf("torchrun", "launch", "python", "slurm", "submitit", "trainjob", "skypilot"),
         "What starts the processes; launch is torch.distributed.launch, python is for scripts that spawn their own; "
-        "slurm writes a job for sbatch as well, trainjob one for Kubeflow Trainer, skypilot a task for SkyPilot.",
+        "slurm writes a job for sbatch as well, submitit a program that submits it, trainjob one for Kubeflow Trainer, "
+        "skypilot a task for SkyPilot.",
         shown="torchrun, or as the script shows",
     ),
     Key(

@@ -18,9 +18,14 @@ Launcher = Literal["torchrun", "launch", "python"]
 scripts that spawn their processes themselves."""
 
 #: Batch systems, and the ends of the names of the files that they read.
-SYSTEMS = {"slurm": ".sbatch", "trainjob": ".trainjob.yaml", "skypilot": ".sky.yaml"}
+SYSTEMS = {"slurm": ".sbatch", "submitit": ".submit.py", "trainjob": ".trainjob.yaml", "skypilot": ".sky.yaml"}
 #: What gives a job to each.
-SUBMITTING = {"slurm": "sbatch", "trainjob": "kubectl create -f", "skypilot": "sky jobs launch"}
+SUBMITTING = {
+    "slurm": "sbatch",
+    "submitit": "python",
+    "trainjob": "kubectl create -f",
+    "skypilot": "sky jobs launch",
+}
 _LAUNCHERS = ("torchrun", "launch", "python")
 _GPUS = re.compile(r"[\w.:/,-]+", re.ASCII)
 #: What a shell may have left of another training.

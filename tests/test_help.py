@@ -90,7 +90,8 @@ def test_commands_options_and_choices_are_completed() -> None:
     assert set(completed("")) >= set(main.commands)
     assert completed("apply", "--dry") == ["--dry-run"]
     assert {"--metric", "--mode", "--model"} <= set(completed("apply", "--m"))
-    assert completed("apply", "--launcher", "") == ["torchrun", "launch", "python", "slurm", "trainjob", "skypilot"]
+    programs, systems = ["torchrun", "launch", "python"], ["slurm", "submitit", "trainjob", "skypilot"]
+    assert completed("apply", "--launcher", "") == programs + systems
     assert completed("--color", "") == ["auto", "always", "never"]
     assert completed("check", "--format", "s") == ["sarif"]
 

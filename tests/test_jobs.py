@@ -18,7 +18,7 @@ import yaml
 
 from retrofit.launch import SUBMITTING, SYSTEMS
 from tests.conftest import SCRIPT, Folder
-from tests.launching import DEADLINE, HELPER, until
+from tests.launching import DEADLINE, HELPER, runs, until
 from tests.test_launch import shellcheck
 
 find_place: Any = runpy.run_path(str(HELPER / "nodes" / "place.py"))["find_place"]
@@ -177,7 +177,7 @@ def test_apply_writes_the_job_as_well(folder: Folder) -> None:
 def test_launch_is_for_batch_systems(folder: Folder) -> None:
     folder.write("train.py", SCRIPT)
     answer = folder.run("launch", "--launcher", "torchrun", "train.py")
-    assert (answer.code, "no batch system; give slurm or trainjob or skypilot" in answer.err) == (2, True)
+    assert (answer.code, "no batch system; give slurm or submitit or trainjob or skypilot" in answer.err) == (2, True)
 
 
 def test_a_job_needs_a_script(folder: Folder) -> None:
@@ -272,3 +272,103 @@ def test_a_name_with_a_line_in_it_writes_no_job(folder: Folder, system: str) -> 
     folder.write("a\nrm x\n.py", SCRIPT)
     answer = folder.run("launch", "--launcher", system, "a\nrm x\n.py")
     assert (answer.code, "RF006" in answer.err) == (2, True)
+
+
+#: Stands for submitit: runs the function here, and sends a signal to this process alone, or to all, as SLURM does.
+SUBMITIT = """
+import os, signal, types
+class JobEnvironment:
+    USR_SIG = "USR2"
+    global_rank = int(os.environ.get("SLURM_PROCID", "0"))
+    hostnames = ["node7", "node8"]
+class Delayed:
+    def __init__(self, function):
+        self.function = function
+helpers = types.SimpleNamespace(DelayedSubmission=Delayed)
+class AutoExecutor:
+    def __init__(self, folder, **settings):
+        self.told = [str(folder), settings]
+    def update_parameters(self, **parameters):
+        self.told.append(parameters)
+    def submit(self, function):
+        import json
+        def checkpoint(number, frame):
+            again = function.checkpoint()
+            os.rename("srun", "first")
+            open("deeds", "a").write(f"requeued {again.function.arguments}\\n")
+            raise SystemExit(1)
+        signal.signal(signal.SIGUSR2, checkpoint)
+        open("parameters.json", "w").write(json.dumps(self.told))
+        function()
+        return types.SimpleNamespace(job_id="12345", paths=types.SimpleNamespace(stdout="log"))
+"""
+
+
+@pytest.fixture
+def submitting(project: Folder) -> Folder:
+    """A project with a submitit, and with a torchrun that says how it is called."""
+    project.write("modules/submitit.py", SUBMITIT)
+    srun = project.path.parent / "slurm" / "srun"
+    srun.with_name("torchrun").symlink_to(srun)
+    return project
+
+
+def write_job(project: Folder, *options: str) -> str:
+    """Write the job, and a launcher in place of its own that says how it is called; what the first says."""
+    answer = project.run("launch", "--launcher", "submitit", *options, "train.py")
+    assert (answer.code, answer.err) == (0, "")
+    project.write("train_distributed.sh", f'exec "{project.path.parent}/slurm/srun" "$@"\n')
+    return answer.out
+
+
+def submit(project: Folder, job: str, *arguments: str, **env: str) -> subprocess.Popen[bytes]:
+    """Run what submits a job."""
+    slurm = {"SLURM_JOB_ID": "12345", "SLURM_JOB_NUM_NODES": "2", "PYTHONPATH": "modules"}
+    slurm |= {"PATH": os.pathsep.join([str(project.path.parent / "slurm"), "/usr/bin", "/bin"])}
+    command = [sys.executable, job, *arguments]
+    return subprocess.Popen(command, cwd=project.path, env=slurm | env, start_new_session=True)
+
+
+def test_submitit_starts_the_launcher_once_on_each_node(submitting: Folder) -> None:
+    said = write_job(submitting, "--nodes", "2", "--nproc-per-node", "4")
+    assert "train with: python train_distributed.submit.py [arguments of train.py]" in said
+    assert submit(submitting, "train_distributed.submit.py", "--lr", "1").wait(DEADLINE) == 0
+    told = json.loads((submitting.path / "srun").read_text())
+    assert (told["argv"], told["gpus"]) == (["--lr", "1"], "4")
+    _, settings, parameters = json.loads((submitting.path / "parameters.json").read_text())
+    assert settings == {"slurm_max_num_timeout": 1000}
+    assert (parameters["nodes"], parameters["tasks_per_node"], parameters["gpus_per_node"]) == (2, 1, 4)
+
+
+def test_a_job_of_submitit_near_its_end_stops_the_training_and_goes_back(submitting: Folder) -> None:
+    write_job(submitting)
+    job = submit(submitting, "train_distributed.submit.py", "--lr", "1", WAITS="yes")
+    until(lambda: (submitting.path / "srun").exists(), "it trains")
+    os.killpg(job.pid, signal.SIGUSR2)
+    assert job.wait(DEADLINE) == 1
+    assert deeds(submitting) == ["requeued ['--lr', '1']"]
+    told = json.loads((submitting.path / "first").read_text())
+    assert not runs(told["pid"])
+
+
+@pytest.mark.parametrize(("node", "requeued"), [("0", True), ("1", False)])
+def test_a_job_of_submitit_goes_back_into_the_queue_for_another_round(
+    submitting: Folder, node: str, requeued: bool
+) -> None:
+    write_job(submitting)
+    scontrol = submitting.path.parent / "slurm" / "scontrol"
+    scontrol.write_text(SCONTROL.replace("exit 1", "exit 0"))
+    job = submit(submitting, "train_distributed.submit.py", STATUS="75", SLURM_PROCID=node)
+    assert job.wait(DEADLINE) == 75
+    assert deeds(submitting) == ["scontrol requeue 12345"] * requeued
+
+
+def test_submitit_starts_a_script_without_rounds_by_torchrun(submitting: Folder) -> None:
+    submitting.write("it's.py", SCRIPT)
+    assert submitting.run("launch", "--launcher", "submitit", "--nodes", "2", "it's.py").code == 0
+    assert "round" not in submitting.text("it's.submit.py")
+    assert submit(submitting, "it's.submit.py", "--lr", "1").wait(DEADLINE) == 0
+    argv = json.loads((submitting.path / "srun").read_text())["argv"]
+    assert argv[:3] == ["--nnodes=2", "--nproc_per_node=gpu", "--rdzv_backend=c10d"]
+    assert "--rdzv_endpoint=node7:22345" in argv
+    assert argv[-3:] == [str(submitting.path / "it's.py"), "--lr", "1"]
