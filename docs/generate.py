@@ -23,6 +23,7 @@ from pathlib import Path
 import click
 from click.testing import CliRunner
 
+from docs import scale
 from docs.vocabulary import Word, apply_kinds, check_kinds, described, introduction, layers, shared, words_of
 from retrofit.cli import main
 from retrofit.cli_frame import Command
@@ -383,6 +384,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "sandbox": sandbox,
     "launcher": launcher,
     "libraries": libraries,
+    "time-lost": cache(scale.table),
 }
 
 if __name__ == "__main__":

@@ -669,6 +669,21 @@ def test_a_signal_stops_everything(run: Run, number: signal.Signals, group: bool
     assert "Run the same command again to continue" in run.said
 
 
+@pytest.mark.parametrize("newer", [False, True])
+def test_near_the_end_of_its_time_a_job_is_told_to_start_it_again(run: Run, newer: bool) -> None:
+    run.write(f"{newer} and switch(2)\n" + HANG)
+    process = run.start_and_wait()
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(DEADLINE) == 75, run.said
+    until(lambda: not [pid for pid in run.pids if runs(pid)], run.said)
+    (line,) = [line for line in run.said.splitlines() if "Stopping (SIGUSR1)" in line]
+    if newer:
+        assert line.endswith("to continue from PAI/switch_2.pt.")
+    else:
+        lost = r"; the \d+ s of this round are lost, but for what the script saves and loads itself\."
+        assert re.search(f"to continue from the beginning{lost}$", line)
+
+
 @pytest.mark.parametrize("number", STATUS)
 def test_a_signal_during_initialisation(run: Run, number: signal.Signals) -> None:
     run.write("", initialise="note()\n" + HANG)

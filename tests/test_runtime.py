@@ -392,9 +392,10 @@ def test_tables_are_of_the_newest_score_and_graphs_of_the_end(
 def test_race_for_the_settings_file(tmp_path: Path) -> None:
     (tmp_path / "with").mkdir()
     (tmp_path / "without").mkdir()
-    with_cure = launch(tmp_path / "with", "guarded", script="race_for_settings.py", ranks=2)
+    with_cure = launch(tmp_path / "with", "cured", script="race_for_settings.py", ranks=2)
     assert with_cure.status == 0
-    without = launch(tmp_path / "without", "unguarded", script="race_for_settings.py", ranks=2)
+    assert json.loads((tmp_path / "with" / "PAI" / "PAI_config.json").read_text())["save_name"] == "PAI"
+    without = launch(tmp_path / "without", "as it was", script="race_for_settings.py", ranks=2)
     assert without.status != 0
     assert "json.decoder.JSONDecodeError: Expecting value: line 1 column 1" in without.output
 
@@ -1166,10 +1167,36 @@ def test_copies_do_not_read_the_settings_file(
     Path("PAI/PAI_config.json").write_text("")  # half written, by another rank
     if not cured:
         monkeypatch.delattr(type(helper.GPA.pc), "__deepcopy__")
-        with pytest.raises(json.JSONDecodeError):
+        with pytest.raises(SystemExit, match="1"):  # each copy reads it
             copy.deepcopy(model)
     else:
         assert copy.deepcopy(model)[0].main_module.weight is not model[0].main_module.weight
+
+
+def test_a_settings_file_that_cannot_be_read_is_named(
+    perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    Path("PAI").mkdir()
+    Path("PAI/PAI_config.json").write_text('{"max_dendrites": 7, ')
+    with pytest.raises(SystemExit, match="1"):
+        perforate(torch.nn.Linear(2, 2))
+    said = capsys.readouterr().err
+    assert re.search(r"PAI/PAI_config.json cannot be read \(.*\). Remove it to train with the settings", said)
+
+
+def test_settings_of_single_layers_are_read(perforate: Callable[..., Any], helper: ModuleType) -> None:
+    import torch
+
+    for own in ({"module_settings": {".0": {"output_dimensions": [-1, -1, 0]}}}, {}):
+        Path("PAI").mkdir(exist_ok=True)
+        Path("PAI/PAI_config.json").write_text(json.dumps({"max_dendrites": 7, **own}))
+        helper._pai_of_layers.clear()
+        helper.GPA.pc._manually_set_keys.discard("max_dendrites")
+        model = perforate(torch.nn.Linear(2, 2))
+        assert helper.GPA.pc.get_max_dendrites() == 7
+        assert len(model[0].this_output_dimensions) == (3 if own else 2)
 
 
 def test_says_which_layers_are_not_used(

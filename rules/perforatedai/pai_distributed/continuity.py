@@ -35,9 +35,14 @@ def best_so_far(value: Any) -> Any:
     return best
 
 
-def _pai_read_rounds() -> None:
-    """Learn what the rounds before have come to. A structure that was left half trained begins anew."""
-    _pai.before = [one for one in _pai_read("rounds").get("structures", []) if one["kept"] is not None]
+def _pai_read_rounds(number: int) -> None:
+    """Learn what the rounds before have come to. A structure that was left half trained begins anew.
+
+    Args:
+        number: of the switch file that was loaded. What came of it, where later files cannot be read, begins anew too.
+    """
+    ended = [one for one in _pai_read("rounds").get("structures", []) if one["kept"] is not None]
+    _pai.before = [one for one in ended if (one.get("switch", -1), one["kept"]) < (number, True)]
 
 
 def _pai_better(value: Any, best: Any) -> Any:

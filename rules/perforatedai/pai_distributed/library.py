@@ -2,9 +2,12 @@
 
 import contextlib
 import functools
+import io
+import json
 import os
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,12 +15,45 @@ import torch
 from perforatedai import globals_perforatedai as GPA
 
 from .place import _pai_root
-from .process import _pai, _pai_cuda_index, _pai_leave, _pai_publish_rank, _pai_say
+from .process import _pai, _pai_cuda_index, _pai_fail, _pai_leave, _pai_publish_rank, _pai_rank, _pai_say
 from .quiet import _pai_once, _pai_verbose
 
-# Copies of a model share its layers' settings: each of its own would read SAVE_config.json, which other ranks may be
-# writing (JSONDecodeError, measured).
-type(GPA.pc).__deepcopy__ = lambda settings, _: settings
+# Copies of a model share its layers' settings: each of its own would read SAVE_config.json again.
+_pai_settings = type(GPA.pc)
+_pai_settings.__deepcopy__ = lambda settings, _: settings
+_pai_save_settings, _pai_load_settings = _pai_settings.save_config, _pai_settings.load_config
+# Which of these files hold settings of single layers.
+_pai_of_layers: dict[str, bool] = {}
+
+
+@functools.wraps(_pai_save_settings)
+def _pai_save_settings_whole(settings: Any, path: str) -> None:
+    """Write SAVE_config.json on rank 0 alone, whole or not at all.
+
+    The library has each rank write it, over what another one is reading (JSONDecodeError, measured).
+    """
+    if _pai_rank() == 0:
+        new = os.path.join(os.path.dirname(path), f"settings.{os.getpid()}.new")
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            _pai_save_settings(settings, new)
+        os.replace(new, path)
+        print(said.getvalue().replace(new, path).rstrip("\n"))
+
+
+@functools.wraps(_pai_load_settings)
+def _pai_load_settings_once(settings: Any, path: str, module_name: Any = None, *arguments: Any, **more: Any) -> None:
+    """Read SAVE_config.json, but not for each layer on each rank anew: few have settings of their own in it."""
+    try:
+        if module_name is not None and path not in _pai_of_layers:
+            with open(path) as file:
+                _pai_of_layers[path] = bool(json.load(file).get("module_settings"))
+        if module_name is None or _pai_of_layers[path]:
+            _pai_load_settings(settings, path, module_name, *arguments, **more)
+    except ValueError as error:
+        _pai_fail(f"{path} cannot be read ({error}). Remove it to train with the settings that the script makes")
+
+
+_pai_settings.save_config, _pai_settings.load_config = _pai_save_settings_whole, _pai_load_settings_once
 _pai_copy_tensor = torch.Tensor.__deepcopy__
 
 
@@ -111,10 +147,10 @@ os.chdir = _pai_go_to
 
 @contextlib.contextmanager
 def one_rank_at_a_time() -> Iterator[None]:
-    """Let one process at a time run the `with` block, which holds `UPA.perforate_model(...)`.
+    """Let one process of a machine at a time run the `with` block, which holds `UPA.perforate_model(...)`.
 
-    Every rank reads and rewrites SAVE/SAVE_config.json there. All at once, one reads what another has half
-    written: JSONDecodeError (measured). A file's lock needs no process group, and ends with its process.
+    What the library writes there could meet what another one reads. A file's lock needs no process group, and ends
+    with its process; it is the machine's own, as a thousand ranks would wait for each other for long.
 
     Raises:
         SystemExit: status 0 where training is complete, and the script begins another one.
@@ -127,12 +163,10 @@ def one_rank_at_a_time() -> Iterator[None]:
         if sys.platform != "win32":  # which has no fcntl
             import fcntl
 
-            # Where SAVE is; if the file system cannot lock there, in the node's own.
-            for folder in (_pai_root(), tempfile.gettempdir()):
-                with contextlib.suppress(OSError):
-                    lock = stack.enter_context(open(os.path.join(folder, f".pai_{os.getuid()}.lock"), "a"))
-                    fcntl.flock(lock, fcntl.LOCK_EX)
-                    break
+            name = f"pai_{os.getuid()}_{zlib.crc32(_pai_root().encode()):08x}.lock"
+            with contextlib.suppress(OSError):
+                lock = stack.enter_context(open(os.path.join(tempfile.gettempdir(), name), "a"))
+                fcntl.flock(lock, fcntl.LOCK_EX)
         if torch.cuda.is_available():
             stack.enter_context(torch.cuda.device(_pai_cuda_index()))
         stack.enter_context(_pai_once())

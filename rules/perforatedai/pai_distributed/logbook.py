@@ -18,11 +18,13 @@ from .record import _pai_write
 def _pai_note_score(number: float, net: torch.nn.Module) -> None:
     """Count a score of the structure that is trained.
 
-    Its `round` is the number of the process that trains it, `kept` None until the library has judged its dendrites.
+    Its `round` is the number of the process that trains it, `switch` that of the file in which it was saved, `kept`
+    None until the library has judged its dendrites.
     """
     known = GPA.pai_tracker.member_vars
     if not _pai.structures or _pai.structures[-1]["kept"] is not None:
         begin = {"round": _pai_rounds_before() + 1, "dendrites": known["num_dendrites_added"], "kept": None}
+        begin |= {"switch": len(known["switch_epochs"])}
         begin |= {"tries": known["num_dendrite_tries"], "parameters": UPA.count_params(net), "epochs": 0, "best": None}
         _pai.structures.append(begin)
     one = _pai.structures[-1]

@@ -6,7 +6,7 @@ from typing import Any
 
 from perforatedai import globals_perforatedai as GPA
 
-from .process import _pai_rank
+from .process import _pai_fail, _pai_rank
 
 
 def _pai_read(name: str, save: str = "") -> dict[str, Any]:
@@ -16,11 +16,17 @@ def _pai_read(name: str, save: str = "") -> dict[str, Any]:
         name: of the file, without its ending.
         save: the folder; "" for that of this training.
     """
+    path = os.path.join(save or GPA.pc.get_save_name(), f"{name}.json")
     try:
-        with open(os.path.join(save or GPA.pc.get_save_name(), f"{name}.json")) as file:
+        with open(path) as file:
             return dict(json.load(file))
     except FileNotFoundError:
         return {}
+    except ValueError as error:
+        cure = f"Remove it and {os.path.join(os.path.dirname(path), 'array_dims.csv')}, and initialise again"
+        if name not in ("frozen_layers", "output_dimensions"):
+            cure = "Remove it to go on without what it says"
+        return _pai_fail(f"{path} cannot be read ({error}). {cure}")
 
 
 def _pai_write(name: str, facts: dict[str, Any]) -> None:

@@ -88,28 +88,50 @@ def load_latest_switch(
     GPA.pai_tracker.initialize_tracker_settings()  # now, so that a copy made from here on has all buffers
     if not folder:
         return model
+    number = _pai_newest_switch(model, folder)
+    if number is None:
+        _pai_say(f"Starting from the beginning: {folder} has no switch_N.pt that can be read")
+        return model
+    path = os.path.join(folder, f"switch_{number}.pt")
+    device = _pai_device(model)  # the library moves the model to its own
+    with torch.random.fork_rng(devices=[]):  # what the script draws next is as in the first round
+        _pai.model = model = UPA.load_system(model, folder, f"switch_{number}", True).to(device)
+    _pai_freeze_averages(model)
+    _pai_say(f"Loaded {path}")
+    _pai.switch_time = os.path.getmtime(path)
+    _pai_read_rounds(number)
+    _pai_let_restored_weights_win(model)
+    return model
+
+
+def _pai_newest_switch(model: torch.nn.Module, folder: str) -> int | None:
+    """The number of the newest switch file that can be read; None where there is none.
+
+    The library takes a file of another model to its debugger, or leaves the weights that it does not know (measured).
+    """
     names = os.listdir(folder) if os.path.isdir(folder) else []
     numbers = [int(match[1]) for name in names if (match := re.fullmatch(r"switch_(\d+)\.pt", name))]
     for number in sorted(numbers, reverse=True):
         path = os.path.join(folder, f"switch_{number}.pt")
         try:
             # Compares the header with the length: a file cut short shows before the model changes.
-            with safetensors.safe_open(path, framework="pt"):
-                pass
+            with safetensors.safe_open(path, framework="pt") as file:
+                shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
         except (OSError, safetensors.SafetensorError) as error:
             _pai_say(f"{path} cannot be read ({error}); falling back to the one before it")
             continue
-        device = _pai_device(model)  # the library moves the model to its own
-        with torch.random.fork_rng(devices=[]):  # what the script draws next is as in the first round
-            _pai.model = model = UPA.load_system(model, folder, f"switch_{number}", True).to(device)
-        _pai_freeze_averages(model)
-        _pai_say(f"Loaded {path}")
-        _pai.switch_time = os.path.getmtime(path)
-        _pai_read_rounds()
-        _pai_let_restored_weights_win(model)
-        return model
-    _pai_say(f"Starting from the beginning: {folder} has no switch_N.pt that can be read")
-    return model
+        for layer in _pai_layers(model):
+            for name, own in layer.main_module.named_parameters():
+                shape = shapes.get(f"{layer.name.lstrip('.')}.main_module.{name}")
+                if shape != tuple(own.shape):
+                    there = f"{name} of shape {shape}" if shape else f"no {name}"
+                    _pai_fail(
+                        f"{path} is of another model: its layer {layer.name.lstrip('.')} has {there}, this model's one "
+                        f"of shape {tuple(own.shape)}. Go on with the model that training began with, or move {folder} "
+                        "away to train this one from the beginning"
+                    )
+        return number
+    return None
 
 
 def _pai_initialization_fault(model: torch.nn.Module, save: str) -> str:

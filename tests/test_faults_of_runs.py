@@ -1,0 +1,293 @@
+"""Whatever ends a training, nothing is lost but the work since its newest switch file, and nothing is left running.
+
+A small script is trained once, undisturbed, and each fault comes to a copy of what it had been after two rounds. Then
+the same command again must come to the same model by the same epochs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.conftest import swapped
+from tests.forked import training_python
+from tests.launching import DEADLINE, heed_signals, until  # noqa: F401 - a fixture
+from tests.projects import apply
+from tests.test_rounds import DDP
+
+pytestmark = pytest.mark.real
+
+SAVE = "PAI_train_capacity_test"
+SCRIPT = swapped(
+    DDP,
+    ("import os\n", "import os\n\nimport trouble\n"),
+    ("            loss.backward()\n", '            trouble.at("backward")\n            loss.backward()\n'),
+    ("            optimizer.step()\n", '            optimizer.step()\n            trouble.at("step")\n'),
+    ("    model.eval()\n", '    model.eval()\n    trouble.at("validation")\n'),
+)
+WHOLE = bool(os.environ.get("RETROFIT_TEST_WHOLE"))
+
+
+class Project:
+    """The script and its launcher in a folder, and what it has come to there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.save = folder / SAVE
+        self.output = folder / "output"
+
+    def start(self, python: str = "", **environment: str) -> subprocess.Popen[bytes]:
+        """Start the launcher, as a user does."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("PAI_")}
+        settings = {"NUM_GPUS": "2", "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "REHEARSE": "0"}
+        settings |= {"PAI_TESTING_DENDRITE_CAPACITY": "1", "PYTHON": python or training_python(), "STOP_SECONDS": "20"}
+        with self.output.open("wb") as output:
+            return subprocess.Popen(
+                ["bash", "train_distributed.sh"],
+                cwd=self.folder,
+                env={**inherited, **settings, **environment, "TEST_FOLDER": str(self.folder)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def run(self, python: str = "", **environment: str) -> int:
+        """Run the launcher to its end."""
+        return self.start(python, **environment).wait(DEADLINE)
+
+    @property
+    def said(self) -> str:
+        return self.output.read_text("utf-8", "replace")
+
+    @property
+    def processes(self) -> list[int]:
+        """Those that run of all that were started here."""
+        noted = {int(path.name) for path in (self.folder / "processes").iterdir()}
+        return [number for number in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._ours(number, noted)]
+
+    def _ours(self, number: int, noted: set[int]) -> bool:
+        try:
+            state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+            environment = Path(f"/proc/{number}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return state != "Z" and (number in noted or f"TEST_FOLDER={self.folder}".encode() in environment)
+
+    @property
+    def epochs(self) -> list[list[str]]:
+        """What the script has printed of the epochs, round by round."""
+        parts = re.split(r"train_distributed: Round \d+: ", self.said)[1:]
+        return [re.findall(r"^epoch .*", part, re.MULTILINE) for part in parts]
+
+    def switches(self) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in sorted(self.save.glob("switch_*.pt"))}
+
+    def model(self) -> dict[str, list[float]]:
+        """The final model, by names; without the tracker's, which counts seconds."""
+        import safetensors
+
+        with safetensors.safe_open(self.save / "best_model.pt", "pt") as file:
+            names = [name for name in file.keys() if not name.endswith("tracker_string")]  # noqa: SIM118
+            return {name: file.get_tensor(name).tolist() for name in names}
+
+
+class Undisturbed(NamedTuple):
+    """What becomes of the script where nothing goes wrong.
+
+    Attributes:
+        after: copies of the project before its first round, and after each of four.
+        epochs: of each round.
+    """
+
+    after: list[Project]
+    epochs: list[list[str]]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    """The script trained to its end, round by round."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    project = Project(folder / "project")
+    project.folder.mkdir()
+    (project.folder / "train.py").write_text(SCRIPT)
+    shutil.copy(Path(__file__).with_name("trouble.py"), project.folder)
+    apply(project.folder / "train.py")
+    project.save.mkdir()
+    (project.save / "seed").write_text("1\n")
+    after: list[Project] = []
+    epochs: list[list[str]] = []
+    for status, settings in ((0, {"PREPARE": "only"}), (75, {}), (75, {}), (75, {}), (0, {})):
+        assert project.run(MAX_ROUNDS="1", **settings) == status, project.said
+        epochs += project.epochs
+        after.append(Project(Path(shutil.copytree(project.folder, folder / str(len(after))))))
+    assert len(epochs) == 4, epochs
+    return Undisturbed(after, epochs)
+
+
+Copies = Callable[[int], Project]
+Completes = Callable[..., None]
+
+
+@pytest.fixture
+def copied(undisturbed: Undisturbed, tmp_path: Path) -> Iterator[Copies]:
+    """Give copies of the project after so many rounds."""
+    made: list[Project] = []
+
+    def copy(rounds: int) -> Project:
+        folder = tmp_path / f"project{len(made)}"
+        made.append(Project(Path(shutil.copytree(undisturbed.after[rounds].folder, folder))))
+        return made[-1]
+
+    yield copy
+    left = [number for project in made for number in project.processes]
+    for number in left:
+        os.kill(number, signal.SIGKILL)
+    assert not left, "processes are left"
+
+
+@pytest.fixture
+def completes(undisturbed: Undisturbed) -> Completes:
+    """See the same command again come to the same end, by the rounds after so many."""
+
+    def completes(project: Project, rounds: int, **environment: str) -> None:
+        assert project.run(**environment) == 0, project.said
+        assert project.epochs == undisturbed.epochs[rounds:]
+        assert project.model() == undisturbed.after[-1].model()
+
+    return completes
+
+
+AGAIN = "Running the same command again continues from"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        ("step killed 1", "Signal 9 (SIGKILL)"),
+        ("step killed", "Signal 9 (SIGKILL)"),
+        ("step raises 1", "RuntimeError: the script fails"),
+        ("saving full 0", "File too large"),
+    ],
+)
+@pytest.mark.parametrize("rounds", [0, 2] if WHOLE else [2])
+def test_a_round_that_fails_is_begun_again(
+    rounds: int, trouble: str, said: str, copied: Copies, completes: Completes
+) -> None:
+    project = copied(rounds)
+    before = project.switches()
+    assert project.run(TROUBLE=trouble) == 1, project.said
+    assert said in project.said
+    newest = f"{SAVE}/switch_4.pt" if rounds else "the beginning"
+    assert (
+        f"Round 1 failed with status 1 and without a new checkpoint; its messages are above. {AGAIN} {newest}."
+        in project.said
+    )
+    assert project.switches() == before
+    assert not project.processes
+    completes(project, rounds)
+
+
+# ---- signals, and a launcher that is killed
+
+
+STATUS = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 75, signal.SIGKILL: -9}
+
+
+POINTS = ("initialisation", "step", "validation", "switch")
+STOPS = [(point, number) for point in POINTS for number in STATUS]
+
+
+# Each signal at one of them, and after it the whole way.
+@pytest.mark.parametrize(("point", "number"), STOPS if WHOLE else STOPS[::5])
+def test_a_launcher_that_is_stopped(point: str, number: signal.Signals, copied: Copies, completes: Completes) -> None:
+    rounds = {"initialisation": 0, "switch": 2}.get(point, 3)
+    project = copied(rounds)
+    if point == "initialisation":
+        (project.save / "array_dims.csv").unlink()
+    before = project.switches()
+    process = project.start(TROUBLE=f"{point} waits 0")
+    until((project.folder / "waits").exists, project.said)
+    process.send_signal(number)
+    assert process.wait(DEADLINE) == STATUS[number], project.said
+    until(lambda: not project.processes, f"all end; so far: {project.said}")
+    assert {name: data for name, data in project.switches().items() if name in before} == before
+    completes(project, rounds)
+
+
+# ---- what is found in SAVE
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [cut, empty])
+@pytest.mark.parametrize("rounds", [3, 1])
+def test_a_newest_switch_that_is_no_good(
+    damage: Callable[[Path], None], rounds: int, copied: Copies, completes: Completes
+) -> None:
+    project = copied(rounds)
+    damage(project.save / f"switch_{2 * rounds}.pt")
+    completes(project, rounds - 1)
+    assert f"{SAVE}/switch_{2 * rounds}.pt cannot be read" in project.said
+    assert "falling back to the one before it" in project.said or rounds == 1
+
+
+@pytest.mark.parametrize("shape", [(), (4, 4)])
+def test_a_newest_switch_of_another_model(shape: tuple[int, ...], copied: Copies, completes: Completes) -> None:
+    import safetensors.torch
+    import torch
+
+    project = copied(3)
+    safetensors.torch.save_file({"first.main_module.weight": torch.zeros(shape)}, project.save / "switch_6.pt")
+    assert project.run() == 1, project.said
+    assert f"{SAVE}/switch_6.pt is of another model: its layer first has" in project.said
+    assert "[rank0]: Traceback" not in project.said
+    (project.save / "switch_6.pt").unlink()
+    completes(project, 2)
+
+
+@pytest.mark.parametrize("name", ["rounds", "planned", "loggers", "processes", "frozen_layers", "output_dimensions"])
+def test_a_record_that_is_no_good(name: str, copied: Copies) -> None:
+    project = copied(3)
+    cut(project.save / f"{name}.json")
+    assert project.run() == 1, project.said
+    assert "[rank0]: Traceback" not in project.said
+    assert f"{SAVE}/{name}.json cannot be read" in project.said
+
+
+# ---- time
+
+
+def test_a_rank_that_hangs(copied: Copies, completes: Completes) -> None:
+    project = copied(3)
+    assert project.run(TROUBLE="validation waits 1", PAI_WAIT_SECONDS="3") == 1, project.said
+    assert "After 3 s rank 1 has not come to hand over a score." in project.said
+    assert re.search(r'File ".*train.py", line \d+ in validate', project.said), project.said
+    assert not project.processes
+    completes(project, 3)
+
+
+@pytest.mark.parametrize("hours", [-48, 48])
+def test_a_clock_that_jumps(hours: int, copied: Copies, completes: Completes, tmp_path: Path) -> None:
+    """At each second look, by a sitecustomize."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import time\nnow, looks = time.time, [0]\n"
+        "def jump():\n    looks[0] += 1\n"
+        f"    return now() + {hours} * 3600 * (looks[0] % 2)\n"
+        "time.time = jump\n"
+    )
+    completes(copied(2), 2, PYTHONPATH=str(tmp_path))

@@ -1,0 +1,69 @@
+"""What goes wrong in a training, where a test asks for it: beside a script that imports it, and calls `at`.
+
+TROUBLE in the environment says where, what, and on which rank (each, where none is named): "step killed 1". The process
+notes its number in the folder "processes", and `waits` that it does in the file "waits".
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch as files
+
+HERE = Path(__file__).parent
+WHERE, WHAT, *WHOM = os.environ.get("TROUBLE", "no trouble").split()
+library: Any = files
+serialize_file = library.serialize_file
+(HERE / "processes").mkdir(exist_ok=True)
+(HERE / "processes" / str(os.getpid())).touch()
+
+
+def at(point: str) -> None:
+    """Have what was asked for happen, if it was for here."""
+    if "--perforate_model_parallel" in sys.argv:
+        point = "initialisation"  # which ends with its backward pass
+    if point == WHERE and os.environ.get("RANK", "0") in (WHOM or [os.environ.get("RANK", "0")]):
+        globals()[WHAT]()
+
+
+def killed() -> None:
+    """As by the system, for want of memory."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def waits() -> None:
+    """Wait for a signal."""
+    (HERE / "waits").touch()
+    while True:
+        signal.pause()
+
+
+def raises() -> None:
+    """Fail as a script does."""
+    raise RuntimeError("the script fails")
+
+
+def full() -> None:
+    """Let the disk be full: a file can grow no more."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+
+
+def _serialize_file(tensors: Any, path: Any, *arguments: Any, **keywords: Any) -> None:
+    """Write a file; where there is trouble with a switch file, half of it first, as what writes in place does."""
+    path = Path(path)
+    if WHERE == "switch" and path.name.startswith("switch_"):
+        serialize_file(tensors, HERE / "whole", *arguments, **keywords)
+        data = (HERE / "whole").read_bytes()
+        path.write_bytes(data[: len(data) // 2])
+        at("switch")
+    if path.name.startswith("switch_"):
+        at("saving")
+    serialize_file(tensors, path, *arguments, **keywords)
+
+
+library.serialize_file = _serialize_file
