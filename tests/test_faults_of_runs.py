@@ -196,6 +196,23 @@ def test_a_round_that_fails_is_begun_again(
     completes(project, rounds)
 
 
+@pytest.mark.parametrize(("trouble", "rounds"), [("step once 1", 2), ("step once", 0), ("saved once 0", 0)])
+def test_torchrun_restarts_a_round_from_the_newest_switch(
+    trouble: str, rounds: int, copied: Copies, undisturbed: Undisturbed
+) -> None:
+    """By --max-restarts: the launcher sees one round, whatever becomes of its processes."""
+    project = copied(rounds)
+    assert project.run(TROUBLE=trouble, TORCHRUN_ARGS="--standalone --max-restarts=2", MAX_ROUNDS="1") == 75
+    assert "failed with status" not in project.said
+    after = rounds + (2 if trouble.startswith("saved") else 1)
+    assert project.epochs[0] == [epoch for round_ in undisturbed.epochs[rounds:after] for epoch in round_]
+    assert list(project.switches()) == list(undisturbed.after[after].switches())
+    assert not project.processes
+    environment = {"MAX_ROUNDS": "1"} if after < 3 else {}
+    assert project.run(**environment) == (75 if environment else 0), project.said
+    assert project.epochs == undisturbed.epochs[after : after + 1 if environment else None]
+
+
 # ---- signals, and a launcher that is killed
 
 

@@ -31,6 +31,12 @@ def at(point: str) -> None:
         globals()[WHAT]()
 
 
+def once() -> None:
+    """As killed, before torchrun restarts the processes."""
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        killed()
+
+
 def killed() -> None:
     """As by the system, for want of memory."""
     os.kill(os.getpid(), signal.SIGKILL)
@@ -64,6 +70,8 @@ def _serialize_file(tensors: Any, path: Any, *arguments: Any, **keywords: Any) -
     if path.name.startswith("switch_"):
         at("saving")
     serialize_file(tensors, path, *arguments, **keywords)
+    if path.name.startswith("switch_"):
+        at("saved")
 
 
 library.serialize_file = _serialize_file

@@ -41,7 +41,11 @@ def _pai_read_rounds(number: int) -> None:
     Args:
         number: of the switch file that was loaded. What came of it, where later files cannot be read, begins anew too.
     """
-    ended = [one for one in _pai_read("rounds").get("structures", []) if one["kept"] is not None]
+    known = _pai_read("rounds").get("structures", [])
+    for one in known:
+        if one["kept"] is None and one.get("switch", number) < number:
+            one["kept"] = True  # it was killed between writing the file and noting that
+    ended = [one for one in known if one["kept"] is not None]
     _pai.before = [one for one in ended if (one.get("switch", -1), one["kept"]) < (number, True)]
 
 

@@ -16,7 +16,7 @@ from .record import _pai_write
 
 
 def _pai_note_score(number: float, net: torch.nn.Module) -> None:
-    """Count a score of the structure that is trained.
+    """Count a score of the structure that is trained, and write that down before the library makes anything of it.
 
     Its `round` is the number of the process that trains it, `switch` that of the file in which it was saved, `kept`
     None until the library has judged its dendrites.
@@ -31,10 +31,11 @@ def _pai_note_score(number: float, net: torch.nn.Module) -> None:
     one["epochs"] += 1
     one["best"] = _pai_better(number, one["best"])
     one["seconds"] = round(time.monotonic() - _pai.since, 1)
+    _pai_write_logbook(net)
 
 
 def _pai_note_fate(complete: bool, net: torch.nn.Module) -> None:
-    """Write what has come of the score that was just handed over, and say what came of a structure at its end.
+    """Write and say what came of a structure, where the score that was just handed over has ended it.
 
     Args:
         complete: whether training is.
@@ -46,8 +47,8 @@ def _pai_note_fate(complete: bool, net: torch.nn.Module) -> None:
         one["kept"] = False
     elif added > one["dendrites"] or complete:
         one["kept"] = True
-    _pai_write_logbook(net)
     if one["kept"] is not None:
+        _pai_write_logbook(net)
         _pai.since = time.monotonic()
         fate = "" if one["kept"] else ": dropped, as it is not clearly better than the best before"
         grown, epochs = _pai_counted(one["dendrites"], "set"), _pai_counted(one["epochs"], "epoch")

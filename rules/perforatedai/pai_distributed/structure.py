@@ -21,7 +21,7 @@ from .layers import (
 )
 from .library import _pai_copy_tied_tensors, _pai_with_frozen_parameters
 from .loggers import _pai_watch_loggers
-from .process import _pai, _pai_device, _pai_fail, _pai_say, initializing
+from .process import _pai, _pai_attempt, _pai_device, _pai_fail, _pai_say, initializing
 from .record import _pai_read
 from .resume import _pai_let_restored_weights_win, _pai_watch_loads
 
@@ -86,6 +86,8 @@ def load_latest_switch(
     _pai_set_output_dimensions(model, _pai_read("output_dimensions"))
     _pai_set_output_dimensions(model, output_dimensions or {})
     GPA.pai_tracker.initialize_tracker_settings()  # now, so that a copy made from here on has all buffers
+    if not folder and _pai_attempt():
+        folder = save  # the attempt before may have come to a switch file
     if not folder:
         return model
     number = _pai_newest_switch(model, folder)
