@@ -11,9 +11,10 @@ import libcst as cst
 #: replace: new code in the place of a statement or an expression.
 #: guard: new code around a statement, which stands where the template says `{{ original }}`.
 #: remove: no statement any more; its comments stay.
+#: take-out: no statement any more, and none of the comments in it.
 #: set-keyword: a keyword argument of a call, added or changed; the template is `name=value`.
 #: add-import: an import after the script's own ones.
-Kind = Literal["insert-before", "insert-after", "replace", "guard", "remove", "set-keyword", "add-import"]
+Kind = Literal["insert-before", "insert-after", "replace", "guard", "remove", "take-out", "set-keyword", "add-import"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
 #: Stands for the guarded statement in a rendered guard template.

@@ -16,6 +16,8 @@ from retrofit.survey.index import File
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? ")
 #: The lines that a hunk shows around what changes.
 _CONTEXT = 3
+#: Part of a file, from the one line end up to the other; where both are the same, the place between two lines.
+_Span = tuple[int, int]
 _COLORS = {b"-": "red", b"+": "green", b"@": "cyan"}
 
 
@@ -74,7 +76,7 @@ def edits_text(plan: Plan, titles: Mapping[str, str], view: View = PLAIN) -> str
     """
     rows = []
     for file in plan.script.index.files:
-        places = sorted((_place(edit, file)[0] + 1, edit.code) for edit in _edits(plan, file))
+        places = sorted((place[0] + 1, code) for code, place in _places(plan, file))
         rows += [(f"{file.source.shown}:{line}", code, titles[code]) for line, code in dict.fromkeys(places)]
     return view.table(rows)
 
@@ -84,9 +86,15 @@ def _edits(plan: Plan, file: File) -> list[Edit]:
     return placed(index, [edit for edit in plan.edits if index.file(edit.node) is file], file)
 
 
+def _places(plan: Plan, file: File) -> list[tuple[str, _Span]]:
+    """Return the rules behind a file's changes, each with what it changes of the old file."""
+    first = [(code, (begin - 1, last)) for path, code, begin, last in plan.adopted.edits if path == file.source.path]
+    return [*first, *((edit.code, _place(edit, file)) for edit in _edits(plan, file))]
+
+
 def _explained(new: NewFile, plan: Plan, file: File, name: str, titles: Mapping[str, str], view: View) -> str:
     head, *hunks = _hunks(diff(new, name))
-    makers = _makers(hunks, [(edit.code, _place(edit, file)) for edit in _edits(plan, file)])
+    makers = _makers(hunks, _places(plan, file))
     parts = []
     for data, codes in zip((head, *hunks), ([], *makers), strict=True):
         parts += [view.wrap(f"{view.paint(code, bold=True)} {titles[code]}", hang="  ") + "\n" for code in codes]
@@ -97,10 +105,6 @@ def _explained(new: NewFile, plan: Plan, file: File, name: str, titles: Mapping[
 def _hunks(data: bytes) -> list[bytes]:
     """Return the head of a file's diff, then each of its hunks."""
     return re.split(rb"^(?=@@ -)", data, flags=re.MULTILINE)
-
-
-#: Part of a file, from the one line end up to the other; where both are the same, the place between two lines.
-_Span = tuple[int, int]
 
 
 def _changes(hunk: bytes) -> Iterator[_Span]:

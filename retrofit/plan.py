@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from retrofit.adopt import NOTHING, Adopted, adopt
 from retrofit.edits import Edit
 from retrofit.errors import EngineError, Problem, UserError, shown_path
 from retrofit.inline import inlining
@@ -18,8 +19,8 @@ from retrofit.progress import Told, untold
 from retrofit.project import Project, above_package, load_project
 from retrofit.proof import prove, without_value
 from retrofit.reading import read_file
-from retrofit.rewrite import crowded, rewriting
-from retrofit.rules import Evaluator, Outcome, Output, Recipe
+from retrofit.rewrite import by_file, crowded, rewriting
+from retrofit.rules import STAGES, Evaluator, Outcome, Output, Recipe
 from retrofit.source import Source
 from retrofit.survey.frameworks import may_wrap
 from retrofit.survey.index import File
@@ -63,6 +64,7 @@ class Plan:
         decisions: what was chosen and where it came from, as (what, value, source).
         next_steps: what the user does next.
         kept: generated files that are there already, by their real paths.
+        adopted: what was changed before the edits, which are of the files as that left them.
     """
 
     script: Script
@@ -73,6 +75,7 @@ class Plan:
     decisions: list[tuple[str, str, str]] = field(default_factory=list)
     next_steps: str = ""
     kept: list[Path] = field(default_factory=list)
+    adopted: Adopted = NOTHING
 
     @property
     def path(self) -> Path:
@@ -195,6 +198,7 @@ def _plan(
     survey_only: bool,
     company: Company,
     told: Told,
+    adopted: Adopted = NOTHING,
 ) -> Plan:
     source = project.entry
     if not survey_only and not project.unread and not any(may_wrap(file.data) for file in project.sources):
@@ -211,6 +215,7 @@ def _plan(
         recipe.provided,
         recipe.handover,
         options.in_process,
+        recipe.signs,
     )
     _check_settings(options, recipe)
     script = survey(source, choices, project.modules, project.neighbours, project.module)
@@ -219,14 +224,23 @@ def _plan(
         message = f"--model {options.model} names none of the wrapped models: {wrapped}."
         raise UserError(Problem(source.shown, 0, 0, "RF015", message))
     told("rewriting", files_read)
-    evaluator = Evaluator(recipe, options.for_rules(), inlining(recipe, script.index) if options.inline else {})
+    texts = inlining(recipe, script.index) if options.inline else {}
+    evaluator = Evaluator(recipe, options.for_rules(), texts, bool(adopted.edits))
+    first = evaluator.outcome(script, STAGES[0])
+    if first.questions:
+        return Plan(script, [], [*project.unread] or first.questions, first.notes)
+    if first.edits:
+        if adopted.edits:
+            raise EngineError(f"{source.shown}: what was taken out of it is still there")
+        project, adopted = adopt(project, script, first, adopted)
+        return _plan(project, recipe, options, force, survey_only, company, told, adopted)
     outcome = evaluator.outcome(script)
     questions = sorted(set(outcome.questions), key=lambda problem: (problem.line, problem.column, problem.code))
     if questions and project.unread:
         questions = list(project.unread)  # the others are asked without having seen these files
     if company.root is not None:
         questions += _outside(script, outcome.edits, company.root)
-    edited = _by_file(script, outcome.edits)
+    edited = by_file(script.index, outcome.edits)
     others = [file.source.shown for file in edited if file is not script.index.entry]
     if options.inline and others and not questions:
         message = f"--inline is for one file, but {', '.join(others)} must change as well. Leave it out."
@@ -234,23 +248,24 @@ def _plan(
     shared = {file.source: nodes for file, mine in edited.items() if (nodes := crowded(script.index, mine))}
     if shared and not questions:
         project = project.with_sources({source: unfolded(source, nodes) for source, nodes in shared.items()})
-        return _plan(project, recipe, options, force, survey_only, company, told)
-    texts: dict[File, str] = {}
+        return _plan(project, recipe, options, force, survey_only, company, told, adopted)
+    written: dict[File, str] = {}
     if not questions:
         try:
             for file, mine in edited.items():
-                written = rewriting(script.index, mine, file)
-                texts[file] = written.text
-                questions += without_value(script.index, file, written)
+                new = rewriting(script.index, mine, file)
+                written[file] = new.text
+                questions += without_value(script.index, file, new)
         except UserError as error:
             if not survey_only:
                 raise
             questions = list(error.problems)
+    outcome.notes[:0] = adopted.notes
     if questions or survey_only:
-        return Plan(script, outcome.edits, questions, outcome.notes)
-    told("proving", counted(len(texts), "file"))
-    _prove(project, script, outcome.edits, texts, choices, evaluator)
-    return _complete(script, recipe, options, evaluator, outcome, texts, force, company)
+        return Plan(script, outcome.edits, questions, outcome.notes, adopted=adopted)
+    told("proving", counted(len(written), "file"))
+    _prove(project, script, outcome.edits, written, choices, evaluator)
+    return _complete(script, recipe, options, evaluator, outcome, written, force, company, adopted)
 
 
 def _complete(
@@ -262,6 +277,7 @@ def _complete(
     texts: Mapping[File, str],
     force: bool,
     company: Company,
+    adopted: Adopted,
 ) -> Plan:
     """Return the plan with what goes beside the new texts, and what is told of it."""
     names = evaluator.context(script)
@@ -291,7 +307,7 @@ def _complete(
     names["ending"] = SYSTEMS.get(options.launcher, "")
     next_steps = evaluator.render(recipe.next_steps, names).strip()
     kept = [target for target, written in made.items() if not written]
-    return Plan(script, outcome.edits, [], notes, files, decisions, next_steps, kept)
+    return Plan(script, outcome.edits, [], notes, files, decisions, next_steps, kept, adopted)
 
 
 def _check_settings(options: Options, recipe: Recipe) -> None:
@@ -311,19 +327,11 @@ def _without_wrapper(source: Source, recipe: Recipe, options: Options) -> Plan:
 
 def _outside(script: Script, edits: list[Edit], root: Path) -> Iterator[Problem]:
     """Yield a question for each file that must change and may not."""
-    for file, mine in _by_file(script, edits).items():
+    for file, mine in by_file(script.index, edits).items():
         fault = outside(root, file.source.path)
         if fault:
             line, column = min(file.source.position(e.node) for e in mine if e.kind != "add-import" or len(mine) == 1)
             yield Problem(file.source.shown, line, column, "RF030", f"must be rewritten here, but {fault}")
-
-
-def _by_file(script: Script, edits: list[Edit]) -> dict[File, list[Edit]]:
-    """The edits of each file, the entry script first."""
-    found: dict[File, list[Edit]] = {file: [] for file in script.index.files}
-    for edit in edits:
-        found[script.index.file(edit.node)].append(edit)
-    return {file: mine for file, mine in found.items() if mine}
 
 
 def _prove(
@@ -335,17 +343,19 @@ def _prove(
     evaluator: Evaluator,
 ) -> None:
     """Check the rewriting, and that a second one would find nothing to do."""
-    mine = _by_file(script, edits)
+    mine = by_file(script.index, edits)
     for file, text in texts.items():
         prove(file.source, mine[file], text)
     if not texts:
         return
     changed = project.with_texts({file.source: text for file, text in texts.items()})
-    again = evaluator.outcome(survey(changed.entry, choices, changed.modules, changed.neighbours, changed.module))
-    if again.questions:
-        raise EngineError(f"{again.questions[0]} (after the rewriting)")
-    if again.edits:
-        codes = ", ".join(sorted({edit.code for edit in again.edits}))
+    again = survey(changed.entry, choices, changed.modules, changed.neighbours, changed.module)
+    outcomes = [evaluator.afresh.outcome(again, stage) for stage in STAGES]
+    questions = [question for outcome in outcomes for question in outcome.questions]
+    if questions:
+        raise EngineError(f"{questions[0]} (after the rewriting)")
+    codes = ", ".join(sorted({edit.code for outcome in outcomes for edit in outcome.edits}))
+    if codes:
         raise EngineError(f"{project.entry.shown}: a second rewriting would change it again ({codes})")
 
 

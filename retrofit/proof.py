@@ -186,10 +186,10 @@ def _untouched_lines(source: Source, edits: Sequence[Edit]) -> list[str]:
     lines = split_lines(source.text)
     touched: set[int] = set()
     for edit in edits:
-        if edit.kind in ("replace", "guard", "remove", "set-keyword"):
+        if edit.kind in ("replace", "guard", "remove", "take-out", "set-keyword"):
             first, last = source.lines(edit.node)[0], source.lines(edit.last or edit.node)[1]
             touched.update(range(first, last + 1))
-            while edit.kind == "remove" and first > 1 and not lines[first - 2].strip():
+            while edit.kind in ("remove", "take-out") and first > 1 and not lines[first - 2].strip():
                 first -= 1
                 touched.add(first)
     return [line for number, line in enumerate(lines, start=1) if number not in touched]
@@ -200,7 +200,7 @@ def _lost_comment(source: Source, edits: Sequence[Edit], text: str) -> TokenInfo
     removed = {
         line
         for edit in edits
-        if edit.kind == "remove"
+        if edit.kind in ("remove", "take-out")
         for line in range(source.lines(edit.node)[0], source.lines(edit.last or edit.node)[1] + 1)
     }
     rest = iter([comment.string for comment in comments(text)])

@@ -6,7 +6,7 @@ import ast
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 
@@ -105,6 +105,14 @@ def placed(index: Index, edits: Sequence[Edit], file: File) -> list[Edit]:
     return [_place_import(file, edit, edited) if edit.kind == "add-import" else edit for edit in edits]
 
 
+def by_file(index: Index, edits: Iterable[Edit]) -> dict[File, list[Edit]]:
+    """The edits of each file, the entry script first."""
+    found: dict[File, list[Edit]] = {file: [] for file in index.files}
+    for edit in edits:
+        found[index.file(edit.node)].append(edit)
+    return {file: mine for file, mine in found.items() if mine}
+
+
 def crowded(index: Index, edits: Sequence[Edit]) -> list[cst.CSTNode]:
     """Return the lines and blocks that edits are about, and that have to be unfolded first; see `retrofit.unfold`."""
     nodes = [node for edit in edits for node in (edit.node, edit.last) if node is not None and node in index.parents]
@@ -127,7 +135,7 @@ def _check_statements(index: Index, edits: Sequence[Edit]) -> None:
 def _refuse_overlaps(index: Index, edits: Sequence[Edit]) -> None:
     owners: dict[cst.CSTNode, Edit] = {}
     for edit in edits:
-        if edit.kind in ("replace", "guard", "remove"):
+        if edit.kind in ("replace", "guard", "remove", "take-out"):
             other = owners.setdefault(edit.node, edit)
             if other is not edit:
                 raise EngineError(f"rules {other.code} and {edit.code} change the same code")
@@ -364,7 +372,8 @@ class _Rewriter(cst.CSTTransformer):
             lead = [*waiting, *new.leading_lines]
             waiting = []
             group = self._group(new, edits)
-            lost = _comments_lost(old, group) if edits or new is not old else []
+            kept = (edits or new is not old) and not any(edit.kind == "take-out" for edit in edits)
+            lost = _comments_lost(old, group) if kept else []
             if not group:
                 waiting = [*lead, *lost]
                 continue
@@ -382,7 +391,7 @@ class _Rewriter(cst.CSTTransformer):
         after: list[_Line] = []
         main: list[_Line] = [new]
         for edit in edits:
-            if edit.kind == "remove":
+            if edit.kind in ("remove", "take-out"):
                 main = []
                 continue
             statements = self._parse(edit)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import libcst as cst
 
@@ -22,6 +22,8 @@ from retrofit.edits import KINDS, ORIGINAL, Edit, Kind
 from retrofit.errors import Problem, UserError, shown_path
 from retrofit.habits.kinds import KINDS as HABITS
 from retrofit.history import History, load_history
+from retrofit.survey.blocks import NO_SIGNS, Signs
+from retrofit.survey.blocks import Kind as BlockKind
 from retrofit.survey.index import File
 from retrofit.survey.sites import SITE_KINDS, EditedFile, Script, Site
 from retrofit.toml import read_toml
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
     from retrofit.habits.file import TrainingFile
 
 _SITES = frozenset({"script", "epoch-loop", "edited-file", *SITE_KINDS, *HABITS, "suppression", "open-question"})
+
+
+#: One after the other: the rules of the second see a script as those of the first leave it.
+STAGES = ("first", "")
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,7 @@ class Rule:
         at: the site's anchor that a finding points at, "" for the site itself.
         unsure: a condition under which a finding depends on code that cannot be seen, and is advice only.
         fix: "safe" or "unsafe" where its changes repair what was found, "" where it has none.
+        stage: "first" where all other rules see the script as its changes leave it.
     """
 
     code: str
@@ -111,6 +118,7 @@ class Rule:
     at: str = ""
     unsure: str = "false"
     fix: str = ""
+    stage: str = ""
     changes: tuple[Change, ...] = ()
     asks: tuple[Remark, ...] = ()
     notes: tuple[Remark, ...] = ()
@@ -149,6 +157,7 @@ class Recipe:
         site_values: the same for names that depend on the site.
         module_functions: qualified names of functions that return the module they are given.
         handover: qualified names of functions by which a script gives its optimizer to the library.
+        signs: what tells what a script has in the place of what the recipe writes.
         settings: (code of the default, what it is for) of each setting of the library that a user may choose, by its
             name.
         helper: the name of the package of the folder that is put beside the script, "" for none.
@@ -165,6 +174,7 @@ class Recipe:
     site_values: Mapping[str, str] = field(default_factory=dict)
     module_functions: frozenset[str] = frozenset()
     handover: frozenset[str] = frozenset()
+    signs: Signs = NO_SIGNS
     helper: str = ""
     settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     outputs: tuple[Output, ...] = ()
@@ -253,6 +263,7 @@ def load_recipe(folder: Path, extra: Path | None = None) -> Recipe:
         site_values=shared.get("site_values", {}),
         module_functions=frozenset(shared.get("module_functions", ())),
         handover=frozenset(shared.get("handover", ())),
+        signs=_signs(shared.get("blocks", {})),
         settings=shared.get("settings", {}),
         helper=shared.get("helper", ""),
         outputs=(
@@ -263,6 +274,12 @@ def load_recipe(folder: Path, extra: Path | None = None) -> Recipe:
         extra=extra,
         history_folder=folder / shared["history"] if "history" in shared else None,
     )
+
+
+def _signs(blocks: dict[str, Any]) -> Signs:
+    """Return what `[blocks]` of a recipe says: its kinds are the tables in it."""
+    kinds = {name: BlockKind(**value) for name, value in blocks.items() if isinstance(value, dict)}
+    return Signs(kinds, **{name: value for name, value in blocks.items() if name not in kinds})
 
 
 def _helper_outputs(folder: Path, helper: str) -> Iterator[Output]:
@@ -384,12 +401,25 @@ class Evaluator:
         recipe: the rules.
         options: what the user chose, for conditions and templates.
         texts: further texts that templates may print, by name.
+        adopted: whether the rules of the first stage have changed the script.
     """
 
-    def __init__(self, recipe: Recipe, options: Mapping[str, object], texts: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        options: Mapping[str, object],
+        texts: Mapping[str, str] | None = None,
+        adopted: bool = False,
+    ) -> None:
         self._recipe = recipe
         self._options = options
         self._texts = texts or {}
+        self._adopted = adopted
+
+    @property
+    def afresh(self) -> Evaluator:
+        """The same for a script that nothing has changed."""
+        return Evaluator(self._recipe, self._options, self._texts)
 
     def context(self, script: Script, file: File | None = None) -> dict[str, object]:
         """Return the names that conditions and templates see at every site of a file.
@@ -403,6 +433,7 @@ class Evaluator:
             "script": script,
             "options": self._options,
             "original": ORIGINAL,
+            "adopted": self._adopted,
             **self._texts,
         }
         names.update(self._imported(file))
@@ -422,12 +453,13 @@ class Evaluator:
         """Return the text of a Jinja2 template."""
         return _template(template).render(**names) if "{" in template else template
 
-    def outcome(self, script: Script) -> Outcome:
-        """Return everything that the recipe's rules say of a script."""
+    def outcome(self, script: Script, stage: str = "") -> Outcome:
+        """Return everything that the recipe's rules of one stage say of a script."""
+        rules = [rule for rule in self._recipe.rules if rule.stage == stage]
         with _naming(None):
             shared = {file: self.context(script, file) for file in script.index.files}
         named = {kind: [site for other, site in script.sites() if other == kind] for kind in _SITES - HABITS.keys()}
-        edits: dict[Rule, list[Edit]] = {rule: [] for rule in self._recipe.rules}
+        edits: dict[Rule, list[Edit]] = {rule: [] for rule in rules}
         questions: list[Problem] = []
         notes: list[Problem] = []
 
@@ -439,7 +471,7 @@ class Evaluator:
             return [(site, names) for site, names in at(rule.site) if self.evaluate(rule.when, names)]
 
         own = {}
-        for rule in self._recipe.rules:
+        for rule in rules:
             with _naming(rule):
                 own[rule] = matching(rule)
                 for site, names in own[rule]:
@@ -450,7 +482,7 @@ class Evaluator:
             if last:
                 made = [edit for ordered in edits.values() for edit in ordered]
                 named["edited-file"] = _edited_files(script, made, self._recipe.imports)
-            for rule in self._recipe.rules:
+            for rule in rules:
                 with _naming(rule):
                     if last == (rule.site == "edited-file"):
                         own[rule] = matching(rule) if last else own[rule]

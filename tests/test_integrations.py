@@ -1,4 +1,4 @@
-"""Scripts that have dendrites already: by the published multi-GPU recipe, by an older release, or by retrofit."""
+"""Scripts that have dendrites already by another release of the library, or by retrofit."""
 
 from __future__ import annotations
 
@@ -11,52 +11,11 @@ from tests.helpers import plan_of, rewritten
 
 _IMPORTS = "from perforatedai import globals_perforatedai as GPA\nfrom perforatedai import utils_perforatedai as UPA\n"
 _MODEL = "    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))\n"
-_OPTIONS = """\
-    parser.add_argument('--perforate_model_parallel', action='store_true')
-    parser.add_argument('--pai_load_folder', default=None)
-    args = parser.parse_args()
-"""
-_WRAPPED = """\
-    if not args.perforate_model_parallel:
-        GPA.pai_tracker.initialize_tracker_settings()
-        model = DistributedDataParallel(model, find_unused_parameters=True)
-"""
-_LEFT = """\
-            loss.backward()
-            if args.perforate_model_parallel:
-                GPA.pai_tracker.save_tracker_settings()
-                exit(0)
-"""
+PERFORATED = (_MODEL, f"{_MODEL}    model = UPA.perforate_model(model, save_name='mine', maximizing_score=True)\n")
 
 
 def with_(*pairs: tuple[str, str]) -> str:
     return swapped(SCRIPT, ("import argparse\n", f"import argparse\n\n{_IMPORTS}"), *pairs)
-
-
-PARSED = ("    args = parser.parse_args()\n", _OPTIONS)
-WRAPPED = ("    model = DistributedDataParallel(model)\n", _WRAPPED)
-LEFT = ("            loss.backward()\n", _LEFT)
-PERFORATED = (_MODEL, f"{_MODEL}    model = UPA.perforate_model(model, save_name='mine', maximizing_score=True)\n")
-
-PUBLISHED = {
-    "whole": (
-        (PARSED, WRAPPED, LEFT, PERFORATED),
-        "`--pai_load_folder` (line 28), `initialize_tracker_settings` (line 34), `save_tracker_settings` (line 46).",
-    ),
-    "its options": ((PARSED, PERFORATED), "`--perforate_model_parallel` (line 27), `--pai_load_folder` (line 28)."),
-    "its wrapper": ((WRAPPED,), "`initialize_tracker_settings` (line 31)."),
-    "its first run": ((LEFT, PERFORATED), "`save_tracker_settings`"),
-}
-
-
-@pytest.mark.parametrize(("pairs", "seen"), PUBLISHED.values(), ids=PUBLISHED)
-def test_the_published_recipe_is_refused_with_what_was_seen(
-    tmp_path: Path, pairs: tuple[tuple[str, str], ...], seen: str
-) -> None:
-    questions = [q for q in plan_of(tmp_path, with_(*pairs)).questions if q.code == "PAI108"]
-    assert len(questions) == 1
-    assert seen in questions[0].message
-    assert questions[0].line > 1
 
 
 OLDER = {

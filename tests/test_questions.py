@@ -106,6 +106,10 @@ JOINED = "sys.path.insert(0, os.path.join(here, 'lib'))\n"
 CLOSURES = f"def train():\n{BATCHES}\n\ndef validate():\n    return evaluate(model)\n\n\n"
 FIT = "best = 0\n" + EPOCHS + "    train()\n    acc = validate()\n    best = max(best, acc)\n"
 
+HANDED = "GPA.pai_tracker.add_validation_score(acc, model)"
+SAVED = "        if args.perforate_model_parallel:\n            GPA.pai_tracker.save_tracker_settings()\n"
+SAVED_BY_HELD = SAVED.replace("GPA.pai_tracker", "held")
+
 QUESTIONS: dict[str, Question] = {
     "PAI001 1": Question(
         (before("def best_so_far():\n    pass\n\n\n"),),
@@ -165,6 +169,22 @@ QUESTIONS: dict[str, Question] = {
             ),
         },
         IN_PROCESS,
+    ),
+    "PAI030 1": Question(
+        (GPA, scored(f"if {RANK} == 0:\n    {HANDED}\n{SCORE}")),
+        {
+            "on all ranks": (GPA, scored(f"{HANDED}\n{SCORE}")),
+            "a plain object's": (before(HELD), scored(f"if {RANK} == 0:\n    held.add_validation_score(acc)\n{SCORE}")),
+            "behind a raise": (GPA, before(unused(f"if {RANK} == 0:\n    {HANDED}"))),
+        },
+    ),
+    "PAI030 2": Question(
+        (GPA, (BACKWARD, f"{BACKWARD}{SAVED}            tell(loss)\n")),
+        {
+            "nothing more": (GPA, (BACKWARD, f"{BACKWARD}{SAVED}            exit()\n")),
+            "a plain object's": (before(HELD), (BACKWARD, f"{BACKWARD}{SAVED_BY_HELD}            tell(loss)\n")),
+            "behind a raise": (GPA, before(unused("GPA.pai_tracker.save_tracker_settings()\ntell(later)"))),
+        },
     ),
     "PAI100 1": Question(
         (before("engine = deepspeed.initialize(model)\n", OPTIMIZER), before("import deepspeed\n", IMPORT)),
@@ -601,14 +621,6 @@ QUESTIONS: dict[str, Question] = {
                 before("def initialize_pai(net):\n    return net\n\n\nmodel = initialize_pai(model)\n", WRAPPED),
             ),
             "behind a raise": (UPA, before(unused("return UPA.initialize_pai(model)"))),
-        },
-    ),
-    "PAI108 2": Question(
-        (GPA, before("GPA.pai_tracker.initialize_tracker_settings()\n", WRAPPED)),
-        {
-            "a setting": (GPA, before("GPA.pc.set_max_dendrites(5)\n")),
-            "a plain object's": (before(f"{HELD}held.initialize_tracker_settings()\n"),),
-            "behind a raise": (GPA, before(unused("GPA.pai_tracker.initialize_tracker_settings()"))),
         },
     ),
     "PAI114 1": Question(

@@ -23,7 +23,7 @@ RULES = recipe().rules
 SITES = {
     "script", "wrapper", "model", "optimizer", "rebuilding", "scheduler", "step", "backward", "score", "parser",
     "framework", "local-rank", "resume", "kept-score", "budget", "decay", "overrun", "rate-end", "assertion",
-    "stale-load", "module-count", "epoch-loop", "edited-file",
+    "stale-load", "module-count", "block", "epoch-loop", "edited-file",
 }  # fmt: skip
 
 #: Rules about what stands beside the script; they only explain it.
@@ -107,7 +107,7 @@ def test_templates_and_conditions_are_jinja(rule: Rule) -> None:
 @each_rule()
 def test_removal_needs_no_template_and_everything_else_does(rule: Rule) -> None:
     for change in rule.changes:
-        assert bool(change.template.strip()) is (change.kind != "remove")
+        assert bool(change.template.strip()) is (change.kind not in ("remove", "take-out"))
 
 
 @each_rule()

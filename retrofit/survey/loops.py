@@ -377,9 +377,18 @@ def _ends(loop: EpochLoop) -> list[int]:
         inside = path[path.index(loop.statement) + 1 :] if loop.statement in path else []
         if not inside or inside[0].siblings is not block:
             continue
+        if any(isinstance(part.node, cst.If) and _asks_recipe(index, part.node.test) for part in inside):
+            continue
         inner = any(isinstance(part.node, (cst.For, cst.While)) for part in inside)
         lines += [index.source.position(small)[0] for small in leaves if not (inner and isinstance(small, cst.Break))]
     return lines
+
+
+def _asks_recipe(index: Index, test: cst.BaseExpression) -> bool:
+    """Whether a condition is what a function answers that a recipe provides."""
+    scope = index.scope_of(test)
+    values = [b.value for b in index.bound(list(names_in(test)), scope)]
+    return any(isinstance(value, cst.Call) and index.is_provided(value.func) for value in (test, *values))
 
 
 def _resumed(index: Index, flow: Flow, loop: EpochLoop) -> list[str]:

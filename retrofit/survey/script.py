@@ -12,9 +12,11 @@ from retrofit.source import Source
 from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers, find_rank_flags
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
+from retrofit.survey.blocks import NO_SIGNS, Signs, find_blocks
 from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, paired_parts
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
+from retrofit.survey.handovers import find_hand_overs
 from retrofit.survey.index import Index, Scope, Statement, mentions
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_frozen, plural, repeated
@@ -49,6 +51,7 @@ class Choices:
         provided: full names of functions that a recipe provides.
         handover: qualified names of functions by which a script gives its optimizer to the recipe's library.
         in_process: whether the model is to be restructured while the process goes on, without a restart.
+        signs: what tells what a script has in the place of what the recipe writes.
     """
 
     metric: str = ""
@@ -58,6 +61,7 @@ class Choices:
     provided: frozenset[str] = frozenset()
     handover: frozenset[str] = frozenset()
     in_process: bool = False
+    signs: Signs = NO_SIGNS
 
 
 def survey(
@@ -94,6 +98,9 @@ def survey(
     script.rank_flags = find_rank_flags(index)
     script.frameworks = find_frameworks(index, flow)
     script.spawns = _find_spawns(script, flow)
+    script.blocks = find_blocks(index, flow, choices.signs, script.loops, script.wrappers)
+    if script.kind == "ddp" and not script.in_process:
+        script.blocks += find_hand_overs(index, flow, choices.signs, script.loops)
     script.spawned_numbers = {
         started.parameters[0]
         for site in script.spawns

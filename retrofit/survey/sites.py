@@ -34,6 +34,7 @@ SITE_KINDS = (
     "local-rank",
     "framework",
     "module-count",
+    "block",
 )
 
 
@@ -782,10 +783,44 @@ class CallSite(Site):
         return argument(self.node, name, position)
 
     def literal(self, name: str, position: int | None = None) -> str | None:
-        """Return a string argument's value, None where it is not given or no plain string."""
+        """Return a string argument's value, None where it is not given or no plain string, nor a name for just one."""
         node = self.argument_node(name, position)
+        if isinstance(node, cst.Name):
+            scopes = (self.scope, *(scope for scope in self.scope.around if scope.kind != "class"))
+            scope = next((scope for scope in scopes if node.value in scope.names), self.scope)
+            owner, known = self.index.imported(node.value, scope) or (scope, node.value)
+            bound = self.index.bound([known], owner) if known not in owner.parameters else []
+            node = bound[0].value if len(bound) == 1 and bound[0].item is None else None
         value = node.evaluated_value if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)) else None
         return value if isinstance(value, str) else None
+
+
+@dataclass(eq=False, kw_only=True)
+class Block(Site):
+    """Code that people put into a script by hand, in the place of what a recipe writes; `node` is a call in it.
+
+    The anchor "whole" is the outermost statement of it.
+
+    Attributes:
+        name: its kind.
+        odd: what stands in it that it does not need, or that reads what it gives a name.
+        rest: the code that stays of it, "" where nothing does.
+        score: of one that hands the score over, the code of the score.
+        complete: the name by which what follows asks whether training is complete, "" where nothing does.
+    """
+
+    name: str
+    odd: list[Site] = field(default_factory=list)
+    rest: str = ""
+    score: str = ""
+    complete: str = ""
+
+    _facts = (("kind", "name"),)
+
+    @property
+    def called(self) -> str:
+        """The name of the function that it calls."""
+        return self.index.qualified(getattr(self.node, "func", None)).rpartition(".")[2]
 
 
 #: `if args.dist_url == "env://" and args.rank == -1:` with the line in it, as PyTorch's ImageNet example has it.
@@ -812,6 +847,7 @@ class Script(Site):
         frameworks: the uses of libraries that own the training loop or shard the model.
         assertions: the script's own checks of the model's parameters.
         module_counts: the walks through the perforated model's modules that count some of them.
+        blocks: what people put in by hand in the place of what the recipe writes.
         spawns: the calls that start the processes from one.
         spawned_numbers: the parameters by which the functions that they start know their process.
         groups: the whole-model wrappers, grouped by the model that they wrap.
@@ -866,6 +902,7 @@ class Script(Site):
     trainers: list[str] = field(default_factory=list)
     nameless: list[CallSite] = field(default_factory=list)
     other_models: list[str] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)
     spawned_numbers: set[str] = field(default_factory=set)
     groups: list[list[Wrapper]] = field(default_factory=list)

@@ -201,7 +201,8 @@ def _prepare_to_keep(request: Request, keep: Path) -> None:
 def _plan(request: Request, recipe: Recipe, options: Options, told: Told) -> tuple[Plan, bool]:
     """The plan of an apply, and whether it is to be carried out."""
     survey = make_plan(request.script, request.shown, recipe, options, survey_only=True, told=told)
-    retrofitted = any(survey.script.calls(name.rpartition(".")[2]) for name in recipe.provided)
+    own = bool(survey.adopted.edits)  # an integration by hand, in the place of which the recipe's is put
+    retrofitted = not own and any(survey.script.calls(name.rpartition(".")[2]) for name in recipe.provided)
     if request.as_is or retrofitted:
         if not survey.script.kind:
             raise _untried(request, "cannot be tried: it wraps no model in DistributedDataParallel or DataParallel.")

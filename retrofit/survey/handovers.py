@@ -1,0 +1,260 @@
+"""Find where a script hands its score over by hand, and what it does with the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from retrofit.survey.blocks import Reading, Signs, named, names_read
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index, Statement, argument, dotted, names_in
+from retrofit.survey.ranks import condition
+from retrofit.survey.sites import Block, EpochLoop, Site
+from retrofit.survey.wrappers import wrapper_kind
+
+
+def find_hand_overs(index: Index, flow: Flow, signs: Signs, loops: list[EpochLoop]) -> list[Block]:
+    """Return the hand-overs of a script's score, each with the statements that act on what came of it.
+
+    One is left out where anything else reads what it answers: then the call alone can be replaced.
+
+    Args:
+        signs: what tells them.
+        loops: the epoch loops.
+    """
+    kind = signs.kinds.get("hand-over")
+    if kind is None or not signs.are_in(index):
+        return []
+    reading = Reading(index, flow, signs, kind, telling=False)
+    calls = [call for call in index.calls if named(index.qualified(call.func), kind.calls)]
+    found: list[Block] = []
+    done: set[cst.CSTNode] = set()
+    for call in calls:
+        if call not in done:
+            others = _beside(call, calls, reading)
+            done.update(others)
+            found += _HandOver(call, others, reading, loops).blocks()
+    return found
+
+
+def _beside(call: cst.Call, calls: Sequence[cst.Call], reading: Reading) -> list[cst.Call]:
+    """Return a call with those of the other branches of a choice that each hand the same score over."""
+    index = reading.index
+    parent = index.statement(call).parent
+    if parent is None or not isinstance(parent.node, cst.If) or parent.node.orelse is None:
+        return [call]
+    inside = [one for one in calls if parent in index.statement(one).path]
+    scores = {index.source.code(one.args[0].value) for one in inside if one.args}
+    branches: list[cst.BaseSuite] = []
+    branch: cst.If | cst.Else | None = parent.node
+    while branch is not None:
+        branches.append(branch.body)
+        branch = branch.orelse if isinstance(branch, cst.If) else None
+    if isinstance(branch, cst.If) or len(inside) != len(branches) or len(scores) != 1:
+        return [call]
+    suites = [next((b for b in branches if b in index.ancestors(one)), None) for one in inside]
+    return inside if len(set(suites)) == len(branches) else [call]
+
+
+class _HandOver:
+    """One hand-over of a score.
+
+    Args:
+        calls: the call, or one in each branch of a choice.
+    """
+
+    def __init__(self, call: cst.Call, calls: Sequence[cst.Call], reading: Reading, loops: list[EpochLoop]) -> None:
+        self.call = call
+        self.calls = calls
+        self.reading = reading
+        self.index = reading.index
+        self.loops = loops
+        own = self.index.statement(call)
+        self.whole = own if len(calls) == 1 or own.parent is None else own.parent
+        self.scope = own.scope
+
+    def blocks(self) -> list[Block]:
+        """Return the hand-over with what belongs to it, nothing where the call alone can be replaced."""
+        answers = [self._answer(call) for call in self.calls]
+        names = answers[0]
+        if names is None or any(one is None or one[1:] != names[1:] for one in answers):
+            return []
+        given = [name for one in answers if one is not None for name in one[:1] if name]
+        if len(self.calls) > 1 and next(self._other(self.whole.node, given), None) is not None:
+            return []
+        _, restructured, complete = names
+        after = list(self._moves(given))
+        acting = self._acting(restructured, complete)
+        if acting is None:
+            return []
+        branches = []
+        for statement in acting:
+            branch = self._branch(statement, restructured, complete)
+            if branch is None:
+                return []
+            branches.append(branch)
+        stays = any(branch.rest for branch in branches)
+        found = Block(
+            node=self.call,
+            index=self.index,
+            name="hand-over",
+            score=self.index.source.code(self.call.args[0].value),
+            model=self._model(),
+            complete=complete if stays else "",
+            odd=self._ranked(),
+            anchors={"whole": self.whole.node},
+        )
+        moves = [Block(node=one.node, index=self.index, name="move", anchors={"whole": one.node}) for one in after]
+        return [found, *moves, *branches]
+
+    def _answer(self, call: cst.Call) -> tuple[str, str, str] | None:
+        """Return the names of what a call answers: the model, whether it was restructured, whether all is complete."""
+        node = self.index.statement(call).node
+        small = node.body[0] if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1 else None
+        if len(call.args) < 2 or any(arg.star for arg in call.args):
+            return None
+        if isinstance(small, cst.Expr) and small.value is call:
+            return ("", "", "")
+        if not isinstance(small, cst.Assign) or small.value is not call or len(small.targets) != 1:
+            return None
+        target = small.targets[0].target
+        if not isinstance(target, (cst.Tuple, cst.List)) or len(target.elements) != 3:
+            return None
+        model, *flags = (dotted(element.value) or "" for element in target.elements)
+        if not all(flag.isidentifier() for flag in flags) or not model or not self._is_same(model, call):
+            return None
+        return (model, *("" if flag == "_" else flag for flag in flags))  # type: ignore[return-value]
+
+    def _is_same(self, model: str, call: cst.Call) -> bool:
+        """Whether the model that a call answers goes by a name that it had before, or is not read."""
+        given = dotted(argument(call, "net", 1) or call.args[1].value) or ""
+        root = model.partition(".")[0]
+        uses = [one for one in names_read(self.scope.node, root) if self.whole not in self.index.statement(one).path]
+        return model in ("_", given) or given == f"{model}.module" or not uses
+
+    def _other(self, node: cst.CSTNode, given: Sequence[str]) -> Iterator[cst.CSTNode]:
+        """Yield what some code does besides handing over, and besides unwrapping or moving the model."""
+        for one in self.reading.other(node, given):
+            if not self._is_move(one, given):
+                yield one
+
+    def _is_move(self, node: cst.CSTNode, models: Sequence[str]) -> bool:
+        """Whether a small statement moves the model to a device, or gives what a wrapper holds another name."""
+        value = node.value if isinstance(node, (cst.Assign, cst.Expr)) else None
+        if isinstance(node, cst.Assign) and (dotted(node.targets[0].target) not in models or len(node.targets) > 1):
+            return False
+        if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+            moved = dotted(value.func.value) in models and value.func.attr.value in ("to", "cuda", "cpu")
+            return moved and all(self.reading.harmless(arg.value) for arg in value.args)
+        return isinstance(node, cst.Assign) and (dotted(value) or "").removesuffix(".module") in models
+
+    def _moves(self, given: Sequence[str]) -> Iterator[Statement]:
+        """Yield the statements directly after the hand-over that move the model it answers."""
+        for statement in self.whole.following:
+            node = statement.node
+            if not isinstance(node, cst.SimpleStatementLine) or not all(self._is_move(s, given) for s in node.body):
+                return
+            yield statement
+
+    def _acting(self, restructured: str, complete: str) -> list[Statement] | None:
+        """Return the choices that ask what came of the hand-over, None where anything else does."""
+        found: dict[Statement, None] = {}
+        flags = [name for name in (restructured, complete) if name]
+        for flag in flags:
+            uses = [use for use in names_read(self.scope.node, flag) if use in self.index.parents]
+            for statement in map(self.index.statement, uses):
+                if self.whole in statement.path:
+                    continue
+                while statement.parent is not None and isinstance(statement.parent.node, cst.If):
+                    if not set(names_in(statement.parent.node.test)) & set(flags):
+                        break
+                    statement = statement.parent
+                after = statement in self.whole.following and statement.scope is self.scope
+                if not after or not isinstance(statement.node, cst.If):
+                    return None
+                found[statement] = None
+        return list(found)
+
+    def _branch(self, statement: Statement, restructured: str, complete: str) -> Block | None:
+        """Return what stays of a choice where a restructured model ends the process, None where that cannot be told."""
+        assert isinstance(statement.node, cst.If)
+        branch: cst.If | cst.Else | None = statement.node
+        done: cst.If | None = None
+        while branch is not None:
+            if isinstance(branch, cst.Else):
+                return None
+            holds = _holds(branch.test, {restructured: False, complete: None})
+            if holds is False:
+                if next(self._rebuilding(branch.body), None) is not None:
+                    return None
+            elif holds is None and dotted(branch.test) == complete and done is None:
+                done = branch
+            else:
+                return None
+            branch = branch.orelse
+        rest = ""
+        if done is not None and not self._only_ends(done, statement):
+            rest = cst.Module([done.with_changes(orelse=None, leading_lines=[])]).code
+        return Block(node=statement.node, index=self.index, name="branch", rest=rest, anchors={"whole": statement.node})
+
+    def _rebuilding(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """Yield what some code does besides building what depends on the model anew, and leaving."""
+        for one in self.reading.other(node):
+            value = one.value if isinstance(one, (cst.Assign, cst.Expr)) else None
+            wraps = isinstance(value, cst.Call) and bool(wrapper_kind(self.reading.flow, value))
+            if not wraps and not self._is_move(one, self._names(one)):
+                yield one
+
+    def _names(self, node: cst.CSTNode) -> list[str]:
+        if isinstance(node, cst.Assign):
+            return [dotted(target.target) or "" for target in node.targets]
+        value = node.value if isinstance(node, cst.Expr) else None
+        func = value.func if isinstance(value, cst.Call) else None
+        return [dotted(func.value) or ""] if isinstance(func, cst.Attribute) else []
+
+    def _only_ends(self, done: cst.If, statement: Statement) -> bool:
+        """Whether what follows complete training is nothing but its end."""
+        if next(self.reading.other(done.body), None) is not None:
+            return False
+        last = self.index.statements_in(done.body)[-1].node
+        small = last.body[-1] if isinstance(last, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else None
+        if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
+            return self.index.qualified(small.value.func) in ("exit", "quit", "sys.exit", "os._exit")
+        loop = next((loop for loop in self.loops if loop.statement in statement.path), None)
+        return isinstance(small, cst.Break) and loop is not None and not loop.leftovers
+
+    def _model(self) -> str:
+        """Return the code of the model that is handed over, by a name that it has outside the hand-over."""
+        codes = []
+        for call in self.calls:
+            node = argument(call, "net", 1) or call.args[1].value
+            code = self.index.source.code(node)
+            inside = [b for b in self.index.bindings if b.target == code and self.whole in b.statement.path]
+            made = [b.value for b in inside if b.value is not None and b.item is None]
+            own = self.whole is not self.index.statement(call)
+            codes.append(self.index.source.code(made[0]) if made and own else code)
+        return min((code.removesuffix(".module") if len(codes) > 1 else code for code in codes), key=len)
+
+    def _ranked(self) -> list[Site]:
+        """Return the condition that keeps some ranks from handing their score over."""
+        for part in self.whole.ancestors:
+            if isinstance(part.node, cst.If) and part.scope is self.scope and condition(self.index, part.node.test):
+                return [Site(node=part.node.test, index=self.index)]
+        return []
+
+
+def _holds(test: cst.BaseExpression, known: dict[str, bool | None]) -> bool | None:
+    """Return whether a condition over some names holds, None where that depends."""
+    name = dotted(test)
+    if name is not None:
+        return known.get(name)
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        inner = _holds(test.expression, known)
+        return None if inner is None else not inner
+    if isinstance(test, cst.BooleanOperation):
+        sides = [_holds(side, known) for side in (test.left, test.right)]
+        if isinstance(test.operator, cst.And):
+            return False if False in sides else True if sides == [True, True] else None
+        return True if True in sides else False if sides == [False, False] else None
+    return None
