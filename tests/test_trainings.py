@@ -160,3 +160,148 @@ class NAME:
     head = "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
     found = survey_of(f"{head}{alone}{wrapping}\ntrainer = Several() if cuda else Alone()\ntrainer.train()\n")
     assert [loop.scope.enclosing_class.name for loop in found.loops] == ["Several"]  # type: ignore[union-attr]
+
+
+HEAD = "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+
+#: A class that trains; tests replace the words in capitals.
+TRAINER = """
+class NAME:
+    def __init__(self, args):
+        BUILD
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def validate(self):
+        return sum(float(self.model(x)) for x in val)
+
+    def train(self):
+        for epoch in range(9):
+            for x in loader:
+                self.optimizer.zero_grad()
+                self.model(x).backward()
+                self.optimizer.step()
+            loss = self.validate()
+            if loss < best:
+                torch.save(self.model.state_dict(), "best.pt")
+"""
+WRAPPED = "self.model = DDP(Net())"
+BUILT = "self.build(); self.model = DDP(self.model)"
+BUILDS = """
+class NAME(Base):
+    def build(self):
+        self.model = Net()
+"""
+LONGER = """
+class Longer(Base):
+    def train(self):
+        for epoch in range(99):
+            for x in loader:
+                self.optimizer.zero_grad()
+                self.model(x).backward()
+                self.optimizer.step()
+            loss = self.validate()
+            if loss < best:
+                torch.save(self.model.state_dict(), "best.pt")
+"""
+
+EACH = "".join(TRAINER.replace("NAME", name).replace("BUILD", WRAPPED) for name in ("First", "Second"))
+OVERRIDDEN = TRAINER.replace("NAME", "Base").replace("BUILD", WRAPPED) + LONGER
+ABSTRACT = TRAINER.replace("NAME", "Base").replace("BUILD", BUILT) + "".join(
+    BUILDS.replace("NAME", name) for name in ("First", "Second")
+)
+REBUILT = TRAINER.replace("NAME", "Base").replace("BUILD", WRAPPED) + (
+    "\nclass Second(Base):\n    def __init__(self, args):\n        self.model = DDP(Other())\n"
+    "        self.optimizer = torch.optim.Adam(self.model.parameters())\n"
+)
+
+#: Ways to take one of two classes.
+WAYS = {
+    "branches": "if args.kind:\n    trainer = ONE(args)\nelse:\n    trainer = OTHER(args)\ntrainer.train()",
+    "called in branches": "if args.kind:\n    ONE(args).train()\nelse:\n    OTHER(args).train()",
+    "dict": "trainers = {'one': ONE, 'other': OTHER}\ntrainer = trainers[args.kind](args)\ntrainer.train()",
+    "conditional": "trainer = (ONE if args.kind else OTHER)(args)\ntrainer.train()",
+    "globals": "trainer = globals()[args.kind](args)\ntrainer.train()",
+    "function": "def make():\n    if args.kind:\n        return ONE(args)\n    return OTHER(args)\n\nmake().train()",
+}
+
+
+def trains(script: str, way: str, one: str, other: str) -> str:
+    return f"{HEAD}{script}\n{way.replace('OTHER', other).replace('ONE', one)}\n"
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize(
+    ("script", "one", "other", "holders"),
+    [
+        pytest.param(EACH, "First", "Second", ["First First", "Second Second"], id="each builds, wraps and trains"),
+        pytest.param(OVERRIDDEN, "Base", "Longer", ["Base Base", "Base Longer"], id="one has a loop of its own"),
+        pytest.param(ABSTRACT, "First", "Second", ["First Base", "Second Base"], id="each builds for a common base"),
+        pytest.param(REBUILT, "Base", "Second", ["Base Base", "Second Base"], id="one builds another model"),
+    ],
+)
+def test_one_of_several_classes_that_train_is_chosen(
+    script: str, one: str, other: str, holders: list[str], way: str
+) -> None:
+    """It is chosen by its name, wherever it has the loop and the model from."""
+    text = trains(script, way, one, other)
+    found = survey_of(text)
+    offered = [*found.answers, *found.trainers, *found.builders]
+    for name, where in zip((one, other), holders, strict=True):
+        assert f"{name}.self.model" in offered
+        found = survey_of(text, model=f"{name}.self.model")
+        (loop,), (model,), (optimizer,) = found.loops, found.models, found.optimizers
+        classes = [site.scope.enclosing_class for site in (model, loop)]
+        assert " ".join(holder.name for holder in classes if holder) == where
+        assert (found.answers, found.trainers, found.builders, found.plural) == (["self.model"], [], [], "")
+        assert optimizer.keeps == ""
+
+
+@pytest.mark.parametrize("script", [OVERRIDDEN, ABSTRACT])
+def test_the_classes_to_choose_from_are_told(tmp_path: Path, script: str) -> None:
+    names = ("Base", "Longer") if script == OVERRIDDEN else ("First", "Second")
+    text = trains(script, WAYS["dict"], *names)
+    (question,) = plan_of(tmp_path, text).questions
+    assert f"Say which {'trains ' if script == OVERRIDDEN else ''}with --model NAME: " in str(question)
+    assert " or ".join(f"{name}.self.model" for name in names) in str(question)
+    plan = plan_of(tmp_path, text, Options(model=f"{names[1]}.self.model"))
+    assert plan.questions == []
+    assert "DDP(self.model" in rewritten(plan)
+
+
+@pytest.mark.parametrize(
+    ("script", "made", "left"),
+    [
+        pytest.param(EACH, "First", "Second", id="never named"),
+        pytest.param(EACH, "Second", "First", id="never named, first of the file"),
+        pytest.param(OVERRIDDEN, "Longer", "", id="overrides the loop"),
+        pytest.param(OVERRIDDEN, "Base", "Longer", id="only extended"),
+        pytest.param(ABSTRACT, "First", "Second", id="builds for its base"),
+        pytest.param(REBUILT, "Second", "", id="builds another model"),
+    ],
+)
+def test_the_class_of_which_an_object_is_made_decides(script: str, made: str, left: str) -> None:
+    found = survey_of(f"{HEAD}{script}\n{made}(args).train()\n")
+    (loop,), (model,) = found.loops, found.models
+    assert (found.plural, found.answers) == ("", ["self.model"])
+    assert left not in [site.scope.enclosing_class.name for site in (loop, model) if site.scope.enclosing_class]
+
+
+@pytest.mark.parametrize(
+    "use", ["@register\nclass Second", "class Second"], ids=["registered", "found among the subclasses"]
+)
+def test_a_class_that_may_be_found_by_name_counts(use: str) -> None:
+    made = "trainer = First(args) if args.kind else make(args)\nfor kind in Base.__subclasses__(): print(kind)"
+    made = made if use.startswith("class") else made.partition("\n")[0]
+    text = f"{HEAD}{ABSTRACT.replace('class Second', use)}\n{made}\ntrainer.train()\n"
+    assert survey_of(text).builders == ["First.self.model", "Second.self.model"]
+
+
+def test_a_method_that_is_overridden_and_called_all_the_same_counts() -> None:
+    text = OVERRIDDEN.replace("for epoch in range(99):", "super().train()\n        for epoch in range(99):")
+    assert len(survey_of(f"{HEAD}{text}\nLonger(args).train()\n").loops) == 2
+
+
+def test_a_class_that_is_not_there_is_no_choice() -> None:
+    text = trains(ABSTRACT, WAYS["branches"], "First", "Second")
+    assert survey_of(text, model="Third.self.model").other_models == ["self.model"]
+    assert survey_of(text, model="First.self.teacher").other_models == ["self.model"]

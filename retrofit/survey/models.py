@@ -44,8 +44,8 @@ def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin
     return groups
 
 
-def plural(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> str:
-    """Return why what is wrapped at one place is not one model, "" where it is.
+def plural(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> tuple[str, list[Scope]]:
+    """Return why what is wrapped at one place is not one model, "" where it is, and the classes that build one each.
 
     Args:
         origins: where the model is built.
@@ -53,17 +53,19 @@ def plural(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> str:
     """
     index = flow.index
     built = sorted({index.statement(origin.node) for origin in origins}, key=lambda statement: statement.order)
-    holders = {s.scope.enclosing_class: s for s in built if s.scope.enclosing_class is not None}
+    holders = {holder: s for s in built if (holder := s.scope.enclosing_class) is not None}
     if len(holders) > 1:
-        places = ", ".join(f"`{holder.name}` ({index.place(s.node)})" for holder, s in holders.items() if holder)
-        return f"each of several classes builds its own, and the choice among them is made at run time: {places}"
+        places = ", ".join(f"`{holder.name}` ({index.place(s.node)})" for holder, s in holders.items())
+        return f"each of several classes builds its own, and the choice among them is made at run time: {places}", list(
+            holders
+        )
     for wrapper in wrappers:
         calls = flow.callers(wrapper.scope) if wrapper.returned else []
         bound = {binding.target: call for call in calls for binding in index.bindings if binding.value is call}
         if len(bound) > 1:
             places = ", ".join(f"`{name}` ({index.place(call)})" for name, call in bound.items())
-            return f"it wraps {places}"
-    return ""
+            return f"it wraps {places}", []
+    return "", []
 
 
 def is_frozen(origins: set[Origin], flow: Flow) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -13,6 +13,7 @@ from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.blocks import NO_SIGNS, Signs, find_blocks
+from retrofit.survey.classes import Trainers
 from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, paired_parts
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import find_frameworks
@@ -84,6 +85,8 @@ def survey(
     flow = Flow(index, choices.module_functions)
     if modules:
         flow = _without_unused(index, flow, choices)
+    trainers = Trainers(flow)
+    flow, choices = _of_objects(index, flow, trainers, choices)
     if choices.model:
         flow = _without_others(index, flow, choices)
     script, groups = _find_training(index, flow, choices)
@@ -118,7 +121,9 @@ def survey(
     _relate_wrappers(script)
     if groups:
         origins = groups[0][0]
-        script.plural = plural(origins, groups[0][1], flow)
+        script.plural, builders = plural(origins, groups[0][1], flow)
+        named = [trainers.answers(one, script.wrappers[0].target or script.wrappers[0].module) for one in builders]
+        script.builders = [answer for answer in unlike(named, named) if answer]
         script.models = find_models(origins, groups[0][1], flow, script.loops)
         apart = [w for w in groups[0][1] if is_apart(w, script.models, script.loops, flow)]
         groups[0][1][:] = [w for w in groups[0][1] if w not in apart]
@@ -220,14 +225,32 @@ def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:
     """Leave out code that the entry script does not use, as far as there is still a training without it."""
     used = reachable(index, flow)
 
-    def trains(scopes: Collection[Scope]) -> bool:
-        wrapped = any(wrapper_kind(flow, call) and index.scope_of(call) in scopes for call in index.calls)
-        return wrapped and any(backward.scope in scopes for backward in find_backwards(index, flow))
-
-    if not trains(used) and trains(index.scopes):
+    if not _train(used, flow) and _train(index.scopes, flow):
         return flow
     index.keep(used)
     return Flow(index, choices.module_functions)
+
+
+def _train(scopes: Collection[Scope], flow: Flow) -> bool:
+    """Whether some code wraps a model and holds a backward pass."""
+    wrapped = any(wrapper_kind(flow, call) and flow.index.scope_of(call) in scopes for call in flow.index.calls)
+    return wrapped and any(backward.scope in scopes for backward in find_backwards(flow.index, flow))
+
+
+def _of_objects(index: Index, flow: Flow, trainers: Trainers, choices: Choices) -> tuple[Flow, Choices]:
+    """Leave out classes that train and of which no object is made, or another is chosen, and overridden methods.
+
+    The choice of a model by a class that inherits the wrapping means it by the class that has it.
+    """
+    left = trainers.left_out(trainers.named(choices.model))
+    kept = set(index.scopes) - left
+    if not left or not _train(kept, flow):
+        return flow, choices
+    index.keep(kept)
+    holders = {w.scope.enclosing_class: w.target or w.module for w in find_wrappers(index, flow)}
+    wrapping = {holder: name for holder, name in holders.items() if holder is not None}
+    chosen = replace(choices, model=trainers.inherited(choices.model, wrapping))
+    return Flow(index, choices.module_functions), chosen
 
 
 def _repeated(loop: EpochLoop, models: list[Model], flow: Flow) -> str:

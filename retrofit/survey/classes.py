@@ -1,0 +1,154 @@
+"""Tell of which classes that train a run makes objects, and which methods these override."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Scope, dotted
+from retrofit.survey.wrappers import wrapper_kind
+
+#: What finds a class by a name that is made at run time.
+_BY_NAME = frozenset({"globals", "locals", "eval", "exec"})
+_SUBCLASSES = frozenset({"__subclasses__", "__init_subclass__"})
+#: What is given a class and makes no object of it.
+_ASKING = frozenset({"super", "isinstance", "issubclass"})
+
+
+class Trainers:
+    """The classes that train: that wrap a model or hold a backward pass, or extend one that does.
+
+    Args:
+        flow: of the whole project.
+    """
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._lineages: dict[Scope, list[Scope]] = {}
+        holders = {
+            holder
+            for call in flow.index.calls
+            if (isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward") or wrapper_kind(flow, call)
+            if (holder := flow.index.scope_of(call).enclosing_class) is not None
+        }
+        self._classes = [scope for scope in flow.index.scopes if scope.kind == "class"] if holders else []
+        self._training = [one for one in self._classes if not holders.isdisjoint(self._lineage(one))]
+        #: Those of which objects are made, as far as names tell: all where a name is made at run time.
+        self._made = {*self._training} if self._training and self._found_by_name() else set(self._mentioned())
+
+    def named(self, answer: str) -> Scope | None:
+        """Return the class that the user's choice of a model names, None for no such: `Trainer.self.model`."""
+        named = [one for one in self._training if one in self._made and self._owned(answer, one)]
+        return named[0] if len(named) == 1 else None
+
+    def answers(self, holder: Scope, name: str) -> list[str]:
+        """Return what may name a model of the class's objects, the shortest first; nothing where there are none.
+
+        Args:
+            holder: the class.
+            name: the model's name in its methods.
+        """
+        return [f"{owner}.{name}" for owner in self._names(holder) if holder in self._made]
+
+    def inherited(self, answer: str, holders: dict[Scope, str]) -> str:
+        """Return a choice of a model as one by the class that wraps it for the class that was chosen.
+
+        Args:
+            answer: the choice.
+            holders: the classes that wrap a model, with its name there.
+        """
+        chosen = self.named(answer)
+        above = self._lineage(chosen) if chosen is not None else []
+        name = self._owned(answer, chosen) if chosen is not None else ""
+        return next((f"{self._names(one)[-1]}.{name}" for one in above if holders.get(one) == name), answer)
+
+    def left_out(self, chosen: Scope | None) -> set[Scope]:
+        """Return the classes that train and of which no object is made, and the methods that all objects override.
+
+        Args:
+            chosen: the class that the user chooses, None for none: no objects are made of those that have a base class
+                in common with it.
+        """
+        made = self._made
+        if chosen is not None:
+            kin = {*self._lineage(chosen)}
+            made = {one for one in made if one not in self._training or kin.isdisjoint(self._lineage(one))} | {chosen}
+        training = [one for one in self._training if one in made]
+        needed = {one for holder in made for one in self._lineage(holder)}
+        gone = {one for one in self._training if one not in needed} if training else set()
+        for holder in {one for trainer in training for one in self._lineage(trainer)}:
+            heirs = [one for one in made if holder in self._lineage(one)]
+            for name, method in holder.inner.items():
+                taken = {next(one for one in self._lineage(heir) if name in one.inner) for heir in heirs}
+                if holder not in taken and not self._named_above(name, holder):
+                    gone.add(method)
+        return {scope for scope in self._flow.index.scopes if not gone.isdisjoint([scope, *scope.around])}
+
+    def _lineage(self, holder: Scope) -> list[Scope]:
+        """Return a class and its local base classes, all of them, in the order in which methods are looked for."""
+        if holder not in self._lineages:
+            found = self._lineages[holder] = [holder]
+            for base in holder.node.bases if isinstance(holder.node, cst.ClassDef) else ():
+                one = self._flow.defined(base.value, holder.parent or holder)
+                found += self._lineage(one)[:] if one is not None and one.kind == "class" else []
+            found[:] = list(dict.fromkeys(reversed(found)))[::-1]  # a common base comes after all that extend it
+        return self._lineages[holder]
+
+    def _names(self, holder: Scope) -> list[str]:
+        return [holder.name, f"{self._flow.index.file_of(holder).source.shown}:{holder.name}"]
+
+    def _owned(self, answer: str, holder: Scope) -> str:
+        """Return what a choice of a model names in a class, "" where it names nothing of it."""
+        return next((answer[len(one) + 1 :] for one in self._names(holder) if answer.startswith(f"{one}.")), "")
+
+    def _found_by_name(self) -> bool:
+        index = self._flow.index
+        registering = any(not _SUBCLASSES.isdisjoint(one.inner) for one in self._classes)
+        asked = (n.attr.value in _SUBCLASSES or index.qualified(n) == "sys.modules" for n in index.attributes)
+        return registering or any(dotted(call.func) in _BY_NAME for call in index.calls) or any(asked)
+
+    def _mentioned(self) -> Iterator[Scope]:
+        """Yield the classes that code names otherwise than to extend them or to ask for them, and registered ones."""
+        index = self._flow.index
+        known = {one.name for one in self._classes}
+        known |= {
+            name for file in index.files for name, full in file.aliases.items() if full.rpartition(".")[2] in known
+        }
+        for node in index.parents if known else ():
+            if not isinstance(node, (cst.Name, cst.Attribute)):
+                continue
+            last = node.attr.value if isinstance(node, cst.Attribute) else node.value
+            if last not in known:
+                continue
+            scope = index.scope_of(node)
+            if index.holds(scope) and not self._only_asks(node):
+                found = self._flow.defined(node, scope)
+                inside = scope.enclosing_class
+                for one in [found] if found is not None else self._flow.choices(node, scope):
+                    if one.kind == "class" and (inside is None or one not in self._lineage(inside)):
+                        yield one
+        yield from (one for one in self._classes if isinstance(one.node, cst.ClassDef) and one.node.decorators)
+
+    def _only_asks(self, node: cst.CSTNode) -> bool:
+        """Whether a class is only extended where it is named, asked for, or lends a method: `Base.__init__(self)`."""
+        index = self._flow.index
+        for around in index.ancestors(node):
+            if isinstance(around, cst.ClassDef):
+                return True
+            if isinstance(around, cst.BaseStatement):
+                break
+            if isinstance(around, cst.Call):
+                lent = isinstance(around.func, cst.Attribute) and around.func.value is node and around.args
+                return bool(lent and dotted(around.args[0].value) == "self") or dotted(around.func) in _ASKING
+        return False
+
+    def _named_above(self, name: str, holder: Scope) -> bool:
+        """Whether a method is named as that of a base class: `super().train()`, `Base.train(self)`."""
+        for node in self._flow.index.attributes:
+            owner = node.value.func if isinstance(node.value, cst.Call) else node.value
+            above = holder.name if owner is node.value else "super"
+            if node.attr.value == name and (dotted(owner) or "").rpartition(".")[2] == above:
+                return True
+        return False
