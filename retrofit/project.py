@@ -31,6 +31,8 @@ _NEEDED = re.compile(rb"DataParallel|\.backward\(")
 _STARTED = re.compile(rb"__main__|parse_args\(|sys\.argv|\bdef test_")
 #: More files than these are not searched for other scripts.
 _LOOKED_THROUGH = 2000
+#: A command that an installation makes of a function: `train = "package.train:main"`.
+_COMMAND = re.compile(rb"=\s*[\"']?([A-Za-z_][\w.]*):[A-Za-z_]")
 _COMMENT = re.compile(rb"#[^\n]*")
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
@@ -56,7 +58,7 @@ class Project:
         entry: the script.
         modules: the imported files that matter, by the full names of their modules.
         unread: why files that wrap or train a model could not be read.
-        neighbours: other scripts that import one of the modules, perhaps through others, by the module's full name.
+        neighbours: other scripts that import a module, perhaps through others, by its full name, or the entry, by "".
         module: the entry script's own full name, where it imports its package as a module does; else "".
     """
 
@@ -146,7 +148,13 @@ def load_project(
             if _NEEDED.search(files[name].data):
                 unread += error.problems
     neighbours = _neighbours(
-        entry, folder, above_package(entry.path, module), _led_to(modules, files), roots, known, helper
+        entry,
+        folder,
+        above_package(entry.path, module),
+        {**_led_to(modules, files), entry.path: {""}},
+        roots,
+        known,
+        helper,
     )
     return Project(entry, modules, unread, neighbours, module)
 
@@ -242,42 +250,69 @@ def _neighbours(
     reached: set[Path],
     helper: str,
 ) -> dict[str, list[Neighbour]]:
-    """Return the scripts and tests, other than those ``reached`` from the entry, that import one of its modules.
+    """Return the scripts and tests, other than those ``reached`` from the entry, that import it or one of its modules.
 
-    Those that use the ``helper`` already are left out, and those that train come first.
+    They may do so through files that the entry does not reach either. Those that use the ``helper`` already are left
+    out, and those that train come first.
 
     Args:
         folder: where the entry script lies, as messages name it.
         start: the folder from which it is started.
-        leading: the modules to which each file leads that the entry script imports.
+        leading: the modules to which each file leads that the entry script imports, "" for itself.
     """
     root = project_root(entry.path) or entry.path.parent
-    if not leading or holds_more(root):
+    if holds_more(root):
         return {}
-    named = {path.parent.name if path.name == "__init__.py" else path.stem for path in leading}
-    mentioned = re.compile(b"|".join(rb"\b" + re.escape(name.encode()) + rb"\b" for name in named))
+    others = {path: data for path in _python_files(root) if path not in reached and (data := _data(path))}
+    others = {path: data for path, data in others.items() if not helper or helper.encode() not in data}
+    places, commands = list(dict.fromkeys([*roots, root])), _commands(root)
+    led = {path: {*modules} for path, modules in leading.items()}
     found: dict[str, dict[Path, tuple[bool, Neighbour]]] = defaultdict(dict)
-    for path in _python_files(root):
-        try:
-            data = read_file(path) if path not in reached else b""
-        except OSError:  # nobody can start it either
-            continue
-        rewritten = bool(helper) and helper.encode() in data
-        if rewritten or not mentioned.search(data) or not (_STARTED.search(data) or _works(data)):
-            continue
-        shown = _shown(path, entry, folder)
-        for name in _imports(path, "", data):
-            there = next((one for one in [path.parent, *roots] if _find(name, [one])), None)
-            file = _find(name, [there]) if there is not None else None
-            for module in leading.get(file, ()) if file is not None else ():
-                finds = start in (path.parent, there)
-                other = found[module].get(path)
-                finds = finds and (other is None or other[1].finds)
-                found[module][path] = not _NEEDED.search(data), Neighbour(shown, finds)
-    return {
-        module: [script for _, script in sorted(scripts.values(), key=lambda one: (one[0], one[1].shown))]
+    waiting = {*led}
+    while waiting:
+        named = {path.parent.name if path.name == "__init__.py" else path.stem for path in waiting}
+        mentioned = re.compile(b"|".join(rb"\b" + re.escape(os.fsencode(name)) + rb"\b" for name in named))
+        more: set[Path] = set()
+        for path in (path for path, data in others.items() if mentioned.search(data)):
+            own = os.path.relpath(path.with_suffix(""), root).replace(os.sep, ".")
+            for file, there in _found(_imports(path, own, others[path]), [path.parent, *places]):
+                if file not in waiting or file == path:
+                    continue
+                known = led.setdefault(path, set())
+                more |= {path} if led[file] - known else set()
+                known |= led[file]
+                for module in led[file]:
+                    other = found[module].get(path)
+                    finds = start in (path.parent, there) and (other is None or other[1].finds)
+                    found[module][path] = (
+                        not _NEEDED.search(others[path]),
+                        Neighbour(_shown(path, entry, folder), finds),
+                    )
+        waiting = more
+    started = {path for scripts in found.values() for path in scripts if _is_started(path, others[path], commands)}
+    ordered = {
+        module: sorted(
+            (one for path, one in scripts.items() if path in started), key=lambda one: (one[0], one[1].shown)
+        )
         for module, scripts in found.items()
     }
+    return {module: [script for _, script in scripts] for module, scripts in ordered.items() if scripts}
+
+
+def _found(names: Iterable[str], roots: list[Path]) -> Iterator[tuple[Path, Path]]:
+    """Yield the files of some modules, each with the folder in which it is found."""
+    for name in names:
+        there = next((one for one in roots if _find(name, [one])), None)
+        file = _find(name, [there]) if there is not None else None
+        if file is not None and there is not None:
+            yield file, there
+
+
+def _data(path: Path) -> bytes:
+    try:
+        return read_file(path)
+    except OSError:  # nobody can start it either
+        return b""
 
 
 def _python_files(root: Path) -> Iterator[Path]:
@@ -374,10 +409,39 @@ def _imports(path: Path, name: str, data: bytes, relative: bool = True) -> Itera
             yield from (f"{prefix}.{alias.name}".lstrip(".") for alias in node.names)
 
 
-def _works(data: bytes) -> bool:
-    """Whether a file does more than define names when it is imported."""
+def _is_started(path: Path, data: bytes, commands: set[str]) -> bool:
+    """Whether a file is more than a module: a command, a test, or one that does more than define names when imported.
+
+    Args:
+        path: the file.
+        data: what it holds.
+        commands: the modules that an installation of the project starts.
+    """
+    names = {".".join(path.with_suffix("").parts[-number:]) for number in range(1, 6)}
+    if _STARTED.search(data) or not names.isdisjoint(commands):
+        return True
     tree = _parsed(data)
-    return tree is not None and any(isinstance(node, (ast.For, ast.While, ast.With)) for node in tree.body)
+    if tree is None:
+        return False
+    own = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    return any(
+        isinstance(node, (ast.For, ast.While, ast.With)) or (isinstance(node, ast.Expr) and _runs(node.value, own))
+        for node in tree.body
+    )
+
+
+def _runs(node: ast.expr, own: set[str]) -> bool:
+    """Whether a statement calls one of a module's own functions, or has it called: `main()`, `fire.Fire(main)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    given = [one.id for one in (node.func, *node.args) if isinstance(one, ast.Name)]
+    return not own.isdisjoint(given)
+
+
+def _commands(root: Path) -> set[str]:
+    """Return the modules of the functions that are started as commands where a project is installed."""
+    settings = [_data(root / name) for name in ("pyproject.toml", "setup.cfg", "setup.py")]
+    return {name.decode() for data in settings for name in _COMMAND.findall(data)}
 
 
 def _parsed(data: bytes) -> ast.Module | None:

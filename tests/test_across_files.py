@@ -1207,6 +1207,82 @@ def test_a_script_that_shares_the_loop_is_named(plan_project: Planner, started: 
     assert all(note.message.startswith("other.py imports this file too: what trains") for note in notes)
 
 
+#: Other files, and which of them are named as scripts that use a changed one.
+FARTHER = {
+    "through a module that the script does not reach": (
+        {"tools": "from engine import fit\n", "other": f"import tools\n{PARSED}tools.fit(1, 2)\n"},
+        "other.py",
+    ),
+    "through two": (
+        {
+            "a": "def fit(*args):\n    import engine\n    engine.fit(*args)\n",
+            "b": "from a import fit\n",
+            "c": f"from b import fit\n{PARSED}",
+        },
+        "c.py",
+    ),
+    "relative to a package above": (
+        {"engine/runs/__init__": "", "engine/runs/more": f"from ..loop import fit\n{PARSED}fit(1, 2)\n"},
+        "engine/runs/more.py",
+    ),
+    "runs its own function": ({"other": "from engine import fit\ndef run():\n    fit(1, 2)\nrun()\n"}, "other.py"),
+    "has it run": (
+        {"other": "import fire\nfrom engine import fit\ndef run():\n    fit(1, 2)\nfire.Fire(run)\n"},
+        "other.py",
+    ),
+    "a command of the installed project": (
+        {"command": "from engine import fit\ndef run():\n    fit(1, 2)\n", "setup": "a = 'x=command:run'\n"},
+        "command.py",
+    ),
+    "only a module": ({"tools": "import warnings\nfrom engine import fit\nwarnings.simplefilter('error')\n"}, ""),
+    "only modules": ({"tools": "from engine import fit\n", "more": "from tools import fit\n"}, ""),
+    "another of that name": (
+        {"other/tools": f"from .engine import fit\n{PARSED}", "other/engine": "fit = print\n"},
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "named"), FARTHER.values(), ids=FARTHER)
+def test_a_script_that_uses_a_changed_file_otherwise_is_named(
+    tmp_path: Path, plan_project: Planner, files: dict[str, str], named: str
+) -> None:
+    head, loop = code(MAIN).split("    best_acc = 0\n")
+    loop = "def fit(model, optimizer):\n    best_acc = 0\n" + loop.replace("main()\n", "")
+    main = head.replace("train_one_epoch, validate", "fit") + "    fit(model, optimizer)\n\nmain()\n"
+    for path in files:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    package = named.startswith("engine/")
+    engine = {"engine/__init__": "from .loop import fit\n", "engine/loop": code(ENGINE) + loop} if package else {}
+    notes = plan_project(main, **(engine or {"engine": code(ENGINE) + loop}), **files).notes
+    assert [note.message.partition(" ")[0] for note in notes if note.code == "PAI113"] == [named] * bool(named)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        pytest.param(f"from main import build\n{PARSED}", True, id="imports it"),
+        pytest.param(f"{PARSED}print('import main')\n", False, id="mentions it"),
+    ],
+)
+def test_a_script_that_imports_the_entry_script_is_named(plan_project: Planner, text: str, named: bool) -> None:
+    plan = plan_project(SHARED_MAIN, engine=SHARED_ENGINE, other=text)
+    assert [note.message.partition(" ")[0] for note in plan.notes] == ["other.py"] * named
+    assert [note.file for note in plan.notes] == ["main.py"] * named
+    assert "if not args.perforate_model_parallel:" in changed(plan)["main.py"]
+    assert "if args.perforate_model_parallel:" in changed(plan)["engine.py"]
+
+
+def test_the_entry_script_says_where_the_helper_is_for_scripts_that_would_not_find_it(tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "test.py").write_text(f"from train.main import main\n{PARSED}")
+    (tmp_path / "train" / "main.py").write_text(SHARED_MAIN)
+    (tmp_path / "train" / "engine.py").write_text(SHARED_ENGINE)
+    plan = plan_of_project(tmp_path / "train" / "main.py")
+    assert "os.path.abspath(__file__)), '.'))" in changed(plan)["main.py"]
+
+
 BUILT_MAIN = code(MAIN).replace(
     "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "optimizer, scheduler = common.build(model)"
 )

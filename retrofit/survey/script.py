@@ -134,6 +134,7 @@ def survey(
         loop.repeated = _repeated(loop, script.models, flow)
     origins = flow.closure(origins)
     script.neighbours = neighbours or {}
+    shared = script.neighbours.keys() - {""}  # who imports the entry script takes its command line from it too
     script.optimizers = find_optimizers(
         index,
         flow,
@@ -144,7 +145,7 @@ def survey(
         script.scores,
         choices.handover,
         script.in_process,
-        script.neighbours,
+        shared,
     )
     script.nameless = [] if script.optimizers else nameless_optimizers(index, flow)
     script.assertions = find_assertions(index, flow, origins, script.models)
@@ -167,7 +168,7 @@ def survey(
         script.measures = find_measures(index, flow, script.loops)
     _name_models([*script.backwards, *script.scores, *script.optimizers, *script.loops], script, flow, origins)
     if script.parsers and not script.handed_on:
-        script.namespace = lambda site: None if site.file.name in script.neighbours else namespaces.name(site.scope)
+        script.namespace = lambda site: None if site.file.name in shared else namespaces.name(site.scope)
     for _, site in script.sites():
         if site is not script:
             site.arguments = script.namespace(site)

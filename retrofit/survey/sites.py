@@ -867,7 +867,7 @@ class Script(Site):
         trainers: what tells each epoch loop of the one model from the others, where a run takes one of several.
         nameless: where torch's optimizers are built that no name or item of a known name holds.
         other_models: the same for all that are wrapped, where none of them is the one that the user named.
-        neighbours: the other scripts that import one of the modules, by the module's full name.
+        neighbours: the other scripts that import one of the modules, by its full name, or the entry, by "".
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
         kind: "ddp" where any wrapper is DistributedDataParallel, else "dp", "" without a wrapper.
         in_process: whether the model is to be restructured while the process goes on, without a restart.
