@@ -94,6 +94,7 @@ BUILD = "def build():\n    net = Net()\n    net = DDP(net)\n    return net\n\n\n
 WRAP = "def wrap(net):\n    return DDP(net)\n\n\n"
 TRAIN = f"def train(model):\n{BATCHES}\n\n"
 OPTIONS = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr')\n"
+BY_HAND = f"{OPTIONS}parser.add_argument('--rank', type=int, default=0)\nargs = parser.parse_args()\n"
 HELD = "class Held:\n    pass\n\n\nheld = Held()\n"
 BUILDS = "def __init__(self):\n        self.encoder = self.net = Net()"
 OF_HELD = "held.encoder = DDP(held.encoder)\nmodel = held.encoder\n"
@@ -635,6 +636,24 @@ QUESTIONS: dict[str, Question] = {
             "behind a raise": (DP, before(unused("ema = ModelEma(model)\nema.update(model)"))),
         },
         IN_PROCESS,
+    ),
+    "PAI115 1": Question(
+        (before(f"{BY_HAND}torch.distributed.init_process_group(rank=args.rank)\n"),),
+        {
+            "of the environment": (before(f"{BY_HAND}torch.distributed.init_process_group()\n"),),
+            "of a plain object": (before(f"{HELD}torch.distributed.init_process_group(rank=held.rank)\n"),),
+            "the variable by default": (
+                before(
+                    BY_HAND.replace("default=0", "default=os.environ['RANK']")
+                    + "torch.distributed.init_process_group(rank=args.rank)\n"
+                ),
+            ),
+            "behind a raise": (
+                before(
+                    unused("torch.distributed.init_process_group(rank=0)") + "torch.distributed.init_process_group()\n"
+                ),
+            ),
+        },
     ),
 }
 

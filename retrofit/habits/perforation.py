@@ -11,9 +11,9 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.library import LibrarySetting, full_name
-from retrofit.habits.names import exclusive, follows, literal
+from retrofit.habits.names import follows, literal
 from retrofit.habits.sites import Call
-from retrofit.survey.index import argument, dotted
+from retrofit.survey.index import argument, dotted, exclude_each_other
 from retrofit.survey.sites import Site
 
 _COMPILES = frozenset({"torch.compile", "torch.jit.script"})
@@ -42,7 +42,7 @@ def made_by(file: TrainingFile, node: cst.BaseExpression, names: Collection[str]
         return False
     use = file.index.statement(node)
     given = [b for b in file.index.bound([name], use.scope) if b.statement.order < use.order]
-    given = [b for b in given if not exclusive(b.statement, use)]
+    given = [b for b in given if not exclude_each_other(b.statement, use)]
     last = given[-1] if given else None
     if last is None or last.value is None or last.item is not None or not follows(use, last.statement):
         return False

@@ -60,7 +60,7 @@ def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
     last = made
     options: set[str] = set()
     for call, group in index.method_calls("add_argument"):
-        named = _spellings(call)
+        named = spellings(call)
         if Origin(construction) not in flow.deep_origins(group, index.scope_of(call)):
             continue
         if _taken_over(index, call, construction):
@@ -79,7 +79,7 @@ def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
     return parser
 
 
-def _spellings(call: cst.Call) -> dict[object, cst.SimpleString]:
+def spellings(call: cst.Call) -> dict[object, cst.SimpleString]:
     """Return the option strings that are given to `add_argument`."""
     given = [arg.value for arg in call.args if arg.keyword is None]
     return {value.evaluated_value: value for value in given if isinstance(value, cst.SimpleString)}
@@ -92,7 +92,7 @@ def find_local_ranks(index: Index) -> list[LocalRank]:
     """
     if not re.search(r"local[_-]rank", index.source.read()):
         return []
-    spelled = [_spellings(call) for call, _ in index.method_calls("add_argument")]
+    spelled = [spellings(call) for call, _ in index.method_calls("add_argument")]
     lists: list[cst.List | cst.Tuple] = [*index.nodes_of(cst.List), *index.nodes_of(cst.Tuple)]
     for node in lists:
         strings = [one.value for one in node.elements if isinstance(one.value, cst.SimpleString)]
@@ -106,7 +106,7 @@ def find_local_ranks(index: Index) -> list[LocalRank]:
 def find_rank_flags(index: Index) -> list[CallSite]:
     """Return absl's flags of that name, where nothing reads the number that launchers give in the environment."""
     calls = [call for call in index.calls if re.fullmatch(r"absl\.flags\.DEFINE_\w+", index.qualified(call.func))]
-    named = [call for call in calls if "local_rank" in _spellings(call)]
+    named = [call for call in calls if "local_rank" in spellings(call)]
     return [] if "LOCAL_RANK" in index.source.words() else [CallSite(node=call, index=index) for call in named]
 
 

@@ -21,6 +21,7 @@ from retrofit.survey.handovers import find_hand_overs
 from retrofit.survey.index import Index, Scope, Statement, mentions
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_frozen, plural, repeated
+from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers, find_schedulers, nameless_optimizers
 from retrofit.survey.order import defines, leading_to, may_lack_value, ways_to
 from retrofit.survey.reach import reachable
@@ -99,6 +100,7 @@ def survey(
     script.handed_on = namespaces.handed_on() if script.parsers else []
     script.local_ranks = find_local_ranks(index)
     script.rank_flags = find_rank_flags(index)
+    script.numbers = Numbers(flow).found()
     script.frameworks = find_frameworks(index, flow)
     script.spawns = _find_spawns(script, flow)
     script.blocks = find_blocks(index, flow, choices.signs, script.loops, script.wrappers)

@@ -643,6 +643,23 @@ class LocalRank(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class ProcessNumber(Site):
+    """What alone tells a process its number, the number of processes or its GPU, and is not torchrun's environment.
+
+    Attributes:
+        source: "option" for one of the command line, "MPI", "dask", or "fixed" for a number that is written down.
+        name: the option, or the code.
+        variable: the environment variable in which torchrun says it.
+    """
+
+    source: str
+    name: str
+    variable: str
+
+    _facts = (("source", "source"), ("name", "name"))
+
+
+@dataclass(eq=False, kw_only=True)
 class Framework(Site):
     """A use of a library that owns the training loop or shards the model.
 
@@ -844,6 +861,7 @@ class Script(Site):
         handed_on: where the parsed command line is handed on whole, or gone through, so that it has no place for more.
         local_ranks: the spellings of the option that gives a process its number on its machine.
         rank_flags: absl's flags of that name, which no launcher gives, where nothing else tells that number.
+        numbers: what alone tells a process its number, how many there are and its GPU, where torchrun does not.
         frameworks: the uses of libraries that own the training loop or shard the model.
         assertions: the script's own checks of the model's parameters.
         module_counts: the walks through the perforated model's modules that count some of them.
@@ -885,6 +903,7 @@ class Script(Site):
     handed_on: list[Site] = field(default_factory=list)
     local_ranks: list[LocalRank] = field(default_factory=list)
     rank_flags: list[CallSite] = field(default_factory=list)
+    numbers: list[ProcessNumber] = field(default_factory=list)
     frameworks: list[Framework] = field(default_factory=list)
     assertions: list[Assertion] = field(default_factory=list)
     hints: list[tuple[str, str]] = field(default_factory=list)

@@ -1,0 +1,145 @@
+"""Find where the processes of a training get their numbers from what torchrun does not give them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit.survey.arguments import spellings
+from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.index import Scope, Statement, argument, dotted, names_in
+from retrofit.survey.sites import ProcessNumber
+
+#: What a communicator of mpi4py says, and by which variable torchrun says it.
+_MPI = {"Get_rank": "RANK", "rank": "RANK", "Get_size": "WORLD_SIZE", "size": "WORLD_SIZE"}
+_ITEM = re.compile(r"(?:os\.)?environ\[[\"'](RANK|WORLD_SIZE)[\"']\]")
+
+
+class Numbers:
+    """Knows what tells a process its number where it begins the process group.
+
+    Args:
+        flow: of the whole project.
+    """
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow, self._index = flow, flow.index
+        #: The options of the command line by the names under which they are read.
+        self._options = {name: call for call, _ in self._index.method_calls("add_argument") for name in _read_as(call)}
+        self._options.pop("local_rank", None)  # which torch.distributed.launch gives
+
+    def found(self) -> list[ProcessNumber]:
+        """Return what alone tells a process its number, then what tells how many there are, and which GPU it has.
+
+        Nothing where any group is begun by the environment, or where it cannot be told by what.
+        """
+        begun = [
+            c for c in self._index.calls if self._index.qualified(c.func) == "torch.distributed.init_process_group"
+        ]
+        ranks = [found for call in begun for found in self._given(call, "RANK", "rank", 4)]
+        if not ranks or None in ranks:
+            return []
+        counts = [found for call in begun for found in self._given(call, "WORLD_SIZE", "world_size", 3)]
+        found = [one for one in (*ranks, *counts, *self._devices()) if one is not None]
+        places = [one.node for one in found]
+        return [one for number, one in enumerate(found) if one.node not in places[:number]]
+
+    def _given(self, call: cst.Call, variable: str, name: str, position: int) -> Iterator[ProcessNumber | None]:
+        """Yield what a process group is given for a variable, or what that is set to; None for what is fine."""
+        value = argument(call, name, position)
+        if value is not None:
+            yield self._told(value, self._index.scope_of(call), variable)
+            return
+        written = [b for b in self._index.items if (match := _ITEM.fullmatch(b.target)) and match[1] == variable]
+        for one in written:
+            asked = any(isinstance(part.node, cst.If) and "environ" in _words(part) for part in one.statement.path)
+            yield None if asked or one.value is None else self._told(one.value, one.statement.scope, variable)
+        if not written:
+            yield None
+
+    def _devices(self) -> Iterator[ProcessNumber | None]:
+        """Yield the options that alone say which GPU a process has."""
+        for call in self._index.calls:
+            listed = argument(call, "device_ids")
+            given = [one.value for one in listed.elements[:1]] if isinstance(listed, cst.List) else []
+            if self._index.qualified(call.func) == "torch.cuda.set_device" and call.args:
+                given.append(call.args[0].value)
+            for node in given:
+                found = self._told(node, self._index.scope_of(call), "LOCAL_RANK")
+                yield found if found is not None and found.source == "option" else None
+
+    def _told(
+        self, node: cst.BaseExpression, scope: Scope, variable: str, seen: frozenset[cst.CSTNode] = frozenset()
+    ) -> ProcessNumber | None:
+        """Return what alone tells a number, None where torchrun's environment may, or something that is not known."""
+        while isinstance(node, cst.Call) and dotted(node.func) in ("int", "str") and len(node.args) == 1:
+            node = node.args[0].value
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
+            return self._told(node.left, scope, variable, seen)
+        if isinstance(node, (cst.Integer, cst.SimpleString)):
+            return self._site(node, "fixed", variable)
+        origins = [origin.node for origin in self._flow.origins(node, scope)]
+        made = [one for one in origins if not self._of_group(one)]
+        if node in seen or not origins:
+            return None
+        if made == [node] or not made:
+            inside = self._flow.inside(Origin(node))
+            if not inside:
+                return self._by_itself(node, scope, variable)
+            made = [origin.node for origin in inside]
+        found = [self._told(one, self._index.scope_of(one), variable, seen | {node}) for one in made]
+        return None if None in found else found[0]
+
+    def _by_itself(self, node: cst.BaseExpression, scope: Scope, variable: str) -> ProcessNumber | None:
+        """Return what tells a number where nothing of the project gives it a value."""
+        called = node.func if isinstance(node, cst.Call) else node
+        if not isinstance(called, cst.Attribute):
+            return None
+        name, holder = called.attr.value, called.value
+        made = [one.node for one in self._flow.origins(holder, scope)]
+        packages = {self._index.qualified(o.func if isinstance(o, cst.Call) else o).partition(".")[0] for o in made}
+        if packages == {"mpi4py"} and name in _MPI:
+            return self._site(node, "MPI", _MPI[name])
+        if packages == {"dask"}:
+            return self._site(node, "dask", variable)
+        if called is node and name in self._options and _by_hand(self._options[name]) and not self._changed(name):
+            return self._site(self._options[name], "option", variable)
+        return None
+
+    def _changed(self, option: str) -> bool:
+        """Whether an option has another value before the process group tells it."""
+        told = [b for b in self._index.bindings if b.target.rpartition(".")[2] == option and "." in b.target]
+        return any(b.value is None or not self._of_group(b.value) for b in told)
+
+    def _of_group(self, node: cst.BaseExpression) -> bool:
+        """Whether a process group tells a number, which it was given before."""
+        return isinstance(node, cst.Call) and self._index.qualified(node.func).startswith("torch.distributed.")
+
+    def _site(self, node: cst.CSTNode, source: str, variable: str) -> ProcessNumber:
+        named = spellings(node) if isinstance(node, cst.Call) and source == "option" else {}
+        name = max(map(str, named), key=len, default=self._index.source.read(node))
+        return ProcessNumber(node=node, index=self._index, source=source, name=name, variable=variable)
+
+
+def _words(statement: Statement) -> set[str]:
+    """Return the words of what an `if` asks for."""
+    test = statement.node.test if isinstance(statement.node, cst.If) else None
+    return {word for name in names_in(test) for word in name.split(".")} if test is not None else set()
+
+
+def _read_as(call: cst.Call) -> Iterator[str]:
+    """Yield the name under which an option that is added to a parser is read."""
+    dest, named = argument(call, "dest"), [str(one) for one in spellings(call)]
+    if isinstance(dest, cst.SimpleString):
+        yield str(dest.evaluated_value)
+    elif named:
+        first = next((one for one in named if one.startswith("--")), named[0])
+        yield first.lstrip("-").replace("-", "_")
+
+
+def _by_hand(option: cst.Call) -> bool:
+    """Whether an option has a number from the command line alone: one must be given, or it is written down."""
+    required, default = argument(option, "required"), argument(option, "default")
+    return dotted(required) == "True" or isinstance(default, (cst.Integer, cst.SimpleString))

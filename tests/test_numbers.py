@@ -1,0 +1,113 @@
+"""Tell what says a process its number, where torchrun starts it."""
+
+from pathlib import Path
+
+import pytest
+
+from retrofit.options import Options
+from tests.helpers import plan_of, script, survey_of
+
+BEGIN = "torch.distributed.init_process_group('nccl', rank=RANK, world_size=SIZE)"
+OPTIONS = """
+import argparse
+import os
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr")
+parser.add_argument("--rank", type=int, default=0)
+parser.add_argument("--world-size", type=int, default=1)
+args = parser.parse_args()
+"""
+
+
+def begun(rank: str, size: str = "int(os.environ['WORLD_SIZE'])", before: str = "") -> str:
+    return script("val_loss = evaluate(model)", before=f"{before}\n{BEGIN.replace('RANK', rank).replace('SIZE', size)}")
+
+
+def given(how: str) -> str:
+    return script("val_loss = evaluate(model)", before=f"{OPTIONS}\n{how}")
+
+
+BY_HAND = BEGIN.replace("RANK", "args.rank").replace("SIZE", "args.world_size")
+SET = "os.environ['RANK'] = str(args.rank)\nos.environ['WORLD_SIZE'] = str(args.world_size)"
+GROUP = "torch.distributed.init_process_group('nccl')"
+FROM_MPI = "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\n"
+
+NUMBERED = {
+    "options": (given(BY_HAND), ["--rank", "--world-size"]),
+    "options that are handed on": (
+        given(f"def begin(rank, size):\n    {BEGIN.replace('RANK', 'rank').replace('SIZE', 'size')}\n"
+              "begin(args.rank, args.world_size)"),
+        ["--rank", "--world-size"],
+    ),
+    "an option that is told the number afterwards": (
+        given(f"{BY_HAND}\nargs.rank = torch.distributed.get_rank()"),
+        ["--rank", "--world-size"],
+    ),
+    "a required option": (
+        given(BY_HAND).replace("default=0", "required=True").replace("'nccl'", "'nccl', 'tcp://10.0.0.1:2345'"),
+        ["--rank", "--world-size"],
+    ),
+    "options in the environment": (given(f"{SET}\n{GROUP}"), ["--rank", "--world-size"]),
+    "a GPU by an option": (
+        given(f"{BY_HAND}\ntorch.cuda.set_device(args.gpu)").replace(
+            "args = ", "parser.add_argument('-g', '--gpu', type=int, default=0)\nargs = "
+        ),
+        ["--rank", "--world-size", "--gpu"],
+    ),
+    "MPI": (begun("comm.Get_rank()", "comm.Get_size()", FROM_MPI), ["comm.Get_rank()", "comm.Get_size()"]),
+    "attributes of MPI": (begun("rank", before=f"{FROM_MPI}rank = comm.rank"), ["comm.rank"]),
+    "a function that asks MPI": (
+        begun("number()", before="from mpi4py import MPI\ndef number():\n    return MPI.COMM_WORLD.Get_rank()"),
+        ["MPI.COMM_WORLD.Get_rank()"],
+    ),
+    "dask": (begun("int(get_worker().name)", before="from dask.distributed import get_worker"), ["get_worker().name"]),
+    "a number": (begun("0", "1"), ["0", "1"]),
+}  # fmt: skip
+
+FINE = {
+    "the environment": begun("int(os.environ['RANK'])", before="import os"),
+    "no number": script("val_loss = evaluate(model)", before=GROUP),
+    "a default from the environment": given(BY_HAND).replace("default=0", "default=int(os.environ.get('RANK', 0))"),
+    "a default that means the environment": given(BY_HAND).replace("default=0", "default=-1"),
+    "the option is given its value": given(
+        f"if 'RANK' in os.environ:\n    args.rank = int(os.environ['RANK'])\n{BY_HAND}"
+    ),
+    "another function gives it": given(f"def tell(a):\n    a.rank = int(os.environ['RANK'])\ntell(args)\n{BY_HAND}"),
+    "only without the environment": given(f"if 'RANK' not in os.environ:\n    {SET.splitlines()[0]}\n{GROUP}"),
+    "one of two groups": given(f"if args.lr:\n    {BY_HAND}\nelse:\n    {GROUP}"),
+    "what launch gives": given(BY_HAND).replace("rank", "local_rank"),
+    "another's number": begun("job.rank", before="job = make()"),
+    "SLURM": begun("int(os.environ['SLURM_PROCID'])", before="import os"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "names"), NUMBERED.values(), ids=NUMBERED)
+def test_what_alone_tells_a_process_its_number_is_found(text: str, names: list[str]) -> None:
+    assert [number.name for number in survey_of(text).numbers] == names
+
+
+@pytest.mark.parametrize("text", FINE.values(), ids=FINE)
+def test_torchrun_may_tell_a_process_its_number(text: str) -> None:
+    assert survey_of(text).numbers == []
+
+
+def test_what_to_write_is_told(tmp_path: Path) -> None:
+    (question,) = plan_of(tmp_path, NUMBERED["options"][0]).questions
+    assert question.line == 11
+    assert 'default=int(os.environ.get("RANK", 0))` for `--rank` (line 11)' in question.message
+    assert 'default=int(os.environ.get("WORLD_SIZE", 1))` for `--world-size` (line 12)' in question.message
+    (question,) = plan_of(tmp_path, NUMBERED["MPI"][0]).questions
+    assert '`int(os.environ["WORLD_SIZE"])` for `comm.Get_size()`' in question.message
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        pytest.param(NUMBERED["options"][0], Options(launcher="python"), id="it starts its processes itself"),
+        pytest.param(
+            NUMBERED["options"][0].replace("DistributedDataParallel", "DataParallel"), Options(), id="DataParallel"
+        ),
+    ],
+)
+def test_a_script_that_torchrun_does_not_start_is_asked_nothing(tmp_path: Path, text: str, options: Options) -> None:
+    assert "PAI115" not in [question.code for question in plan_of(tmp_path, text, options).questions]
