@@ -586,6 +586,22 @@ QUESTIONS: dict[str, Question] = {
             "told by it": (scored(f"{SCORE}if args.world_size == 1: print(acc)\n"),),
         },
     ),
+    "PAI105 12": Question(
+        (scored("if loss < best: best = loss\n"),),
+        {
+            "of other data": (
+                scored("with torch.no_grad(): loss = criterion(model(u), v)\nif loss < best: best = loss\n"),
+            ),
+            "under the same name": (scored("loss = evaluate(model)\nif loss < best: best = loss\n"),),
+            "beside it": (scored("log(loss)\nerr = evaluate(model)\nif err < best: best = err\n"),),
+            "a second pass": (
+                scored(
+                    "for x, y in held_out:\n    loss = criterion(model(x), y)\n    total += loss\n"
+                    "if total < best: best = total\n"
+                ),
+            ),
+        },
+    ),
     "PAI106 1": Question(
         (UPA, before("model = UPA.perforate_model(model, save_name='mine')\n", WRAPPED)),
         {

@@ -26,7 +26,9 @@ from retrofit.survey.optimizers import find_optimizers, find_schedulers, nameles
 from retrofit.survey.order import defines, leading_to, may_lack_value, ways_to
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores import find_hints, find_measures, find_scores, find_silent
-from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Wrapper
+from retrofit.survey.scores.making import TRAINED
+from retrofit.survey.scores.training import find_trained, validation_at
+from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Wrapper, answer_for
 from retrofit.survey.trainings import exclude_one_another, left_out, of_other_models
 from retrofit.survey.weights import find_averages, find_module_counts
 from retrofit.survey.wrappers import (
@@ -166,8 +168,12 @@ def survey(
     if not script.scores:
         script.hints = find_hints(index, script.loops)
         script.silent = find_silent(index, script.loops)
-    if len(script.scores) != 1 or not script.scores[0].known:
+    if len(script.scores) != 1 or not script.scores[0].known or script.scores[0].made == TRAINED:
         script.measures = find_measures(index, flow, script.loops)
+        script.validation = next(filter(None, (validation_at(index, flow, loop) for loop in script.loops)), "")
+    if not script.scores and not script.validation:
+        found = find_trained(index, flow, script.loops)
+        script.trained = [(answer_for(name, direction), name, place) for name, direction, place in found]
     _name_models([*script.backwards, *script.scores, *script.optimizers, *script.loops], script, flow, origins)
     if script.parsers and not script.handed_on:
         script.namespace = lambda site: None if site.file.name in shared else namespaces.name(site.scope)

@@ -552,6 +552,7 @@ class Score(Site):
         best: what it is compared with, where that has a first value before the epoch loop; else "".
         lost: what it is compared with where a checkpoint is saved by it, and which begins anew in each round; else "".
         present: a condition without which the expression cannot be evaluated, "" for none.
+        made: what makes it: "evaluated", "trained", or "" where nothing tells.
     """
 
     expression: str
@@ -574,6 +575,7 @@ class Score(Site):
     best: str = ""
     lost: str = ""
     present: str = ""
+    made: str = ""
 
     @property
     def value(self) -> str:
@@ -584,6 +586,16 @@ class Score(Site):
     def guarded(self) -> bool:
         """Whether the score is made only under a condition."""
         return "guard" in self.anchors
+
+    @property
+    def written(self) -> str:
+        """The score's code as the script has it, where a function keeps it to itself in that function."""
+        return self.kept.expression if self.kept is not None else self.expression
+
+    @property
+    def answer(self) -> str:
+        """The options that name this score, as a shell takes them."""
+        return answer_for(self.written, self.direction)
 
     @property
     def only_alone(self) -> str:
@@ -608,6 +620,18 @@ class Score(Site):
         ("ranks", "ranks"),
         ("only if", "condition"),
     )
+
+
+def answer_for(expression: str, direction: str) -> str:
+    """Return the options that name a score, as a shell takes them.
+
+    Args:
+        expression: its code.
+        direction: "max" or "min", "" where the user is to say which.
+    """
+    plain = not any(char in expression for char in '"$`\\!')
+    quoted = f'"{expression}"' if "'" in expression and plain else shlex.quote(expression)
+    return f"--metric {quoted} --mode {direction or 'max or min'}"
 
 
 @dataclass(eq=False, kw_only=True)
@@ -872,6 +896,8 @@ class Script(Site):
         hints: (name, place) of values that the script compares with its best outside the epoch loop.
         silent: (function, place) of its calls in the epoch loop that validate and of which it takes nothing.
         measures: (expression, place) of what its validation knows and keeps to itself.
+        validation: where the epoch loop begins to validate, "" where nothing shows that it does.
+        trained: (answer, expression, place) of what its training tells of itself, the answer as a shell takes it.
         apart: the places of wrappers of a model that is built anew, for a test alone.
         disorder: why the model cannot be perforated where it is built, "" where it can.
         averages: (place, option) of copies that follow the model's weights, and whether a condition decides on each.
@@ -909,6 +935,8 @@ class Script(Site):
     hints: list[tuple[str, str]] = field(default_factory=list)
     silent: list[tuple[str, str]] = field(default_factory=list)
     measures: list[tuple[str, str]] = field(default_factory=list)
+    validation: str = ""
+    trained: list[tuple[str, str, str]] = field(default_factory=list)
     apart: list[str] = field(default_factory=list)
     disorder: str = ""
     averages: list[tuple[str, bool]] = field(default_factory=list)

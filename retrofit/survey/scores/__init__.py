@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 
 import libcst as cst
 
@@ -10,7 +11,8 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES
 from retrofit.survey.scores.best import as_numbers, best_of_history, found_better, tracked_scores
-from retrofit.survey.scores.given import given_to_plateau, made_by_training, watched_scores
+from retrofit.survey.scores.evidence import BEST, NAME, PLATEAU, WATCHED, Evidence, weigh
+from retrofit.survey.scores.given import given_to_plateau, watched_scores
 from retrofit.survey.scores.inline import inline_scores
 from retrofit.survey.scores.keepers import (
     best_scores,
@@ -22,10 +24,11 @@ from retrofit.survey.scores.keepers import (
     owners,
     shown_for,
 )
+from retrofit.survey.scores.making import Making
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
 from retrofit.survey.scores.site import score_site
 from retrofit.survey.scores.validation import named_scores
-from retrofit.survey.scores.values import code_of, counts_turns, in_loop
+from retrofit.survey.scores.values import code_of, counts_turns
 from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of
 from retrofit.survey.sites import EpochLoop, Scheduler, Score
 
@@ -48,44 +51,10 @@ def find_scores(
         metric: the user's own expression for it, "" to find it.
         mode: the user's word on the direction, "" to find it.
     """
+    found = [score for loop in loops for score in _scores_of(index, flow, loop, schedulers, metric)]
     scores: dict[str, Score] = {}
-    for loop in loops:
-        tracked = [c for c in tracked_scores(index, code_of(index, loop)) if not counts_turns(index, loop, c.node)]
-        tracked = [*as_numbers(index, flow, tracked), *found_better(index, flow, loop)]
-        plateau = list(given_to_plateau(index, loop, schedulers))
-        trained = [one for one in plateau if made_by_training(index, flow, loop, one.node)]
-        plateau = [one for one in plateau if one not in trained]
-        if any(
-            VALIDATES.search(index.qualified(c.func).rpartition(".")[2]) and in_loop(index, loop, c)
-            for c in index.calls
-        ):
-            trained = []  # what validation gives is asked for, rather than the loss of training taken
-        kept, keepers = kept_scores(index, flow, loop)
-        tracked = tracked or list(best_of_history(index, loop))
-        watched = list(watched_scores(index, flow, loop))
-        candidates = tracked or plateau or kept or watched or list(named_scores(index, flow, loop, keepers))
-        candidates = candidates or list(dropped_scores(index, flow, loop, keepers)) or inline_scores(index, loop)
-        candidates = candidates or list(kept_by_training(index, flow, loop)) or list(best_scores(index, flow, loop))
-        candidates = candidates or trained
-        if metric:
-            own = Candidate(cst.parse_expression(owner_of(metric)[1]), direction_of(metric), "--metric", named=True)
-            given = shown_for(index, metric, [*tracked, *plateau, *kept, *watched])
-            candidates = given or [*measured_scores(index, flow, loop, metric), own][:1]
-        for candidate in candidates:
-            score = score_site(index, flow, loop, candidate)
-            if score is None:
-                continue
-            if not score.known:
-                score.owners = owners(index, flow, loop, score.expression)
-            known = scores.setdefault(score.expression, score)
-            if score.direction and known.direction and known.direction != score.direction:
-                score.contradicted = known.contradicted = True
-            known.direction = score.direction = known.direction or score.direction
-            known.saved = score.saved = known.saved or score.saved
-            known.present = score.present = known.present or score.present
-            here = known.anchors["loop"] is score.anchors["loop"]
-            if here and (known.condition or known.in_turn) and not score.condition and not score.in_turn:
-                scores[score.expression] = score  # of every epoch, rather than of some
+    for score in found:
+        _merge(scores, score)
     for score in scores.values():
         score.direction = "" if score.contradicted else score.direction
     found = list(scores.values())
@@ -97,6 +66,55 @@ def find_scores(
         if mode:
             score.direction, score.evidence = mode, "--mode"
     return found
+
+
+def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Scheduler], metric: str) -> Iterator[Score]:
+    """Yield the scores of an epoch loop that the evidence speaks for, or the one that the user names."""
+    tracked = [c for c in tracked_scores(index, code_of(index, loop)) if not counts_turns(index, loop, c.node)]
+    tracked = [*as_numbers(index, flow, tracked), *found_better(index, flow, loop)]
+    plateau = list(given_to_plateau(index, loop, schedulers))
+    kept, keepers = kept_scores(index, flow, loop)
+    tracked = tracked or list(best_of_history(index, loop))
+    watched = list(watched_scores(index, flow, loop))
+    if metric:
+        own = Candidate(cst.parse_expression(owner_of(metric)[1]), direction_of(metric), "--metric", named=True)
+        given = shown_for(index, metric, [*tracked, *plateau, *kept, *watched])
+        candidates = given or [*measured_scores(index, flow, loop, metric), own][:1]
+        chosen = [Evidence(one, NAME, "") for one in candidates]
+    else:
+        groups: list[tuple[str, Callable[[], Iterable[Candidate]]]] = [
+            (BEST, lambda: tracked),
+            (PLATEAU, lambda: plateau),
+            (BEST, lambda: kept),
+            (WATCHED, lambda: watched),
+            (NAME, lambda: named_scores(index, flow, loop, keepers)),
+            (NAME, lambda: dropped_scores(index, flow, loop, keepers)),
+            (NAME, lambda: inline_scores(index, loop)),
+            (BEST, lambda: kept_by_training(index, flow, loop)),
+            (BEST, lambda: best_scores(index, flow, loop)),
+        ]
+        chosen, _ = weigh(Making(index, flow, loop), groups)
+    for one in chosen:
+        score = score_site(index, flow, loop, one.candidate)
+        if score is None:
+            continue
+        if not score.known:
+            score.owners = owners(index, flow, loop, score.expression)
+        score.made = one.made
+        yield score
+
+
+def _merge(scores: dict[str, Score], score: Score) -> None:
+    """Add a score to those that are known, by their expressions."""
+    known = scores.setdefault(score.expression, score)
+    if score.direction and known.direction and known.direction != score.direction:
+        score.contradicted = known.contradicted = True
+    known.direction = score.direction = known.direction or score.direction
+    known.saved = score.saved = known.saved or score.saved
+    known.present = score.present = known.present or score.present
+    here = known.anchors["loop"] is score.anchors["loop"]
+    if here and (known.condition or known.in_turn) and not score.condition and not score.in_turn:
+        scores[score.expression] = score  # of every epoch, rather than of some
 
 
 def _of_saved(score: Score) -> bool:

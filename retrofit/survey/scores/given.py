@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Statement, dotted, names_in
-from retrofit.survey.scores.makers import makers_of
-from retrofit.survey.scores.values import bare_of, code_of, in_loop, root_of
+from retrofit.survey.index import Index, dotted
+from retrofit.survey.scores.values import bare_of, in_loop, root_of
 from retrofit.survey.scores.words import STOPS, Candidate, direction_of
 from retrofit.survey.sites import EpochLoop, Scheduler
 
@@ -29,32 +28,6 @@ def given_to_plateau(index: Index, loop: EpochLoop, schedulers: list[Scheduler])
                     mode if mode in ("min", "max") else "",
                     f"{step.place()}: {step.code}",
                 )
-
-
-def made_by_training(index: Index, flow: Flow, loop: EpochLoop, value: cst.BaseExpression) -> bool:
-    """Whether a value comes of the training alone: collected in the loop over its batches, or what that returns.
-
-    A function that trains and is called more than once in an epoch may validate as well, by what it is given.
-    """
-    names = set(names_in(value, called=False))
-    if any(
-        isinstance(call.func, cst.Attribute)
-        and call.func.attr.value == "append"
-        and dotted(call.func.value) in names
-        and not set(loop.inner).isdisjoint(index.statement(call).path)
-        for call in index.calls
-    ):
-        return True
-    inside = [call for call in index.calls if in_loop(index, loop, call)]
-    made = makers_of(index, value, code_of(index, loop))
-    return bool(made) and all(_is_training(flow, loop, maker, inside) for maker in made)
-
-
-def _is_training(flow: Flow, loop: EpochLoop, maker: Statement, inside: list[cst.Call]) -> bool:
-    """Whether a statement calls what trains, and nothing else of the epoch calls that."""
-    called = [flow.called(call) for call in inside if flow.index.statement(call) is maker]
-    once = all(sum(flow.called(call) is one for call in inside) == 1 for one in called if one is not None)
-    return maker in loop.training and any(called) and once
 
 
 def _mode_of(index: Index, flow: Flow, call: cst.Call) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.index import Index, Statement, dotted, named_in, names_in
+from retrofit.survey.scores.making import without_gradients
 from retrofit.survey.scores.validation import of_batches, under_condition
 from retrofit.survey.scores.values import bindings_of, in_loop, mean_of, only_begins, target_node
 from retrofit.survey.scores.words import AVERAGES, VALIDATION_DATA, Candidate, direction_of, told_by_name
@@ -52,7 +53,7 @@ def told_values(index: Index, loop: EpochLoop, made: set[str]) -> Iterator[tuple
     bound = [b for b in index.bindings if b.value is not None and in_loop(index, loop, b.statement.node)]
     for binding in bound:
         around = [part.node for part in binding.statement.ancestors if part.scope is loop.scope]
-        if isinstance(binding.value, cst.Call) and any(_without_gradients(index, node) for node in around):
+        if isinstance(binding.value, cst.Call) and any(without_gradients(index, node) for node in around):
             known.add(binding.target)
     while more := {b.target for b in bound if b.value and not known.isdisjoint(names_in(b.value, False))} - known:
         known |= more
@@ -65,12 +66,6 @@ def told_values(index: Index, loop: EpochLoop, made: set[str]) -> Iterator[tuple
                 yield code(outer), outer
             elif isinstance(part, cst.Name) and part.value in known - made:
                 yield part.value, part
-
-
-def _without_gradients(index: Index, node: cst.CSTNode) -> bool:
-    """Whether a statement is `with torch.no_grad():`."""
-    items = node.items if isinstance(node, cst.With) else ()
-    return any(re.search(r"no_grad\(|inference_mode\(", index.source.code(item)) for item in items)
 
 
 def _modes(index: Index, loop: EpochLoop) -> list[tuple[Statement, str]]:

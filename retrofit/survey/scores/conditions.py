@@ -1,0 +1,66 @@
+"""What a call of a local function tells of the conditions in it, by the constants that it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import libcst as cst
+
+from retrofit.survey.index import Scope, dotted
+
+#: A value of which no more is told than that there is one.
+SOMETHING = object()
+
+
+def argument_of(function: Scope, call: cst.Call, name: str) -> cst.BaseExpression | None:
+    """Return what a call gives to a parameter of a local function, None where it does not say."""
+    method = function.parent is not None and function.parent.kind == "class"
+    number = function.parameters.index(name) - method
+    plain: list[cst.BaseExpression] = []
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value == name:
+            return arg.value
+        if arg.star:
+            return None
+        if arg.keyword is None:
+            plain.append(arg.value)
+    return plain[number] if 0 <= number < len(plain) else None
+
+
+def default_of(function: Scope, name: str) -> cst.BaseExpression | None:
+    assert isinstance(function.node, cst.FunctionDef)
+    params = function.node.params
+    return next((p.default for p in (*params.params, *params.kwonly_params) if p.name.value == name), None)
+
+
+def constant(node: cst.BaseExpression | None) -> object:
+    """Return the value of a constant that is written down, `SOMETHING` for anything else."""
+    if isinstance(node, cst.Name) and node.value in ("True", "False", "None"):
+        return {"True": True, "False": False, "None": None}[node.value]
+    if isinstance(node, (cst.SimpleString, cst.Integer)):
+        return node.evaluated_value
+    return SOMETHING
+
+
+def holds_with(test: cst.BaseExpression, given: Mapping[str, object]) -> bool | None:
+    """Tell whether a condition holds, as far as it is about parameters whose values are told."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        inner = holds_with(test.expression, given)
+        return None if inner is None else not inner
+    if isinstance(test, cst.BooleanOperation):
+        parts = [holds_with(test.left, given), holds_with(test.right, given)]
+        final = isinstance(test.operator, cst.Or)
+        return final if final in parts else None if None in parts else not final
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        left, operator = test.left, test.comparisons[0].operator
+        right = test.comparisons[0].comparator
+        known = given.get(dotted(left) or "", SOMETHING)
+        other = constant(right)
+        if isinstance(operator, (cst.Is, cst.IsNot, cst.Equal, cst.NotEqual)) and other is not SOMETHING:
+            same = known == other
+            if known is SOMETHING and (other is not None or dotted(left) not in given):
+                return None
+            return same is isinstance(operator, (cst.Is, cst.Equal))
+        return None
+    known = given.get(dotted(test) or "", SOMETHING)
+    return None if known is SOMETHING else bool(known)

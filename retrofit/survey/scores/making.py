@@ -1,0 +1,472 @@
+"""What makes a value of the epoch loop: an evaluation of the model, or the pass that trains it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
+from retrofit.survey.loops import VALIDATES, called_in
+from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant, default_of, holds_with
+from retrofit.survey.scores.makers import reaching_makers
+from retrofit.survey.scores.values import unquoted, written_items
+from retrofit.survey.scores.words import VALIDATION_DATA
+from retrofit.survey.sites import EpochLoop
+
+EVALUATED, TRAINED = "evaluated", "trained"
+
+#: Methods by which a collection or a meter takes in a value, and by which it begins anew.
+_FILLS = ("update", "append", "add", "add_batch", "extend", "accumulate", "put", "record", "insert", "__call__")
+_EMPTIES = ("reset", "clear")
+#: So many calls are followed one within the other.
+_DEEP = 6
+
+
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """A function as one call runs it, or the epoch loop.
+
+    Attributes:
+        given: the parameters of which the call tells the value, or `SOMETHING` where it tells that there is one.
+        call: the call, None for the epoch loop.
+        outer: what the call stands in.
+    """
+
+    scope: Scope
+    given: Mapping[str, object] = field(default_factory=dict)
+    call: cst.Call | None = None
+    outer: _Frame | None = None
+
+    @property
+    def depth(self) -> int:
+        return 0 if self.outer is None else self.outer.depth + 1
+
+
+class Making:
+    """Tells of values of an epoch loop whether an evaluation makes them or the training.
+
+    An evaluation is what runs without gradients, after the model was told to evaluate, or in a function without a
+    backward pass; the training what runs in a loop with one. Values are followed back through assignments, collections,
+    arguments and what local functions return to the statements that tell.
+
+    Args:
+        loop: the epoch loop.
+    """
+
+    def __init__(self, index: Index, flow: Flow, loop: EpochLoop) -> None:
+        self._index, self._flow, self._loop = index, flow, loop
+        self._running = called_in(index, flow, loop.statement)
+        self._seen: set[tuple[object, ...]] = set()
+        self._modes: dict[Scope, list[tuple[Statement, str]]] = {}
+        simple = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
+        #: The backward passes, and the calls that lead to one.
+        self._steps = [one for one in loop.training if isinstance(one.node, simple)]
+        self._bound: dict[str, list[Binding]] = {}
+        for binding in (*index.bindings, *index.items):
+            self._bound.setdefault(unquoted(binding.target), []).append(binding)
+        #: What a function tells by a condition: `is_train = optimizer is not None`.
+        self._flags: dict[Scope, list[Binding]] = {}
+        conditions = (cst.Comparison, cst.UnaryOperation, cst.BooleanOperation, cst.Name)
+        for binding in index.bindings:
+            if isinstance(binding.value, conditions) and binding.item is None:
+                self._flags.setdefault(binding.statement.scope, []).append(binding)
+
+    def of(self, node: cst.BaseExpression, call: cst.Call | None = None) -> str:
+        """Tell what makes a value.
+
+        Args:
+            node: its expression, in the epoch loop, or in a function; one that stands in no file counts as at the
+                loop's end.
+            call: the loop's call of that function, None where the expression is the loop's own.
+
+        Returns:
+            `EVALUATED` where an evaluation has a part in it, else `TRAINED` where the training makes it, "" where
+            nothing tells.
+        """
+        self._seen.clear()
+        last = self._index.statements_in(self._loop.body)[-1]
+        at = self._index.statement(node) if node in self._index.parents else last
+        frame = _Frame(self._loop.scope, self._phases(at))
+        if at.scope is not frame.scope:
+            known = call is not None and self._flow.called(call) is at.scope
+            frame = self._called(at.scope, call, frame) if known and call is not None else _Frame(at.scope)
+        own = [b for b in self._bound.get(dotted(node) or "", []) if b.statement is at and _is_bound(self._index, node)]
+        found = {kind for b in own for kind in self._of_binding(b, frame, ())} or self._of(node, at, frame)
+        return EVALUATED if EVALUATED in found else TRAINED if TRAINED in found else ""
+
+    def _phases(self, at: Statement) -> dict[str, object]:
+        """Return what the variable of a loop over phases is at a statement: the last one that it can be there."""
+        found: dict[str, object] = {}
+        for part in self._index.loops:
+            node = part.node
+            if not isinstance(node, cst.For) or not isinstance(node.iter, (cst.List, cst.Tuple)):
+                continue
+            target = node.target.elements[0].value if isinstance(node.target, cst.Tuple) else node.target
+            items = [element.value for element in node.iter.elements]
+            phases = [one.elements[0].value if isinstance(one, cst.Tuple) and one.elements else one for one in items]
+            name = dotted(target)
+            if name is None or part.scope is not self._loop.scope or self._loop.statement not in part.path:
+                continue
+            for phase in map(constant, phases):
+                frame = _Frame(part.scope, {name: phase})
+                if part not in at.path or self._may_run(at, frame):
+                    found[name] = phase
+        return found
+
+    def _of(self, node: cst.CSTNode, at: Statement, frame: _Frame, keys: tuple[str, ...] = ()) -> set[str]:
+        """Return what makes the value of an expression, or of the item of it that ``keys`` take out."""
+        name = dotted(node)
+        if name is not None:
+            return self._of_name(name, at, frame, keys)
+        if isinstance(node, cst.Call):
+            return self._of_call(node, at, frame, keys)
+        if isinstance(node, cst.Subscript) and len(node.slice) == 1:
+            return self._of(node.value, at, frame, (self._code(node.slice[0].slice), *keys))
+        if isinstance(node, cst.NamedExpr):
+            return self._of(node.value, at, frame, keys)
+        if keys and isinstance(node, (cst.Dict, cst.Tuple, cst.List)) and node in self._index.parents:
+            items = [part for key, part in written_items(self._index, node) if unquoted(key) == keys[0]]
+            if len(items) == 1:
+                return self._of(items[0], at, frame, keys[1:])
+        if isinstance(node, (cst.Lambda, cst.BaseString)):
+            return set()
+        return self._all(node.children, at, frame)
+
+    def _all(self, nodes: object, at: Statement, frame: _Frame) -> set[str]:
+        assert isinstance(nodes, (list, tuple))
+        return {kind for node in nodes for kind in self._of(node, at, frame)}
+
+    def _code(self, node: cst.CSTNode) -> str:
+        known = node in self._index.parents
+        return unquoted(self._index.source.code(node) if known else cst.Module(body=[]).code_for_node(node))
+
+    def _of_name(self, name: str, at: Statement, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
+        if (name, at, frame.call, keys) in self._seen:
+            return set()
+        self._seen.add((name, at, frame.call, keys))
+        if keys:
+            items = self._given(f"{name}[{keys[0]}]", at, frame)
+            if items:
+                return {kind for one in items for kind in self._of_binding(one, frame, keys[1:])}
+        found = self._passed(name, at, frame, keys)
+        for whole in _wholes(name):
+            for binding in self._given(whole, at, frame):
+                found |= self._of_binding(binding, frame, keys if whole == name else ())
+            found |= self._of_parts(whole, at, frame, keys if whole == name else ())
+        return found
+
+    def _given(self, target: str, at: Statement, frame: _Frame) -> list[Binding]:
+        """Return what gives a variable or an item the value that it has before a statement."""
+        every = [b for b in self._bound.get(target, []) if b.statement is not at]
+        here = [b for b in every if b.statement.scope is frame.scope and self._inside(b.statement, frame)]
+        if not target.startswith("self."):
+            reaching = reaching_makers(self._index, at.node, [b.statement for b in here])[0]
+            here = [b for b in here if b.statement in reaching]
+        if here or target.partition("[")[0] in frame.scope.parameters:
+            return here
+        variable = self._flow.variable(target.partition("[")[0], frame.scope)
+        others = [b for b in every if b.statement.scope is not frame.scope and b.statement.scope in self._running]
+        return [b for b in others if self._flow.variable(b.target.partition("[")[0], b.statement.scope) == variable]
+
+    def _inside(self, statement: Statement, frame: _Frame) -> bool:
+        return frame.scope is not self._loop.scope or self._loop.statement in statement.path
+
+    def _of_binding(self, binding: Binding, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
+        at = binding.statement
+        frame = frame if at.scope is frame.scope else _Frame(at.scope)
+        if isinstance(at.node, cst.For) and binding.value is None:
+            return self._of_parts_gone_through(at.node.iter, at, frame)
+        if binding.value is not None:
+            picked = keys if binding.item is None else (str(binding.item), *keys)
+            return self._of(binding.value, at, frame, picked)
+        changed = changes(binding)
+        if not changed or ("added", at, binding.target, frame.call) in self._seen:
+            return set()
+        self._seen.add(("added", at, binding.target, frame.call))
+        added = {kind for small in changed for kind in self._of(small.value, at, frame)} or self._around(at, frame)
+        so_far = {
+            kind for b in self._given(unquoted(binding.target), at, frame) for kind in self._of_binding(b, frame, keys)
+        }
+        return added | so_far
+
+    def _of_parts_gone_through(self, node: cst.BaseExpression, at: Statement, frame: _Frame) -> set[str]:
+        """Return what makes what a loop goes through: nothing that tells where that is data."""
+        if isinstance(node, cst.Call):
+            return {kind for arg in node.args for kind in self._of_parts_gone_through(arg.value, at, frame)}
+        return self._of(node, at, frame) if dotted(node) is not None else set()
+
+    def _of_parts(self, name: str, at: Statement, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
+        """Return what makes the values that an object or a collection is filled with: `losses.append(loss)`."""
+        calls = [c for c in self._index.calls if self._index.scope_of(c) is frame.scope and self._fills(c, name)]
+        others = {id(c) for c in calls if keys and (key := self._key_of(c, name)) and key != keys[0]}
+        calls = [c for c in calls if id(c) not in others]
+        places = [s for c in calls if self._inside(s := self._index.statement(c), frame)]
+        emptied = [
+            self._index.statement(call)
+            for call in self._index.calls
+            if self._index.scope_of(call) is frame.scope and isinstance(call.func, cst.Attribute)
+            if call.func.attr.value in _EMPTIES and dotted(call.func.value) == name
+        ]
+        begun = [b.statement for b in self._bound.get(name, []) if b.statement.scope is frame.scope]
+        reaching = reaching_makers(self._index, at.node, [*places, *emptied, *begun])[0]
+        found: set[str] = set()
+        for call in calls:
+            place = self._index.statement(call)
+            last = max((s.order for s in (*emptied, *begun) if s in reaching), default=-1)
+            if place in places and place.order >= last and place.order <= at.order:
+                within = self._flow.called(call)
+                made = self._all([arg.value for arg in call.args], place, frame)
+                if not made and within is not None and frame.depth < _DEEP:
+                    made = self._of_function(within, call, frame)
+                found |= made or self._around(place, frame)
+        return found
+
+    def _fills(self, call: cst.Call, name: str) -> bool:
+        """Whether a call puts something into an object: by a method, by itself, or a function that it is given to."""
+        if dotted(call.func) == name:
+            return isinstance(self._index.parents[call], cst.Expr)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _FILLS:
+            held = call.func.value
+            while isinstance(held, (cst.Subscript, cst.Attribute)) and dotted(held) != name:
+                held = held.value
+            return dotted(held) == name
+        alone = isinstance(self._index.parents[call], cst.Expr) and self._flow.called(call) is not None
+        return alone and any(dotted(arg.value) == name for arg in call.args) and self._is_filled_elsewhere(call, name)
+
+    def _key_of(self, call: cst.Call, name: str) -> str:
+        """Return the code of the key of a collection's item whose method is called, "" where there is none."""
+        held: cst.CSTNode = call.func
+        while isinstance(held, (cst.Attribute, cst.Subscript)):
+            if isinstance(held, cst.Subscript) and dotted(held.value) == name:
+                return self._code(held.slice[0].slice)
+            held = held.value
+        return ""
+
+    def _is_filled_elsewhere(self, call: cst.Call, name: str) -> bool:
+        """Whether a function fills the object that it is given."""
+        function = self._flow.called(call)
+        assert function is not None
+        own = [
+            p
+            for p in function.parameters
+            if (arg := argument_of(function, call, p)) is not None and dotted(arg) == name
+        ]
+        inside = [c for c in self._index.calls if self._index.scope_of(c) is function]
+        return any(dotted(c.func) != one and self._fills(c, one) for one in own for c in inside)
+
+    def _passed(self, name: str, at: Statement, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
+        """Return what makes the value that a call gives to a parameter."""
+        call, outer, root = frame.call, frame.outer, name.partition(".")[0]
+        if call is None or outer is None or root not in frame.scope.parameters:
+            return set()
+        value = argument_of(frame.scope, call, root)
+        return self._of(value, self._index.statement(call), outer, keys if root == name else ()) if value else set()
+
+    def _of_call(self, call: cst.Call, at: Statement, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
+        function = self._flow.called(call) if call in self._index.parents else None
+        if function is not None and function.name != "__init__" and frame.depth < _DEEP:
+            return self._of_function(function, call, frame, keys)
+        holder = [call.func.value] if isinstance(call.func, cst.Attribute) else []
+        found = self._all([*holder, *(arg.value for arg in call.args)], at, frame)
+        if found:
+            return found
+        name = (dotted(call.func) or "").rpartition(".")[2]
+        if VALIDATES.search(name) and call.args:
+            return {EVALUATED}
+        return self._around(at, frame)
+
+    def _of_function(self, function: Scope, call: cst.Call, frame: _Frame, keys: tuple[str, ...] = ()) -> set[str]:
+        """Return what makes the value that a call of a local function gives."""
+        inner = self._called(function, call, frame)
+        key = ("returns", function, call, keys)
+        if key in self._seen:
+            return set()
+        self._seen.add(key)
+        found: set[str] = set()
+        for leaving, scope in self._index.returns:
+            if scope is function and leaving.value is not None and self._may_run(self._index.statement(leaving), inner):
+                found |= self._of(leaving.value, self._index.statement(leaving), inner, keys)
+        if found:
+            return found
+        if self._trains(inner):
+            return set()
+        passes = any(part.scope is function for part in self._index.loops)
+        evaluates = passes or _goes_through(function.node) or VALIDATES.search(function.name) is not None
+        return {EVALUATED} if evaluates else self._around(self._index.statement(call), frame)
+
+    def _called(self, function: Scope, call: cst.Call, frame: _Frame) -> _Frame:
+        given: dict[str, object] = {}
+        for name in function.parameters:
+            value = argument_of(function, call, name)
+            default = default_of(function, name) if value is None else None
+            known = constant(value if value is not None else default)
+            if value is not None and known is SOMETHING and frame.given:
+                known = frame.given.get(dotted(value) or "", SOMETHING)
+            if value is not None or default is not None:
+                given[name] = known
+        for flag in self._flags.get(function, ()):
+            if flag.value is not None and not given.keys().isdisjoint(_names(flag.value)) and flag.target not in given:
+                holds = holds_with(flag.value, given)
+                given[flag.target] = SOMETHING if holds is None else holds
+        return _Frame(function, given, call, frame)
+
+    def _around(self, at: Statement, frame: _Frame) -> set[str]:
+        """Return what the place of a statement tells: what is around it, or was begun before it."""
+        begun: list[tuple[int, str]] = []
+        way = [part for part in at.path if part.scope is frame.scope and self._inside(part, frame)]
+        for part in way:
+            if without_gradients(self._index, part.node):
+                begun.append((part.order, EVALUATED))
+            if isinstance(part.node, (cst.For, cst.While)) and (
+                part is not self._loop.statement or self._loop.by_iteration
+            ):
+                trains = self._trains(frame, part)
+                if trains:
+                    begun.append((part.order, trains))
+                elif isinstance(part.node, cst.For) and VALIDATION_DATA.search(self._code(part.node.iter)):
+                    begun.append((part.order, EVALUATED))
+        for place, mode in self._modes_of(frame.scope):
+            if any(place.siblings is part.siblings and place.order < part.order for part in way):
+                begun.append((place.order, EVALUATED if mode == "eval" else mode))
+        if begun:
+            told = max(begun)[1]
+            if told == "undecided" and frame.outer is not None and frame.call is not None:
+                return self._mode_around(self._index.statement(frame.call), frame.outer)
+            return {told} & {EVALUATED, TRAINED}
+        node = frame.scope.node
+        if isinstance(node, cst.FunctionDef) and any(_switches_off(self._index, d) for d in node.decorators):
+            return {EVALUATED}
+        if frame.scope is self._loop.scope:
+            return set()
+        trains = self._trains(frame)
+        if trains == TRAINED and not any(part.scope is frame.scope for part in self._index.loops):
+            return {TRAINED}
+        if frame.outer is not None and frame.call is not None:
+            return self._around(self._index.statement(frame.call), frame.outer)
+        return set()
+
+    def _mode_around(self, at: Statement, frame: _Frame) -> set[str]:
+        """Return what the model was told last before a statement: to train or to evaluate."""
+        way = [part for part in at.path if part.scope is frame.scope and self._inside(part, frame)]
+        begun = [
+            (place.order, mode)
+            for place, mode in self._modes_of(frame.scope)
+            if any(place.siblings is part.siblings and place.order < part.order for part in way)
+        ]
+        told = max(begun)[1] if begun else ""
+        return {EVALUATED} if told == "eval" else {TRAINED} if told == "train" else set()
+
+    def _modes_of(self, scope: Scope) -> list[tuple[Statement, str]]:
+        """Return where a function tells the model to train or to evaluate, with "train" or "eval"."""
+        if scope not in self._modes:
+            found = []
+            for call in self._index.calls:
+                name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+                if name in ("eval", "train") and self._index.scope_of(call) is scope:
+                    given = [self._code(arg.value) for arg in call.args]
+                    if given in ([], ["True"], ["False"]):
+                        mode = "eval" if name == "eval" or given == ["False"] else "train"
+                        found.append((self._index.statement(call), mode))
+            self._modes[scope] = found
+        return self._modes[scope]
+
+    def _trains(self, frame: _Frame, within: Statement | None = None) -> str:
+        """Tell whether a function, or a statement in it, has a backward pass as a call runs it.
+
+        Returns:
+            `TRAINED`, "" where it has none, `EVALUATED` where the call rules it out, "undecided" where it depends on
+            what the call gives and that is not told.
+        """
+        steps = [one for one in self._steps if one.scope is frame.scope and (within is None or within in one.path)]
+        if not steps:
+            return ""
+        told = {self._runs(one, frame, steps) for one in steps}
+        return TRAINED if True in told else "undecided" if None in told else EVALUATED
+
+    def _runs(self, step: Statement, frame: _Frame, steps: list[Statement]) -> bool | None:
+        """Tell whether a call runs a backward pass, None where it depends on what is not told."""
+        answers: list[bool | None] = []
+        below = step
+        for part in step.ancestors:
+            node = part.node
+            if part.scope is not frame.scope:
+                break
+            if isinstance(node, cst.If):
+                yes = _within(self._index, below, node.body)
+                either = node.orelse is not None and any(
+                    part in one.path and _within(self._index, one, node.body) is not yes for one in steps
+                )
+                holds = None if either else holds_with(node.test, frame.given)
+                depends = any(name.partition(".")[0] in frame.given for name in _names(node.test)) or any(
+                    name.endswith(".training") for name in _names(node.test)
+                )
+                if holds is not None:
+                    answers.append(holds is yes)
+                elif depends and not either and self._loop.scope is not frame.scope:
+                    answers.append(None)
+            below = part
+        return False if False in answers else None if None in answers else True
+
+    def _may_run(self, statement: Statement, frame: _Frame) -> bool:
+        below = statement
+        for part in statement.ancestors:
+            if isinstance(part.node, cst.If) and part.scope is frame.scope:
+                holds = holds_with(part.node.test, frame.given)
+                if holds is not None and holds is not _within(self._index, below, part.node.body):
+                    return False
+            below = part
+        return True
+
+
+def _is_bound(index: Index, node: cst.BaseExpression) -> bool:
+    """Whether a name is given its value where it stands."""
+    parent = index.parents.get(node)
+    return isinstance(parent, (cst.AssignTarget, cst.Element)) or getattr(parent, "target", None) is node
+
+
+def _goes_through(node: cst.CSTNode) -> bool:
+    """Whether code has a comprehension."""
+    return isinstance(node, cst.BaseComp) or any(_goes_through(child) for child in node.children)
+
+
+def _wholes(name: str) -> list[str]:
+    """Return a dotted name and what it is a part of: `self.meter.avg`, `self.meter`."""
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(len(parts), parts[0] == "self", -1)]
+
+
+def changes(binding: Binding) -> list[cst.AugAssign]:
+    """Return the `total += loss` by which a statement changes a variable or an item, nothing where it sets it anew."""
+    node = binding.statement.node
+    small = node.body if isinstance(node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else ()
+    target = unquoted(binding.target)
+    made = [one for one in small if isinstance(one, cst.AugAssign)]
+    return [one for one in made if unquoted(cst.Module(body=[]).code_for_node(one.target)) == target]
+
+
+def _within(index: Index, statement: Statement, body: cst.CSTNode) -> bool:
+    return statement.node is body or any(around is body for around in index.ancestors(statement.node))
+
+
+def _names(node: cst.CSTNode) -> Iterator[str]:
+    name = dotted(node)
+    if name is not None:
+        yield name
+        return
+    for child in node.children:
+        yield from _names(child)
+
+
+def without_gradients(index: Index, node: cst.CSTNode) -> bool:
+    """Whether a statement is `with torch.no_grad():`."""
+    return isinstance(node, cst.With) and any(_switches_off(index, item) for item in node.items)
+
+
+def _switches_off(index: Index, node: cst.WithItem | cst.Decorator) -> bool:
+    made = node.item if isinstance(node, cst.WithItem) else node.decorator
+    name = (dotted(made.func if isinstance(made, cst.Call) else made) or "").rpartition(".")[2]
+    off = isinstance(made, cst.Call) and [index.source.code(arg.value) for arg in made.args] == ["False"]
+    return name in ("no_grad", "inference_mode") or (name == "set_grad_enabled" and off)

@@ -1,0 +1,71 @@
+"""What is left where nothing is validated: what the training tells of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Binding, Index, Scope, dotted
+from retrofit.survey.loops import VALIDATES, called_in
+from retrofit.survey.scores.keepers import measured_scores
+from retrofit.survey.scores.making import TRAINED, Making, changes
+from retrofit.survey.scores.site import score_site
+from retrofit.survey.scores.values import in_loop, only_begins, target_node
+from retrofit.survey.scores.words import AVERAGES, NO_VALUE, direction_of
+from retrofit.survey.sites import EpochLoop
+
+
+def validation_at(index: Index, flow: Flow, loop: EpochLoop) -> str:
+    """Return the place at which an epoch loop begins to validate, "" where nothing shows that it does."""
+    running = called_in(index, flow, loop.statement)
+    for call in index.calls:
+        name = (dotted(call.func) or "").rpartition(".")[2]
+        evaluates = name == "eval" and not call.args and isinstance(call.func, cst.Attribute)
+        if (evaluates or (VALIDATES.search(name) and call.args)) and (
+            in_loop(index, loop, call) or index.scope_of(call) in running
+        ):
+            return index.place(call, loop.file)
+    return ""
+
+
+def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple[str, str, str]]:
+    """Return (expression, direction, place) of what the training tells of itself that the loop can have."""
+    found: dict[str, tuple[str, str]] = {}
+    for loop in loops:
+        making = Making(index, flow, loop)
+        trains = {part.scope for part in loop.training} & called_in(index, flow, loop.statement)
+        for node, place in _over_epochs(index, loop, trains):
+            name = index.source.code(node)
+            direction = direction_of(name)
+            if not direction or NO_VALUE.search(name) or making.of(node) not in (TRAINED, ""):
+                continue
+            handed = next(measured_scores(index, flow, loop, name), None)
+            site = score_site(index, flow, loop, handed) if handed is not None else None
+            if index.scope_of(node) is loop.scope or (site is not None and site.known):
+                found.setdefault(name, (direction, index.place(place, loop.file)))
+    return [(name, direction, place) for name, (direction, place) in found.items()]
+
+
+def _over_epochs(index: Index, loop: EpochLoop, trains: set[Scope]) -> Iterator[tuple[cst.BaseExpression, cst.CSTNode]]:
+    """Yield what the training adds up over its batches or makes of them, and where."""
+    for attribute in index.attributes:
+        inside = in_loop(index, loop, attribute) or index.scope_of(attribute) in trains
+        if inside and attribute.attr.value in AVERAGES and isinstance(attribute.value, cst.Name):
+            whole = index.parents[attribute]
+            yield (whole if isinstance(whole, cst.Call) and whole.func is attribute else attribute), attribute
+    for binding in index.bindings:
+        here, name = binding.statement, binding.target
+        if not (in_loop(index, loop, here.node) or here.scope in trains) or not name.isidentifier():
+            continue
+        around = here.path[here.path.index(loop.statement) + 1 :] if here.scope is loop.scope else here.path
+        of_batch = any(isinstance(part.node, (cst.For, cst.While)) for part in around if part.scope is here.scope)
+        begins = isinstance(binding.value, (cst.Integer, cst.Float)) or only_begins(index, binding)
+        if _adds(binding) or not (of_batch or begins or binding.value is None):
+            yield target_node(index, here, name), here.node
+
+
+def _adds(binding: Binding) -> bool:
+    """Whether a statement adds to a variable: `total += loss.item()`."""
+    return any(isinstance(one.operator, cst.AddAssign) for one in changes(binding))

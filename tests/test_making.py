@@ -1,0 +1,216 @@
+"""What makes a value that may be the score: an evaluation, or the pass that trains; and what is asked where it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from retrofit.options import Options
+from tests.helpers import code, plan_of, rewritten, script, survey_of
+
+FUNCTIONS = """
+def train(net):
+    net.train()
+    total, right = 0, 0
+    for x, y in loader:
+        out = net(x)
+        loss = criterion(out, y)
+        loss.backward()
+        total += loss.item()
+        right += hits(out, y)
+    total /= len(loader)
+    return total, right
+
+def check(net):
+    net.eval()
+    right = 0
+    for x, y in held_out:
+        right += hits(net(x), y)
+    return right / len(held_out)
+
+def both(net, data, optimizer=None):
+    learns, total = optimizer is not None, 0
+    for x, y in data:
+        loss = criterion(net(x), y)
+        if learns:
+            loss.backward()
+        total += loss.item()
+    return total
+
+def told(net):
+    total = 0
+    for x, y in loader:
+        loss = criterion(net(x), y)
+        if net.training:
+            loss.backward()
+        total += loss.item()
+    return total
+
+def whole(net):
+    stats, meter = {}, Meter()
+    for x, y in loader:
+        loss = criterion(net(x), y)
+        loss.backward()
+        meter.update(loss.item())
+    stats['learnt'] = meter.avg
+    with torch.no_grad():
+        stats['known'] = hits(net(val_x), val_y)
+    return stats
+
+def embed(net):
+    return [net(x) for x in held_out]
+
+def mean(values):
+    return sum(values) / len(values)
+
+def one(x, y):
+    return criterion(model(x), y)
+"""
+#: The batch loop of the script, with what stands at its end.
+BATCHES = "        optimizer.step()\n"
+
+
+@pytest.mark.parametrize(
+    ("batch", "epoch", "made"),
+    [
+        pytest.param("", "a, b = train(model)", "trained", id="returned by what trains"),
+        pytest.param("", "b, a = train(model)", "trained", id="another one of these"),
+        pytest.param("", "a = check(model)", "evaluated", id="returned by what evaluates"),
+        pytest.param("", "b = train(model)\na = check(model)", "evaluated", id="beside the training"),
+        pytest.param("", "a = both(model, loader, optimizer)", "trained", id="of a function that does both, training"),
+        pytest.param("", "a = both(model, held_out)", "evaluated", id="of a function that does both, evaluating"),
+        pytest.param("", "a = both(model, x, optimizer=None)", "evaluated", id="the same by keyword"),
+        pytest.param("", "model.train()\na = told(model)", "trained", id="by the model's mode, training"),
+        pytest.param("", "model.eval()\na = told(model)", "evaluated", id="by the model's mode, evaluating"),
+        pytest.param("", "a = told(model)", "", id="by a mode that nothing tells"),
+        pytest.param("", "a = whole(model)['learnt']", "trained", id="item of what does both"),
+        pytest.param("", "s = whole(model)\na = s['known']", "evaluated", id="the other item"),
+        pytest.param("", "a = knn(embed(model))", "evaluated", id="of collected outputs"),
+        pytest.param("", "a = somewhere.run(model)", "", id="of something unknown"),
+        pytest.param("", "a = evaluate(model)", "evaluated", id="of something unknown that is said to evaluate"),
+        pytest.param("all.append(loss.item())", "a = mean(all)", "trained", id="mean of a list"),
+        pytest.param("all.append(loss.item())", "a = np.mean(all)", "trained", id="mean of a list by a library"),
+        pytest.param("meter.update(loss, 1)", "a = meter.avg", "trained", id="meter"),
+        pytest.param("self.meter.update(loss, 1)", "a = self.meter.avg", "trained", id="meter in an attribute"),
+        pytest.param("total += loss.item()", "a = total / len(loader)", "trained", id="sum"),
+        pytest.param("with torch.no_grad(): total += hits(model(x), y)", "a = total", "evaluated", id="second pass"),
+        pytest.param("with torch.no_grad(): total += hits(loss, y)", "a = total", "trained", id="of the first pass"),
+        pytest.param("metric(loss, y)", "a = metric.compute()", "trained", id="metric"),
+        pytest.param(
+            "metric(loss, y)",
+            "log(metric.compute())\nmetric.reset()\nmodel.eval()\nfor x, y in rest:\n    metric(model(x), y)\n"
+            "a = metric.compute()",
+            "evaluated",
+            id="metric that begins anew",
+        ),
+        pytest.param(
+            "total += loss.item()",
+            "log(total)\ntotal = 0\nwith torch.no_grad():\n    for x, y in rest:\n"
+            "        loss = criterion(model(x), y)\n        total += loss.item()\na = total",
+            "evaluated",
+            id="the same names once more",
+        ),
+        pytest.param(
+            "h['train'].append(loss)",
+            "h['val'].append(check(model))\na = h['train'][-1]",
+            "trained",
+            id="one of several histories",
+        ),
+        pytest.param(
+            "h['train'].append(loss)", "h['val'].append(check(model))\na = h['val'][-1]", "evaluated", id="another"
+        ),
+        pytest.param(
+            "", "total = 0\nwith torch.no_grad():\n    for x, y in rest:\n        total += one(x, y)\na = total",
+            "evaluated",
+            id="by a step of both",
+        ),
+        pytest.param("total += one(x, y)", "a = total", "trained", id="by that step in training"),
+        pytest.param("", "a, b = train(model)\na = reduced(torch.tensor(a))", "trained", id="reduced over ranks"),
+        pytest.param(
+            "",
+            "for phase in ['train', 'val']:\n    a = 0\n    for x, y in sets[phase]:\n"
+            "        l = criterion(model(x), y)\n"
+            "        if phase == 'train':\n            l.backward()\n        a += l.item()",
+            "evaluated",
+            id="last of two phases",
+        ),
+        pytest.param(
+            "",
+            "for phase in ['val', 'train']:\n    a = 0\n    for x, y in sets[phase]:\n"
+            "        l = criterion(model(x), y)\n"
+            "        if phase == 'train':\n            l.backward()\n        a += l.item()",
+            "trained",
+            id="last of two phases, training",
+        ),
+    ],
+)  # fmt: skip
+def test_what_makes_a_value(batch: str, epoch: str, made: str) -> None:
+    text = script(f"{epoch}\nif a < best:\n    best = a", code(FUNCTIONS) + "best = 9")
+    text = text.replace(BATCHES, f"{BATCHES}        {batch}\n" if batch else BATCHES)
+    (score,) = survey_of(text).scores
+    assert (score.expression, score.made) == ("a", made)
+
+
+def questions_of(folder: Path, epoch: str, before: str = "") -> list[str]:
+    return [one.message for one in plan_of(folder, script(epoch, code(FUNCTIONS) + before)).questions]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "before"),
+    [
+        pytest.param("loss, acc = train(model)\nif loss < best:\n    best = loss", "best = 9", id="best"),
+        pytest.param("loss, acc = train(model)\nsched.step(loss)", "sched = Plateau(optimizer)", id="plateau"),
+        pytest.param("loss, acc = train(model)\nearly_stopping(loss)", "", id="early stopping"),
+    ],
+)
+def test_what_only_the_training_makes_is_not_taken_without_asking(tmp_path: Path, epoch: str, before: str) -> None:
+    before = "from torch.optim.lr_scheduler import ReduceLROnPlateau as Plateau\n" + before
+    (question,) = questions_of(tmp_path, epoch, before)
+    assert question.startswith("`loss` (line ")
+    assert (
+        "nothing in this epoch loop validates, so that it is all there is. --metric loss --mode min takes" in question
+    )
+    text = script(epoch, code(FUNCTIONS) + before)
+    assert "score(loss, model)" in rewritten(plan_of(tmp_path, text, Options(metric="loss", mode="min")))
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        pytest.param("print(right)", "pass alone, though the epoch validates (line 65): let", id="nothing"),
+        pytest.param(
+            "acc = right\n    print(acc)",
+            "pass alone, while the validation (line 65) knows `acc` (line 68 in `show`): choose one",
+            id="a number",
+        ),
+    ],
+)
+def test_what_only_the_training_makes_is_not_taken_where_something_validates(
+    tmp_path: Path, last: str, told: str
+) -> None:
+    epoch = "show(model)\nstats = whole(model)\nif stats['learnt'] < best:\n    best = stats['learnt']"
+    before = "\ndef show(net):\n    net.eval()\n    with torch.no_grad():\n        right = hits(net(x), y)\n    "
+    before += f"{last}\nbest = 9"
+    (question,) = questions_of(tmp_path, epoch, before)
+    assert told in question
+    assert """--metric "stats['learnt']" --mode min takes the training's own.""" in question
+
+
+@pytest.mark.parametrize(
+    ("batch", "epoch", "answers"),
+    [
+        pytest.param(
+            "total_loss += loss.item()", "print(total_loss)", "--metric total_loss --mode min takes", id="sum"
+        ),
+        pytest.param("losses.update(loss)", "print(losses.avg)", "--metric losses.avg --mode min takes", id="meter"),
+        pytest.param("", "train_loss, n = train(model)", "--metric train_loss --mode min takes", id="returned"),
+    ],
+)
+def test_what_the_training_tells_of_itself_is_offered_where_nothing_validates(
+    tmp_path: Path, batch: str, epoch: str, answers: str
+) -> None:
+    text = script(epoch, code(FUNCTIONS)).replace(BATCHES, f"{BATCHES}        {batch}\n" if batch else BATCHES)
+    (question,) = plan_of(tmp_path, text).questions
+    assert "no validation score was found in this epoch loop, in which nothing validates." in question.message
+    assert answers in question.message
