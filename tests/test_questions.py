@@ -597,7 +597,22 @@ QUESTIONS: dict[str, Question] = {
             "a second pass": (
                 scored(
                     "for x, y in held_out:\n    loss = criterion(model(x), y)\n    total += loss\n"
-                    "if total < best: best = total\n"
+                    "if total > best: best = total\n"
+                ),
+            ),
+        },
+    ),
+    "PAI105 13": Question(
+        (scored("val_acc, quality = evaluate(model)\nif keeper.improved(quality): torch.save(model, path)\n"),),
+        {
+            "by itself": (
+                scored("val_acc, quality = evaluate(model)\nif keeper.improved(val_acc): torch.save(model, path)\n"),
+            ),
+            "told the user": (scored("val_acc, quality = evaluate(model)\nif quality > 9: print(quality)\n"),),
+            "behind a raise": (
+                scored(
+                    "val_acc, quality = evaluate(model)\nif bad:\n    raise E\n"
+                    "    if keeper.improved(quality): torch.save(model, path)\n"
                 ),
             ),
         },

@@ -541,7 +541,8 @@ class Score(Site):
         when: a condition, the same on all ranks, under which they have something to hand over; "" for always.
         known: whether the expression's names have a meaning at that place.
         owners: where they have none, the functions that know them, and where they do.
-        contradicted: whether the script shows both directions.
+        against: what in the script shows the other direction than `evidence`, "" for nothing.
+        outdone: what decides on checkpoints in place of it, where only its name speaks for it, and the place; else "".
         saved: whether a checkpoint is saved by it.
         cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
         once: whether it is made in a single epoch.
@@ -564,7 +565,8 @@ class Score(Site):
     when: str = ""
     known: bool = True
     owners: list[tuple[str, str]] = field(default_factory=list)
-    contradicted: bool = False
+    against: str = ""
+    outdone: tuple[str, str] = ("", "")
     saved: bool = False
     cut_off: int = 0
     once: bool = False

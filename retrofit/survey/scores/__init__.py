@@ -11,8 +11,8 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES
 from retrofit.survey.scores.best import as_numbers, best_of_history, found_better, tracked_scores
-from retrofit.survey.scores.evidence import BEST, NAME, PLATEAU, WATCHED, Evidence, weigh
-from retrofit.survey.scores.given import given_to_plateau, watched_scores
+from retrofit.survey.scores.evidence import BEST, NAME, PLATEAU, WATCHED, Evidence, against, outdone_by, weigh
+from retrofit.survey.scores.given import given_to_plateau, watched_scores, written_modes
 from retrofit.survey.scores.inline import inline_scores
 from retrofit.survey.scores.keepers import (
     best_scores,
@@ -56,7 +56,7 @@ def find_scores(
     for score in found:
         _merge(scores, score)
     for score in scores.values():
-        score.direction = "" if score.contradicted else score.direction
+        score.direction = "" if score.against else score.direction
     found = list(scores.values())
     found = [score for score in found if not AVERAGED.search(score.expression)] or found
     found = [score for score in found if not OF_TRAINING.search(score.expression)] or found
@@ -76,16 +76,16 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
     kept, keepers = kept_scores(index, flow, loop)
     tracked = tracked or list(best_of_history(index, loop))
     watched = list(watched_scores(index, flow, loop))
+    making, passed = Making(index, flow, loop), list[Evidence]()
     if metric:
         own = Candidate(cst.parse_expression(owner_of(metric)[1]), direction_of(metric), "--metric", named=True)
         given = shown_for(index, metric, [*tracked, *plateau, *kept, *watched])
         candidates = given or [*measured_scores(index, flow, loop, metric), own][:1]
-        chosen = [Evidence(one, NAME, "") for one in candidates]
+        chosen = [Evidence(one, BEST if given else NAME, "") for one in candidates]
     else:
         groups: list[tuple[str, Callable[[], Iterable[Candidate]]]] = [
-            (BEST, lambda: tracked),
+            (BEST, lambda: [*tracked, *kept]),
             (PLATEAU, lambda: plateau),
-            (BEST, lambda: kept),
             (WATCHED, lambda: watched),
             (NAME, lambda: named_scores(index, flow, loop, keepers)),
             (NAME, lambda: dropped_scores(index, flow, loop, keepers)),
@@ -93,14 +93,17 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
             (BEST, lambda: kept_by_training(index, flow, loop)),
             (BEST, lambda: best_scores(index, flow, loop)),
         ]
-        chosen, _ = weigh(Making(index, flow, loop), groups)
+        chosen, passed = weigh(making, groups)
+    modes = written_modes(index, loop, schedulers)
     for one in chosen:
         score = score_site(index, flow, loop, one.candidate)
         if score is None:
             continue
         if not score.known:
             score.owners = owners(index, flow, loop, score.expression)
-        score.made = one.made
+        if not metric:
+            score.made, score.outdone = one.made, outdone_by(index, flow, loop, making, one, passed)
+        score.against = against(index, flow, loop, one, modes)
         yield score
 
 
@@ -108,7 +111,8 @@ def _merge(scores: dict[str, Score], score: Score) -> None:
     """Add a score to those that are known, by their expressions."""
     known = scores.setdefault(score.expression, score)
     if score.direction and known.direction and known.direction != score.direction:
-        score.contradicted = known.contradicted = True
+        score.against = known.against = f"{score.evidence} says the contrary"
+    known.against = score.against = known.against or score.against
     known.direction = score.direction = known.direction or score.direction
     known.saved = score.saved = known.saved or score.saved
     known.present = score.present = known.present or score.present

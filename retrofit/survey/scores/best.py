@@ -127,6 +127,31 @@ def _carried_over(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidat
     return name if any(isinstance(value, numbers) or dotted(value) == "None" for value in begun) else ""
 
 
+def begins_at(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> tuple[str, str]:
+    """Return the direction that the first value of a best so far tells, and that value's code; "" where none does."""
+    name = _in_the_loop(index, flow, loop, candidate)
+    root, _, key = name.partition("[")
+    begun = [b.value for b in first_values(index, flow, loop, name)] if name else []
+    if key and not begun:
+        whole = [b.value for b in first_values(index, flow, loop, root)]
+        begun = [dict(written_items(index, value)).get(key[:-1]) for value in whole if isinstance(value, cst.Dict)]
+    codes = {index.source.code(value) for value in begun if value is not None}
+    told = {_begins(code) for code in codes}
+    return (told.pop(), codes.pop()) if len(told) == len(codes) == 1 else ("", "")
+
+
+def _begins(code: str) -> str:
+    """Return the direction in which a first value can be bettered: any score is lower than infinity, higher than 0."""
+    bare = re.sub(
+        r"""\bfloat\((["'])([+-]?)inf(inity)?\1\)|\b(np|numpy|math|torch)\.inf\b|\bsys\.maxsize\b""", r"\2inf", code
+    )
+    try:
+        number = float(bare.replace(" ", "").replace("--", ""))
+    except ValueError:
+        return ""
+    return "max" if number <= 0 else "min" if number >= 1000 else ""
+
+
 def _in_the_loop(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> str:
     """Return what the epoch loop calls that which holds the best score where it is compared, "" for nothing."""
     holder, keeper = candidate.holder, candidate.keeper
@@ -323,7 +348,8 @@ def _sense(
             whole = index.parents[whole]  # `(mode == "max" and acc > best) or (mode == "min" and acc < best)`
         flag = next((b for b in bindings if b.value is whole), None)
         return int(flag is not None and re.search(r"best|better|improve", flag.target) is not None)
-    if not isinstance(statement.node, cst.If) or not code_within(index, comparison, statement.node.test):
+    choice = _choice_by(index, comparison)
+    if choice is None:
         return 0
     bare = code(bare_of(score))
     wanted = {code(score), bare}
@@ -341,18 +367,23 @@ def _sense(
     ]
     sense = -1 if nots else 1
     for taker in takers:
-        if statement in taker.path:
-            return sense if code_within(index, taker.node, statement.node.body) else -sense
-        if taker in statement.following and leaves_block(statement.node.body):
+        if any(around is choice for around in index.ancestors(taker.node)):
+            return sense if code_within(index, taker.node, choice.body) else -sense
+        if taker in statement.following and leaves_block(choice.body):
             return -sense
-    return sense if _taken_by_flag(index, statement, takers, bindings) else 0
+    return sense if _taken_by_flag(index, choice, takers, bindings) else 0
 
 
-def _taken_by_flag(index: Index, choice: Statement, takers: list[Statement], bindings: list[Binding]) -> bool:
+def _choice_by(index: Index, comparison: cst.Comparison) -> cst.If | None:
+    """Return the `if` or `elif` that asks for a comparison."""
+    around = next((one for one in index.ancestors(comparison) if isinstance(one, (cst.If, cst.BaseSuite))), None)
+    return around if isinstance(around, cst.If) and code_within(index, comparison, around.test) else None
+
+
+def _taken_by_flag(index: Index, choice: cst.If, takers: list[Statement], bindings: list[Binding]) -> bool:
     """Whether a choice raises a flag under which a best is taken: `if acc > best: better = True`, `if better: ...`."""
-    assert isinstance(choice.node, cst.If)
     raised = [b for b in bindings if dotted(b.value) == "True"]
-    flags = {b.target for b in raised if code_within(index, b.statement.node, choice.node.body)}
+    flags = {b.target for b in raised if code_within(index, b.statement.node, choice.body)}
     return any(
         dotted(part.node.test) in flags and code_within(index, taker.node, part.node.body)
         for taker in takers
@@ -371,9 +402,11 @@ def _saved_by(index: Index, inside: Callable[[cst.CSTNode], bool], score: cst.Ba
 def _saves(index: Index, comparison: cst.Comparison) -> bool:
     """Whether a checkpoint is saved where a comparison holds, or where a flag says so that it sets."""
     here = index.statement(comparison)
-    node, code = here.node, index.source.code
-    if isinstance(node, cst.If) and re.search(r"save|copy", code(node.body)):
-        return True
+    node, code = _choice_by(index, comparison), index.source.code
+    if node is not None:
+        other = node.orelse.body if isinstance(node.orelse, cst.Else) else None
+        if any(block is not None and re.search(r"save|copy", code(block)) for block in (node.body, other)):
+            return True
     flags = {
         b.target
         for b in index.bindings

@@ -30,6 +30,12 @@ def given_to_plateau(index: Index, loop: EpochLoop, schedulers: list[Scheduler])
                 )
 
 
+def written_modes(index: Index, loop: EpochLoop, schedulers: list[Scheduler]) -> dict[str, str]:
+    """Return the modes that the script writes for ReduceLROnPlateau, by the code of what that is given."""
+    told = [one for one in schedulers if "mode" in dict(one.bound)]
+    return {index.source.code(c.node): c.direction for c in given_to_plateau(index, loop, told) if c.direction}
+
+
 def _mode_of(index: Index, flow: Flow, call: cst.Call) -> str:
     """Return the mode with which the object is built that a call is of, or whose method it calls; "" where unclear."""
     held = call.func.value if isinstance(call.func, cst.Attribute) else call.func

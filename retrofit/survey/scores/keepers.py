@@ -74,6 +74,7 @@ def _passed_in(
     index: Index, loop: EpochLoop, function: Scope, call: cst.Call, candidate: Candidate
 ) -> Candidate | None:
     """Return a score that the loop gives to a function that keeps the best of it: `best.update(epoch, stats)`."""
+    candidate = _before_turning(index, function, candidate)
     name, code = root_of(candidate.node), index.source.code(bare_of(candidate.node))
     own = any(b.target == name and b.statement.scope is function for b in index.bindings)
     parameters = [one for one in function.parameters if one != "self"]
@@ -93,6 +94,20 @@ def _passed_in(
         return None
     node = given if code == name else cst.parse_expression(index.source.code(given) + code[len(name) :])
     return replace(candidate, node=node)
+
+
+def _before_turning(index: Index, function: Scope, candidate: Candidate) -> Candidate:
+    """Return the parameter that a function takes for its score as it is, or turned round: `score = -val_loss`."""
+    made = [b.value for b in index.bound([root_of(candidate.node)], function)]
+    value = made[0] if len(made) == 1 and isinstance(candidate.node, cst.Name) else None
+    turned = isinstance(value, cst.UnaryOperation) and isinstance(value.operator, cst.Minus)
+    given = value.expression if isinstance(value, cst.UnaryOperation) and turned else value
+    if not isinstance(given, cst.Name) or given.value not in function.parameters:
+        return candidate
+    if not turned:
+        return replace(candidate, node=given)
+    other = {"max": "min", "min": "max"}.get(candidate.direction, "")
+    return replace(candidate, node=given, direction=other, holder="")
 
 
 def kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:

@@ -1,0 +1,130 @@
+"""What speaks for a score and against it: what decides on checkpoints, and in which direction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import code, plan_of, script, survey_of
+
+SAVES = "    torch.save(model.state_dict(), 'best.pt')\n"
+BOTH = "val_loss, quality = validate(model)\n"
+STOPPING = """
+class EarlyStopping:
+    def __init__(self):
+        self.best_score, self.bad = None, 0
+
+    def __call__(self, value, model):
+        score = TAKEN
+        if self.best_score is None:
+            self.best_score = score
+        elif score < self.best_score + 0.1:
+            self.bad += 1
+        else:
+            self.best_score = score
+            torch.save(model.state_dict(), 'best.pt')
+
+early_stopping = EarlyStopping()
+"""
+KEEPS = """
+def keep(model, value):
+    if len(kept) < 3 or value > kept[0]:
+        torch.save(model.state_dict(), 'best.pt')
+"""
+PLATEAU = "sched = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer{})\n"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "decides"),
+    [
+        pytest.param(f"{BOTH}if keeper.improved(quality):\n{SAVES}", "quality", id="by an object"),
+        pytest.param(f"{BOTH}better = keeper.improved(quality)\nif better:\n{SAVES}", "quality", id="by a flag"),
+        pytest.param(f"{BOTH}keep(model, quality)", "quality", id="by a function"),
+        pytest.param(f"{BOTH}if keeper.improved(val_loss):\n{SAVES}", "", id="by itself"),
+        pytest.param(f"{BOTH}x = 1 - val_loss\nif keeper.improved(x):\n{SAVES}", "", id="by what is made of it"),
+        pytest.param(f"{BOTH}if epoch % 5 == 0 and rank == 0:\n{SAVES}", "", id="every few epochs"),
+        pytest.param(f"{BOTH}if keeper.improved(quality):\n    print(quality)", "", id="nothing is saved"),
+        pytest.param(f"{BOTH}if total < low:\n    low = total\n{SAVES}", "total", id="by what the training makes"),
+        pytest.param(f"{BOTH}if total < low:\n    low = total", "", id="of which nothing is saved"),
+    ],
+)
+def test_what_decides_on_checkpoints_in_place_of_a_score_by_its_name_is_told(epoch: str, decides: str) -> None:
+    text = script(epoch, code(KEEPS) + "low = 9").replace(
+        "        loss.backward()\n", "        loss.backward()\n        total += loss\n"
+    )
+    (score,) = survey_of(text).scores
+    assert (score.expression, score.outdone[0]) == ("val_loss", decides)
+    assert survey_of(text, metric="val_loss").scores[0].outdone == ("", "")
+
+
+def test_the_best_that_is_saved_is_the_score_beside_one_that_is_not() -> None:
+    epoch = "a, b = validate(model)\nbest = max(best, a)\nearly_stopping(b, model)"
+    for taken, direction in (("-value", "min"), ("value", "max")):
+        (score,) = survey_of(script(epoch, code(STOPPING).replace("TAKEN", taken))).scores
+        assert (score.expression, score.direction) == ("b", direction)
+
+
+def test_two_bests_that_are_both_saved_are_two_scores() -> None:
+    epoch = f"a, b = validate(model)\nif a > best:\n    best = a\n{SAVES}early_stopping(b, model)"
+    found = survey_of(script(epoch, code(STOPPING).replace("TAKEN", "-value"))).scores
+    assert [score.expression for score in found] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "before", "direction"),
+    [
+        pytest.param("x, n = validate(model)\nif x < best:\n    best = x", "best = 0", "", id="lower than 0"),
+        pytest.param("x, n = validate(model)\nif x < best:\n    best = x", "best = 9.5", "min", id="lower than 9.5"),
+        pytest.param("x, n = validate(model)\nif x < best:\n    best = x", "best = 1e9", "min", id="lower than many"),
+        pytest.param("x, n = validate(model)\nif x < best:\n    best = x", "best = -1", "", id="lower than -1"),
+        pytest.param("x, n = validate(model)\nif x > best:\n    best = x", "best = -1", "max", id="higher than -1"),
+        pytest.param(
+            "x, n = validate(model)\nif x > best:\n    best = x", "best = float('inf')", "", id="higher than infinity"
+        ),
+        pytest.param(
+            "x, n = validate(model)\nif x > best:\n    best = x", "best = -float('inf')", "max", id="than its contrary"
+        ),
+        pytest.param(
+            "x, n = validate(model)\nif x > best['x']:\n    best['x'] = x", "best = {'x': np.inf}", "", id="in a dict"
+        ),
+        pytest.param(
+            "loss = validate(model)\nif loss < best:\n    best = loss", "best = 0", "min", id="confirmed by its name"
+        ),
+        pytest.param(
+            "acc = validate(model)\nif acc < best:\n    best = acc", "best = 9", "", id="a lower accuracy"
+        ),
+        pytest.param(
+            "loss = -validate(model)\nif loss > best:\n    best = loss", "best = -9", "max", id="a loss turned round"
+        ),
+        pytest.param("acc = validate(model)\nsched.step(acc)", PLATEAU.format(""), "", id="a plateau by default"),
+        pytest.param(
+            "acc = validate(model)\nsched.step(acc)", PLATEAU.format(", 'max'"), "max", id="a plateau of its mode"
+        ),
+        pytest.param(
+            "x = validate(model)\nsched.step(x)\nif x < best:\n    best = x",
+            PLATEAU.format(", mode='max'") + "best = 9",
+            "",
+            id="a plateau beside the best",
+        ),
+        pytest.param(
+            "x = validate(model)\nsched.step(x)\nif x > best:\n    best = x",
+            PLATEAU.format("") + "best = 0",
+            "max",
+            id="one by default beside the best",
+        ),
+        pytest.param("acc = validate(model)\nearly_stopping(acc, model)", STOPPING, "", id="in a class"),
+    ],
+)  # fmt: skip
+def test_direction_is_asked_for_where_the_script_contradicts_itself(epoch: str, before: str, direction: str) -> None:
+    (score,) = survey_of(script(epoch, before.replace("TAKEN", "-value"))).scores
+    assert (score.direction, bool(score.against)) == (direction, not direction)
+
+
+def test_contradiction_is_told(tmp_path: Path) -> None:
+    text = script("acc = validate(model)\nif acc < best:\n    best = acc", "best = 9")
+    (question,) = plan_of(tmp_path, text).questions
+    assert question.message == (
+        "whether a higher or a lower `acc` is better is told in two ways: by line 15: acc < best, and otherwise as the "
+        "name of `acc` says that a higher one is. Say it with --mode max or --mode min."
+    )
