@@ -219,10 +219,7 @@ def _plan(
     )
     _check_settings(options, recipe)
     script = survey(source, choices, project.modules, project.neighbours, project.module)
-    if script.other_models:
-        wrapped = ", ".join(f"`{name}`" for name in script.other_models if name)
-        message = f"--model {options.model} names none of the wrapped models: {wrapped}."
-        raise UserError(Problem(source.shown, 0, 0, "RF015", message))
+    _check_model(options, script)
     told("rewriting", files_read)
     texts = inlining(recipe, script.index) if options.inline else {}
     evaluator = Evaluator(recipe, options.for_rules(), texts, bool(adopted.edits))
@@ -308,6 +305,13 @@ def _complete(
     next_steps = evaluator.render(recipe.next_steps, names).strip()
     kept = [target for target, written in made.items() if not written]
     return Plan(script, outcome.edits, [], notes, files, decisions, next_steps, kept, adopted)
+
+
+def _check_model(options: Options, script: Script) -> None:
+    if script.other_models:
+        wrapped = ", ".join(f"`{name}`" for name in script.other_models if name)
+        message = f"--model {options.model} names none of the wrapped models: {wrapped}."
+        raise UserError(Problem(script.index.source.shown, 0, 0, "RF015", message))
 
 
 def _check_settings(options: Options, recipe: Recipe) -> None:

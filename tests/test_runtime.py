@@ -1312,6 +1312,19 @@ def test_without_a_perforated_model_an_optimizer_is_none_of_the_librarys(
     assert "has no perforated model: rewrite it as well" in capsys.readouterr().err
 
 
+def test_without_a_perforated_model_a_learning_rate_may_move(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(helper.GPA, "pai_tracker", [])
+    optimizer = torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), 0.1)
+    for rate in (0.1, 0.05, 0.02):
+        optimizer.param_groups[0]["lr"] = rate
+        optimizer.step()
+    assert optimizer.param_groups[0]["lr"] == 0.02
+
+
 def test_says_that_the_model_has_changed(
     helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -108,12 +108,7 @@ def survey(
     script.blocks = find_blocks(index, flow, choices.signs, script.loops, script.wrappers)
     if script.kind == "ddp" and not script.in_process:
         script.blocks += find_hand_overs(index, flow, choices.signs, script.loops)
-    script.spawned_numbers = {
-        started.parameters[0]
-        for site in script.spawns
-        if (operand := site.argument_node("fn", 0)) is not None
-        if (started := flow.defined(operand, site.scope)) is not None and started.parameters
-    }
+    script.spawned_numbers = _spawned_numbers(script, flow)
     script.backwards = _of_training(script.backwards, script.loops, flow)
     if not script.loops:
         _tell_what_is_there(script, flow)
@@ -156,15 +151,7 @@ def survey(
     again = repeated(script.models, flow) or built_again(script.models, script.optimizers, origins, flow)
     beside = groups[0][1][0].file if groups and groups[0][1] else None
     script.repeated = [index.place(call.node, beside) for call in again]
-    script.disorder = disorder(script.models, groups[0][1] if groups else [], origins, flow)
-    script.module_counts = find_module_counts(origins, script.models, flow)
-    if groups and not script.disorder:
-        script.disorder = (
-            late_layers(origins, script.models, script.loops, flow)
-            or beside_another(origins, script.models, flow)
-            or paired_parts(origins, flow)
-        )
-    script.averages = find_averages(origins, script.loops, flow) if groups else []
+    _tell_disorder(script, groups, origins, flow)
     if not script.scores:
         script.hints = find_hints(index, script.loops)
         script.silent = find_silent(index, script.loops)
@@ -228,6 +215,32 @@ def _untaken(script: Script, groups: list[tuple[set[Origin], list[Wrapper]]], fl
         kept = chosen if len(chosen) == 1 else kept
     others = [loop for loop in script.loops if loop not in kept]
     return left_out(script.index, flow, others, kept) if others else set()
+
+
+def _tell_disorder(
+    script: Script, groups: Sequence[tuple[set[Origin], list[Wrapper]]], origins: set[Origin], flow: Flow
+) -> None:
+    """Note what stands in the way of a perforated model, or goes beside it."""
+    script.disorder = disorder(script.models, groups[0][1] if groups else [], origins, flow)
+    script.module_counts = find_module_counts(origins, script.models, flow)
+    if groups:
+        script.averages = find_averages(origins, script.loops, flow)
+        script.disorder = (
+            script.disorder
+            or late_layers(origins, script.models, script.loops, flow)
+            or beside_another(origins, script.models, flow)
+            or paired_parts(origins, flow)
+        )
+
+
+def _spawned_numbers(script: Script, flow: Flow) -> set[str]:
+    """Return the parameters by which functions that are spawned get their process's number."""
+    return {
+        started.parameters[0]
+        for site in script.spawns
+        if (operand := site.argument_node("fn", 0)) is not None
+        if (started := flow.defined(operand, site.scope)) is not None and started.parameters
+    }
 
 
 def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:

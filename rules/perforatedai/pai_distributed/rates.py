@@ -29,8 +29,13 @@ def _pai_watch_rates(optimizer: torch.optim.Optimizer, *_: Any) -> None:
     if rates != last:
         _pai.rates[optimizer] = rates
         _pai.highest_rates[optimizer] = max(_pai.highest_rates.get(optimizer, 0.0), *rates)
-        if last and optimizer is GPA.pai_tracker.member_vars.get("optimizer_instance"):
+        if last and optimizer is _pai_registered_optimizer():
             _pai.rate_moved = True
+
+
+def _pai_registered_optimizer() -> Any:
+    """Return the tracker's optimizer, None also in a process that trains another model, where there is no tracker."""
+    return GPA.pai_tracker.member_vars.get("optimizer_instance") if GPA.pai_tracker else None
 
 
 def _pai_is_rate(rate: Any, last: float) -> bool:
@@ -72,7 +77,7 @@ def _pai_has_faded() -> bool:
 
 def _pai_knows_its_length() -> bool:
     """Does the optimizer scale its rate within its steps, by how many there are to be, as BertAdam does?"""
-    optimizer = GPA.pai_tracker and GPA.pai_tracker.member_vars.get("optimizer_instance")
+    optimizer = _pai_registered_optimizer()
     lengths = ("t_total", "total_steps", "num_training_steps")
     return any(group.get(name, 0) > 0 for group in getattr(optimizer, "param_groups", ()) for name in lengths)
 
