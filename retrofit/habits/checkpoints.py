@@ -68,7 +68,36 @@ class Save(RankCall):
 
 
 @dataclass(eq=False, kw_only=True)
-class SavedState(Call):
+class State(Call):
+    """A call of a method of a model that is about its state; the anchor "model" is the model."""
+
+    @property
+    def model_node(self) -> cst.BaseExpression:
+        """The model."""
+        assert isinstance(self.call.func, cst.Attribute)
+        return self.call.func.value
+
+    @property
+    def model_code(self) -> str:
+        """The code of the model."""
+        return self.index.source.code(self.model_node)
+
+    @cached_property
+    def wrapper(self) -> Wrapper | None:
+        """The wrapper whose state it is, None for a bare model's or where it cannot be told."""
+        return self.habits.wrapper_of(self.model_node)
+
+    @property
+    def bare(self) -> str:
+        """The code of the model without its wrapper."""
+        assert self.wrapper is not None
+        if conditional(self.habits, self.wrapper.node) or (self.wrapper.kind == "ddp" and alone(self.habits)):
+            return f"getattr({self.model_code}, 'module', {self.model_code})"
+        return f"{self.model_code}.module"
+
+
+@dataclass(eq=False, kw_only=True)
+class SavedState(State):
     """A `model.state_dict()` that goes into a `torch.save` of the file.
 
     The anchor "model" is the expression whose state it is; "restored" that of the one load that takes a wrapper's
@@ -83,22 +112,6 @@ class SavedState(Call):
     key: str
     save: Save
     handed: bool
-
-    @property
-    def model_node(self) -> cst.BaseExpression:
-        """The expression whose state is saved."""
-        assert isinstance(self.call.func, cst.Attribute)
-        return self.call.func.value
-
-    @cached_property
-    def wrapper(self) -> Wrapper | None:
-        """The wrapper whose state it is, None for a bare model's or where it cannot be told."""
-        return self.habits.wrapper_of(self.model_node)
-
-    @property
-    def model_code(self) -> str:
-        """The code of the model."""
-        return self.index.source.code(self.model_node)
 
     @property
     def strips(self) -> bool:
@@ -130,15 +143,9 @@ class SavedState(Call):
     def _wrapped_loads(self) -> list[RestoredState]:
         return [site for site in self._loads if site.wrapper is not None]
 
-    @property
-    def bare(self) -> str:
-        """The code of the model without its wrapper."""
-        assert self.wrapper is not None
-        return _bare(self.habits, self.model_code, self.wrapper)
-
 
 @dataclass(eq=False, kw_only=True)
-class RestoredState(Call):
+class RestoredState(State):
     """A `model.load_state_dict(...)`; the anchor "model" is the model.
 
     Attributes:
@@ -148,34 +155,12 @@ class RestoredState(Call):
     reads: list[tuple[cst.Call, str]] = field(default_factory=list)
 
     @property
-    def model_node(self) -> cst.BaseExpression:
-        """The expression that takes the state."""
-        assert isinstance(self.call.func, cst.Attribute)
-        return self.call.func.value
-
-    @property
-    def model_code(self) -> str:
-        """The code of the model."""
-        return self.index.source.code(self.model_node)
-
-    @cached_property
-    def wrapper(self) -> Wrapper | None:
-        """The wrapper that takes the state, None for a bare model or where it cannot be told."""
-        return self.habits.wrapper_of(self.model_node)
-
-    @property
     def any_model(self) -> bool:
         """Whether it may be a wrapper that takes the state, as the file does not show what it is."""
         name = dotted(self.model_node)
         if name is None or name.endswith(".module") or _NO_MODEL.search(name):
             return False
         return not self.habits.flow.sources(self.habits.flow.variable(name, self.scope))
-
-    @property
-    def bare(self) -> str:
-        """The code of the model without its wrapper."""
-        assert self.wrapper is not None
-        return _bare(self.habits, self.model_code, self.wrapper)
 
     @cached_property
     def mismatch(self) -> str:
@@ -292,13 +277,6 @@ def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
             yield from _parts(element.value)
     else:
         yield node
-
-
-def _bare(file: TrainingFile, code: str, wrapper: Wrapper) -> str:
-    """The code of a wrapped model's own model; where only some runs wrap it, of whichever there is."""
-    if conditional(file, wrapper.node) or (wrapper.kind == "ddp" and alone(file)):
-        return f"getattr({code}, 'module', {code})"
-    return f"{code}.module"
 
 
 def _form(file: TrainingFile, node: cst.BaseExpression) -> str:
