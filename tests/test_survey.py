@@ -4048,6 +4048,18 @@ def test_builder_that_is_called_for_two_models_is_told(lines: str, lines_told: l
             "model = Net()\nnn.init.zeros_(model.fc.bias)", "nn.init.zeros_(model.fc.bias)", id="one layer's bias"
         ),
         pytest.param("model = Net()\nwith timer():\n    summary(model)", "model = Net()", id="another context"),
+        pytest.param("model = Net()\nfirst = model.fc.weight.data.mean()", "model = Net()", id="weights that are read"),
+        pytest.param("model = Net()\nmodel.fc.weight.data.zero_()", "model.fc.weight.data.zero_()", id="set in place"),
+        pytest.param(
+            "model = Net()\nfor n, p in list(model.named_parameters()):\n    p.data[0] = 0",
+            "for n, p in list(model.named_parameters()):",
+            id="some weights of each layer",
+        ),
+        pytest.param(
+            "model = Net()\nfor p in model.parameters():\n    total = total + p.data.sum()",
+            "model = Net()",
+            id="weights that are summed",
+        ),
     ],
 )
 def test_model_is_finished_after_what_changes_it(building: str, last: str) -> None:

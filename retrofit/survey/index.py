@@ -494,6 +494,11 @@ class Index:
         first, end = bisect_left(self._orders, statement.order), bisect_right(self._orders, statement.last)
         return self.calls[first:end]
 
+    def bound_in(self, statement: Statement) -> list[Binding]:
+        """Return what a statement gives values to, names and items, what the functions in it do included."""
+        inside = range(statement.order, statement.last + 1)
+        return [one for bound in (self.bindings, self.items) for one in bound if one.statement.order in inside]
+
     @cached_property
     def bound_names(self) -> set[str]:
         """Every name that is assigned, or is a parameter, anywhere in the file."""

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
+from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting, mentions
 from retrofit.survey.order import (
     after_training,
     always_leaves,
@@ -319,14 +319,12 @@ def _finished(
     used.update(b.statement for b in index.bindings if dotted(b.value) == target or _copies(index, b.value, target))
     loading = _loading_calls(flow, target, built, training)
     finished = block = built
-    methods = "|".join(torch_api.MODULE_METHODS)  # those change nothing that dendrites depend on
-    told = re.compile(rf"^\s*{re.escape(target)}{_PART}\.(?!({methods})\()\w+\(", re.MULTILINE)
     while block.scope is built.scope:
         for statement in block.following:
             if statement in training or any(statement in user.path for user in used):
                 return finished
             loads = [loaded for place, loaded in loading if statement in place.path]
-            changed = _changes(index, statement, target) or told.search(index.source.read(statement.node)) or loads
+            changed = _changes(index, statement, target) or _told(index, statement, target) or loads
             if changed and not is_resume(index, statement, "\n".join(loads)):
                 finished = statement
         around = block.parent
@@ -340,6 +338,13 @@ def _finished(
     return finished
 
 
+def _told(index: Index, statement: Statement, name: str) -> bool:
+    """Whether a statement calls a method of a model for what it does, other than those that leave it as it is."""
+    calls = [call for call in index.calls_in(statement) if isinstance(index.parents.get(call), cst.Expr)]
+    functions = [call.func for call in calls if isinstance(call.func, cst.Attribute)]
+    return any(_is_part(one.value, name) and one.attr.value not in torch_api.MODULE_METHODS for one in functions)
+
+
 def _copies(index: Index, value: cst.BaseExpression | None, name: str) -> bool:
     """Whether a value is a copy of the model of that name, which needs its dendrites too."""
     return (
@@ -349,33 +354,69 @@ def _copies(index: Index, value: cst.BaseExpression | None, name: str) -> bool:
     )
 
 
-#: A part of a model, after its name.
-_PART = r"(\.\w+|\[[^\]]*\])*"
+def _is_part(node: cst.CSTNode, name: str) -> bool:
+    """Whether an expression is what has a name, or a part of it: `model.layers[0]`, `getattr(model, "head").weight`."""
+    while dotted(node) != name:
+        if isinstance(node, (cst.Attribute, cst.Subscript)):
+            node = node.value
+        elif isinstance(node, cst.Call) and dotted(node.func) == "getattr" and node.args:
+            node = node.args[0].value
+        else:
+            return False
+    return True
 
 
 def _changes(index: Index, statement: Statement, name: str) -> bool:
     """Whether a statement changes layers or weights of the model that has this name there, or of a part of it."""
-    model, part = rf"\b{re.escape(name)}\b", _PART
-    changes = re.compile(
-        rf"{model}\.[\w.]+(\[[^\]]*\])?\s*=[^=]|(?m:^)\s*{model}\.[\w.]+\s*:[^=\n]+=[^=]|{model}{part}\.(load_state_dict|apply|requires_grad_|set_\w+)\("
-        rf"|\bsetattr\({model}|\binit\.\w+_\(\s*{model}|{model}(.|\n)*\.requires_grad\s*=|{model}{part}\.(weight|bias)\.(data\b|\w+_\()"
-    )
-    layers = re.compile(rf"{model}{part}\.(named_)?(modules|children|parameters)\(")
-    inplace = re.compile(r"\.\w+_\(|\binit\.|\.data\[|\.(data|weight|bias)\s*=[^=]")
-    got = re.compile(rf"\bgetattr\(\s*{re.escape(name)}\s*,[^()]*\)")
-
-    def code(node: cst.CSTNode) -> str:
-        return got.sub(f"{name}.part", index.source.read(node))
-
-    return changes.search(code(statement.node)) is not None or any(
-        isinstance(loop.node, cst.For)
-        and statement in loop.path
-        and layers.search(code(loop.node.iter))
-        and inplace.search(code(loop.node.body))
+    targets = [binding.target for binding in index.bound_in(statement)]
+    if any(target.startswith(f"{name}.") for target in targets):
+        return True
+    calls = index.calls_in(statement)
+    if any(_changes_part(call, name) for call in calls):
+        return True
+    if any(target.endswith(".requires_grad") for target in targets) and mentions(statement.node, [name]):
+        return True
+    walked = [
+        loop
         for loop in index.loops
+        if isinstance(loop.node, cst.For) and statement in loop.path and _goes_through(loop.node.iter, name)
+    ]
+    return any(_in_place(one) for loop in walked for one in index.calls_in(loop)) or any(
+        re.search(r"\.(data|weight|bias)(\[.*)?$", binding.target)
+        for loop in walked
+        for binding in index.bound_in(loop)
     )
 
 
+def _changes_part(call: cst.Call, name: str) -> bool:
+    """Whether a call changes a model or a part of it: `model.load_state_dict(x)`, `init.zeros_(model.head.bias)`."""
+    function = dotted(call.func) or ""
+    if call.args and (function == "setattr" or re.search(r"\binit\.\w+_$", function)):
+        return _is_part(call.args[0].value, name)
+    if not isinstance(call.func, cst.Attribute) or not _is_part(call.func.value, name):
+        return False
+    method, weights = call.func.attr.value, re.search(r"\.(weight|bias)\b", dotted(call.func.value) or "")
+    return method in _CHANGING or method.startswith("set_") or (weights is not None and _in_place(call))
+
+
+def _in_place(call: cst.Call) -> bool:
+    """Whether a call changes a tensor, or gives one its first values: `x.zero_()`, `init.normal_(x)`."""
+    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    return name.endswith("_") or ".init." in f".{dotted(call.func)}"
+
+
+def _goes_through(walk: cst.BaseExpression, name: str) -> bool:
+    """Whether a loop goes through the layers or parameters of a model: `list(model.named_modules())`."""
+    if not isinstance(walk, cst.Call):
+        return False
+    method = walk.func.attr.value if isinstance(walk.func, cst.Attribute) else ""
+    if isinstance(walk.func, cst.Attribute) and method.removeprefix("named_") in ("modules", "children", "parameters"):
+        return _is_part(walk.func.value, name)
+    return any(_goes_through(arg.value, name) for arg in walk.args)
+
+
+#: Methods that change a model, or whether its parameters train.
+_CHANGING = frozenset({"load_state_dict", "apply", "requires_grad_"})
 #: Names of functions that change the layers of a model in place.
 _CHANGES_LAYERS = re.compile(
     r"_*(prepare|convert|replace|quanti[sz]e|prune|inject|fuse|(un)?freeze|patch|insert|swap|modify|adapt|change)(_|$|[A-Z])"
