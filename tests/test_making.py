@@ -67,6 +67,30 @@ def mean(values):
 def one(x, y):
     return criterion(model(x), y)
 """
+#: A meter of the project's own, which tells by a method that goes through what it holds.
+TAPE = """
+class Tape:
+    def __init__(self):
+        self.sums, self.turns = {}, 0
+
+    def update(self, losses, n):
+        self.turns += n
+        for k, v in losses.items():
+            self.sums[k] += v.clone().detach()
+
+    def log(self, turn):
+        means = Easy({k: v / self.turns for k, v in self.sums.items()})
+        return means['all']
+
+def taped(net):
+    tape = Tape()
+    with torch.no_grad():
+        for x, y in held_out:
+            tape.update({'all': criterion(net(x), y)}, 1)
+    return tape.log(1)
+
+tape = Tape()
+"""
 #: The batch loop of the script, with what stands at its end.
 BATCHES = "        optimizer.step()\n"
 
@@ -149,6 +173,16 @@ def test_what_makes_a_value(batch: str, epoch: str, made: str) -> None:
     text = script(f"{epoch}\nif a < best:\n    best = a", code(FUNCTIONS) + "best = 9")
     text = text.replace(BATCHES, f"{BATCHES}        {batch}\n" if batch else BATCHES)
     (score,) = survey_of(text).scores
+    assert (score.expression, score.made) == ("a", made)
+
+
+@pytest.mark.parametrize(
+    ("batch", "epoch", "made"),
+    [("", "a = taped(model)", "evaluated"), ("tape.update({'all': loss}, 1)", "a = tape.log(1)", "trained")],
+)
+def test_what_an_object_tells_is_made_by_what_fills_it(batch: str, epoch: str, made: str) -> None:
+    text = script(f"{epoch}\nif a < best:\n    best = a", code(TAPE) + "best = 9")
+    (score,) = survey_of(text.replace(BATCHES, f"{BATCHES}        {batch}\n" if batch else BATCHES)).scores
     assert (score.expression, score.made) == ("a", made)
 
 

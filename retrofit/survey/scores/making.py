@@ -267,9 +267,11 @@ class Making:
 
     def _of_call(self, call: cst.Call, at: Statement, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
         function = self._flow.called(call) if call in self._index.parents else None
-        if function is not None and function.name != "__init__" and frame.depth < _DEEP:
-            return self._of_function(function, call, frame, keys)
         holder = [call.func.value] if isinstance(call.func, cst.Attribute) else []
+        if function is not None and function.name != "__init__" and frame.depth < _DEEP:
+            # What an object tells by a method is made by what it was filled with, whatever the method does.
+            held = holder if function.parent is not None and function.parent.kind == "class" else []
+            return self._all(held, at, frame) or self._of_function(function, call, frame, keys)
         found = self._all([*holder, *(arg.value for arg in call.args)], at, frame)
         if found:
             return found
