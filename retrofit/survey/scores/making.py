@@ -200,14 +200,14 @@ class Making:
 
     def _of_parts(self, name: str, at: Statement, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
         """Return what makes the values that an object or a collection is filled with: `losses.append(loss)`."""
-        calls = [c for c in self._index.calls if self._index.scope_of(c) is frame.scope and self._fills(c, name)]
+        calls = [call for call in self._index.calls_of(frame.scope) if self._fills(call, name)]
         others = {id(c) for c in calls if keys and (key := self._key_of(c, name)) and key != keys[0]}
         calls = [c for c in calls if id(c) not in others]
         places = [s for c in calls if self._inside(s := self._index.statement(c), frame)]
         emptied = [
             self._index.statement(call)
-            for call in self._index.calls
-            if self._index.scope_of(call) is frame.scope and isinstance(call.func, cst.Attribute)
+            for call in self._index.calls_of(frame.scope)
+            if isinstance(call.func, cst.Attribute)
             if call.func.attr.value in _EMPTIES and dotted(call.func.value) == name
         ]
         begun = [b.statement for b in self._bound.get(name, []) if b.statement.scope is frame.scope]
@@ -254,7 +254,7 @@ class Making:
             for p in function.parameters
             if (arg := argument_of(function, call, p)) is not None and dotted(arg) == name
         ]
-        inside = [c for c in self._index.calls if self._index.scope_of(c) is function]
+        inside = self._index.calls_of(function)
         return any(dotted(c.func) != one and self._fills(c, one) for one in own for c in inside)
 
     def _passed(self, name: str, at: Statement, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
@@ -365,9 +365,9 @@ class Making:
         """Return where a function tells the model to train or to evaluate, with "train" or "eval"."""
         if scope not in self._modes:
             found = []
-            for call in self._index.calls:
+            for call in self._index.calls_of(scope):
                 name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-                if name in ("eval", "train") and self._index.scope_of(call) is scope:
+                if name in ("eval", "train"):
                     given = [self._code(arg.value) for arg in call.args]
                     if given in ([], ["True"], ["False"]):
                         mode = "eval" if name == "eval" or given == ["False"] else "train"
