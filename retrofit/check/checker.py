@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from retrofit.check.files import uses_library
 from retrofit.check.finding import Checked, Finding, Replacement, Wanted
 from retrofit.check.pattern import pattern_findings
 from retrofit.check.places import located
@@ -72,7 +73,8 @@ class Checker:
 
     def _candidates(self, source: Source, settings: Settings) -> tuple[TrainingFile, list[_Candidate]]:
         """Return what is to be reported of a file: what is found and not silenced, and what silences nothing."""
-        file = TrainingFile(source, self._recipe.history, self._recipe.module_functions)
+        history = self._recipe.history if uses_library(source.data) else None  # which takes its time to load
+        file = TrainingFile(source, history, self._recipe.module_functions)
         rules = self._rules(settings, source.path)
         ddp = [rule for rule in rules if rule.site not in _SPECIAL]
         found = [_candidate(source, one, settings) for one in self._evaluator.found(file, ddp)]

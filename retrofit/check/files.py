@@ -37,10 +37,14 @@ _WORDS = (
 )
 
 
+def uses_library(data: bytes) -> bool:
+    """Whether a file's bytes name the library that rules speak of, or the helper."""
+    return any(name in data for name in _LIBRARIES)
+
+
 def irrelevant(data: bytes) -> str:
     """Return why a file's bytes hold nothing that a rule speaks of, "" where they may."""
-    uses = any(name in data for name in _LIBRARIES)
-    if not uses and (b"torch" not in data or not any(word in data for word in _WORDS)):
+    if not uses_library(data) and (b"torch" not in data or not any(word in data for word in _WORDS)):
         return "passed over, nothing in it that a rule speaks of"
     return "passed over, retrofit generated it" if MARK.encode() in data[:200] else ""
 

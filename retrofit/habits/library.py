@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -124,7 +124,7 @@ class LibrarySetting(Call):
         """The line of the perforation that has read it before, 0 where nothing has or it is read later as well."""
         if self.setting not in self.history.read_once or self.word == "get_":
             return 0
-        calls = [call for call in self.index.calls if full_name(self.habits, call.func) in self.history.perforates]
+        calls = perforating(self.habits)
         found = [call for call in calls if follows(self.statement, self.index.statement(call))]
         return self.index.source.position(found[-1])[0] if found and len(found) == len(calls) else 0
 
@@ -230,6 +230,16 @@ def full_name(file: TrainingFile, node: cst.BaseExpression) -> str:
         if holder is not node.value and dotted(holder) is not None:
             return f"{file.index.qualified(holder)}.{node.attr.value}"
     return file.index.qualified(node)
+
+
+def calls_of_any(file: TrainingFile, names: Collection[str]) -> list[cst.Call]:
+    """Return the calls of what has one of some full names, also by a variable for a part of it."""
+    return [call for call in file.index.calls if full_name(file, call.func) in names]
+
+
+def perforating(file: TrainingFile) -> list[cst.Call]:
+    """Return the calls that make a model grow dendrites."""
+    return calls_of_any(file, () if file.history is None else file.history.perforates)
 
 
 def find_old_names(file: TrainingFile) -> Iterator[OldName]:

@@ -10,7 +10,7 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
-from retrofit.habits.library import LibrarySetting, full_name
+from retrofit.habits.library import LibrarySetting, calls_of_any, full_name, perforating
 from retrofit.habits.names import follows, literal
 from retrofit.habits.sites import Call
 from retrofit.survey.index import argument, dotted, exclude_each_other
@@ -173,7 +173,7 @@ class Recomputation(Call):
     @property
     def perforated(self) -> bool:
         """Whether the file trains a perforated model in DistributedDataParallel."""
-        return self.habits.ddp and bool(_calls(self.habits, "perforates"))
+        return self.habits.ddp and bool(perforating(self.habits))
 
     @property
     def reentrant(self) -> bool:
@@ -208,17 +208,13 @@ def _truth(file: TrainingFile, node: cst.BaseExpression | None) -> bool | None:
 
 def find_perforations(file: TrainingFile) -> list[Perforation]:
     """Return the calls that make a model grow dendrites."""
-    return [Perforation(node=call, index=file.index, habits=file) for call in _calls(file, "perforates")]
+    return [Perforation(node=call, index=file.index, habits=file) for call in perforating(file)]
 
 
 def find_system_loads(file: TrainingFile) -> list[SystemLoad]:
     """Return the calls that give back what was saved of a model with dendrites."""
-    return [SystemLoad(node=call, index=file.index, habits=file) for call in _calls(file, "loads")]
-
-
-def _calls(file: TrainingFile, which: str) -> list[cst.Call]:
-    known: Collection[str] = () if file.history is None else getattr(file.history, which)
-    return [call for call in file.index.calls if full_name(file, call.func) in known]
+    loads = () if file.history is None else file.history.loads
+    return [SystemLoad(node=call, index=file.index, habits=file) for call in calls_of_any(file, loads)]
 
 
 def find_early_averages(file: TrainingFile) -> Iterator[EarlyAverage]:
@@ -247,7 +243,7 @@ def find_early_optimizers(file: TrainingFile) -> Iterator[EarlyOptimizer]:
 
 def _goes_on(file: TrainingFile, made: cst.Call, load: SystemLoad) -> bool:
     """Whether an optimizer is used after a model is loaded, and not built anew there."""
-    target = next((b.target for b in file.index.bindings if b.value is made and b.item is None), "")
+    target = file.index.target_of(made)
     if any(follows(b.statement, load.statement) for b in file.index.bound([target], load.scope)):
         return False
     later = [call for call in file.index.calls if follows(file.index.statement(call), load.statement)]
@@ -275,7 +271,7 @@ def find_early_trackers(file: TrainingFile) -> Iterator[EarlyTracker]:
         names = [name for name, full in file.index.entry.aliases.items() if full == tracker]
         if imported == module and names and "pai_tracker" in file.source.read(statement.node):
             yield EarlyTracker(node=statement.node, index=file.index, name=names[0], imported=True)
-    perforations = [file.index.statement(call) for call in _calls(file, "perforates")]
+    perforations = [file.index.statement(call) for call in perforating(file)]
     for binding in file.index.bindings:
         value, statement = binding.value, binding.statement
         if value is None or not isinstance(value, cst.Attribute) or file.index.qualified(value) != tracker:

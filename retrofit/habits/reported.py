@@ -195,7 +195,7 @@ def find_replaced_optimizers(file: TrainingFile) -> Iterator[ReplacedOptimizer]:
     if not file.perforated:
         return
     for call in file.calls(*(f"torch.optim.lr_scheduler.{kind}" for kind in torch_api.SCHEDULERS)):
-        name, scheduler = dotted(argument(call, "optimizer", 0)), _target(file, call)
+        name, scheduler = dotted(argument(call, "optimizer", 0)), file.index.target_of(call)
         if name is None or not scheduler:
             continue
         made = file.index.statement(call)
@@ -215,7 +215,3 @@ def find_replaced_optimizers(file: TrainingFile) -> Iterator[ReplacedOptimizer]:
 
 def _loops(statement: Statement) -> list[Statement]:
     return [part for part in statement.ancestors if isinstance(part.node, (cst.For, cst.While))]
-
-
-def _target(file: TrainingFile, call: cst.Call) -> str:
-    return next((b.target for b in file.index.bindings if b.value is call and b.item is None), "")

@@ -116,12 +116,9 @@ class Trainers:
         known |= {
             name for file in index.files for name, full in file.aliases.items() if full.rpartition(".")[2] in known
         }
-        for node in index.parents if known else ():
-            if not isinstance(node, (cst.Name, cst.Attribute)):
-                continue
-            last = node.attr.value if isinstance(node, cst.Attribute) else node.value
-            if last not in known:
-                continue
+        named: list[cst.BaseExpression] = [node for node in index.nodes_of(cst.Name) if node.value in known]
+        named += [node for node in index.nodes_of(cst.Attribute) if node.attr.value in known]
+        for node in named:
             scope = index.scope_of(node)
             if index.holds(scope) and not self._only_asks(node):
                 found = self._flow.defined(node, scope)

@@ -494,6 +494,10 @@ class Index:
         first, end = bisect_left(self._orders, statement.order), bisect_right(self._orders, statement.last)
         return self.calls[first:end]
 
+    def target_of(self, value: cst.CSTNode) -> str:
+        """Return the name to which a value is assigned plainly, "" where it is not."""
+        return next((b.target for b in self.bindings if b.value is value and b.item is None), "")
+
     def bound_in(self, statement: Statement) -> list[Binding]:
         """Return what a statement gives values to, names and items, what the functions in it do included."""
         inside = range(statement.order, statement.last + 1)

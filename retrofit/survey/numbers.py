@@ -35,9 +35,7 @@ class Numbers:
 
         Nothing where any group is begun by the environment, or where it cannot be told by what.
         """
-        begun = [
-            c for c in self._index.calls if self._index.qualified(c.func) == "torch.distributed.init_process_group"
-        ]
+        begun = self._index.calls_to("torch.distributed.init_process_group")
         ranks = [found for call in begun for found in self._given(call, "RANK", "rank", 4)]
         if not ranks or None in ranks:
             return []

@@ -798,7 +798,7 @@ class CallSite(Site):
     @property
     def target(self) -> str:
         """The name to which the call's value is assigned, "" where it is not assigned plainly."""
-        return next((b.target for b in self.index.bindings if b.value is self.node and b.item is None), "")
+        return self.index.target_of(self.node)
 
     @property
     def conditional(self) -> bool:

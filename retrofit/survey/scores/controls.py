@@ -40,8 +40,8 @@ def deciders(index: Index, flow: Flow, loop: EpochLoop, making: Making) -> Itera
 
 
 def _saves(index: Index, choice: Statement) -> bool:
-    saving = [c for c in index.calls if _SAVES.search((dotted(c.func) or "").rpartition(".")[2])]
-    return any(choice in index.statement(call).path[:-1] for call in saving)
+    inside = (call for call in index.calls_in(choice) if index.statement(call) is not choice)
+    return any(_SAVES.search((dotted(call.func) or "").rpartition(".")[2]) for call in inside)
 
 
 def _evaluated(

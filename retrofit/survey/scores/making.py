@@ -12,7 +12,7 @@ from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
 from retrofit.survey.loops import VALIDATES, called_in
 from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant, default_of, holds_with
 from retrofit.survey.scores.makers import reaching_makers
-from retrofit.survey.scores.values import unquoted, written_items
+from retrofit.survey.scores.values import unquoted, written, written_items
 from retrofit.survey.scores.words import VALIDATION_DATA
 from retrofit.survey.sites import EpochLoop
 
@@ -140,8 +140,7 @@ class Making:
         return {kind for node in nodes for kind in self._of(node, at, frame)}
 
     def _code(self, node: cst.CSTNode) -> str:
-        known = node in self._index.parents
-        return unquoted(self._index.source.code(node) if known else cst.Module(body=[]).code_for_node(node))
+        return unquoted(written(self._index, node))
 
     def _of_name(self, name: str, at: Statement, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
         if (name, at, frame.call, keys) in self._seen:

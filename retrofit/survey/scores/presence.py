@@ -7,7 +7,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
 from retrofit.survey.order import runs_always
-from retrofit.survey.scores.values import bare_of, element_of, leaves_block, root_of, way_to_root
+from retrofit.survey.scores.values import bare_of, element_of, leaves_block, root_of, way_to_root, written
 from retrofit.survey.scores.ways import lets_through_some, tests_around
 
 _SIZES = (cst.GreaterThan, cst.NotEqual, cst.GreaterThanEqual)
@@ -102,8 +102,7 @@ def _of_values(index: Index, flow: Flow, node: cst.BaseExpression, makers: list[
     subscripts = [part for part in way_to_root(node) if isinstance(part, cst.Subscript)]
     key = subscripts[-1] if subscripts and dotted(subscripts[-1].value) == name else None
     if key is not None and any(isinstance(value, cst.Dict) and not value.elements for value in values):
-        inside = index.source.code(key) if key in index.parents else cst.Module(body=[]).code_for_node(key)
-        found.append(f"{inside.partition('[')[2][:-1]} in {name}")
+        found.append(f"{written(index, key).partition('[')[2][:-1]} in {name}")
     return found
 
 

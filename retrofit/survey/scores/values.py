@@ -14,8 +14,8 @@ from retrofit.survey.sites import EpochLoop
 _MARGIN = (cst.Add, cst.Subtract, cst.Multiply)
 
 
-def written(index: Index, node: cst.BaseExpression) -> str:
-    """Return the code of an expression, perhaps of one that stands in no file."""
+def written(index: Index, node: cst.CSTNode) -> str:
+    """Return the code of a node, perhaps of one that stands in no file."""
     return index.source.code(node) if node in index.parents else cst.Module(body=[]).code_for_node(node)
 
 
