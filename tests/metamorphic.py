@@ -1,6 +1,6 @@
-"""The same program with other comments, quotes and names, and what retrofit says of it then.
+"""The same program in other words, in another layout or order, and what retrofit says of it then.
 
-`python -m tests.metamorphic apply|check dressed|bare|renamed [NAME]` prints what differs.
+`python -m tests.metamorphic apply|check CHANGE [NAME]` prints what differs; CHANGES has their names.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import re
 import sys
 import tokenize
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import libcst as cst
+from libcst.helpers import get_absolute_module_for_import
 from libcst.metadata import (
     Assignment,
     BaseAssignment,
     FunctionScope,
     GlobalScope,
+    ImportAssignment,
     MetadataWrapper,
     ScopeProvider,
 )
@@ -120,6 +122,106 @@ def requoted(text: str) -> str:
     return _replaced(text, changes)
 
 
+def dressed(text: str) -> str:
+    """Return a file with comments, documentation and empty lines full of words, and the other kind of quotes."""
+    return commented(documented(requoted(text)))
+
+
+# ---- layout and order
+
+
+def wrapped(text: str) -> str:
+    """Begin a new line after each comma in brackets."""
+    changes, depth, quoted = [], 0, 0
+    for token in _tokens(text):
+        kind = tokenize.tok_name[token.type]
+        quoted += (kind == "FSTRING_START") - (kind == "FSTRING_END")
+        if token.type == tokenize.OP and not quoted:
+            depth += (token.string in "([{") - (token.string in ")]}")
+            if token.string == "," and depth:
+                changes.append((token.end[0], token.end[1], token.end[1], "\n" + " " * 8))
+    return _replaced(text, changes)
+
+
+def unwrapped(text: str) -> str:
+    """Write each statement on one line of its own; a file whose comments tools read stays as it is."""
+    if any(token.type == tokenize.COMMENT and _KEPT.search(token.string) for token in _tokens(text)):
+        return text
+    return ast.unparse(ast.parse(text)) + "\n"
+
+
+class _Qualifying(cst.CSTTransformer):
+    def __init__(self, names: Mapping[cst.CSTNode, str], imports: Mapping[cst.CSTNode, str]) -> None:
+        super().__init__()
+        self._names = names
+        self._imports = imports
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:  # noqa: N802
+        full = self._names.get(original_node)
+        return updated_node if full is None else cst.parse_expression(full)
+
+    def leave_ImportFrom(  # noqa: N802
+        self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom
+    ) -> cst.BaseSmallStatement:
+        module = self._imports.get(original_node)
+        if module is None:
+            return updated_node
+        return cst.ensure_type(cst.parse_statement(f"import {module}"), cst.SimpleStatementLine).body[0]
+
+
+def qualified(text: str) -> str:
+    """Import the modules of torch, and call what was imported from them by its full name."""
+    tree = cst.parse_module(text)
+    scopes = MetadataWrapper(tree, unsafe_skip_copy=True).resolve(ScopeProvider).values()
+    scope = next(scope for scope in scopes if isinstance(scope, GlobalScope))
+    known: dict[cst.ImportFrom, list[ImportAssignment]] = {}
+    for one in scope.assignments:
+        if isinstance(one, ImportAssignment) and isinstance(one.node, cst.ImportFrom):
+            known.setdefault(one.node, []).append(one)
+    names: dict[cst.CSTNode, str] = {}
+    imports: dict[cst.CSTNode, str] = {}
+    for node, assignments in known.items():
+        module = get_absolute_module_for_import(None, node) or ""
+        if module.split(".")[0] != "torch" or any(len(scope[one.name]) > 1 for one in assignments):
+            continue
+        imports[node] = module
+        for one in assignments:
+            full = one.get_qualified_names_for(one.name)
+            for access in one.references:
+                use: cst.BaseExpression = access.node
+                while isinstance(use, cst.Attribute):
+                    use = use.value
+                names[use] = next(iter(full)).name
+    changed = tree.visit(_Qualifying(names, imports))
+    assert isinstance(changed, cst.Module)
+    compile(changed.code, "qualified", "exec")
+    return changed.code
+
+
+def reordered(text: str) -> str:
+    """Turn round the order of functions that stand one after the other, and of imports."""
+    tree = cst.parse_module(text)
+    body: list[cst.SimpleStatementLine | cst.BaseCompoundStatement] = []
+    for movable, group in groupby(tree.body, _movable):
+        together = list(group)
+        body += reversed(together) if movable else together
+    return tree.with_changes(body=body).code
+
+
+def _movable(node: cst.BaseStatement) -> str:
+    """Return of which kind a statement is that may change places with a neighbour of its kind, "" where it may not."""
+    if isinstance(node, cst.FunctionDef) and not node.decorators:
+        return "function"
+    parts = node.body if isinstance(node, cst.SimpleStatementLine) else ()
+    if not parts or not all(isinstance(part, (cst.Import, cst.ImportFrom)) for part in parts):
+        return ""
+    return "" if any(isinstance(one, cst.ImportFrom) and _is_future(one) for one in parts) else "import"
+
+
+def _is_future(node: cst.ImportFrom) -> bool:
+    return isinstance(node.module, cst.Name) and node.module.value == "__future__"
+
+
 # ---- names
 
 
@@ -208,22 +310,107 @@ def _kept(tree: cst.Module) -> set[str]:
     return visitor.names
 
 
+# ---- the changes
+
+
+class Change:
+    """Other words, another layout or order, and what makes two outcomes comparable."""
+
+    def __init__(self, file: Callable[[str], str]) -> None:
+        self._file = file
+
+    def files(self, texts: Texts) -> dict[str, str]:
+        """Return a project's files, changed."""
+        python = {name: text for name, text in texts.items() if name.endswith(".py")}
+        return {**texts, **self._changed(python)}
+
+    def _changed(self, python: Texts) -> dict[str, str]:
+        return {name: self._file(text) for name, text in python.items()}
+
+    def code(self, text: str) -> str:
+        """Return what is written, as it is compared."""
+        return text
+
+    def told(self, message: str) -> str:
+        """Return a message, as it is compared."""
+        return message
+
+
+class Renamed(Change):
+    """Other names of locals and parameters."""
+
+    def __init__(self) -> None:
+        self._renaming = Renaming()
+
+    def _changed(self, python: Texts) -> dict[str, str]:
+        return self._renaming(python)
+
+    def code(self, text: str) -> str:
+        return self._renaming.back(text)
+
+    def told(self, message: str) -> str:
+        return self.code(message)
+
+
+class Qualified(Change):
+    """Modules imported, not names."""
+
+    def __init__(self) -> None:
+        super().__init__(qualified)
+
+    def code(self, text: str) -> str:
+        return qualified(text)
+
+    def told(self, message: str) -> str:
+        return " ".join(message.split()[:2])  # the rest may quote code
+
+
+class Reordered(Change):
+    """Another order of functions and imports."""
+
+    def __init__(self) -> None:
+        super().__init__(reordered)
+
+    def code(self, text: str) -> str:
+        tree = ast.parse(text)
+        tree.body.sort(key=_order)
+        return ast.unparse(tree)
+
+
+def _order(node: ast.stmt) -> tuple[int, str]:
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return 0, ast.unparse(node)
+    return (1, node.name) if isinstance(node, ast.FunctionDef) else (2, "")
+
+
+CHANGES: Mapping[str, Callable[[], Change]] = {
+    "dressed": lambda: Change(dressed),
+    "bare": lambda: Change(uncommented),
+    "wrapped": lambda: Change(wrapped),
+    "unwrapped": lambda: Change(unwrapped),
+    "renamed": Renamed,
+    "qualified": Qualified,
+    "reordered": Reordered,
+}
+
+
 # ---- what is said
 
 
-def _statements(text: str) -> list[int]:
-    """Return how many statements begin up to each line, without documentation."""
-    ends = [0] * (text.count("\n") + 2)
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.stmt) and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
-            ends[node.lineno] += 1
-    return list(accumulate(ends))
+def _place(text: str, line: int) -> str:
+    """Return the function or class at a line, and how many statements of it begin up to there."""
+    tree = _Bare().visit(ast.parse(text))
+    tops = [top for top in tree.body if top.lineno <= line]
+    if not tops or isinstance(tops[-1], (ast.Import, ast.ImportFrom)):
+        return "import"
+    known = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+    name = getattr(tops[-1], "name", f"<{sum(not isinstance(top, known) for top in tops)}>")
+    return f"{name}:{sum(isinstance(node, ast.stmt) and node.lineno <= line for node in ast.walk(tops[-1]))}"
 
 
 def _told(problem: Problem, texts: Texts) -> str:
     text = texts.get(problem.file)
-    counts = _statements(text) if text else []
-    place = counts[problem.line] if counts and problem.line < len(counts) else problem.line
+    place = _place(text, problem.line) if text else problem.line
     message = " ".join(_NUMBER.sub("N", problem.message).replace('"', "'").split())
     return f"{problem.file}:{place} {problem.code} {message}"
 
@@ -240,7 +427,7 @@ class _Bare(ast.NodeTransformer):
         return node
 
 
-def applied(texts: Texts, entry: str, back: Callable[[str], str] = str) -> list[str]:
+def applied(texts: Texts, entry: str, change: Change) -> list[str]:
     """Return what an apply says and makes of a project, as syntax trees."""
     with TemporaryDirectory() as made:
         folder = Path(made).resolve()
@@ -252,11 +439,12 @@ def applied(texts: Texts, entry: str, back: Callable[[str], str] = str) -> list[
             problems, files = [*plan.questions, *plan.notes], plan.files
         except UserError as error:
             problems, files = list(error.problems), []
-        said = [back(_told(problem, texts)).replace(made, "") for problem in problems]
+        said = [change.told(_told(problem, texts)).replace(made, "") for problem in problems]
+        said.sort()
         for file in files:
             name = str(file.path.relative_to(folder))
             if name in texts:
-                tree = _Bare().visit(ast.parse(back(file.after.decode())))
+                tree = _Bare().visit(ast.parse(change.code(file.after.decode())))
                 said += [f"{name}: {line}" for line in ast.unparse(tree).splitlines()]
             elif not name.startswith("pai_distributed"):
                 said += [f"{name}: {line}" for line in file.after.decode().splitlines()]
@@ -266,12 +454,12 @@ def applied(texts: Texts, entry: str, back: Callable[[str], str] = str) -> list[
 _CHECKER = Checker()
 
 
-def found(text: str, back: Callable[[str], str] = str) -> list[str]:
+def found(text: str, change: Change) -> list[str]:
     """Return what a check finds in a file."""
     outcome = _CHECKER.check(Path("/project/train.py"), "train.py", text.encode(), Settings())
     problems = [Problem("train.py", one.line, one.column, one.code, one.message) for one in outcome.findings]
     problems += [outcome.problem] if outcome.problem else []
-    return sorted(back(_told(problem, {"train.py": text})) for problem in problems)
+    return sorted(change.told(_told(problem, {"train.py": text})) for problem in problems)
 
 
 # ---- on what
@@ -305,40 +493,23 @@ def examples() -> Iterator[tuple[str, str]]:
         yield from ((f"{name}/{path}", text) for path, text in texts.items() if path.endswith(".py"))
 
 
-def dressed(text: str) -> str:
-    """Return a file with comments, documentation and empty lines full of words, and the other kind of quotes."""
-    return commented(documented(requoted(text)))
-
-
-def changed(texts: Texts, change: str) -> tuple[dict[str, str], Callable[[str], str]]:
-    """Return a project's files in other words, and what gives a text the names of before.
-
-    Args:
-        change: "dressed", "bare" or "renamed".
-    """
-    python = {name: text for name, text in texts.items() if name.endswith(".py")}
-    renaming = Renaming()
-    if change == "renamed":
-        return {**texts, **renaming(python)}, renaming.back
-    by = dressed if change == "dressed" else uncommented
-    return {**texts, **{name: by(text) for name, text in python.items()}}, str
-
-
 def difference(before: Sequence[str], after: Sequence[str]) -> list[str]:
     """Return what of two lists of lines is not the same."""
     return [line for line in difflib.ndiff(before, after) if line[0] in "-+"]
 
 
-def apply_differs(texts: Texts, entry: str, change: str) -> list[str]:
-    """Return what an apply says and makes otherwise of a project in other words."""
-    other, back = changed(texts, change)
-    return difference(applied(texts, entry), applied(other, entry, back))
+def apply_differs(texts: Texts, entry: str, name: str) -> list[str]:
+    """Return what an apply says and makes otherwise of a changed project."""
+    change = CHANGES[name]()
+    other = change.files(texts)
+    return difference(applied(texts, entry, change), applied(other, entry, change))
 
 
-def check_differs(text: str, change: str) -> list[str]:
-    """Return what a check finds otherwise in a file in other words."""
-    other, back = changed({"train.py": text}, change)
-    return difference(found(text), found(other["train.py"], back))
+def check_differs(text: str, name: str) -> list[str]:
+    """Return what a check finds otherwise in a changed file."""
+    change = CHANGES[name]()
+    other = change.files({"train.py": text})["train.py"]
+    return difference(found(text, change), found(other, change))
 
 
 def _named(name: str, parts: Sequence[str]) -> bool:
