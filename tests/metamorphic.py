@@ -58,7 +58,7 @@ _KEPT = re.compile(r"#\s*(noqa|retrofit|type:|-\*-|fmt:|!)|coding[:=]", re.IGNOR
 _NUMBERED = re.compile(r"rank|gpu|world|proc", re.IGNORECASE)
 _LAYOUT = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENCODING)
 _CLAUSES = ("else", "elif", "except", "finally", "case")
-_NUMBER = re.compile(r"(?<=:)\d+(:\d+)?|(?<=\bline )\d+|(?<=\blines )\d+( and \d+)?")
+_NUMBER = re.compile(r"(?<=:)\d+(:\d+)?|(?<=\bline )\d+( and \d+)*|(?<=\blines )\d+( and \d+)*")
 
 
 def _tokens(text: str) -> list[tokenize.TokenInfo]:
@@ -352,6 +352,16 @@ class Renamed(Change):
         return self.code(message)
 
 
+class Unwrapped(Change):
+    """A line for each statement, with no more blanks and parentheses than it needs."""
+
+    def __init__(self) -> None:
+        super().__init__(unwrapped)
+
+    def told(self, message: str) -> str:
+        return re.sub(r"[\s()]", "", message)
+
+
 class Qualified(Change):
     """Modules imported, not names."""
 
@@ -387,7 +397,7 @@ CHANGES: Mapping[str, Callable[[], Change]] = {
     "dressed": lambda: Change(dressed),
     "bare": lambda: Change(uncommented),
     "wrapped": lambda: Change(wrapped),
-    "unwrapped": lambda: Change(unwrapped),
+    "unwrapped": Unwrapped,
     "renamed": Renamed,
     "qualified": Qualified,
     "reordered": Reordered,

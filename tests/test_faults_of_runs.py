@@ -21,7 +21,7 @@ from tests.conftest import swapped
 from tests.forked import training_python
 from tests.launching import DEADLINE, heed_signals, until  # noqa: F401 - a fixture
 from tests.projects import apply
-from tests.test_rounds import DDP
+from tests.test_rounds import DDP, PRINTED
 
 pytestmark = pytest.mark.real
 
@@ -308,3 +308,43 @@ def test_a_clock_that_jumps(hours: int, copied: Copies, completes: Completes, tm
         "time.time = jump\n"
     )
     completes(copied(2), 2, PYTHONPATH=str(tmp_path))
+
+
+# ---- round after round
+
+
+GROWS = """
+import os
+
+
+def open_and_kept():
+    status = open("/proc/self/status").read()
+    kept = int(status.partition("VmRSS:")[2].split()[0])
+    return f"open {len(os.listdir('/proc/self/fd'))} threads {len(os.listdir('/proc/self/task'))} kept {kept} kB"
+"""
+
+
+@pytest.mark.skipif(not WHOLE, reason="twenty rounds take minutes")
+def test_nothing_grows_by_rounds(tmp_path: Path) -> None:
+    """Twenty restructurings: a rank of the last round holds what one of the second did, and so does the launcher."""
+    project = Project(tmp_path)
+    (tmp_path / "trouble.py").write_text(Path(__file__).with_name("trouble.py").read_text() + GROWS)
+    told = swapped(SCRIPT, (PRINTED, 'draw {trouble.open_and_kept()}")\n'), ("default=5", "default=100"))
+    (tmp_path / "train.py").write_text(told)
+    apply(tmp_path / "train.py", "--settings", "n_epochs_to_switch=1", "--settings", "max_dendrites=20")
+    process = project.start(PAI_TESTING_DENDRITE_CAPACITY="0")
+    launcher = Path(f"/proc/{process.pid}")
+    seen = []
+    for round_ in (2, 10, 19):
+        until(lambda number=round_: f"Round {number}: " in project.said, project.said)  # type: ignore[misc]
+        status = (launcher / "status").read_text()
+        seen.append((len(list((launcher / "fd").iterdir())), int(status.partition("VmRSS:")[2].split()[0])))
+    assert process.wait(DEADLINE) == 0, project.said
+    assert seen[0][0] == seen[-1][0]
+    assert seen[-1][1] < 1.2 * seen[0][1]
+    assert "Training is complete after 21 round(s)." in project.said
+    told_by = [re.findall(r"open (\d+) threads (\d+) kept (\d+)", " ".join(epochs))[-1] for epochs in project.epochs]
+    held = [tuple(map(int, numbers)) for numbers in told_by]
+    assert held[1][:2] == held[-1][:2]
+    assert held[-1][2] < 1.1 * held[1][2]
+    assert not project.processes
