@@ -945,6 +945,8 @@ def test_parameters_that_come_from_several_models_are_not_anothers(added: str) -
 
 # Schedulers
 
+ACC = "acc = validate(model)\n"
+
 
 def schedule(construction: str, epoch: str) -> Script:
     return survey_of(
@@ -1002,12 +1004,47 @@ def test_plateau_scheduler_keeps_its_argument() -> None:
             id="optimizer used between",
         ),
         pytest.param("sched = Warmup(optimizer)", "sched.step()", "Warmup is no scheduler class", id="own class"),
+        pytest.param(
+            "sched = S.StepLR(optimizer, 3)",
+            f"sched.step()\nif epoch % 5:\n    continue\n{ACC}best = max(best, acc)",
+            "there is a score only if not (epoch % 5)",
+            id="a continue before the score",
+        ),
+        pytest.param(
+            "sched = S.StepLR(optimizer, 3)",
+            f"sched.step()\nif epoch % 5: continue\n{ACC}best = max(best, acc)",
+            "there is a score only if not (epoch % 5)",
+            id="a continue in one line",
+        ),
+        pytest.param(
+            "sched = S.StepLR(optimizer, 3)",
+            f"{ACC}best = max(best, acc)\nif epoch < 5:\n    continue\nsched.step()",
+            "only under a condition",
+            id="a continue before the step",
+        ),
     ],
 )
 def test_reason_to_keep_the_scheduler(construction: str, epoch: str, reason: str) -> None:
     found = schedule(construction, epoch)
     assert reason in found.optimizers[0].keeps
     assert not any(step.removed for step in found.steps)
+
+
+@pytest.mark.parametrize(
+    "epoch",
+    [
+        pytest.param(f"{ACC}sched.step()\nif acc > best:\n    best = acc\n    continue", id="after both"),
+        pytest.param(f"for a in b:\n    if a:\n        continue\nsched.step()\n{ACC}best = max(best, acc)", id="inner"),
+    ],
+)
+def test_a_continue_that_passes_over_neither_step_nor_score_keeps_no_scheduler(epoch: str) -> None:
+    assert schedule("sched = S.StepLR(optimizer, 3)", epoch).steps[0].removed
+
+
+def test_nor_does_one_in_a_turn_that_does_not_train() -> None:
+    text = script(f"sched.step()\n{ACC}best = max(best, acc)", "sched = torch.optim.lr_scheduler.StepLR(optimizer, 3)")
+    skipping = "range(10):\n    if epoch < start:\n        continue\n"
+    assert survey_of(text.replace("range(10):\n", skipping)).steps[0].removed
 
 
 @pytest.mark.parametrize(
@@ -1989,7 +2026,6 @@ def scores_of(epoch: str, before: str = "", metric: str = "", mode: str = "") ->
     return [(score.value, score.direction, score.ranks) for score in found]
 
 
-ACC = "acc = validate(model)\n"
 LOSS = "val_loss = validate(model)\n"
 
 

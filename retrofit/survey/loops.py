@@ -405,6 +405,27 @@ def _resumed(index: Index, flow: Flow, loop: EpochLoop) -> list[str]:
     return found + [name for name in _skipped_until(index, loop) if name not in found]
 
 
+def turns_begun_by(index: Index, loop: Statement) -> list[Statement]:
+    """Return every `continue` of a loop."""
+    inside, simple = range(loop.order, loop.last + 1), (cst.SimpleStatementLine, cst.SimpleStatementSuite)
+    return [
+        part
+        for part in index.statements
+        if part.order in inside and isinstance(part.node, simple) and isinstance(part.node.body[-1], cst.Continue)
+        if next((around for around in part.ancestors if isinstance(around.node, (cst.For, cst.While))), None) is loop
+    ]
+
+
+def passing_over(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:
+    """Return every `continue` by which a turn that has trained does not come to a place of the epoch loop."""
+    trained = [part for part in loop.training if loop.statement in part.path[:-1]]
+    return [
+        part
+        for part in turns_begun_by(index, loop.statement)
+        if part.order < place.order and any(one.order < part.order and one not in part.path for one in trained)
+    ]
+
+
 def _skipped_until(index: Index, loop: EpochLoop) -> list[str]:
     """Return the numbers up to which the loop passes turns over, and which a checkpoint gives: `self.start_epoch`."""
     skipping = [

@@ -22,7 +22,7 @@ from retrofit.survey.index import (
     mentions,
     named_in,
 )
-from retrofit.survey.loops import called_in
+from retrofit.survey.loops import called_in, passing_over
 from retrofit.survey.order import apart_from_training, leading_to
 from retrofit.survey.sites import CallSite, EpochLoop, Model, Optimizer, Rebuilding, Scheduler, Score, Step
 
@@ -74,17 +74,17 @@ def _step(index: Index, flow: Flow, call: cst.Call, loops: list[EpochLoop]) -> S
     assert isinstance(call.func, cst.Attribute)
     statement = index.statement(call)
     around = next(iter(flow.enclosing_loops(statement)))
-    epoch_loops = {loop.statement for loop in loops}
+    epoch_loops = {loop.statement: loop for loop in loops}
     by_iteration = any(loop.by_iteration for loop in loops if around and loop.statement is around[0])
     per = "batch" if around and (around[0] not in epoch_loops or by_iteration) else "epoch"
-    conditional = not (statement.parent is not None and statement.parent in epoch_loops)
+    loop = epoch_loops.get(statement.parent) if statement.parent is not None else None
     return Step(
         node=call,
         index=index,
         receiver=index.source.code(call.func.value),
         argument=index.source.code(call.args[0].value) if call.args else "",
         per=per,
-        conditional=conditional,
+        conditional=loop is None or bool(passing_over(index, loop, statement)),
     )
 
 

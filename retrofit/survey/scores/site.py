@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, meeting, mentions, names_in
-from retrofit.survey.loops import VALIDATES
+from retrofit.survey.loops import VALIDATES, passing_over, turns_begun_by
 from retrofit.survey.order import runs_always
 from retrofit.survey.scores.best import keepers_of_best
 from retrofit.survey.scores.keepers import best_in, kept_score
@@ -48,7 +48,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     expression, name = written(index, candidate.node), root_of(candidate.node)
     kept = kept_score(index, flow, loop, candidate) if candidate.call is not None else None
     here, makers, again = _made_at(index, flow, loop, candidate, kept)
-    left_at = _left_by_others(index, flow, here, _turns_begun_by(index, loop.statement))
+    left_at = _left_by_others(index, flow, here, turns_begun_by(index, loop.statement))
     earlier = meeting([maker for maker in makers if left_at and here not in maker.path])
     if earlier is not None:
         here, left_at = earlier, None
@@ -63,7 +63,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         return None
     if len(turns) > 1:
         turns, way, direct = [], way_in(index, flow, loop.statement, here), False
-    passing = _turns_begun_by(index, turns[-1] if turns else loop.statement)
+    passing = turns_begun_by(index, turns[-1] if turns else loop.statement)
     inside = [part for part in passing if way.guard in part.path and part.order > way.block.order]
     if way.ranks == "all":
         inside = [part for part in inside if not exclude_each_other(part, way.block)]
@@ -86,7 +86,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         saved=candidate.saved,
         kept=kept,
         known=kept is not None or not name or name in flow.variable(name, loop.scope)[0].names,
-        condition=way.condition or (kept.condition if kept is not None else ""),
+        condition=_condition(index, flow, loop, way, kept, report),
         ranks="first" if kept is not None and kept.ranks == "first" else way.ranks,
         when=common_condition(index, flow, way) if apart else "",
         anchors={"report": report.node},
@@ -113,6 +113,16 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif (again or _deleted_later(index, here, name)) and not direct:
         score.anchors["made"] = way.block.node
     return score
+
+
+def _condition(index: Index, flow: Flow, loop: EpochLoop, way: Way, kept: KeptScore | None, report: Statement) -> str:
+    """Return the code of a condition under which a turn that trains has a score, "" where each one has."""
+    found = [way.condition or (kept.condition if kept is not None else "")]
+    for part in passing_over(index, loop, report):
+        if not exclude_each_other(part, way.block):
+            left = way_in(index, flow, loop.statement, part).condition
+            found.append(f"not ({left})" if left else "")
+    return " and ".join(code for code in found if code)
 
 
 def _block_that_parts(
@@ -223,16 +233,6 @@ def _listed_at(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> int:
         if listed and not any(later.statement in here for later in bound[number:]):
             return index.source.position(binding.statement.node)[0]
     return 0
-
-
-def _turns_begun_by(index: Index, body: Statement) -> list[Statement]:
-    """Return every `continue` of a loop."""
-    return [
-        part
-        for part in index.statements
-        if isinstance(part.node, cst.SimpleStatementLine) and isinstance(part.node.body[-1], cst.Continue)
-        if next((around for around in part.ancestors if isinstance(around.node, (cst.For, cst.While))), None) is body
-    ]
 
 
 def _left_by_others(index: Index, flow: Flow, made: Statement, passing: list[Statement]) -> Statement | None:
