@@ -146,3 +146,19 @@ WRAPPER_MEMBERS = frozenset(
         "use_side_stream_for_tensor_copies", "will_sync_module_buffers", "xpu", "zero_grad",
     }
 )  # fmt: skip
+
+#: Collectives that leave their result on one rank alone: the argument that gets it, and the one that names the rank.
+TO_ONE_RANK = {
+    "torch.distributed.gather": (("gather_list", 1), ("dst", 2)),
+    "torch.distributed.gather_object": (("object_gather_list", 1), ("dst", 2)),
+    "torch.distributed.reduce": (("tensor", 0), ("dst", 1)),
+}
+#: Collectives after which all ranks have the same, with the argument that holds it.
+TO_ALL_RANKS = {
+    "torch.distributed.all_gather": ("tensor_list", 0),
+    "torch.distributed.all_gather_into_tensor": ("output_tensor", 0),
+    "torch.distributed.all_gather_object": ("object_list", 0),
+    "torch.distributed.all_reduce": ("tensor", 0),
+    "torch.distributed.broadcast": ("tensor", 0),
+    "torch.distributed.broadcast_object_list": ("object_list", 0),
+}

@@ -155,7 +155,7 @@ PLAIN = {
     "a rank": ("stats = evaluate(model)\nif rank == 0:\n    best = max(best, stats['acc'])", "stats['acc']"),
     "a name": ("acc = evaluate(model)\nif acc is not None and acc > best:\n    best = acc", "acc"),
     "a full one everywhere": (
-        "stats = {'acc': f()} if rank == 0 else {'acc': 0}\nbest = max(best, stats['acc'])",
+        "stats = {'acc': f()} if ready else {'acc': 0}\nbest = max(best, stats['acc'])",
         "stats['acc']",
     ),
     "what a loop fills": ("stats = of_splits(model)\nbest = max(best, stats['acc'])", "stats['acc']"),

@@ -617,6 +617,29 @@ QUESTIONS: dict[str, Question] = {
             ),
         },
     ),
+    "PAI105 14": Question(
+        (scored("acc = evaluate(model)\ntorch.distributed.reduce(acc, 1)\nif acc > best: best = acc\n"),),
+        {
+            "on rank 0": (
+                scored("acc = evaluate(model)\ntorch.distributed.reduce(acc, 0)\nif acc > best: best = acc\n"),
+            ),
+            "of another value": (scored(f"torch.distributed.reduce(n, 1)\n{SCORE}"),),
+            "given to all": (
+                scored(
+                    "acc = evaluate(model)\ntorch.distributed.reduce(acc, 1)\ntorch.distributed.broadcast(acc, 1)\n"
+                    "if acc > best: best = acc\n"
+                ),
+            ),
+        },
+    ),
+    "PAI105 15": Question(
+        (scored("acc = evaluate(model) if epoch % 5 == 0 else 0.0\nif acc > best: best = acc\n"),),
+        {
+            "None": (scored("acc = evaluate(model) if epoch % 5 == 0 else None\nif acc and acc > best: best = acc\n"),),
+            "on other ranks": (scored(f"acc = evaluate(model) if {RANK} == 0 else 0.0\nif acc > best: best = acc\n"),),
+            "by another condition": (scored("acc = evaluate(model) if data else 0.0\nif acc > best: best = acc\n"),),
+        },
+    ),
     "PAI106 1": Question(
         (UPA, before("model = UPA.perforate_model(model, save_name='mine')\n", WRAPPED)),
         {

@@ -94,3 +94,10 @@ def test_wrapper_parameters_are_torchs_own(wrapper: str, known: tuple[str, ...])
 def test_wrapper_members_are_known(wrapper: str) -> None:
     members = {name for name in dir(resolve(f"torch.nn.parallel.{wrapper}")) if not name.startswith("_")}
     assert members <= torch_api.WRAPPER_MEMBERS
+
+
+@pytest.mark.parametrize("name", sorted({*torch_api.TO_ONE_RANK, *torch_api.TO_ALL_RANKS}))
+def test_arguments_of_collectives_are_torchs_own(name: str) -> None:
+    asked = torch_api.TO_ONE_RANK.get(name) or (torch_api.TO_ALL_RANKS[name],)
+    parameters = positional(resolve(name))
+    assert all(parameters[position] == argument for argument, position in asked)

@@ -554,6 +554,9 @@ class Score(Site):
         lost: what it is compared with where a checkpoint is saved by it, and which begins anew in each round; else "".
         present: a condition without which the expression cannot be evaluated, "" for none.
         made: what makes it: "evaluated", "trained", or "" where nothing tells.
+        alone: by what rank 0 alone has it, and where, while the others have another number; "" where all have it.
+        elsewhere: the same of another rank, or of one that is not told.
+        unmeasured: what it is in turns in which nothing is measured, where, and the condition of those that measure it.
     """
 
     expression: str
@@ -578,6 +581,9 @@ class Score(Site):
     lost: str = ""
     present: str = ""
     made: str = ""
+    alone: str = ""
+    elsewhere: str = ""
+    unmeasured: tuple[str, str, str] = ("", "", "")
 
     @property
     def value(self) -> str:

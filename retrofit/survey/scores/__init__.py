@@ -10,6 +10,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES
+from retrofit.survey.scores.alone import tell_ranks
 from retrofit.survey.scores.best import as_numbers, best_of_history, found_better, tracked_scores
 from retrofit.survey.scores.evidence import BEST, NAME, PLATEAU, WATCHED, Evidence, against, outdone_by, weigh
 from retrofit.survey.scores.given import given_to_plateau, watched_scores, written_modes
@@ -101,7 +102,10 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
             continue
         if not score.known:
             score.owners = owners(index, flow, loop, score.expression)
-        if not metric:
+        tell_ranks(flow, score, one.candidate, making)
+        if metric:
+            score.unmeasured, score.elsewhere = ("", "", ""), ""
+        else:
             score.made, score.outdone = one.made, outdone_by(index, flow, loop, making, one, passed)
         score.against = against(index, flow, loop, one, modes)
         yield score

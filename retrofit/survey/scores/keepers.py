@@ -15,6 +15,7 @@ from retrofit.survey.loops import called_in
 from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.presence import ends_on_others, presence
+from retrofit.survey.scores.standins import StandIns
 from retrofit.survey.scores.validation import called_by, is_validation, validation_functions
 from retrofit.survey.scores.values import (
     bare_of,
@@ -228,7 +229,8 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, call: cst.Call, candid
         if candidate.named and not kept.guarded and isinstance(way.block.node, cst.For):
             kept.anchors |= {"guard": way.block.node, "made": made.node}  # there may be no turn
         kept.expression = candidate.written or index.source.code(candidate.node)
-        kept.present = " and ".join(presence(index, flow, candidate.node, way.block, makers))
+        stand_ins = StandIns(index, flow, loop).of(candidate.node, index.statement(candidate.node), call)
+        kept.present = " and ".join(presence(index, candidate.node, way.block, stand_ins))
     return kept
 
 

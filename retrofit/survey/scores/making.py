@@ -60,6 +60,7 @@ class Making:
         self._index, self._flow, self._loop = index, flow, loop
         self._running = called_in(index, flow, loop.statement)
         self._seen: set[tuple[object, ...]] = set()
+        self._read: set[tuple[str, Statement]] = set()
         self._modes: dict[Scope, list[tuple[Statement, str]]] = {}
         simple = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
         #: The backward passes, and the calls that lead to one.
@@ -87,6 +88,7 @@ class Making:
             nothing tells.
         """
         self._seen.clear()
+        self._read.clear()
         last = self._index.statements_in(self._loop.body)[-1]
         at = self._index.statement(node) if node in self._index.parents else last
         frame = _Frame(self._loop.scope, self._phases(at))
@@ -96,6 +98,16 @@ class Making:
         own = [b for b in self._bound.get(dotted(node) or "", []) if b.statement is at and _is_bound(self._index, node)]
         found = {kind for b in own for kind in self._of_binding(b, frame, ())} or self._of(node, at, frame)
         return EVALUATED if EVALUATED in found else TRAINED if TRAINED in found else ""
+
+    def read_for(self, node: cst.BaseExpression, call: cst.Call | None = None) -> set[tuple[str, Statement]]:
+        """Return the variables out of which a value is made, each with a statement that reads it for that.
+
+        Args:
+            node: its expression, and
+            call: the call, as for `of`.
+        """
+        self.of(node, call)
+        return set(self._read)
 
     def _phases(self, at: Statement) -> dict[str, object]:
         """Return what the variable of a loop over phases is at a statement: the last one that it can be there."""
@@ -146,6 +158,7 @@ class Making:
         if (name, at, frame.call, keys) in self._seen:
             return set()
         self._seen.add((name, at, frame.call, keys))
+        self._read.add((name, at))
         if keys:
             items = self._given(f"{name}[{keys[0]}]", at, frame)
             if items:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
-from retrofit.survey.order import runs_always
-from retrofit.survey.scores.values import bare_of, element_of, leaves_block, root_of, way_to_root, written
+from retrofit.survey.index import Index, Scope, Statement, dotted, names_in
+from retrofit.survey.scores.standins import StandIn
+from retrofit.survey.scores.values import bare_of, leaves_block, root_of, way_to_root, written
 from retrofit.survey.scores.ways import lets_through_some, tests_around
 
 _SIZES = (cst.GreaterThan, cst.NotEqual, cst.GreaterThanEqual)
 
 
-def presence(index: Index, flow: Flow, node: cst.BaseExpression, made: Statement, makers: list[Statement]) -> list[str]:
+def presence(index: Index, node: cst.BaseExpression, made: Statement, stand_ins: list[StandIn]) -> list[str]:
     """Return the code of the conditions under which an expression has a value, as far as the script knows of any.
 
     They are those under which it looks at the expression itself, and those that follow from what its variable may be.
@@ -21,12 +20,12 @@ def presence(index: Index, flow: Flow, node: cst.BaseExpression, made: Statement
     Args:
         node: the expression.
         made: the statement after which it is known; what is around that holds anyway.
-        makers: the statements that make its value.
+        stand_ins: the constants that it may be.
     """
     if isinstance(bare_of(node), cst.Name):
         return []  # the helper takes None
     tests = _tested(index, node, made) if node in index.parents else []
-    return list(dict.fromkeys([*tests, *_of_values(index, flow, node, makers)]))
+    return list(dict.fromkeys([*tests, *_lacking(index, node, stand_ins)]))
 
 
 def _tested(index: Index, node: cst.BaseExpression, made: Statement) -> list[str]:
@@ -89,55 +88,15 @@ def _asked(index: Index, test: cst.BaseExpression, holds: bool, names: set[str])
     return [code] if holds and dotted(about) in names else []
 
 
-def _of_values(index: Index, flow: Flow, node: cst.BaseExpression, makers: list[Statement]) -> list[str]:
-    """Return what must hold as the variable of an expression may be None, or empty, on some ranks."""
-    name = root_of(node)
-    values = [
-        value
-        for binding in index.bindings
-        if binding.statement in makers and binding.target == name and binding.value is not None
-        for value in _possible(index, flow, binding.value, binding.item)
-    ]
-    found = [f"{name} is not None"] if any(value is None or dotted(value) == "None" for value in values) else []
+def _lacking(index: Index, node: cst.BaseExpression, stand_ins: list[StandIn]) -> list[str]:
+    """Return what must hold as the variable of an expression may be None, or empty, instead of what is measured."""
+    name, whole = root_of(node), [one for one in stand_ins if one.whole]
+    found = [f"{name} is not None"] if any(one.absent for one in whole) else []
     subscripts = [part for part in way_to_root(node) if isinstance(part, cst.Subscript)]
     key = subscripts[-1] if subscripts and dotted(subscripts[-1].value) == name else None
-    if key is not None and any(isinstance(value, cst.Dict) and not value.elements for value in values):
+    if key is not None and any(isinstance(one.value, cst.Dict) for one in whole):
         found.append(f"{written(index, key).partition('[')[2][:-1]} in {name}")
     return found
-
-
-def _possible(index: Index, flow: Flow, value: cst.BaseExpression, item: int | None) -> list[cst.BaseExpression | None]:
-    """Return what an expression visibly may be; None for a function that comes to its end on the other ranks."""
-    if isinstance(value, cst.IfExp):
-        return [*_possible(index, flow, value.body, item), *_possible(index, flow, value.orelse, item)]
-    function = flow.called(value) if isinstance(value, cst.Call) else None
-    if function is None:
-        return [value if item is None else element_of(value, item) or value]
-    returned = [one.value for one, scope in index.returns if scope is function]
-    parts = [element_of(one, item) for one in returned if one is not None]
-    found = [left for part in parts if part is not None for left in _left_of(index, function, part)]
-    ends = item is None and (None in returned or ends_on_others(index, function))
-    return [*found, *([None] if ends else [])]
-
-
-def _left_of(index: Index, function: Scope, value: cst.BaseExpression) -> list[cst.BaseExpression | None]:
-    """Return what a function's variable visibly may still be where it is returned; any other expression as it is."""
-    if not isinstance(value, cst.Name) or value.value == "None":
-        return [value]
-    bound = [b for b in index.bindings if b.target == value.value and b.statement.scope is function]
-    filled = [b for b in index.items if b.target.startswith(f"{value.value}[") and b.statement.scope is function]
-
-    leading = {part for node, scope in index.returns if scope is function for part in index.statement(node).path}
-
-    def stays(one: Binding) -> bool:
-        if isinstance(one.value, cst.Dict) and not all(_of_some_ranks(index, fill.statement) for fill in filled):
-            return False  # a loop fills it, say
-        others = {b.statement.node for b in (*bound, *filled) if b is not one}
-        path = [part for part in one.statement.path if part.scope is function]
-        later = [after.node for part in path for after in part.following if after not in leading]
-        return not any(runs_always(node, others) for node in later)
-
-    return [b.value for b in bound if b.value is not None and stays(b)]
 
 
 def ends_on_others(index: Index, function: Scope) -> bool:

@@ -14,6 +14,7 @@ from retrofit.survey.scores.best import keepers_of_best
 from retrofit.survey.scores.keepers import best_in, kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.presence import presence
+from retrofit.survey.scores.standins import StandIn, StandIns
 from retrofit.survey.scores.validation import validated_variables
 from retrofit.survey.scores.values import (
     bare_of,
@@ -94,11 +95,6 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if parted is not None:
         score.parted, score.anchors["parting"] = name, parted
     if kept is None:
-        plain = parted is None or isinstance(bare_of(candidate.node), cst.Name)
-        there = [] if plain else [f"{name} is not None"]
-        there += presence(index, flow, candidate.node, way.block, makers)
-        score.present = " and ".join(dict.fromkeys(there))
-    if kept is None:
         _tell_best_so_far(score, flow, loop, name)
     score.best, score.lost = keepers_of_best(index, flow, loop, candidate, name)
     score.listed = _listed_at(index, loop, candidate.node)
@@ -112,7 +108,31 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         score.anchors |= {"guard": guard.node, "made": _last_that_makes(way, here).node}
     elif (again or _deleted_later(index, here, name)) and not direct:
         score.anchors["made"] = way.block.node
+    at, call = index.statement(score.anchors.get("made", report.node)), None
+    if kept is not None:
+        at, call = index.statement(candidate.node), [candidate.call, *candidate.inner][-1]
+    stand_ins = StandIns(index, flow, loop).of(candidate.node, at, call)
+    _tell_stand_ins(score, stand_ins)
+    if kept is None:
+        plain = parted is None or isinstance(bare_of(candidate.node), cst.Name)
+        there = [] if plain else [f"{name} is not None"]
+        there += presence(index, candidate.node, way.block, stand_ins)
+        score.present = " and ".join(dict.fromkeys(there))
     return score
+
+
+def _tell_stand_ins(score: Score, stand_ins: list[StandIn]) -> None:
+    """Say of a score what it is where nothing is measured, on the other ranks or in some turns."""
+    index = score.index
+    for one in stand_ins:
+        code = index.source.code(one.value) if one.value is not None else "None"
+        place = index.place(one.at.node if one.value is None else one.value, score.file)
+        if one.ranked and not one.absent and not one.whole:
+            score.alone = f"{place}: {code}"
+        elif not one.ranked and one.condition and (one.absent or one.whole):
+            score.condition = score.condition or one.condition
+        elif not one.ranked and one.condition:
+            score.unmeasured = (code, place, one.condition)
 
 
 def _condition(index: Index, flow: Flow, loop: EpochLoop, way: Way, kept: KeptScore | None, report: Statement) -> str:

@@ -39,7 +39,9 @@ from .rehearsal import _pai_is_rehearsed, _pai_rehearse_end
 _pai_almost_zero = 1e-12
 
 
-def report_validation_score(score: Any, model: torch.nn.Module | None = None, *, leave: bool = True) -> bool:
+def report_validation_score(
+    score: Any, model: torch.nn.Module | None = None, *, leave: bool = True, of_rank_0: bool = False
+) -> bool:
     """Hand the epoch's score to the library (DistributedDataParallel): on every rank, last in the epoch.
 
     Rank 0 goes first: all at once, others miss the best_model.pt it writes (FileNotFoundError, measured).
@@ -49,6 +51,7 @@ def report_validation_score(score: Any, model: torch.nn.Module | None = None, *,
         score: a number, or a tensor or array of one; None on a rank without. The ranks' mean counts.
         model: the model, wrapped or not; None, where it is not in scope, for that of `load_latest_switch`.
         leave: leave when training is complete; with False the code after the epoch loop can run.
+        of_rank_0: rank 0's score counts, whatever the others have, as after `dist.reduce(score, 0)`.
 
     Returns:
         True when training is complete and `leave` is False; then every rank has the best model. Else False.
@@ -59,7 +62,8 @@ def report_validation_score(score: Any, model: torch.nn.Module | None = None, *,
     model = _pai.model if model is None else model
     assert model is not None
     net = _pai_unwrap(model)
-    number = _pai_common_score(score, net)
+    mine = not (of_rank_0 and _pai_grouped() and dist.get_rank() > 0)
+    number = _pai_common_score(score if mine else None, net)
     return number is not None and _pai_share(number, net, leave=leave)
 
 

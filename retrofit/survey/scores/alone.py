@@ -1,0 +1,80 @@
+"""Scores that one rank alone has: by `dist.reduce(total, 0)`, or as it alone measures them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import libcst as cst
+
+from retrofit import torch_api
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index, Scope, Statement, argument, dotted, exclude_each_other
+from retrofit.survey.scores.conditions import argument_of
+from retrofit.survey.scores.making import Making
+from retrofit.survey.scores.words import Candidate
+from retrofit.survey.sites import Score
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A variable that a collective is given, itself or by a function that passes it on."""
+
+    name: str
+    at: Statement
+    call: cst.Call
+
+
+def _left_on_one(index: Index, flow: Flow, read: Collection[tuple[str, Statement]]) -> cst.Call | None:
+    """Return the collective that leaves a value on one rank alone, None where all ranks have it.
+
+    Args:
+        read: the variables of which the value is made, each with a statement that reads it.
+    """
+    to_one = {name: what for name, (what, _) in torch_api.TO_ONE_RANK.items()}
+    left = [one.call for one in _given(index, flow, to_one) if _reaches(one, read)]
+    shared = left and any(_reaches(one, read) for one in _given(index, flow, torch_api.TO_ALL_RANKS))
+    return left[0] if left and not shared else None
+
+
+def _rank_of(index: Index, call: cst.Call) -> str:
+    """Return the code of the rank on which a collective leaves its result."""
+    _, (name, position) = torch_api.TO_ONE_RANK[index.qualified(call.func)]
+    rank = argument(call, name, position)
+    return index.source.code(rank) if rank is not None else "0"
+
+
+def _given(index: Index, flow: Flow, collectives: Mapping[str, tuple[str, int]]) -> Iterator[_Given]:
+    """Yield the variables that some collectives are given, by their names and what is asked for of the arguments."""
+    called = [(call, what) for name, what in collectives.items() for call in index.calls_to(name)]
+    waiting = [(call, call, argument(call, *what)) for call, what in called]
+    seen: set[Scope] = set()
+    while waiting:
+        made, call, value = waiting.pop()
+        name, here = dotted(value), index.statement(call)
+        if name is None:
+            continue
+        yield _Given(name, here, made)
+        if name in here.scope.parameters and not index.bound([name], here.scope) and here.scope not in seen:
+            seen.add(here.scope)
+            waiting += [(made, outer, argument_of(here.scope, outer, name)) for outer in flow.callers(here.scope)]
+
+
+def _reaches(given: _Given, read: Collection[tuple[str, Statement]]) -> bool:
+    """Whether a variable is read for a value after a collective was given it."""
+    return any(
+        (name == given.name or name.startswith(f"{given.name}."))
+        and at.scope is given.at.scope
+        and at.order >= given.at.order
+        and not exclude_each_other(at, given.at)
+        for name, at in read
+    )
+
+
+def tell_ranks(flow: Flow, score: Score, candidate: Candidate, making: Making) -> None:
+    """Say of a score whether a collective leaves it on one rank alone."""
+    index = score.index
+    call = _left_on_one(index, flow, making.read_for(candidate.node, candidate.call))
+    if call is not None:
+        told = f"{index.place(call, score.file)}: {index.source.code(call)}"
+        score.alone, score.elsewhere = (told, "") if _rank_of(index, call) == "0" else ("", told)

@@ -1,0 +1,197 @@
+"""A score that not all ranks have, or not all epochs: whose counts, and what is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import code, plan_of, rewritten, script, survey_of
+
+_FUNCTIONS = """
+import torch.distributed as dist
+rank, world = dist.get_rank(), dist.get_world_size()
+
+
+def mean_of(value):
+    value = value.clone()
+    dist.reduce(value, dst=0)
+    return value / world
+
+
+def add_up(value):
+    dist.reduce(value, 0)
+
+
+def mean_for_all(value):
+    dist.all_reduce(value)
+    return value / world
+
+
+def reduced(model):
+    right, total = count(model)
+    dist.reduce(right, 0)
+    dist.reduce(total, 0)
+    return (right / total).item()
+
+
+def broadcast(model):
+    right = count(model)
+    dist.reduce(right, 0)
+    dist.broadcast(right, 0)
+    return right.item()
+
+
+def gathered(model):
+    parts = [None] * world
+    dist.gather_object(count(model), parts, dst=0)
+    return sum(parts)
+
+
+def leaves_early(model, other=None):
+    if rank != 0:
+        return 0.0
+    with torch.no_grad():
+        return count(model)
+
+
+def begins_with_zero(model):
+    acc = 0.0
+    if dist.get_rank() == 0:
+        acc = count(model)
+    return acc
+
+
+def in_a_dict(model):
+    stats = {'loss': count(model), 'acc': 0.0}
+    if rank == 0:
+        stats['acc'] = count(model)
+    return stats
+
+
+def not_in_a_dict(model):
+    stats = {'loss': count(model)}
+    if rank == 0:
+        stats['acc'] = count(model)
+    return stats
+
+
+def two(model):
+    return (count(model), 1) if rank == 0 else (float('-inf'), 0)
+
+
+def every_few(model, number):
+    if number % 5:
+        return -1
+    return count(model)
+
+
+def none_but_every_few(model, number):
+    rare = number % 5 == 0
+    if rare:
+        return count(model)
+
+
+def of_none(model):
+    return right / total if total else 0.0
+
+
+"""
+
+
+def planned(folder: Path, epoch: str, options: str = "") -> tuple[str, list[str]]:
+    """Return the rewritten hand-over of a score, and the questions."""
+    plan = plan_of(folder, code(_FUNCTIONS) + script(epoch, f"best = 0\n{options}"))
+    new = rewritten(plan).splitlines() if not plan.questions else []
+    given = [line.partition("report_validation_score")[2] for line in new if "report_validation_score" in line]
+    return "".join(given), [question.message for question in plan.questions]
+
+
+BEST = "\nbest = max(best, acc)"
+
+
+@pytest.mark.parametrize(
+    "epoch",
+    [
+        pytest.param(f"acc = reduced(model){BEST}", id="reduced in a function"),
+        pytest.param(f"acc = mean_of(evaluate(model)){BEST}", id="by a helper"),
+        pytest.param(f"acc = evaluate(model)\nadd_up(acc)\nacc = acc / world{BEST}", id="by a helper, in place"),
+        pytest.param(f"acc = evaluate(model)\ndist.reduce(tensor=acc, dst=0){BEST}", id="in the loop"),
+        pytest.param("acc = reduced(model)\nif rank == 0:\n    best = max(best, acc)", id="compared on rank 0"),
+        pytest.param(f"acc = gathered(model){BEST}", id="gathered"),
+        pytest.param(f"acc = leaves_early(model){BEST}", id="left early"),
+        pytest.param(f"acc = begins_with_zero(model){BEST}", id="begun with 0"),
+        pytest.param(f"acc = evaluate(model) if rank == 0 else 0{BEST}", id="chosen"),
+        pytest.param(f"acc, n = two(model){BEST}", id="the first of two"),
+    ],
+)
+def test_what_rank_0_alone_has_is_its_score_alone(tmp_path: Path, epoch: str) -> None:
+    assert planned(tmp_path, epoch) == ("(acc, model, of_rank_0=True)", [])
+
+
+@pytest.mark.parametrize(
+    ("made", "given"),
+    [
+        ("in_a_dict", "(stats['acc'], model, of_rank_0=True)"),
+        ("not_in_a_dict", "(stats['acc'] if 'acc' in stats else None, model)"),
+    ],
+)
+def test_so_is_an_item_that_it_alone_makes(tmp_path: Path, made: str, given: str) -> None:
+    epoch = f"stats = {made}(model)\nif rank == 0:\n    best = max(best, stats['acc'])"
+    assert planned(tmp_path, epoch) == (given, [])
+
+
+@pytest.mark.parametrize(
+    "epoch",
+    [
+        pytest.param(f"acc = mean_for_all(evaluate(model)){BEST}", id="all have it"),
+        pytest.param(f"acc = broadcast(model){BEST}", id="all get it"),
+        pytest.param(f"dist.reduce(loss, 0)\nlog(loss)\nacc = evaluate(model){BEST}", id="another value"),
+        pytest.param(f"acc = evaluate(model){BEST}\nadd_up(acc)", id="after it is taken"),
+        pytest.param(f"acc = of_none(model){BEST}", id="none counted"),
+        pytest.param(f"acc = 0.0\nacc = evaluate(model){BEST}", id="made anew"),
+        pytest.param(f"acc = evaluate(model) if rank == 0 else evaluate(other){BEST}", id="measured either way"),
+    ],
+)
+def test_the_mean_of_all_counts_otherwise(tmp_path: Path, epoch: str) -> None:
+    assert planned(tmp_path, epoch) == ("(acc, model)", [])
+
+
+@pytest.mark.parametrize("rank", ["1", "args.first"])
+def test_what_another_rank_has_is_asked(tmp_path: Path, rank: str) -> None:
+    _, questions = planned(tmp_path, f"acc = evaluate(model)\ndist.reduce(acc, {rank}){BEST}")
+    assert len(questions) == 1
+    assert f": dist.reduce(acc, {rank})). Leave it on rank 0" in questions[0]
+
+
+@pytest.mark.parametrize(
+    ("made", "number", "condition"),
+    [
+        pytest.param("every_few(model, epoch)", "-1", "not (number % 5)", id="a function"),
+        pytest.param("evaluate(model) if epoch % 5 == 0 else 0.0", "0.0", "epoch % 5 == 0", id="the loop"),
+    ],
+)
+def test_a_number_in_place_of_a_score_is_asked(tmp_path: Path, made: str, number: str, condition: str) -> None:
+    _, questions = planned(tmp_path, f"acc = {made}{BEST}")
+    assert len(questions) == 1
+    assert f"`acc` is {number} (line" in questions[0]
+    assert f"only if {condition}, and" in questions[0]
+
+
+@pytest.mark.parametrize(
+    ("made", "condition"),
+    [
+        pytest.param("none_but_every_few(model, epoch)", "rare", id="a function"),
+        pytest.param("evaluate(model) if epoch % 5 == 0 else None", "epoch % 5 == 0", id="the loop"),
+        pytest.param("evaluate(model) if rank == 0 else None", "", id="of a rank"),
+        pytest.param("evaluate(model)", "", id="each"),
+    ],
+)
+def test_none_in_its_place_keeps_a_scheduler_that_is_stepped_every_epoch(made: str, condition: str) -> None:
+    text = script(
+        f"sched.step()\nacc = {made}\nif acc is not None:\n    best = max(best, acc)",
+        f"{_FUNCTIONS}best = 0\nsched = torch.optim.lr_scheduler.StepLR(optimizer, 3)",
+    )
+    found = survey_of(text)
+    assert found.scores[0].condition == condition
+    assert found.steps[0].removed is not bool(condition)
