@@ -481,8 +481,21 @@ def test_an_optimizer_that_is_built_before_the_model_trains_all(tmp_path: Path) 
     model = nn.Sequential(body, head)
     model = DistributedDataParallel(model)
 """
-    text = swapped(DDP, ("    model = DistributedDataParallel(Net())\n", built), (OPTIMIZER, ""), *MOVED)
-    found = rounds(train(tmp_path, text))
+    all_trains(tmp_path, swapped(DDP, ("    model = DistributedDataParallel(Net())\n", built), (OPTIMIZER, ""), *MOVED))
+
+
+def test_an_optimizer_that_the_model_builds_trains_all(tmp_path: Path) -> None:
+    """The library is told of it once there is a perforated model."""
+    last = "        self.last = nn.Linear(8, 2)\n"
+    own = f"{last}        self.sgd = torch.optim.SGD(self.parameters(), lr=0.1)\n"
+    wrapped = "    model = DistributedDataParallel(Net())\n"
+    built = f"    model = Net()\n    optimizer = model.sgd\n{wrapped.replace('Net()', 'model')}"
+    all_trains(tmp_path, swapped(DDP, (last, own), (wrapped, built), (OPTIMIZER, ""), *MOVED))
+
+
+def all_trains(folder: Path, text: str) -> None:
+    """Train, and see each parameter move in each epoch of two rounds, those of dendrites too."""
+    found = rounds(train(folder, text))
     assert [len(one) for one in found] == [6, 6]
     for one in found:
         assert values(one, "moved") == values(one, "of")

@@ -12,9 +12,11 @@ from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Statement, dotted, exclude_each_other
 from retrofit.survey.order import (
     after_model,
+    built_by,
     leading_to,
     leads_to,
     one_after_the_other,
+    sooner_than_model,
     ways_to,
 )
 from retrofit.survey.sites import EpochLoop, Model, Optimizer, Site, Wrapper
@@ -45,7 +47,7 @@ def disorder(models: list[Model], wrappers: list[Wrapper], origins: set[Origin],
             here, made = wrapper.statement, model.statement
             if here.order < made.order and one_after_the_other(here, made) and made not in here.path:
                 return f"it is wrapped at {at(wrapper)}, before it is finished at {at(model)}"
-            sooner = _sooner(wrapper.statement, model, origins, flow)
+            sooner = sooner_than_model(wrapper.statement, model, origins, flow)
             if sooner is not None:
                 return (
                     f"{index.place(sooner.node, file)} already wraps it (by {at(wrapper)}), so build it before, by a "
@@ -54,33 +56,13 @@ def disorder(models: list[Model], wrappers: list[Wrapper], origins: set[Origin],
     return ""
 
 
-def _sooner(statement: Statement, model: Model, origins: set[Origin], flow: Flow) -> Statement | None:
-    """Return what leads to a statement of another function before the model is perforated."""
-    if statement.scope is model.scope or model.in_wrapper:
-        return None
-    making = ways_to(model.statement, flow)
-    for scope, calls in ways_to(statement, flow, origins).items():
-        for call in calls:
-            for made in making.get(scope, ()):
-                early = call.order < made.order or (call is made is model.statement)
-                if early and not exclude_each_other(call, made) and _built_by(call, making[scope]) is None:
-                    return call
-    return None
-
-
-def _built_by(call: Statement, made: list[Statement]) -> Statement | None:
-    """Return which of the calls that build a model leads to it by the time of another call."""
-    built = [one for one in made if one.order <= call.order and not exclude_each_other(one, call)]
-    return next((one for one in built if one is not call or len(made) > 1), None)
-
-
 def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[Origin], flow: Flow) -> list[Statement]:
     """Return the calls by which a model is built, and once more after its optimizer, as for a test; else nothing."""
     for model, optimizer in product(models, optimizers):
         making = ways_to(model.statement, flow)
         for scope, calls in ways_to(optimizer.statement, flow, origins).items():
             for call, made in product(calls, making.get(scope, ())):
-                first = _built_by(call, making[scope])
+                first = built_by(call, making[scope])
                 if first is not None and call.order < made.order and not exclude_each_other(call, made):
                     return [first, made]
     return []

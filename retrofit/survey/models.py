@@ -234,17 +234,9 @@ def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[
     """
     index = flow.index
     optimizers = optimizer_statements(index)
-    found: set[Origin] = set()
-    for origin in origins:
-        if isinstance(origin.node, (cst.Name, cst.Attribute)):
-            continue
-        function = flow.called(origin.node) if isinstance(origin.node, cst.Call) else None
-        inside = flow.inside(origin) if function is not None else []
-        further = [*optimizers, *(wrapper.statement for wrapper in wrappers)]
-        if inside and any(statement.scope is function for statement in further):
-            found.update(o for o in inside if o != origin)
-        else:
-            found.add(origin)
+    using = {statement.scope for statement in [*optimizers, *(wrapper.statement for wrapper in wrappers)]}
+    made = [origin for origin in origins if not isinstance(origin.node, (cst.Name, cst.Attribute))]
+    found = {part for origin in made for part in _before_use(origin, using, flow, frozenset())}
     built = {o for o in found if not _takes_model(o, flow, origins)}
     if not built or built == found:
         return found
@@ -256,6 +248,20 @@ def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[
         return not late and not any(exclude_each_other(place, wrapper.statement) for wrapper in wrappers)
 
     return {o for o in found if o in built or builds(index.statement(o.node))}
+
+
+def _before_use(origin: Origin, using: set[Scope], flow: Flow, seen: frozenset[Origin]) -> set[Origin]:
+    """Return what a call builds the model by, at any depth, inside the functions that wrap it or build its optimizer.
+
+    Args:
+        origin: the call, or any other expression.
+        using: the functions that do so by themselves.
+        seen: the calls that led to it.
+    """
+    inside = [o for o in flow.inside(origin) if o != origin and o not in seen]
+    deeper = {part for one in inside for part in _before_use(one, using, flow, seen | {origin})}
+    function = flow.called(origin.node) if isinstance(origin.node, cst.Call) else None
+    return deeper if deeper and (function in using or deeper != {*inside}) else {origin}
 
 
 def optimizer_statements(index: Index) -> list[Statement]:

@@ -23,7 +23,7 @@ from retrofit.survey.index import (
     named_in,
 )
 from retrofit.survey.loops import called_in, passing_over
-from retrofit.survey.order import apart_from_training, leading_to
+from retrofit.survey.order import apart_from_training, leading_to, sooner_than_model
 from retrofit.survey.sites import CallSite, EpochLoop, Model, Optimizer, Rebuilding, Scheduler, Score, Step
 
 _SCHEDULER_MODULE = "torch.optim.lr_scheduler."
@@ -148,6 +148,8 @@ def find_optimizers(
         optimizer.held = _held(flow, call)
         optimizer.handed_over = _handed_over(index, flow, optimizer, calls, handover)
         later = [one for one in models if _finished_after(one, optimizer.statement)]
+        behind = [one for one in models if sooner_than_model(optimizer.statement, one, model, flow) is not None]
+        optimizer.early, finished = bool(behind), [*later, *behind]
         unnamed = not optimizer.parameter_model and not flow.names_of(model, optimizer.scope)
         optimizer.keeps = (
             _reason_to_keep(index, flow, optimizer, calls, schedulers, scores)
@@ -155,7 +157,7 @@ def find_optimizers(
             or ("the model has no name where it is built" if unnamed else "")
             or ("it is built only where none is given" if _unless_given(index, optimizer) is not None else "")
             or (f"it may have another value ({index.place(others[0].node)})" if others else "")
-            or (f"the model is finished only after it ({later[-1].place(optimizer)})" if later else "")
+            or (f"the model is finished only after it ({finished[-1].place(optimizer)})" if finished else "")
             or (_reason_not_to_build_again(index, flow, optimizer, loops) if in_process else "")
         )
         mine = _schedulers_of(flow, calls, schedulers)

@@ -106,6 +106,26 @@ def after_model(place: Statement, model: Model, flow: Flow) -> bool:
     )
 
 
+def sooner_than_model(statement: Statement, model: Model, origins: Set[Origin], flow: Flow) -> Statement | None:
+    """Return what leads to a statement of another function before the model is perforated."""
+    if statement.scope is model.scope or model.in_wrapper:
+        return None
+    making = ways_to(model.statement, flow)
+    for scope, calls in ways_to(statement, flow, origins).items():
+        for call in calls:
+            for made in making.get(scope, ()):
+                early = call.order < made.order or (call is made is model.statement)
+                if early and not exclude_each_other(call, made) and built_by(call, making[scope]) is None:
+                    return call
+    return None
+
+
+def built_by(call: Statement, made: list[Statement]) -> Statement | None:
+    """Return which of the calls that build a model leads to it by the time of another call."""
+    built = [one for one in made if one.order <= call.order and not exclude_each_other(one, call)]
+    return next((one for one in built if one is not call or len(made) > 1), None)
+
+
 def one_after_the_other(first: Statement, second: Statement) -> bool:
     """Whether two statements of a function may both run, because they are not in different branches of one choice."""
     return first.scope is second.scope and first is not second and not exclude_each_other(first, second)

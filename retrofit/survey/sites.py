@@ -329,6 +329,7 @@ class Optimizer(Site):
         keeps: why the script's own construction is kept, "" where the class and its arguments can be handed over.
         handed_over: whether the script gives it to the tracker already.
         parameter_model: the name of the model whose parameters it takes, "" where that is no plain name.
+        early: whether another function builds it before the model has its dendrites' layers.
         late: the place that builds it again while the model trains, where the tracker could not know it; "" for none.
         rebuilt: the places in other functions that build it as well.
         held: where the script's variable holds an object around torch's optimizer, the attribute of it, with its dot.
@@ -341,6 +342,7 @@ class Optimizer(Site):
     keeps: str = ""
     handed_over: bool = False
     parameter_model: str = ""
+    early: bool = False
     late: str = ""
     rebuilt: list[Rebuilding] = field(default_factory=list)
     held: str = ""
@@ -1094,6 +1096,11 @@ class Script(Site):
     def optimizer(self) -> Optimizer | None:
         """The optimizer, where there is just one."""
         return self.optimizers[0] if len(self.optimizers) == 1 else None
+
+    @property
+    def early_optimizer(self) -> bool:
+        """Whether an optimizer is built by another function than that which perforates the model, and before it."""
+        return any(one.early for one in self.optimizers)
 
     @property
     def late_optimizer(self) -> Optimizer | None:

@@ -1,0 +1,93 @@
+"""What runs before what: the model has its dendrites' layers before its optimizer is built, or the helper is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import code, plan_of, rewritten, script, survey_of
+
+SCORE = "acc = evaluate(model)\nif acc > best:\n    best = acc"
+BUILT = "model = Net()\nmodel = DDP(model)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+PAIR = """
+def build():
+    net = Net()
+    sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+    return net, sgd
+
+"""
+OWNER = """
+class Trained(Net):
+    def __init__(self):
+        super().__init__()
+        self.sgd = torch.optim.SGD(self.parameters(), lr=0.1)
+
+"""
+
+
+def made(building: str, helpers: str = "") -> str:
+    """Return the script with another way to get model and optimizer."""
+    return script(SCORE, "best = 0").replace(BUILT, building).replace("\n\n", f"\n{code(helpers)}\n", 1)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param("def make():\n    return build()\n", id="passed on"),
+        pytest.param("def make():\n    model, sgd = build()\n    return model, sgd\n", id="by names"),
+        pytest.param("def make():\n    return inner()\n\ndef inner():\n    return build()\n", id="three calls down"),
+        pytest.param("def make():\n    model, sgd = build()\n    return model.cuda(), sgd\n", id="moved on the way"),
+    ],
+)
+def test_model_that_is_built_with_its_optimizer_any_number_of_calls_down(way: str) -> None:
+    found = survey_of(made("model, optimizer = make()\nmodel = DDP(model)\n", f"{PAIR}\n{way}"))
+    assert [(model.target, model.scope.name) for model in found.models] == [("net", "build")]
+    assert not found.early_optimizer
+    assert found.optimizers[0].plain
+
+
+def test_model_that_a_function_builds_by_another_is_perforated_where_its_optimizer_follows() -> None:
+    pair = PAIR.replace("Net()", "plain()") + "\ndef plain():\n    layers = Net()\n    return layers\n"
+    text = made("model, optimizer = make()\nmodel = DDP(model)\n", pair + "\ndef make():\n    return build()\n")
+    assert [(model.target, model.scope.name) for model in survey_of(text).models] == [("net", "build")]
+
+
+@pytest.mark.parametrize(
+    ("building", "helpers"),
+    [
+        pytest.param(
+            "parts = build()\nmodel, optimizer = parts['net'], parts['sgd']\nmodel = DDP(model)\n",
+            PAIR.replace("net, sgd\n", "{'net': net, 'sgd': sgd}\n"),
+            id="in a dict",
+        ),
+        pytest.param(
+            "parts = build()\nmodel, optimizer = parts.net, parts.sgd\nmodel = DDP(model)\n",
+            PAIR.replace("net, sgd\n", "Parts(net=net, sgd=sgd)\n"),
+            id="in an object out of sight",
+        ),
+        pytest.param("model = Trained()\noptimizer = model.sgd\nmodel = DDP(model)\n", OWNER, id="by the model"),
+    ],
+)
+def test_optimizer_that_another_function_builds_before_the_model_is_perforated_waits_for_it(
+    tmp_path: Path, building: str, helpers: str
+) -> None:
+    text = made(building, helpers)
+    (optimizer,) = survey_of(text).optimizers
+    assert optimizer.early
+    assert "the model is finished only after it" in optimizer.keeps
+    new = rewritten(plan_of(tmp_path, text))
+    assert "pai_distributed.set_optimizer_instance(" in new
+    assert "GPA.pai_tracker.set" not in new
+
+
+@pytest.mark.parametrize(
+    "building",
+    [
+        pytest.param("model = Net()\noptimizer = step_by(model)\nmodel = DDP(model)\n", id="before the wrapper"),
+        pytest.param("model = Net()\nmodel = DDP(model)\noptimizer = step_by(model)\n", id="after it"),
+    ],
+)
+def test_optimizer_that_another_function_builds_of_the_perforated_model_does_not_wait(building: str) -> None:
+    step_by = "def step_by(net):\n    sgd = torch.optim.SGD(net.parameters(), lr=0.1)\n    return sgd\n"
+    assert not survey_of(made(building, step_by)).early_optimizer
