@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -91,3 +92,64 @@ def test_optimizer_that_another_function_builds_before_the_model_is_perforated_w
 def test_optimizer_that_another_function_builds_of_the_perforated_model_does_not_wait(building: str) -> None:
     step_by = "def step_by(net):\n    sgd = torch.optim.SGD(net.parameters(), lr=0.1)\n    return sgd\n"
     assert not survey_of(made(building, step_by)).early_optimizer
+
+
+# ---- the optimizer that trains
+
+DRAWN = """
+FIRST = torch.optim.SGD(model.parameters(), lr=0.1)
+SECOND = torch.optim.lr_scheduler.StepLR(FIRST, 3)
+for _ in range(10):
+    rates.append(FIRST.param_groups[0]["lr"])
+    FIRST.step()
+    SECOND.step()
+"""
+
+
+def drawn(first: str, second: str) -> str:
+    return code(DRAWN).replace("FIRST", first).replace("SECOND", second)
+
+
+@pytest.mark.parametrize(
+    "drawing",
+    [
+        pytest.param(drawn("sgd", "schedule"), id="beside the training"),
+        pytest.param(
+            "def draw(model):\n" + indent(drawn("optimizer", "schedule"), "    ") + "draw(model)\n",
+            id="in a function, by the same name",
+        ),
+        pytest.param(
+            "def draw(model):\n"
+            + indent(drawn("sgd", "schedule"), "    ").replace("        sgd.step()\n", "")
+            + "draw(model)",
+            id="never stepped",
+        ),
+    ],
+)
+def test_optimizer_by_which_a_schedule_is_drawn_is_none_that_trains(tmp_path: Path, drawing: str) -> None:
+    text = script(SCORE, "best = 0\n" + drawing)
+    (optimizer,) = survey_of(text).optimizers
+    assert (optimizer.target, optimizer.line, optimizer.plain) == ("optimizer", 6, True)
+    new = rewritten(plan_of(tmp_path, text))
+    assert new.count("GPA.pai_tracker.set") == 2
+    assert "set_optimizer_instance" not in new
+
+
+@pytest.mark.parametrize(
+    ("before", "stepped"),
+    [
+        pytest.param(drawn("sgd", "schedule"), "sgd.step()", id="stepped in the loop"),
+        pytest.param(drawn("sgd", "schedule"), "step(sgd)", id="given to what the loop calls"),
+        pytest.param(
+            drawn("sgd", "schedule") + "both = Both(optimizer, sgd)", "both.step()", id="within what the loop steps"
+        ),
+        pytest.param(
+            drawn("sgd", "schedule") + "several = [optimizer, sgd]",
+            "for one in several:\n    one.step()",
+            id="where it is not known what the loop steps",
+        ),
+    ],
+)
+def test_second_optimizer_that_may_train_is_asked_about(before: str, stepped: str) -> None:
+    found = survey_of(script(stepped, before)).optimizers
+    assert [optimizer.target for optimizer in found] == ["optimizer", "sgd"]

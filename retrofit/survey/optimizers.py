@@ -119,7 +119,7 @@ def find_optimizers(
     running = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
     by_target: dict[str, list[cst.Call]] = {}
     beside = {index.scope_of(origin.node) for origin in model}
-    built = _outermost(flow, _constructions(index, flow, model, handover))
+    built = _outermost(flow, _used_to_train(index, flow, _constructions(index, flow, model, handover), loops, handover))
     made_at = [
         one if index.scope_of(one.node) in beside else _at_the_call(flow, one, near, shared)
         for one in [o for o in built if not apart_from_training(index.statement(o.node), loops, flow)] or built
@@ -482,6 +482,38 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         training = {_target(index, o.node, o.item) for o in own or found}
     chosen = [o for o in found if _target(index, o.node, o.item) in training]
     return [o for o in chosen if o in own] or chosen
+
+
+def _used_to_train(
+    index: Index, flow: Flow, made: list[Origin], loops: list[EpochLoop], handover: frozenset[str]
+) -> list[Origin]:
+    """Leave out what only others than the training use, to draw a schedule, where it is known of all that it steps."""
+    bodies = [loop.statement for loop in loops]
+    scopes = called_in(index, flow, *bodies).union(index.scope_of(call) for call, _ in index.method_calls("backward"))
+    calls = [call for body in bodies for call in index.calls_in(body)]
+    calls += [call for scope in scopes.difference(loop.scope for loop in loops) for call in index.calls_of(scope)]
+    values = [arg.value for call in calls for arg in call.args]
+    used = {origin for value in values for origin in flow.deep_origins(value, index.scope_of(value))}
+    for call, whose in index.method_calls("step"):
+        if call not in calls:
+            continue
+        stepped = {o for o in flow.deep_origins(whose, index.scope_of(call)) if dotted(o.node) != "None"}
+        makers = [origin.node for origin in stepped if isinstance(origin.node, cst.Call)]
+        if not stepped or len(makers) < len(stepped):
+            return made
+        given = [arg.value for maker in makers for arg in maker.args]
+        used |= stepped.union(*(flow.deep_origins(value, index.scope_of(value)) for value in given))
+    by_tracker = any(isinstance(one.node, cst.Call) and _by_tracker(index, flow, one.node, handover) for one in used)
+    found = [origin for origin in made if not used.isdisjoint(flow.closure({origin}))]
+    used |= _used(index, flow, "zero_grad")  # a further one may train all the same, but not one that is only given on
+    kept = [one for one in made if not used.isdisjoint(flow.closure({one})) or not _given_on(index, one)]
+    return kept if found or by_tracker else made
+
+
+def _given_on(index: Index, made: Origin) -> bool:
+    """Whether the function that makes an optimizer gives it to anything, such as a scheduler."""
+    target = _target(index, made.node, made.item)
+    return any(dotted(arg.value) == target for call in index.calls_of(index.scope_of(made.node)) for arg in call.args)
 
 
 def nameless_optimizers(index: Index, flow: Flow) -> list[CallSite]:
