@@ -948,6 +948,7 @@ def test_a_loop_that_nothing_runs_is_no_second_one(plan_project: Planner, engine
         def run(self):
             for self.epoch in range(9):
                 self.train()
+                self.model.eval()
 
         def train(self):
             for x, y in loader:

@@ -413,8 +413,9 @@ QUESTIONS: dict[str, Question] = {
         },
     ),
     "PAI104 4": Question(
-        ((EPOCHS, f"{EPOCHS}    for x, y in loader:\n        model(x).sum().backward()\n{EPOCHS}"),),
+        ((EPOCHS, f"{EPOCHS}{BATCHES}    acc = evaluate(model)\n{EPOCHS}"),),
         {
+            "before the epochs, without a score": ((EPOCHS, f"{EPOCHS}{BATCHES}{EPOCHS}"),),
             "behind a raise": (before(unused(EPOCHS + BATCHES)),),
             "a search for the rate": (
                 before(f"def find_lr(model):\n{inner(EPOCHS + BATCHES)}\n\nfind_lr(model)\n", "best = 0\n"),

@@ -305,3 +305,83 @@ def test_a_class_that_is_not_there_is_no_choice() -> None:
     text = trains(ABSTRACT, WAYS["branches"], "First", "Second")
     assert survey_of(text, model="Third.self.model").other_models == ["self.model"]
     assert survey_of(text, model="First.self.teacher").other_models == ["self.model"]
+
+
+PASS = """
+    for x, y in loader:
+        optimizer.zero_grad()
+        (model(x) - y).mean().backward()
+        optimizer.step()
+"""
+SCORE = """
+    val_loss = evaluate(model)
+    if val_loss < best:
+        best = val_loss
+        torch.save(model.state_dict(), "best.pt")
+"""
+IN_A_ROW = f"""
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+model = Net()
+model = DDP(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+best, step = 9, 0
+FIRST{PASS}
+for epoch in range(9):{PASS}{SCORE}
+"""
+
+
+@pytest.mark.parametrize("head", ["for turn in range(3):", "while step < 5:\n    step += 1"])
+def test_a_loop_that_warms_up_is_no_epoch_loop(tmp_path: Path, head: str) -> None:
+    plan = plan_of(tmp_path, IN_A_ROW.replace("FIRST", head))
+    assert plan.questions == []
+    assert "for epoch in pai_distributed.planned_epochs(range(9)):" in rewritten(plan)
+    assert rewritten(plan).count("planned_epochs(") == 1
+    assert [note for note in plan.notes if "line 9 comes first in the initialisation run" in str(note)]
+
+
+def test_trainings_in_a_row_of_which_each_is_measured_are_several() -> None:
+    first = f"for turn in range(3):{SCORE}".rstrip()
+    assert len(survey_of(IN_A_ROW.replace("FIRST", first)).loops) == 2
+    assert len(survey_of(IN_A_ROW.replace("FIRST", "for turn in range(3):\n    evaluate(model)")).loops) == 2
+
+
+def test_a_training_after_the_measured_one_is_no_warm_up() -> None:
+    after = IN_A_ROW.replace(f"FIRST{PASS}", "").rstrip() + f"\nfor turn in range(3):{PASS}"
+    assert len(survey_of(after).loops) == 2
+
+
+AGAIN = f"""
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+model = Net()
+model = DDP(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+best, step = 9, 0
+HEAD
+    batches = collect(model)
+    for epoch in range(4):
+        for x, y in batches:
+            optimizer.zero_grad()
+            (model(x) - y).mean().backward()
+            optimizer.step()
+    step += 100{SCORE}
+"""
+
+
+@pytest.mark.parametrize("head", ["while step < 1000:", "while True:", "for update in range(1, 99):"])
+def test_passes_over_the_batches_of_one_turn_are_no_epochs(tmp_path: Path, head: str) -> None:
+    assert [loop.line for loop in survey_of(AGAIN.replace("HEAD", head)).loops] == [8]
+    assert plan_of(tmp_path, AGAIN.replace("HEAD", head)).questions == []
+
+
+def test_the_epochs_of_each_fold_are_the_epochs() -> None:
+    folds = AGAIN.replace("HEAD", "for fold in range(5):\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
+    assert [loop.target for loop in survey_of(folds).loops] == ["epoch"]
+    within = AGAIN.replace("HEAD", "for turn in range(5):").replace(
+        "    step += 100", "        val_loss = evaluate(model)"
+    )
+    kept = "        if val_loss < best:\n            best = val_loss\n"
+    assert [loop.target for loop in survey_of(within.replace(SCORE, f"\n{kept}")).loops] == ["epoch"]

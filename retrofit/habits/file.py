@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from typing import cast
 
@@ -19,6 +19,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, exclude_each_other
 from retrofit.survey.loops import find_loops
 from retrofit.survey.ranks import Ranks, ranks_at
+from retrofit.survey.scores import decides
 from retrofit.survey.sites import Backward, EpochLoop, Site, Wrapper
 from retrofit.survey.wrappers import find_wrappers
 
@@ -102,7 +103,7 @@ class TrainingFile:
     @cached_property
     def loops(self) -> list[EpochLoop]:
         """The epoch loops."""
-        return find_loops(self.index, self.flow, self.backwards)
+        return find_loops(self.index, self.flow, self.backwards, partial(decides, self.index, self.flow))
 
     @cached_property
     def perforated(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain
 
 import libcst as cst
@@ -37,12 +37,15 @@ _FINDS_RATE = re.compile(
 VALIDATES = re.compile(r"(^|_)(vali?|valid|validat\w*|eval|evaluat\w*|test|testing)(_|\d|$)", re.IGNORECASE)
 
 
-def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[EpochLoop]:
+def find_loops(
+    index: Index, flow: Flow, backwards: list[Backward], decides: Callable[[EpochLoop], bool]
+) -> list[EpochLoop]:
     """Return the epoch loops, one in nearly every script.
 
     Args:
         backwards: the backward passes; an epoch loop is around the batch loop of one of them, perhaps through calls.
             Where nothing has two such loops, one that fetches its batches by itself counts.
+        decides: whether something decides by the score of a loop's turns.
     """
     found: dict[Statement, EpochLoop] = {}
     ways = [loops for backward in backwards for loops in flow.enclosing_loops(backward.statement)]
@@ -52,8 +55,12 @@ def find_loops(index: Index, flow: Flow, backwards: list[Backward]) -> list[Epoc
     within = [_before_repeats(index, flow, loops, sites) for loops in ways]
     for alone in (False, True):
         for loops in within if not found else []:
-            loop = _choose([site for s in loops if (site := sites[s]) is not None], loops, alone)
+            candidates = [site for s in loops if (site := sites[s]) is not None]
+            loop = _choose(candidates, loops, alone)
             if loop is not None:
+                further = [site for site in candidates[candidates.index(loop) + 1 :] if _goes_on(index, flow, site)]
+                if further and not decides(loop):  # it passes over the same batches again, as over those just collected
+                    loop = next(filter(decides, further), loop)
                 found.setdefault(loop.statement, loop)
     for loops in ways if not found else []:
         loop = _only_pass(index, flow, loops)
@@ -137,6 +144,11 @@ def _choose(candidates: list[EpochLoop], loops: list[Statement], alone: bool) ->
     if named or outer:
         return (named or outer)[0]
     return None
+
+
+def _goes_on(index: Index, flow: Flow, loop: EpochLoop) -> bool:
+    """Whether the turns of a loop train one model further, rather than each another one: of a fold, a seed."""
+    return not repeats_itself(loop.statement) and not _builds_optimizer(index, flow, loop.statement)
 
 
 def _counts_epochs(site: EpochLoop) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import libcst as cst
 
@@ -25,11 +26,11 @@ from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers, find_schedulers, nameless_optimizers
 from retrofit.survey.order import defines, leading_to, may_lack_value, ways_to
 from retrofit.survey.reach import reachable
-from retrofit.survey.scores import find_hints, find_measures, find_scores, find_silent
+from retrofit.survey.scores import decides, find_hints, find_measures, find_scores, find_silent
 from retrofit.survey.scores.making import TRAINED
 from retrofit.survey.scores.training import find_trained, validation_at
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Wrapper, answer_for
-from retrofit.survey.trainings import exclude_one_another, left_out, of_other_models
+from retrofit.survey.trainings import exclude_one_another, left_out, of_other_models, without_warm_ups
 from retrofit.survey.weights import find_averages, find_module_counts
 from retrofit.survey.wrappers import (
     answers,
@@ -179,7 +180,8 @@ def _find_training(
     script.in_process = choices.in_process and script.kind == "dp"
     script.backwards = find_backwards(index, flow)
     groups = _fed(group_by_model([w for w in script.wrappers if not w.part], flow), script.backwards, flow)
-    script.loops = find_loops(index, flow, script.backwards)
+    deciding = partial(decides, index, flow)
+    script.loops = without_warm_ups(find_loops(index, flow, script.backwards, deciding), flow, deciding)
     if choices.model:
         named = [group for group in groups if any(names_wrapper(choices.model, one) for one in group[1])]
         if len(groups) == 1:

@@ -443,6 +443,7 @@ class EpochLoop(Site):
         inner: the loops inside it, in its function, that lead to a backward pass.
         training: all statements that lead to a backward pass, in its function and in others.
         repeats: the heads and places of the loops around it, which train anew.
+        earlier: the places of the loops that train before it and validate nothing, as for a warm-up.
         leftovers: the statements after the loop that no longer run when training leaves inside it.
         ends: lines at which the loop is left, but for the end of what a `for` loop goes through.
         thaws: (place, head) of each `if` about the turn's number under which it lets frozen parameters train.
@@ -457,6 +458,7 @@ class EpochLoop(Site):
     inner: list[Statement] = field(default_factory=list)
     training: set[Statement] = field(default_factory=set)
     repeats: list[tuple[str, str]] = field(default_factory=list)
+    earlier: list[str] = field(default_factory=list)
     leftovers: list[Statement] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     thaws: list[tuple[str, str]] = field(default_factory=list)

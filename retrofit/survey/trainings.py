@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import permutations
 
 import libcst as cst
@@ -13,6 +13,7 @@ from retrofit.survey.loops import called_in
 from retrofit.survey.optimizers import trains_another
 from retrofit.survey.order import ways_to
 from retrofit.survey.reach import reachable
+from retrofit.survey.scores.training import validation_at
 from retrofit.survey.sites import EpochLoop
 
 
@@ -33,6 +34,25 @@ def of_other_models(loops: list[EpochLoop], origins: set[Origin], flow: Flow) ->
         if loop not in mine and any(trains_another(flow.index, flow, one.node, origins) for one in given[loop])
     ]
     return [other for other in others if mine and not any(_before(other, loop, flow) for loop in mine)]
+
+
+def without_warm_ups(loops: list[EpochLoop], flow: Flow, decides: Callable[[EpochLoop], bool]) -> list[EpochLoop]:
+    """Leave out the loops that validate nothing and run before the only one by whose scores something is decided.
+
+    Args:
+        loops: the epoch loops.
+        decides: whether something decides by the score of a loop's turns.
+    """
+    if len(loops) < 2:
+        return loops
+    plain = [loop for loop in loops if not validation_at(flow.index, flow, loop) and not decides(loop)]
+    kept = [loop for loop in loops if loop not in plain]
+    if len(kept) != 1 or not decides(kept[0]):
+        return loops
+    if any(_before(kept[0], one, flow) or not _before(one, kept[0], flow) for one in plain):
+        return loops
+    kept[0].earlier = [one.place(kept[0]) for one in plain]
+    return kept
 
 
 def exclude_one_another(loops: list[EpochLoop], flow: Flow) -> bool:

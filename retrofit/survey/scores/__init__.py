@@ -10,6 +10,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.loops import VALIDATES
+from retrofit.survey.optimizers import find_schedulers
 from retrofit.survey.scores.alone import tell_ranks
 from retrofit.survey.scores.best import as_numbers, best_of_history, found_better, tracked_scores
 from retrofit.survey.scores.evidence import BEST, NAME, PLATEAU, WATCHED, Evidence, against, outdone_by, weigh
@@ -25,7 +26,7 @@ from retrofit.survey.scores.keepers import (
     owners,
     shown_for,
 )
-from retrofit.survey.scores.making import Making
+from retrofit.survey.scores.making import TRAINED, Making
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
 from retrofit.survey.scores.site import score_site
 from retrofit.survey.scores.validation import named_scores
@@ -33,7 +34,7 @@ from retrofit.survey.scores.values import code_of, counts_turns
 from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of
 from retrofit.survey.sites import EpochLoop, Scheduler, Score
 
-__all__ = ["direction_of", "find_hints", "find_measures", "find_scores", "find_silent"]
+__all__ = ["decides", "direction_of", "find_hints", "find_measures", "find_scores", "find_silent"]
 
 
 def find_scores(
@@ -69,31 +70,48 @@ def find_scores(
     return found
 
 
-def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Scheduler], metric: str) -> Iterator[Score]:
-    """Yield the scores of an epoch loop that the evidence speaks for, or the one that the user names."""
+def decides(index: Index, flow: Flow, loop: EpochLoop) -> bool:
+    """Whether something decides by a value of a loop's turns that the training alone does not make."""
+    making = Making(index, flow, loop)
+    groups, _ = _groups(index, flow, loop, find_schedulers(index, flow, [loop])[0])
+    return any(
+        making.of(one.node, one.call) != TRAINED for control, find in groups if control != NAME for one in find()
+    )
+
+
+def _groups(
+    index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Scheduler]
+) -> tuple[list[tuple[str, Callable[[], Iterable[Candidate]]]], list[Candidate]]:
+    """Return what may be a loop's score, by what decides by it, the strongest first, and those that are compared."""
     tracked = [c for c in tracked_scores(index, code_of(index, loop)) if not counts_turns(index, loop, c.node)]
     tracked = [*as_numbers(index, flow, tracked), *found_better(index, flow, loop)]
     plateau = list(given_to_plateau(index, loop, schedulers))
     kept, keepers = kept_scores(index, flow, loop)
     tracked = tracked or list(best_of_history(index, loop))
     watched = list(watched_scores(index, flow, loop))
+    groups: list[tuple[str, Callable[[], Iterable[Candidate]]]] = [
+        (BEST, lambda: [*tracked, *kept]),
+        (PLATEAU, lambda: plateau),
+        (WATCHED, lambda: watched),
+        (NAME, lambda: named_scores(index, flow, loop, keepers)),
+        (NAME, lambda: dropped_scores(index, flow, loop, keepers)),
+        (NAME, lambda: inline_scores(index, loop)),
+        (BEST, lambda: kept_by_training(index, flow, loop)),
+        (BEST, lambda: best_scores(index, flow, loop)),
+    ]
+    return groups, [*tracked, *plateau, *kept, *watched]
+
+
+def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Scheduler], metric: str) -> Iterator[Score]:
+    """Yield the scores of an epoch loop that the evidence speaks for, or the one that the user names."""
+    groups, compared = _groups(index, flow, loop, schedulers)
     making, passed = Making(index, flow, loop), list[Evidence]()
     if metric:
         own = Candidate(cst.parse_expression(owner_of(metric)[1]), direction_of(metric), "--metric", named=True)
-        given = shown_for(index, metric, [*tracked, *plateau, *kept, *watched])
+        given = shown_for(index, metric, compared)
         candidates = given or [*measured_scores(index, flow, loop, metric), own][:1]
         chosen = [Evidence(one, BEST if given else NAME, "") for one in candidates]
     else:
-        groups: list[tuple[str, Callable[[], Iterable[Candidate]]]] = [
-            (BEST, lambda: [*tracked, *kept]),
-            (PLATEAU, lambda: plateau),
-            (WATCHED, lambda: watched),
-            (NAME, lambda: named_scores(index, flow, loop, keepers)),
-            (NAME, lambda: dropped_scores(index, flow, loop, keepers)),
-            (NAME, lambda: inline_scores(index, loop)),
-            (BEST, lambda: kept_by_training(index, flow, loop)),
-            (BEST, lambda: best_scores(index, flow, loop)),
-        ]
         chosen, passed = weigh(making, groups)
     modes = written_modes(index, loop, schedulers)
     for one in chosen:
