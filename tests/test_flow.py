@@ -125,3 +125,44 @@ def test_a_call_that_fits_none_of_its_functions_may_run_each() -> None:
     index = Index(source_of(text))
     flow = Flow(index)
     assert [len(flow.callers(scope)) for scope in index.scopes if scope.kind == "function"] == [1, 1]
+
+
+STARRED = """
+def setup():
+    return A(), B()
+
+def pair():
+    both = setup()
+    return both
+
+def run(rank, first, second):
+    pass
+
+CALL
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param("run(0, *setup())", id="call"),
+        pytest.param("things = setup()\nrun(0, *things)", id="name"),
+        pytest.param("things = 0, A(), B()\nrun(*things)", id="tuple"),
+        pytest.param("run(0, *pair())", id="of a helper"),
+        pytest.param("a, b = pair()\nrun(*[0, a], b)", id="list"),
+        pytest.param("things = A(), B()\na, b = things\nrun(0, a, second=b)", id="taken apart"),
+        pytest.param("import torch\nthings = setup()\ntorch.multiprocessing.spawn(run, things)", id="spawned"),
+    ],
+)
+def test_a_star_gives_each_parameter_its_item(call: str) -> None:
+    index = Index(source_of(STARRED.replace("CALL", call)))
+    flow, function = Flow(index), index.scope.inner["run"]
+    made = [flow.deep_origins(cst.Name(name), function) for name in ("first", "second")]
+    codes = [{index.source.code(o.node) for o in one if o.item is None} for one in made]
+    assert codes == [{"A()"}, {"B()"}]
+
+
+def test_what_follows_a_star_of_unknown_length_is_of_no_place_that_is_told() -> None:
+    index = Index(source_of(STARRED.replace("CALL", "run(*setup(), C())")))
+    made = Flow(index).deep_origins(cst.Name("second"), index.scope.inner["run"])
+    assert "C()" not in {index.source.code(o.node) for o in made}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
+from itertools import count, takewhile
 
 import libcst as cst
 
@@ -54,6 +54,14 @@ def _may_be(key: cst.BaseExpression, asked: cst.BaseExpression | None) -> bool:
     if not isinstance(key, cst.SimpleString) or not isinstance(asked, cst.SimpleString):
         return True
     return key.evaluated_value == asked.evaluated_value
+
+
+def _element(node: cst.BaseExpression, item: int) -> cst.BaseExpression | None:
+    """Return an item of a tuple or list as it is written down, None where it cannot be told."""
+    elements = node.elements[: item + 1] if isinstance(node, (cst.Tuple, cst.List)) else ()
+    if len(elements) <= item or any(isinstance(one, cst.StarredElement) for one in elements):
+        return None
+    return elements[item].value
 
 
 def _takes(function: Scope, call: cst.Call) -> bool:
@@ -330,29 +338,34 @@ class Flow:
 
     def _pass_arguments(self, call: cst.Call, function: Scope) -> None:
         scope = self.index.scope_of(call)
-        arguments: list[tuple[str | None, cst.BaseExpression]] = [
-            (arg.keyword.value if arg.keyword else None, arg.value) for arg in call.args if not arg.star
-        ]
         method = function.parent is not None and function.parent.kind == "class"
         parameters = function.parameters[1:] if method else function.parameters
-        if self.index.qualified(call.func) in SPAWNS:
-            given = {(keyword or number): value for number, (keyword, value) in enumerate(arguments)}
-            passed = given.get("args", given.get(1))
-            known = passed.elements if isinstance(passed, (cst.Tuple, cst.List)) else ()
-            arguments = [(None, element.value) for element in known]
-            parameters = function.parameters[1:]
-        elif self.starts_process(call):
-            passed = argument(call, "args")
-            known = passed.elements if isinstance(passed, (cst.Tuple, cst.List)) else ()
-            arguments = [(None, element.value) for element in known]
+        spawned = self.index.qualified(call.func) in SPAWNS
+        given = call.args
+        if spawned or self.starts_process(call):
+            passed = argument(call, "args", 1) if spawned else argument(call, "args")
+            given = [cst.Arg(passed, star="*")] if passed is not None else []
+            parameters = function.parameters[1:] if spawned else parameters
         self._callers[function].append(call)
         if method and function.parent in self._wrap_themselves and isinstance(call.func, cst.Attribute):
             self._sources[(function, "self")].append(Source(call.func.value, scope))
-        for number, (keyword, value) in enumerate(arguments):
-            if keyword is None and number < len(parameters):
-                keyword = parameters[number]
-            if keyword in function.parameters:
-                self._sources[(function, keyword)].append(Source(value, scope))
+        for arg in given:
+            if arg.keyword is not None and arg.keyword.value in function.parameters:
+                self._sources[(function, arg.keyword.value)].append(Source(arg.value, scope))
+        plain = [arg for arg in given if arg.keyword is None and arg.star != "**"]
+        for parameter, source in zip(parameters, self._in_order(plain, scope), strict=False):
+            self._sources[(function, parameter)].append(source)
+
+    @staticmethod
+    def _in_order(given: Sequence[cst.Arg], scope: Scope) -> Iterator[Source]:
+        """Yield what a call gives its parameters by position; of what a star takes apart, its items, as far as told."""
+        for arg in given:
+            if not arg.star:
+                yield Source(arg.value, scope)
+                continue
+            elements = arg.value.elements if isinstance(arg.value, (cst.Tuple, cst.List)) else ()
+            told = elements and not any(isinstance(one, cst.StarredElement) for one in elements)
+            yield from (Source(arg.value, scope, item) for item in (range(len(elements)) if told else count()))
 
     def module_operand(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """Return the module that ``node`` passes on: `x` for `x.cuda()`, `DDP(x)`, `x.module`; else None."""
@@ -444,10 +457,12 @@ class Flow:
         elif isinstance(node, (cst.Name, cst.Attribute)) and (name := dotted(node)) is not None:
             variable = self.variable(name, scope)
             if self._sources.get(variable):
-                yield from self._trace_variable(variable, seen)
+                yield from self._trace_variable(variable, seen, item)
             elif variable not in seen:
                 seen.add(variable)
                 yield Origin(node, item)
+        elif item is not None and (part := _element(node, item)) is not None:
+            yield from self._trace(part, scope, None, seen)
         elif isinstance(node, cst.Call) and (given := self._handed_through(node, item)) is not None:
             yield from self._trace(given, scope, None, seen)
         elif isinstance(node, cst.Call) and (passed_on := self._passed_on(node, item)) is not None:
@@ -455,17 +470,19 @@ class Flow:
         else:
             yield Origin(node, item)
 
-    def _trace_variable(self, variable: Variable, seen: set[object]) -> Iterator[Origin]:
-        if variable in seen:
+    def _trace_variable(self, variable: Variable, seen: set[object], item: int | None = None) -> Iterator[Origin]:
+        if (variable, item) in seen:
             return
-        seen.add(variable)
+        seen.add((variable, item))
         found = False
         call = self._followed.get(variable[0]) if variable[1] in variable[0].parameters else None
         for source in self._sources.get(variable, ()):
             if call is not None and source.scope is not variable[0] and not _gives(call, source):
                 continue  # it is what another call gives
             if source.value is not None:
-                for origin in self._trace(source.value, source.scope, source.item, seen):
+                for origin in self._trace(
+                    source.value, source.scope, item if source.item is None else source.item, seen
+                ):
                     found = True
                     yield origin
         scope, name = variable
@@ -473,7 +490,7 @@ class Flow:
             if variable not in self._members:
                 self._members[variable] = variable  # while it is looked for, as an object may be its own part
                 self._members[variable] = self.member(name, scope)
-            yield from self._trace_variable(self._members[variable], seen)
+            yield from self._trace_variable(self._members[variable], seen, item)
 
     def _handed_through(self, call: cst.Call, item: int | None) -> cst.BaseExpression | None:
         """Return which argument a function of a library hands back as it is, None for any other function."""
