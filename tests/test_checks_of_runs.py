@@ -171,7 +171,8 @@ def test_optimizer_within_the_known_one(training: Training) -> None:
             super().__init__(inner.param_groups, {})
             self.param_groups = inner.param_groups
 
-    training.helper.set_optimizer_instance(Around(training.optimizer))
+    around = Around(training.optimizer)
+    assert training.helper.set_optimizer_instance(around) is around
     for epoch in range(3):
         training.step()
         training.hand_over(epoch / 10)

@@ -321,12 +321,13 @@ QUESTIONS: dict[str, Question] = {
     ),
     "PAI103 2": Question(
         (
-            (OPTIMIZER, f"optimizers = [{ADAM}]\n"),
+            (OPTIMIZER, f"optimizers = [{ADAM}, {ADAM}]\n"),
             (ZERO, "        for one in optimizers: one.zero_grad()\n"),
             (STEP, "        for one in optimizers: one.step()\n"),
         ),
         {
             "a dict's item": ((OPTIMIZER, f"held = {{'sgd': {ADAM}}}\noptimizer = held['sgd']\n"),),
+            "one in a list": ((OPTIMIZER, f"optimizers = [{ADAM}]\noptimizer = optimizers[0]\n"),),
             "walrus in a list": ((OPTIMIZER, f"optimizers = [optimizer := {ADAM}]\n"),),
             "unpacked": ((OPTIMIZER, f"(optimizer,) = [{ADAM}]\n"),),
             "a plain object's": ((OPTIMIZER, f"{HELD}held.optimizer = {ADAM}\noptimizer = held.optimizer\n"),),

@@ -4583,7 +4583,7 @@ def test_optimizer_in_an_item(made: str, target: str) -> None:
     )
     text = text.replace("OPT", "torch.optim.SGD(model.parameters(), lr=0.1)").replace("optimizer.", "opts['model'].")
     found = survey_of(text).optimizers
-    assert [one.target for one in found] == ([target] if target else [])
+    assert [one.target for one in found] == [target]
     assert all(one.keeps for one in found)
 
 

@@ -24,7 +24,7 @@ from retrofit.survey.index import (
 )
 from retrofit.survey.loops import called_in, passing_over
 from retrofit.survey.order import apart_from_training, leading_to, sooner_than_model
-from retrofit.survey.sites import CallSite, EpochLoop, Model, Optimizer, Rebuilding, Scheduler, Score, Step
+from retrofit.survey.sites import EpochLoop, Model, Optimizer, Rebuilding, Scheduler, Score, Step
 
 _SCHEDULER_MODULE = "torch.optim.lr_scheduler."
 
@@ -44,7 +44,7 @@ def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[l
                 Scheduler(
                     node=call,
                     index=index,
-                    target=_target(index, call),
+                    target=target_of(index, call),
                     name=index.source.code(call.func),
                     kind=kind,
                     bound=bind(index, call, torch_api.SCHEDULERS.get(kind, ()), skip=1) or [],
@@ -126,7 +126,7 @@ def find_optimizers(
     ]
     for origin in dict.fromkeys(made_at):
         assert isinstance(origin.node, cst.Call)
-        by_target.setdefault(_target(index, origin.node, origin.item), []).append(origin.node)
+        by_target.setdefault(target_of(index, origin.node, origin.item), []).append(origin.node)
     found = []
     for target, calls in _joined(index, flow, by_target).items():
         call = calls[0]
@@ -147,7 +147,7 @@ def find_optimizers(
         others = _other_branches(flow, optimizer, calls)
         optimizer.held = _held(flow, call)
         optimizer.handed_over = _handed_over(index, flow, optimizer, calls, handover)
-        later = [one for one in models if _finished_after(one, optimizer.statement)]
+        later = [one for one in models if finished_after(one, optimizer.statement)]
         behind = [one for one in models if sooner_than_model(optimizer.statement, one, model, flow) is not None]
         optimizer.early, finished = bool(behind), [*later, *behind]
         unnamed = not optimizer.parameter_model and not flow.names_of(model, optimizer.scope)
@@ -188,7 +188,7 @@ def find_optimizers(
     return found
 
 
-def _finished_after(model: Model, built: Statement) -> bool:
+def finished_after(model: Model, built: Statement) -> bool:
     """Whether a function finishes the model after it builds an optimizer, whose parameters are those of the parts."""
     here = model.statement
     return here.scope is built.scope and here.order >= built.order and model.side == "after"
@@ -201,7 +201,7 @@ def _at_a_turn(made: Statement, bodies: set[Statement]) -> bool:
 
 
 def _rebuilding(index: Index, flow: Flow, call: cst.Call, handover: frozenset[str]) -> Rebuilding:
-    target = _target(index, call) + _held(flow, call)
+    target = target_of(index, call) + _held(flow, call)
     scope = index.scope_of(call)
     handing = [call for call in index.calls_of(scope) if index.qualified(call.func) in handover]
     given = [operand for c in handing if (operand := argument(c, "", 0)) is not None]
@@ -341,7 +341,7 @@ def _held(flow: Flow, call: cst.Call) -> str:
     for binding in flow.index.bindings:
         if binding.statement.scope is init and binding.target.startswith("self.") and binding.value is not None:
             made = flow.origins(binding.value, init)
-            if any(_is_torchs(flow.index, flow, o.node) for o in made) and dotted(binding.value) in init.parameters:
+            if any(is_torchs(flow.index, flow, o.node) for o in made) and dotted(binding.value) in init.parameters:
                 return binding.target.removeprefix("self")
     return ""
 
@@ -383,7 +383,7 @@ def _by_tracker(index: Index, flow: Flow, call: cst.Call, handover: frozenset[st
     return function is not None and any(index.qualified(inner.func) in handover for inner in index.calls_of(function))
 
 
-def _is_torchs(index: Index, flow: Flow, node: cst.CSTNode) -> bool:
+def is_torchs(index: Index, flow: Flow, node: cst.CSTNode) -> bool:
     """Whether an expression builds an optimizer of torch, perhaps one that is chosen when it runs.
 
     So are `getattr(optim, name)(...)`, `optim.__dict__[name](...)` and `{"sgd": SGD}[name](...)`, or a name for these.
@@ -392,13 +392,13 @@ def _is_torchs(index: Index, flow: Flow, node: cst.CSTNode) -> bool:
         return False
     made = [] if isinstance(node.func, cst.Attribute) else flow.origins(node.func, index.scope_of(node))
     return any(
-        _is_torchs_class(index, part) or index.qualified(part) in ("torch.optim", "torch.optim.__dict__")
+        is_torchs_class(index, part) or index.qualified(part) in ("torch.optim", "torch.optim.__dict__")
         for one in (node.func, *(origin.node for origin in made))
         for part in ([one] if isinstance(one, cst.Attribute) else named_in(one))
     )
 
 
-def _is_torchs_class(index: Index, node: cst.CSTNode) -> bool:
+def is_torchs_class(index: Index, node: cst.CSTNode) -> bool:
     name = index.qualified(node)
     kind = name.rpartition(".")[2]
     own = name.startswith("torch.optim.") and not name.startswith(_SCHEDULER_MODULE) and kind[:1].isupper()
@@ -426,7 +426,7 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         node = origin.node
         if not isinstance(node, cst.Call) or origin in model:
             return False
-        named = f"{index.source.code(node.func)} {_target(index, node, origin.item)}".lower()
+        named = f"{index.source.code(node.func)} {target_of(index, node, origin.item)}".lower()
         return re.search(r"optim|\bopt\b", named) is not None and "sched" not in named
 
     # an optimizer that something outside the project makes, and steps; then one whose gradients the model zeroes
@@ -443,7 +443,7 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
     found: list[Origin] = []
     assigned = {binding.value for binding in [*index.bindings, *index.items]}
     for call in index.calls:
-        torchs = _held_as(index, call) in assigned and _is_torchs(index, flow, call)
+        torchs = _held_as(index, call) in assigned and is_torchs(index, flow, call)
         kinds = [Origin(call)] if torchs or _is_own_class(flow, call) else []
         kinds += [Origin(call)] if call in assigned and _returns_torchs(index, flow, call) else []
         kinds += sorted(
@@ -456,7 +456,7 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         if _by_tracker(index, flow, call, handover):
             continue
         several = kinds if kinds[0].item is not None else kinds[:1]
-        found += [one for one in several if _target(index, call, one.item)]
+        found += [one for one in several if target_of(index, call, one.item)]
     calls = [o.node for o in found if isinstance(o.node, cst.Call)]
     classes = {holder for call in calls if (holder := index.scope_of(call).enclosing_class) is not None}
 
@@ -476,11 +476,11 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         return isinstance(origin.node, cst.Call) and _trains(index, flow, origin.node, model)
 
     own = [o for o in found if not trains_another(index, flow, o.node, model)]
-    training = {_target(index, o.node, o.item) for o in found if trains(o)}
+    training = {target_of(index, o.node, o.item) for o in found if trains(o)}
     if not training and not any(index.qualified(call.func) in handover for call in index.calls):
         # where parameters are collected before, nothing names the model; but another's are named
-        training = {_target(index, o.node, o.item) for o in own or found}
-    chosen = [o for o in found if _target(index, o.node, o.item) in training]
+        training = {target_of(index, o.node, o.item) for o in own or found}
+    chosen = [o for o in found if target_of(index, o.node, o.item) in training]
     return [o for o in chosen if o in own] or chosen
 
 
@@ -512,29 +512,23 @@ def _used_to_train(
 
 def _given_on(index: Index, made: Origin) -> bool:
     """Whether the function that makes an optimizer gives it to anything, such as a scheduler."""
-    target = _target(index, made.node, made.item)
+    target = target_of(index, made.node, made.item)
     return any(dotted(arg.value) == target for call in index.calls_of(index.scope_of(made.node)) for arg in call.args)
-
-
-def nameless_optimizers(index: Index, flow: Flow) -> list[CallSite]:
-    """Return where torch's optimizers are built that no name holds, such as those of a list or of a name each."""
-    made = [call for call in index.calls if _is_torchs_class(index, call.func) and not _target(index, call)]
-    return [CallSite(node=call, index=index) for call in made]
 
 
 def _returns_torchs(index: Index, flow: Flow, call: cst.Call) -> bool:
     """Whether a local function returns an optimizer of torch right where it builds it: `return SGD(...)`."""
-    inside = [origin.node for origin in flow.inside(Origin(call)) if _is_torchs(index, flow, origin.node)]
-    return bool(inside) and not any(_target(index, node) for node in inside)
+    inside = [origin.node for origin in flow.inside(Origin(call)) if is_torchs(index, flow, origin.node)]
+    return bool(inside) and not any(target_of(index, node) for node in inside)
 
 
 def _makes_item(flow: Flow, origin: Origin) -> bool:
     """Whether a call makes one of the values that it returns, as far as is seen: neither got it nor builds it here."""
     assert isinstance(origin.node, cst.Call)
     given = {dotted(arg.value) for arg in origin.node.args}
-    target = _target(flow.index, origin.node, origin.item)
-    inside = [o.node for o in flow.closure({origin}) if _is_torchs(flow.index, flow, o.node)]
-    return target not in given and not any(_target(flow.index, node) for node in inside)
+    target = target_of(flow.index, origin.node, origin.item)
+    inside = [o.node for o in flow.closure({origin}) if is_torchs(flow.index, flow, o.node)]
+    return target not in given and not any(target_of(flow.index, node) for node in inside)
 
 
 def _is_own_class(flow: Flow, call: cst.Call) -> bool:
@@ -549,7 +543,7 @@ def _is_own_class(flow: Flow, call: cst.Call) -> bool:
 def _handed_back(index: Index, call: cst.Call) -> bool:
     """Whether a function changes what it is given, and hands it back: `optimizer = set_rate(optimizer, rate)`."""
     changes = re.match(r"(set|adjust|update|decay|change|reset)_", index.qualified(call.func).rpartition(".")[2])
-    return changes is not None and _target(index, call) in {dotted(arg.value) for arg in call.args}
+    return changes is not None and target_of(index, call) in {dotted(arg.value) for arg in call.args}
 
 
 def _returned_by_name(index: Index, flow: Flow, call: cst.Call, found: list[cst.Call]) -> bool:
@@ -734,7 +728,7 @@ def _plain_parameters(index: Index, call: cst.Call) -> bool:
     )
 
 
-def _target(index: Index, call: cst.CSTNode, item: int | None = None) -> str:
+def target_of(index: Index, call: cst.CSTNode, item: int | None = None) -> str:
     """Return the variable that gets a call's value, perhaps by choice: `a() if x else b()`, `{1: a(), 2: b()}[x]`.
 
     Args:

@@ -23,7 +23,7 @@ from retrofit.survey.index import Index, Scope, Statement, mentions
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_frozen, plural, repeated
 from retrofit.survey.numbers import Numbers
-from retrofit.survey.optimizers import find_optimizers, find_schedulers, nameless_optimizers
+from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.order import defines, leading_to, may_lack_value, ways_to
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores import decides, find_hints, find_measures, find_scores, find_silent
@@ -31,6 +31,7 @@ from retrofit.survey.scores.making import TRAINED
 from retrofit.survey.scores.training import find_trained, validation_at
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Wrapper, answer_for
 from retrofit.survey.trainings import exclude_one_another, left_out, of_other_models, without_warm_ups
+from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
 from retrofit.survey.weights import find_averages, find_module_counts
 from retrofit.survey.wrappers import (
     answers,
@@ -147,7 +148,10 @@ def survey(
         script.in_process,
         shared,
     )
-    script.nameless = [] if script.optimizers else nameless_optimizers(index, flow)
+    script.optimizers = script.optimizers or unnamed_optimizers(
+        index, flow, origins, script.models, script.loops, choices.handover
+    )
+    script.nameless = [] if script.optimizers else nameless_optimizers(index)
     script.assertions = find_assertions(index, flow, origins, script.models)
     again = repeated(script.models, flow) or built_again(script.models, script.optimizers, origins, flow)
     beside = groups[0][1][0].file if groups and groups[0][1] else None

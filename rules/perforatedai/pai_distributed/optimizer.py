@@ -14,7 +14,7 @@ from .process import _pai, _pai_fail, _pai_grouped
 _pai_started = int(os.environ.get("WORLD_SIZE", "1"))  # before the script may change it
 
 
-def set_optimizer_instance(optimizer: Any) -> None:
+def set_optimizer_instance(optimizer: Any) -> Any:
     """Tell the library of an optimizer that the script builds itself.
 
     As `GPA.pai_tracker.set_optimizer_instance`. Where no model is perforated yet, the library is told when one trains;
@@ -23,6 +23,9 @@ def set_optimizer_instance(optimizer: Any) -> None:
     Args:
         optimizer: the optimizer, with parameters of the perforated model in its groups, or an object that holds it.
 
+    Returns:
+        The optimizer.
+
     Raises:
         SystemExit: status 1, with a message, where it is none and does not hold one.
     """
@@ -30,6 +33,7 @@ def set_optimizer_instance(optimizer: Any) -> None:
         GPA.pai_tracker.set_optimizer_instance(_pai_torch_optimizer(optimizer))
     else:
         _pai.early_optimizer = optimizer
+    return optimizer
 
 
 def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:

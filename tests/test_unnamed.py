@@ -1,0 +1,103 @@
+"""An optimizer that is given away where it is built, so that no name holds it."""
+
+from pathlib import Path
+
+import pytest
+
+from retrofit.options import Options
+from tests.helpers import plan_of, rewritten
+
+HEAD = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.optim.lr_scheduler import CosineAnnealingLR
+
+class Engine:
+    def __init__(self, net, optimizer=None):
+        self.net = net
+        self.optimizer = optimizer
+
+    def train(self):
+        best = 0
+        for epoch in range(9):
+            for x, y in loader:
+                self.optimizer.zero_grad()
+                self.net(x).backward()
+                self.optimizer.step()
+            acc = evaluate(self.net)
+            if acc > best:
+                best = acc
+
+def train(net, optimizer):
+    Engine(net, optimizer).train()
+
+model = Net()
+model = DDP(model)
+"""
+SGD = "torch.optim.SGD(model.parameters(), lr=0.1)"
+TOLD = f"pai_distributed.set_optimizer_instance({SGD})"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param("Engine(model, SGD).train()", id="of an object"),
+        pytest.param("train(net=model, optimizer=SGD)", id="of a function"),
+        pytest.param("schedule = CosineAnnealingLR(SGD, 9)\nEngine(model, schedule.optimizer).train()", id="schedule"),
+        pytest.param("engine = Engine(model)\nengine.optimizer = given or SGD\nengine.train()", id="unless given"),
+        pytest.param("def make():\n    return Engine(model, SGD)\n\nmake().train()", id="returned"),
+        pytest.param("parts = [SGD]\ntrain(model, parts[0])", id="item"),
+    ],
+)
+def test_the_tracker_is_told_of_it_there(tmp_path: Path, run: str) -> None:
+    plan = plan_of(tmp_path, HEAD + run.replace("SGD", SGD))
+    assert plan.questions == []
+    assert run.replace("SGD", TOLD) in rewritten(plan)
+    assert "set_optimizer_instance" not in rewritten(plan).replace(TOLD, "")
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param("if plain:\n    train(model, SGD)\nelse:\n    train(model, ADAM)", id="branches"),
+        pytest.param("train(model, SGD if plain else ADAM)", id="choice"),
+        pytest.param(
+            "def make():\n    if plain:\n        return [SGD]\n    return [ADAM]\n\ntrain(model, *make())", id="return"
+        ),
+    ],
+)
+def test_the_tracker_is_told_of_the_one_that_a_run_takes(tmp_path: Path, run: str) -> None:
+    adam = "torch.optim.Adam(model.parameters())"
+    plan = plan_of(tmp_path, HEAD + run.replace("SGD", SGD).replace("ADAM", adam))
+    assert plan.questions == []
+    told = f"pai_distributed.set_optimizer_instance({adam})"
+    assert run.replace("SGD", TOLD).replace("ADAM", told) in rewritten(plan)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param("parts = [SGD, SGD]\nfor part in parts:\n    train(model, part)", id="two"),
+        pytest.param("parts = [SGD for _ in range(2)]\ntrain(model, *parts)", id="any number"),
+        pytest.param("for turn in range(2):\n    train(model, SGD)", id="loop"),
+        pytest.param(
+            "def make():\n    return [SGD]\n\ntrain(model, *make())\ntrain(model, *make())", id="called twice"
+        ),
+        pytest.param("def make():\n    return Engine(model, SGD)\n\nEngine(model).train()", id="never called"),
+        pytest.param("make = lambda: SGD\ntrain(model, make())", id="lambda"),
+    ],
+)
+def test_of_several_a_name_is_asked_for(tmp_path: Path, run: str) -> None:
+    (question,) = plan_of(tmp_path, HEAD + run.replace("SGD", SGD)).questions
+    assert (question.code, "no name of its own" in str(question)) == ("PAI103", True)
+
+
+def test_what_is_built_in_place_for_another_module_is_none(tmp_path: Path) -> None:
+    other = "loss = Loss()\nEngine(model, torch.optim.SGD(loss.parameters(), lr=0.1)).train()"
+    assert [question.code for question in plan_of(tmp_path, HEAD + other).questions] == ["PAI103"]
+
+
+def test_in_process_there_is_no_way_to_build_it_again(tmp_path: Path) -> None:
+    script = HEAD.replace("DistributedDataParallel as", "DataParallel as") + f"Engine(model, {SGD}).train()"
+    (question,) = plan_of(tmp_path, script, Options(in_process=True)).questions
+    assert (question.code, "it has no name of its own" in str(question)) == ("PAI007", True)
