@@ -198,8 +198,8 @@ TWO_LOOPS = swapped(
     SCRIPT,
     (
         LOOP,
-        "    for epoch in range(2):\n        for x, y in loader:\n            model(x).sum().backward()\n    «"
-        + LOOP.lstrip(),
+        "    for epoch in range(2):\n        for x, y in loader:\n            model(x).sum().backward()\n"
+        "        acc = validate(model, epoch)\n    «" + LOOP.lstrip(),
     ),
 )
 FOLDS = """\
@@ -285,7 +285,7 @@ CASES = {
     "no backward": Case(NO_BACKWARD, "PAI104", ("`.backward()`",)),
     "no epoch loop": Case(NO_EPOCHS, "PAI104", ("line 36", "`for epoch in range(...)`")),
     "a model a fold": Case(FOLDS, "PAI104", ("line 2", "one fold")),
-    "two epoch loops": Case(TWO_LOOPS, "PAI104", ("32", "35")),
+    "two epoch loops": Case(TWO_LOOPS, "PAI104", ("32", "36")),
     "no score": Case(NO_SCORE, "PAI105", ("--metric", "--mode")),
     "kept score": Case(KEPT_SCORE, "PAI105", ("`acc`", "line 18", "return", "--metric EXPR", "--mode")),
     "two scores": Case(TWO_SCORES, "PAI105", ("`val_loss` (line 38)", "`val_acc` (line 38)", "--metric EXPR")),
