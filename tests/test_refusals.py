@@ -424,7 +424,8 @@ def test_several_problems_are_all_named_in_the_order_of_their_lines(folder: Fold
 
 
 def test_another_library_beside_a_wrapped_model_is_a_question(folder: Folder) -> None:
-    script = swapped(SCRIPT, ("import torch\n", "import torch\nfrom accelerate import Accelerator\n"))
+    accelerate = "import torch\nfrom accelerate import Accelerator\naccelerator = Accelerator()\n"
+    script = swapped(SCRIPT, ("import torch\n", accelerate))
     [line] = refused(folder, script)
     assert line.startswith("deep/train.py:5:1: PAI100 Hugging Face Accelerate ")
 

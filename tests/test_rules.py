@@ -371,8 +371,10 @@ def test_where_there_is_a_question_nothing_is_worked_out(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("line", "questions", "notes"),
     [
-        pytest.param("import deepspeed", ["PAI100"], [], id="DeepSpeed"),
-        pytest.param("from accelerate import Accelerator", ["PAI100"], [], id="Accelerate"),
+        pytest.param("import deepspeed; deepspeed.initialize(model)", ["PAI100"], [], id="DeepSpeed"),
+        pytest.param("import deepspeed", [], [], id="DeepSpeed imported alone"),
+        pytest.param("from accelerate import Accelerator; a = Accelerator()", ["PAI100"], [], id="Accelerate"),
+        pytest.param("from accelerate import Accelerator", [], [], id="Accelerate imported alone"),
         pytest.param(
             "from apex import amp; amp.initialize(model)", ["PAI100"], [], id="Apex beside a wrapper of torch"
         ),
@@ -423,7 +425,7 @@ class Average(torch.optim.swa_utils.AveragedModel):
             ["PAI100"],
             id="else",
         ),
-        pytest.param("import deepspeed", "", ["PAI100"], [], id="imported for its own sake"),
+        pytest.param("import deepspeed", "", [], [], id="imported and never used"),
         pytest.param(TRIED, "model = deepspeed.initialize(model)", ["PAI100"], [], id="tried, then used all the same"),
         pytest.param(AVERAGED, "average = Average(model, 0.9)", [], ["PAI100"], id="own class, always"),
         pytest.param(
@@ -457,6 +459,48 @@ def test_framework_that_an_option_leads_to(before: str, after: str, questions: l
     outcome = outcome_of(f"import torch\n{before}\n{SCRIPT}\n{after}\n", recipe())
     assert [problem.code for problem in outcome.questions] == questions
     assert [problem.code for problem in outcome.notes] == notes
+
+
+OWN_LIGHTNING = "import pytorch_lightning as pl\n\nclass Module(pl.LightningModule):\n    pass\n"
+OWN_TRAINER = "from transformers import Trainer\n\nclass Mine(Trainer):\n    pass\n"
+SHARDING = "from torch.distributed import fsdp\nfrom torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "questions"),
+    [
+        pytest.param("import pytorch_lightning as pl\npl.seed_everything(1)\n", "", [], id="Lightning's seed"),
+        pytest.param(OWN_LIGHTNING, "", [], id="a class of Lightning's that is never made"),
+        pytest.param(OWN_LIGHTNING, "net = Module()", [], id="a class of Lightning's as any module"),
+        pytest.param(OWN_LIGHTNING, "pl.Trainer().fit(Module())", ["PAI100"], id="Lightning's trainer"),
+        pytest.param(OWN_LIGHTNING, "def fit():\n    pl.Trainer().fit(Module())", [], id="in a function never called"),
+        pytest.param(
+            OWN_LIGHTNING, "def fit():\n    pl.Trainer().fit(Module())\nfit()", ["PAI100"], id="in one that is called"
+        ),
+        pytest.param(
+            OWN_LIGHTNING, "t = pl.Trainer.from_argparse_args(args)", ["PAI100"], id="made by a method of the class"
+        ),
+        pytest.param(OWN_TRAINER, "", [], id="a class of the Trainer's that is never made"),
+        pytest.param(OWN_TRAINER, "Mine(model).train()", ["PAI100"], id="an own Trainer that is made"),
+        pytest.param("from transformers import TrainerState\nstate = TrainerState()\n", "", [], id="what it keeps"),
+        pytest.param(SHARDING, "settings = fsdp.MixedPrecision()", [], id="settings of FSDP"),
+        pytest.param(SHARDING, "def shard(m):\n    return FSDP(m)", [], id="FSDP in a function never called"),
+        pytest.param(SHARDING, "model = FSDP(model)", ["PAI100"], id="FSDP"),
+        pytest.param(
+            SHARDING, "with fsdp.wrap.enable_wrap(wrapper_cls=FSDP):\n    m()", ["PAI100"], id="FSDP handed on"
+        ),
+        pytest.param("import accelerate\naccelerate.utils.set_seed(1)\n", "", [], id="Accelerate's seed"),
+        pytest.param("import deepspeed\n", "o = deepspeed.ops.adam.FusedAdam(p)", [], id="DeepSpeed's optimizer"),
+    ],
+)
+def test_framework_counts_where_it_takes_part_in_the_training(before: str, after: str, questions: list[str]) -> None:
+    outcome = outcome_of(f"{before}{SCRIPT}\n{after}\n", recipe())
+    assert [problem.code for problem in outcome.questions] == questions
+
+
+def test_framework_of_a_script_without_a_training_of_its_own_counts_as_it_is_imported() -> None:
+    (question,) = outcome_of(f"{OWN_LIGHTNING}\ntrainer = instantiate(config.trainer)\n", recipe()).questions
+    assert (question.code, "PyTorch Lightning" in question.message) == ("PAI100", True)
 
 
 def test_an_average_of_an_own_class_is_no_optimizer_and_gives_no_first_weights(tmp_path: Path) -> None:

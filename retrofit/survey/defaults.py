@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from functools import cached_property
 
 import libcst as cst
 
@@ -62,18 +61,6 @@ class Defaults:
             return False
         callers = self._flow.callers(scope)
         return bool(callers) and all(self.leave_out(call, seen | {scope}) for call in callers)
-
-    def never_run(self, node: cst.CSTNode) -> bool:
-        """Whether some code stands in a function that the code does not mention anywhere."""
-        scope = self._index.scope_of(node)
-        function = scope.kind == "function" and scope.enclosing_class is None
-        return function and not self._flow.callers(scope) and scope.name not in self._mentioned
-
-    @cached_property
-    def _mentioned(self) -> set[str]:
-        """Every name and attribute in the code."""
-        attributes = {node.attr.value for node in self._index.nodes_of(cst.Attribute)}
-        return attributes.union(node.value for node in self._index.nodes_of(cst.Name))
 
     def _values(self, node: cst.BaseExpression | None, scope: Scope, seen: frozenset[object]) -> _Values:
         """Return what an expression may be by default."""

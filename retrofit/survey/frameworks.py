@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -20,62 +21,112 @@ _SHARDS = (
     "It shards parameters over the ranks, but dendrites need the whole model on each. Use DistributedDataParallel."
 )
 
-#: Modules whose import is enough, and calls that are needed to tell: library, names, advice.
-_IMPORTS = (
-    ("PyTorch Lightning", ("lightning", "pytorch_lightning", "lightning_fabric"), _OWNS_LOOP),
-    (
-        "Hugging Face Accelerate",
-        ("accelerate",),
-        "It wraps model and backward pass itself. Use DistributedDataParallel.",
+
+@dataclass(frozen=True)
+class _Library:
+    """A library, and what of it trains.
+
+    Attributes:
+        modules: where it is imported from.
+        parts: the functions and classes that own a training or take part in one, all of the modules' where none is
+            named: others, such as settings, loggers and callbacks, do nothing by themselves.
+        advice: what its user can do.
+        owns: whether a script that imports it and has no training of its own leaves that to it.
+    """
+
+    name: str
+    modules: tuple[str, ...]
+    parts: frozenset[str]
+    advice: str
+    owns: bool = False
+
+    def has(self, module: str) -> bool:
+        """Whether a module, or what is in it, is the library's."""
+        return any(f"{module}.".startswith(f"{one}.") for one in self.modules)
+
+    def trains(self, name: str) -> bool:
+        """Whether the full name of what is called or extended is that of something that trains."""
+        return self.has(name) and (not self.parts or not self.parts.isdisjoint(name.split(".")))
+
+
+def _library(name: str, modules: str, parts: str, advice: str, owns: bool = False) -> _Library:
+    return _Library(name, tuple(modules.split()), frozenset(parts.split()), advice, owns)
+
+
+_UNEVEN = ("_ddp_params_and_buffers_to_ignore", "add_param_to_skip_allreduce")  # lets parameters differ between ranks
+_APEX, _APEX_AMP, _AVERAGED = "NVIDIA Apex", "NVIDIA Apex amp", "torch.optim.swa_utils.AveragedModel"
+_LIBRARIES = (
+    _library(
+        "PyTorch Lightning",
+        "lightning pytorch_lightning lightning_fabric",
+        "Trainer Fabric LightningLite LightningCLI",
+        _OWNS_LOOP,
+        owns=True,
     ),
-    ("DeepSpeed", ("deepspeed",), _SHARDS),
-    ("Horovod", ("horovod",), "It averages gradients in its own optimizer. Use DistributedDataParallel."),
-    (
+    _library(
+        "Hugging Face Accelerate",
+        "accelerate",
+        "Accelerator dispatch_model load_checkpoint_and_dispatch",
+        "It wraps model and backward pass itself. Use DistributedDataParallel.",
+        owns=True,
+    ),
+    _library(
+        "DeepSpeed",
+        "deepspeed",
+        "initialize init_distributed zero DeepSpeedEngine pipe PipelineModule MoE",
+        _SHARDS,
+        owns=True,
+    ),
+    _library(
+        "Horovod",
+        "horovod",
+        "",
+        "It averages gradients in its own optimizer. Use DistributedDataParallel.",
+        owns=True,
+    ),
+    _library(
         "submitit",
-        ("submitit",),
+        "submitit",
+        "",
         "It submits the training as a job, which the launcher would do once for each process. Rewrite the script that "
         "trains, and submit the train_distributed.sh that comes with it.",
+        owns=True,
     ),
-)
-#: Libraries of which other parts are of use to any script; they count where the script wraps no model by itself.
-_ENGINES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("detectron2", ("detectron2.engine",)),
-    ("OpenMMLab's runner", ("mmcv.runner", "mmengine.runner", "mmdet.apis", "mmseg.apis")),
-    ("PyTorch-Ignite", ("ignite.engine", "ignite.distributed")),
-    ("fastai", ("fastai",)),
-    ("Catalyst", ("catalyst",)),
-    ("Composer", ("composer",)),
-)
-#: What lets parameters differ between ranks.
-_UNEVEN = ("_ddp_params_and_buffers_to_ignore", "add_param_to_skip_allreduce")
-_APEX, _APEX_AMP, _AVERAGED = "NVIDIA Apex", "NVIDIA Apex amp", "torch.optim.swa_utils.AveragedModel"
-_CALLS = (
-    (
+    _library(
         _APEX,
-        ("apex.parallel.DistributedDataParallel",),
+        "apex.parallel",
+        "DistributedDataParallel",
         "Its wrapper takes no find_unused_parameters. Use torch's DistributedDataParallel.",
     ),
-    (
+    _library(
         _APEX_AMP,
-        ("apex.amp.initialize", "apex.amp.scale_loss"),
+        "apex.amp",
+        "initialize scale_loss",
         "It holds on to the parameters that the optimizer has when it is initialised. Use torch.amp.",
     ),
-    ("Hugging Face Trainer", ("transformers.Trainer", "transformers.Seq2SeqTrainer"), _OWNS_LOOP),
-    (
+    _library("Hugging Face Trainer", "transformers", "Trainer Seq2SeqTrainer", _OWNS_LOOP),
+    _library(
         "FSDP",
-        (
-            "torch.distributed.fsdp.",
-            "fairscale.nn.FullyShardedDataParallel",
-            "torch.distributed._composable.fsdp.",
-        ),
+        "torch.distributed.fsdp torch.distributed._composable fairscale.nn",
+        "FullyShardedDataParallel fully_shard enable_wrap",
         _SHARDS,
     ),
-    (
+    _library(
         _AVERAGED,
-        (_AVERAGED,),
+        "torch.optim.swa_utils",
+        "AveragedModel",
         "It is a copy of the model, which gets no dendrites when the model is restructured in its process. "
         "Where training restarts instead, it can stay.",
     ),
+)
+#: Libraries of which other parts are of use to any script; they count where the script wraps no model by itself.
+_ENGINES = (
+    _library("detectron2", "detectron2.engine", "", _OWNS_LOOP, owns=True),
+    _library("OpenMMLab's runner", "mmcv.runner mmengine.runner mmdet.apis mmseg.apis", "", _OWNS_LOOP, owns=True),
+    _library("PyTorch-Ignite", "ignite.engine ignite.distributed", "", _OWNS_LOOP, owns=True),
+    _library("fastai", "fastai", "", _OWNS_LOOP, owns=True),
+    _library("Catalyst", "catalyst", "", _OWNS_LOOP, owns=True),
+    _library("Composer", "composer", "", _OWNS_LOOP, owns=True),
 )
 
 
@@ -89,43 +140,43 @@ _NO_OPTION = re.compile(
 
 def may_wrap(data: bytes) -> bool:
     """Whether a file's bytes can hold what wraps a model, imports what does so, or uses one of these libraries."""
-    tables = [names for _, names, _ in (*_IMPORTS, *_CALLS)] + [names for _, names in _ENGINES]
-    paths = [name.strip(".").split(".") for names in tables for name in names]
-    words = {"DataParallel", "import_module", *_UNEVEN, *(path[-1 if path[0] == "torch" else 0] for path in paths)}
+    words = {"DataParallel", "import_module", *_UNEVEN}
+    for library in (*_LIBRARIES, *_ENGINES):
+        firsts = {module.partition(".")[0] for module in library.modules}
+        words |= library.parts if "torch" in firsts else firsts
     return any(word.encode() in data for word in words)
 
 
 def known_libraries() -> dict[str, str]:
     """Return the libraries that are recognised, each with what its user can do."""
-    named = {name: advice for name, _, advice in (*_IMPORTS, *_CALLS)}
-    return {**named, **{name: _OWNS_LOOP for name, _ in _ENGINES}}
+    return {library.name: library.advice for library in (*_LIBRARIES, *_ENGINES)}
 
 
-def find_frameworks(index: Index, flow: Flow) -> list[Framework]:
-    """Return the first use of each such library in a project, of one that only an option leads to with that option."""
-    found: dict[str, Framework] = {}
+def find_frameworks(index: Index, flow: Flow, reached: Collection[Scope]) -> list[Framework]:
+    """Return the first use of each such library in a project, of one that only an option leads to with that option.
+
+    A library that is imported, and no more than that, counts where the script has no training of its own.
+
+    Args:
+        index: the project's files.
+        flow: its values.
+        reached: the functions and classes that the entry script can come to.
+    """
+    found: list[Framework] = []
     defaults = Defaults(index, flow)
-    for name, modules, advice in _IMPORTS:
-        imports = [
-            statement
-            for statement, module in (one for file in index.files for one in file.imports)
-            if module.partition(".")[0] in modules
-        ]
-        uses = list(_uses(index, tuple(f"{module}." for module in modules))) if imports else []
-        option = _option(index, flow, uses)
-        if imports and (uses or not all(_is_tried(statement) for statement in imports)):
-            node = _first(index, uses) if option else imports[0].node
-            found[name] = Framework(
-                node=node, index=index, name=name, advice=advice, beside=bool(option), option=option
-            )
-    for name, prefixes, advice in _CALLS:
-        apex = name == _APEX
-        uses = [use for use in _uses(index, prefixes) if name != _APEX_AMP or not defaults.never_run(use)]
+    for library in (*_LIBRARIES, *_ENGINES):
+        name, advice = library.name, library.advice
+        imports = [statement for file in index.files for statement, module in file.imports if library.has(module)]
+        uses = [use for use in _uses(index, library) if _scope(index, use) in reached and library not in _ENGINES]
         if uses:
+            apex = name == _APEX
             option = "" if apex else _option(index, flow, uses)
             if name == _APEX_AMP and not all(map(defaults.leave_out, uses)):
                 option = ""  # which leads to it by default, or may
-            site = Framework(node=_first(index, uses), index=index, name=name, advice=advice, option=option)
+            first = next((use for use in uses if isinstance(use, cst.Call)), uses[0])
+            beside = [one.node for one in imports if index.file_of(one.scope) is index.file(first)]
+            node = beside[0] if beside and library.owns and not option else first
+            site = Framework(node=node, index=index, name=name, advice=advice, option=option)
             calls = [use for use in uses if isinstance(use, cst.Call)] if apex else []
             either = [use for use in calls if any(one.startswith("torch.") for one in index.meanings(use.func))]
             if either:
@@ -133,17 +184,15 @@ def find_frameworks(index: Index, flow: Flow) -> list[Framework]:
                 site.advice = "This is its wrapper where it is installed, and else torch's. Import torch's alone."
             site.wraps, site.copies = apex and not either, name == _AVERAGED
             site.beside = site.wraps or bool(option)
-            found[name] = site
-    for name, engines in _ENGINES:
-        for statement, module in (one for file in index.files for one in file.imports):
-            if any(f"{module}.".startswith(f"{engine}.") for engine in engines):
-                site = Framework(node=statement.node, index=index, name=name, advice=_OWNS_LOOP, beside=True)
-                found.setdefault(name, site)
-    for node in index.attributes:
-        if node.attr.value in _UNEVEN and not _only_buffers(index, node):
+            found.append(site)
+        elif library.owns and not all(_is_tried(statement) for statement in imports):
+            found.append(Framework(node=imports[0].node, index=index, name=name, advice=advice, beside=True))
+    for attribute in index.attributes:
+        name, known = attribute.attr.value, [site.name for site in found]
+        if name in _UNEVEN and name not in known and not _only_buffers(index, attribute):
             advice = "Parameters that it leaves out differ between ranks, and a restart has rank 0's alone."
-            found.setdefault(node.attr.value, Framework(node=node, index=index, name=node.attr.value, advice=advice))
-    return list(found.values())
+            found.append(Framework(node=attribute, index=index, name=name, advice=advice))
+    return found
 
 
 def _only_buffers(index: Index, attribute: cst.Attribute) -> bool:
@@ -166,21 +215,28 @@ def _only_buffers(index: Index, attribute: cst.Attribute) -> bool:
     return all(end is not None and end[1] not in {"weight", "bias", *parameters} for end in ends)
 
 
-def _uses(index: Index, prefixes: tuple[str, ...]) -> Iterator[cst.Call | cst.ClassDef]:
-    """Yield the calls of what a library has, and the classes that extend it."""
-    ambiguous = prefixes[0].startswith("apex.")  # torch has its amp and its wrapper too, by the same names perhaps
+def _uses(index: Index, library: _Library) -> Iterator[cst.Call | cst.ClassDef]:
+    """Yield the calls of what trains in a library, and the classes that extend it."""
+    ambiguous = library.modules[0].startswith(
+        "apex."
+    )  # torch has its amp and its wrapper too, by the same names perhaps
     for call in index.calls:
         names = index.meanings(call.func) if ambiguous else [index.qualified(call.func)]
-        if any(name.startswith(prefixes) for name in names):
+        if any(map(library.trains, names)) and _imported(index, call.func):
             yield call
     for statement in index.statements:
         node = statement.node
-        if isinstance(node, cst.ClassDef) and any(index.qualified(b.value).startswith(prefixes) for b in node.bases):
+        if isinstance(node, cst.ClassDef) and any(library.trains(index.qualified(b.value)) for b in node.bases):
             yield node
 
 
-def _first(index: Index, uses: list[cst.Call | cst.ClassDef]) -> cst.CSTNode:
-    return next((use for use in uses if isinstance(use, cst.Call)), uses[0])
+def _imported(index: Index, function: cst.BaseExpression) -> bool:
+    return (dotted(function) or "").partition(".")[0] in index.file(function).aliases
+
+
+def _scope(index: Index, use: cst.Call | cst.ClassDef) -> Scope:
+    """Return what must run for a library to be used: the function that calls it, or the class that extends it."""
+    return index.function_scope(use) if isinstance(use, cst.ClassDef) else index.scope_of(use)
 
 
 def _is_tried(statement: Statement) -> bool:

@@ -105,7 +105,8 @@ def survey(
     script.local_ranks = find_local_ranks(index)
     script.rank_flags = find_rank_flags(index)
     script.numbers = Numbers(flow).found()
-    script.frameworks = find_frameworks(index, flow)
+    reached = reachable(index, flow, [file.scope for file in index.files])
+    script.frameworks = find_frameworks(index, flow, reached if _train(reached, flow) else index.scopes)
     script.spawns = _find_spawns(script, flow)
     script.blocks = find_blocks(index, flow, choices.signs, script.loops, script.wrappers)
     if script.kind == "ddp" and not script.in_process:
