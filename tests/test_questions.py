@@ -68,6 +68,11 @@ def looped(head: str, ahead: str, last: str = "") -> Swaps:
     return before(ahead, "best = 0\n"), (EPOCHS, f"{head}\n"), scored(SCORE + last)
 
 
+def tried(started: str) -> Swaps:
+    """Return the swap that puts the training into a function, which is started so."""
+    return ((ALL, f"def train():\n{inner(ALL)}\n{started}"), (IMPORT, f"{IMPORT}import wandb\n"))
+
+
 def unused(text: str) -> str:
     """Return code behind a `raise`."""
     return f"def old(model):\n    raise NotImplementedError\n{inner(text)}\n"
@@ -434,6 +439,18 @@ QUESTIONS: dict[str, Question] = {
             ),
             "left after the first": ((ALL, f"for fold in range(5):\n{inner(ALL)}    break\n"),),
             "behind a raise": (before(unused(f"for fold in range(5):\n{inner(ALL)}")),),
+        },
+    ),
+    "PAI104 6": Question(
+        tried("wandb.agent(sweep, function=train, count=30)\n"),
+        {
+            "called by itself": tried("train()\n"),
+            "called by itself too": tried(
+                "if args.sweep:\n    wandb.agent(sweep, function=train)\nelse:\n    train()\n"
+            ),
+            "another function": tried("wandb.agent(sweep, function=score)\ntrain()\n"),
+            "of a plain object": tried("wandb = Agents()\nwandb.agent(sweep, function=train)\ntrain()\n"),
+            "behind a raise": tried(f"{unused('wandb.agent(sweep, function=train)')}train()\n"),
         },
     ),
     "PAI105 1": Question(

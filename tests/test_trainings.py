@@ -385,3 +385,42 @@ def test_the_epochs_of_each_fold_are_the_epochs() -> None:
     )
     kept = "        if val_loss < best:\n            best = val_loss\n"
     assert [loop.target for loop in survey_of(within.replace(SCORE, f"\n{kept}")).loops] == ["epoch"]
+
+
+TRIAL = """
+from functools import partial
+import optuna
+import ray
+import torch
+from hyperopt import fmin, tpe
+from ray import tune
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def objective(settings, folder=None):
+    model = DDP(Net(settings))
+    for epoch in range(9):
+        for x, y in loader:
+            (model(x) - y).mean().backward()
+        val_loss = evaluate(model)
+    return val_loss
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("started", "tried"),
+    [
+        pytest.param("study = optuna.create_study()\nstudy.optimize(objective, n_trials=9)\n", True, id="optuna"),
+        pytest.param("optuna.create_study().optimize(lambda t: objective(t), 9)\n", True, id="within a lambda"),
+        pytest.param("fmin(objective, space, algo=tpe.suggest)\n", True, id="hyperopt"),
+        pytest.param("tune.run(partial(objective, folder='out'), num_samples=9)\n", True, id="ray, within partial"),
+        pytest.param("ray.tune.Tuner(tune.with_parameters(objective, a=1)).fit()\n", True, id="ray's tuner"),
+        pytest.param("def main(t):\n    objective(t)\n\nfmin(main, space)\n", True, id="by another function"),
+        pytest.param("objective(settings)\n", False, id="once"),
+        pytest.param("Planner().optimize(objective)\nobjective(1)\n", False, id="another object's method"),
+        pytest.param("fmin(cheap, space)\nobjective(1)\n", False, id="another function"),
+    ],
+)
+def test_a_training_that_a_library_runs_as_a_trial_is_told(started: str, tried: bool) -> None:
+    (loop,) = survey_of(TRIAL + started).loops
+    assert bool(loop.tried) is tried

@@ -30,7 +30,7 @@ from retrofit.survey.scores import decides, find_hints, find_measures, find_scor
 from retrofit.survey.scores.making import TRAINED
 from retrofit.survey.scores.training import find_trained, validation_at
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Wrapper, answer_for
-from retrofit.survey.trainings import exclude_one_another, left_out, of_other_models, without_warm_ups
+from retrofit.survey.trainings import exclude_one_another, left_out, of_other_models, tried, without_warm_ups
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
 from retrofit.survey.weights import find_averages, find_module_counts
 from retrofit.survey.wrappers import (
@@ -133,7 +133,7 @@ def survey(
         script.wrappers = [w for w in script.wrappers if w not in apart]
         mark_members(groups[0][1], flow, set(_before_leaving(script, flow)))
     for loop in script.loops:
-        loop.repeated = _repeated(loop, script.models, flow)
+        loop.repeated, loop.tried = _repeated(loop, script.models, flow), tried(index, flow, loop)
     origins = flow.closure(origins)
     script.neighbours = neighbours or {}
     shared = script.neighbours.keys() - {""}  # who imports the entry script takes its command line from it too

@@ -449,6 +449,7 @@ class EpochLoop(Site):
         thaws: (place, head) of each `if` about the turn's number under which it lets frozen parameters train.
         resumed: counters that may go on in it from a number of an earlier start, such as that in a checkpoint.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
+        tried: the place at which a library runs it as one of several trials, "" for none.
     """
 
     target: str
@@ -464,6 +465,7 @@ class EpochLoop(Site):
     thaws: list[tuple[str, str]] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)
     repeated: str = ""
+    tried: str = ""
 
     @property
     def iterated(self) -> str:

@@ -60,6 +60,38 @@ def exclude_one_another(loops: list[EpochLoop], flow: Flow) -> bool:
     return not any(_before(first, second, flow) for first, second in permutations(loops, 2))
 
 
+#: What runs a function that it is given again and again, with other settings each time: functions, and a method of
+#: what functions make.
+_TRIALS = (
+    "bayes_opt.BayesianOptimization", "hyperopt.fmin", "ray.tune.Tuner", "ray.tune.run", "skopt.forest_minimize",
+    "skopt.gbrt_minimize", "skopt.gp_minimize", "wandb.agent",
+)  # fmt: skip
+_STUDIES = frozenset({"optuna.create_study", "optuna.load_study"})
+
+
+def tried(index: Index, flow: Flow, loop: EpochLoop) -> str:
+    """Return the place at which a library runs a training as one of its trials; "" where it also runs without that."""
+    ways = ways_to(loop.statement, flow)
+    for call in _trials(index, flow):
+        inside = [call, *(one for arg in call.args for one in named_in(arg))]
+        functions = {flow.defined(one, index.scope_of(one)) for one in inside if isinstance(one, cst.BaseExpression)}
+        begun = [one for one in functions if one in ways]
+        calls = [outer for one in begun for outer in flow.callers(one)]
+        if begun and all(call in (outer, *index.ancestors(outer)) for outer in calls):
+            return index.place(call, loop.file)
+    return ""
+
+
+def _trials(index: Index, flow: Flow) -> list[cst.Call]:
+    studies = [
+        call
+        for call, study in index.method_calls("optimize")
+        for made in flow.origins(study, index.scope_of(call))
+        if isinstance(made.node, cst.Call) and index.qualified(made.node.func) in _STUDIES
+    ]
+    return [*index.calls_to(*_TRIALS), *studies]
+
+
 def left_out(index: Index, flow: Flow, others: list[EpochLoop], kept: list[EpochLoop]) -> set[Scope]:
     """Return what is there for some trainings alone: their functions, classes and files; nothing that leads to others.
 
