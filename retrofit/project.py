@@ -345,10 +345,9 @@ def _relevant(main: _Module, files: Mapping[str, _Module]) -> list[str]:
     while waiting:
         named |= waiting
         waiting = {one for name in waiting for one in used[name] if files[name].path.name != "__init__.py"} - named
-    training = {name for name, text in code.items() if _TRAINING.search(text)}
-    while more := {name for name in named - training if not training.isdisjoint(used[name])}:
-        training |= more
-    found = training | {name for name, text in code.items() if _RELEVANT.search(text)}
+    found = {name for name, text in code.items() if _TRAINING.search(text) or _RELEVANT.search(text)}
+    while more := {name for name in named - found if not found.isdisjoint(used[name])}:
+        found |= more
     packages = {name: m for name, m in files.items() if m.path.name == "__init__.py"}
     while more := {name for name, m in packages.items() if name not in found and not found.isdisjoint(m.imports)}:
         found |= more

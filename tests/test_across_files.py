@@ -1035,6 +1035,68 @@ def test_one_name_from_two_modules_means_both(plan_project: Planner) -> None:
     assert [texts[name].count("finish_initialization") for name in ("one.py", "two.py")] == [1, 1]
 
 
+def test_a_loop_is_counted_by_what_a_module_makes_that_says_nothing_of_training_itself(plan_project: Planner) -> None:
+    main = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+    from tasks import Task
+
+    def main():
+        task = Task()
+        model = DDP(Net())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        turns = task.turns()
+        best_loss = 9
+        while lr > 0 and turns.epoch < 9:
+            for x, y in turns.begin():
+                optimizer.zero_grad()
+                loss = criterion(model(x), y)
+                loss.backward()
+                optimizer.step()
+            val_loss = evaluate(model)
+            best_loss = min(best_loss, val_loss)
+
+    main()
+    """
+    tasks = "from turns import Turns\n\nclass Task:\n    def turns(self):\n        return Turns()\n"
+    turns = "class Turns:\n    epoch = 0\n    def begin(self):\n        self.epoch += 1\n        return []\n"
+    assert [one.code for one in plan_project(main, tasks=tasks, turns=turns).questions] == []
+    assert [one.code for one in plan_project(main, tasks=tasks, turns="Turns = object\n").questions] == ["PAI104"]
+
+
+def test_gradients_are_filled_in_the_model_that_a_property_gives(plan_project: Planner) -> None:
+    main = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    class Trainer:
+        def __init__(self):
+            self._net = Net()
+            self._wrapped = None
+
+        @property
+        def model(self):
+            if self._wrapped is None:
+                self._wrapped = DDP(self._net)
+            return self._wrapped
+
+        def fit(self):
+            optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+            best_acc = 0
+            for epoch in range(9):
+                for x, y in loader:
+                    optimizer.zero_grad()
+                    out = self.model(x)
+                    criterion(out, y).backward()
+                    optimizer.step()
+                acc = evaluate(self.model)
+                best_acc = max(acc, best_acc)
+
+    Trainer().fit()
+    """
+    assert "fill_missing_gradients(self.model)" in changed(plan_project(main))["main.py"]
+
+
 IGNITE = """
 import torch
 from ignite.engine import Engine

@@ -166,3 +166,40 @@ def test_what_follows_a_star_of_unknown_length_is_of_no_place_that_is_told() -> 
     index = Index(source_of(STARRED.replace("CALL", "run(*setup(), C())")))
     made = Flow(index).deep_origins(cst.Name("second"), index.scope.inner["run"])
     assert "C()" not in {index.source.code(o.node) for o in made}
+
+
+PROPERTY = """
+class Trainer:
+    def __init__(self):
+        self._net = Net()
+
+    HEAD
+    def model(self):
+        return wrap(self._net)
+
+    def step(self, x):
+        out = self.model(x)
+        self.model.train()
+        return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "read"),
+    [
+        pytest.param("@property", True, id="property"),
+        pytest.param("@functools.cached_property", True, id="kept"),
+        pytest.param("@torch.no_grad()", False, id="method"),
+    ],
+)
+def test_a_property_is_its_value_and_called_where_that_is_read(head: str, read: bool) -> None:
+    index = Index(source_of(PROPERTY.replace("HEAD", head)))
+    flow = Flow(index)
+    step, method = (index.scope.inner["Trainer"].inner[name] for name in ("step", "model"))
+    (call,) = index.calls_to("self.model")
+    (out,) = flow.origins(cst.Name("out"), step)
+    assert out.node is call
+    assert (flow.called(call) is None, bool(flow.inside(out))) == (read, not read)
+    assert call in flow.callers(method)
+    found = flow.origins(cst.parse_expression("self.model"), step) if read else []
+    assert [index.source.code(one.node) for one in found] == ["wrap(self._net)"] * read

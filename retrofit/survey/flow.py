@@ -64,6 +64,13 @@ def _element(node: cst.BaseExpression, item: int) -> cst.BaseExpression | None:
     return elements[item].value
 
 
+def _is_property(scope: Scope) -> bool:
+    """Whether a method is read as an attribute, or set as one."""
+    node = scope.node
+    names = [dotted(one.decorator) or "" for one in node.decorators] if isinstance(node, cst.FunctionDef) else []
+    return any(name.rpartition(".")[2] in ("property", "cached_property", "setter") for name in names)
+
+
 def _takes(function: Scope, call: cst.Call) -> bool:
     """Whether a function has parameters for a call's arguments, and a call gives all that it must have."""
     if not isinstance(function.node, cst.FunctionDef) or any(arg.star for arg in call.args):
@@ -109,6 +116,7 @@ class Flow:
         for binding in index.bindings:
             variable = self.variable(binding.target, binding.statement.scope)
             self._sources[variable].append(Source(binding.value, binding.statement.scope, binding.item))
+        self._properties = {scope for scope in index.scopes if _is_property(scope)}
         wrappers = torch_api.DDP_NAMES | torch_api.DATA_PARALLEL_NAMES
         wrapping = [call for call in index.calls if index.qualified(call.func) in wrappers]
         #: Classes whose objects wrap themselves: only there it counts which object a method is called on.
@@ -123,6 +131,8 @@ class Flow:
         for call in index.calls:
             for function in self._passed_to_run(call):
                 self._pass_arguments(call, function)
+        if self._properties:
+            self._read_properties()
         self._method_names = {
             n for c in index.scopes if c.kind == "class" for n, s in c.inner.items() if s.kind == "function"
         }
@@ -139,6 +149,17 @@ class Flow:
             self._passing.clear()
             self._members.clear()
         self._known = {}
+
+    def _read_properties(self) -> None:
+        """Let properties be read as attributes: what they return is their value, and a call around runs them."""
+        for node, scope in self.index.returns:
+            if scope in self._properties:
+                self._sources[self.variable(f"self.{scope.name}", scope)].append(Source(node.value, scope))
+        for attribute in self.index.attributes:
+            read = self.defined(attribute, self.index.scope_of(attribute))
+            around = next((one for one in self.index.ancestors(attribute) if isinstance(one, cst.Call)), None)
+            if read in self._properties and around is not None:
+                self._callers[read].append(around)
 
     def variable(self, name: str, scope: Scope) -> Variable:
         """Return the variable that ``name`` means in ``scope``, by Python's scoping rules.
@@ -170,7 +191,7 @@ class Flow:
             return self.variable(name, scope)
         origins = self.origins(cst.parse_expression(holder), scope)
         made = [deep.node for origin in origins for deep in (self.inside(origin) or [origin])]
-        classes = {self.defined(node.func, scope) for node in made if isinstance(node, cst.Call)}
+        classes = {self.defined(one.func, self.index.scope_of(one)) for one in made if isinstance(one, cst.Call)}
         found = classes.pop() if len(classes) == 1 else None
         if found is None or found.kind != "class":
             return self.variable(name, scope)
@@ -184,6 +205,8 @@ class Flow:
 
     def _function(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
         found = self.defined(node, scope)
+        if found in self._properties:
+            return None  # what it returns is called
         return self._method(found, "__init__") if found is not None and found.kind == "class" else found
 
     def defined(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
@@ -235,6 +258,7 @@ class Flow:
         if name.startswith("self.") and name.count(".") == 1 and scope.enclosing_class is not None:
             holder, method = scope.enclosing_class, name.removeprefix("self.")
             heirs = [c.inner[method] for c in self._classes_with[method] if holder in self.lineage(c)[1:]]
+            heirs = [heir for heir in heirs if heir not in self._properties]
             return list(dict.fromkeys([*([] if function is None else [function]), *heirs]))
         if function is not None:
             return [function]
@@ -326,7 +350,7 @@ class Flow:
                 defined = self.defined(node.func, scope)
                 for one in [defined] if defined is not None else self.choices(node.func, scope):
                     method = self._method(one, name) if one.kind == "class" else None
-                    if method is not None:
+                    if method is not None and method not in self._properties:
                         methods.setdefault(method)
             if methods:
                 return list(methods)
