@@ -1,12 +1,13 @@
-"""Apply the rules of the first stage, which bring a script into the form that the other rules know."""
+"""Apply the rules of the first stages, which bring a script into the form that the other rules know."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from retrofit.errors import Problem
+from retrofit.errors import EngineError, Problem
 from retrofit.project import Project
 from retrofit.proof import prove
 from retrofit.rewrite import by_file, crowded, rewriting
@@ -16,6 +17,9 @@ from retrofit.survey.sites import Script
 from retrofit.text import split_lines
 from retrofit.unfold import unfolded
 
+#: One turn may show what the next one changes, where a name stands in another; more than these are a circle.
+_TURNS = 9
+
 
 @dataclass(frozen=True)
 class Adopted:
@@ -24,10 +28,16 @@ class Adopted:
     Attributes:
         edits: (path, rule, first line, last line) of each change.
         notes: what the user should know.
+        turns: how often the script was changed so.
     """
 
     edits: tuple[tuple[Path, str, int, int], ...] = ()
     notes: tuple[Problem, ...] = ()
+    turns: int = 0
+
+    def noting(self, notes: Iterable[Problem]) -> Adopted:
+        """Return the same with further notes, each once."""
+        return replace(self, notes=tuple(dict.fromkeys([*self.notes, *notes])))
 
 
 #: What was changed of a script that has nothing in the place of what the recipe writes.
@@ -35,10 +45,15 @@ NOTHING = Adopted()
 
 
 def adopt(project: Project, script: Script, first: Outcome, adopted: Adopted) -> tuple[Project, Adopted]:
-    """Return a project as the rules of the first stage leave it, with what they have changed of it.
+    """Return a project as the rules of one of the first stages leave it, with what they have changed of it.
 
     Messages go on to name the lines of the files as they are.
+
+    Raises:
+        EngineError: a rewriting failed its proofs, or the rules find something to change again and again.
     """
+    if adopted.turns > _TURNS:
+        raise EngineError(f"{project.entry.shown}: what was taken out of it is still there")
     edited = by_file(script.index, first.edits)
     shared = {file.source: nodes for file, mine in edited.items() if (nodes := crowded(script.index, mine))}
     if shared:
@@ -58,4 +73,4 @@ def adopt(project: Project, script: Script, first: Outcome, adopted: Adopted) ->
         for edit in mine:
             begin, last = file.source.lines(edit.node)
             places.append((file.source.path, edit.code, file.source.told(begin), file.source.told(last)))
-    return project.with_sources(sources), Adopted(tuple(dict.fromkeys(places)), (*adopted.notes, *first.notes))
+    return project.with_sources(sources), replace(adopted, edits=tuple(dict.fromkeys(places)), turns=adopted.turns + 1)

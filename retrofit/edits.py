@@ -13,8 +13,13 @@ import libcst as cst
 #: remove: no statement any more; its comments stay.
 #: take-out: no statement any more, and none of the comments in it.
 #: set-keyword: a keyword argument of a call, added or changed; the template is `name=value`.
+#: name-arguments: the positional arguments of a call get names; the template is the names of all, the first of which
+#:   may be left empty, `,second,third`.
 #: add-import: an import after the script's own ones.
-Kind = Literal["insert-before", "insert-after", "replace", "guard", "remove", "take-out", "set-keyword", "add-import"]
+Kind = Literal[
+    "insert-before", "insert-after", "replace", "guard", "remove", "take-out", "set-keyword", "name-arguments",
+    "add-import",
+]  # fmt: skip
 KINDS: tuple[str, ...] = get_args(Kind)
 
 #: Stands for the guarded statement in a rendered guard template.

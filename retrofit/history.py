@@ -27,6 +27,10 @@ class Entry:
         successor: the name, in the same form, of what took its place; "" for none.
         one_to_one: whether the successor means the same; of a setting, after which words.
         changes: what its meaning came to be, by the release that changed it.
+        default: an argument, as `name=code`, that it had by itself where it was not given, and its successor has not.
+        beside: of a setting, what has to be set beside its successor for the same to come of it, as a method's name
+            with its arguments, by the word before the setting's name.
+        unless: the setting that makes this needless, where it is set as well.
     """
 
     name: str
@@ -39,6 +43,9 @@ class Entry:
     successor: str = ""
     one_to_one: bool | tuple[str, ...] = False
     changes: Mapping[str, str] = field(default_factory=dict)
+    default: str = ""
+    beside: Mapping[str, str] = field(default_factory=dict)
+    unless: str = ""
 
     def replaced(self, word: str = "") -> bool:
         """Whether its successor can take its place as it is.
@@ -109,6 +116,10 @@ class History:
         first = self.releases[0]
         known = [a for a in entry.takes or () if self._number[entry.added.get(a.lstrip("*"), first)] <= number]
         return known + [name for name, last in entry.dropped.items() if number <= self._number[last]]
+
+    def not_after(self, release: str, other: str) -> bool:
+        """Whether a release came before another one, or is the same."""
+        return self._number[release] <= self._number[other]
 
     def next_after(self, release: str) -> str:
         """Return the release after one, "" after the newest."""

@@ -223,12 +223,11 @@ def _plan(
     told("rewriting", files_read)
     texts = inlining(recipe, script.index) if options.inline else {}
     evaluator = Evaluator(recipe, options.for_rules(), texts, bool(adopted.edits))
-    first = evaluator.outcome(script, STAGES[0])
+    first = evaluator.first(script)
     if first.questions:
         return Plan(script, [], [*project.unread] or first.questions, first.notes)
+    adopted = adopted.noting(first.notes)
     if first.edits:
-        if adopted.edits:
-            raise EngineError(f"{source.shown}: what was taken out of it is still there")
         project, adopted = adopt(project, script, first, adopted)
         return _plan(project, recipe, options, force, survey_only, company, told, adopted)
     outcome = evaluator.outcome(script)

@@ -186,7 +186,7 @@ def _untouched_lines(source: Source, edits: Sequence[Edit]) -> list[str]:
     lines = split_lines(source.text)
     touched: set[int] = set()
     for edit in edits:
-        if edit.kind in ("replace", "guard", "remove", "take-out", "set-keyword"):
+        if edit.kind in ("replace", "guard", "remove", "take-out", "set-keyword", "name-arguments"):
             first, last = source.lines(edit.node)[0], source.lines(edit.last or edit.node)[1]
             touched.update(range(first, last + 1))
             while edit.kind in ("remove", "take-out") and first > 1 and not lines[first - 2].strip():

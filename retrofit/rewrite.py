@@ -286,6 +286,9 @@ class _Rewriter(cst.CSTTransformer):
                 assert isinstance(updated_node, cst.Call)
                 name, value = edit.text.partition("=")[0], self._expression(edit)
                 updated_node = _set_keyword(updated_node, name, value, self._aligned(edit), self._is_long(edit))
+            elif edit.kind == "name-arguments":
+                assert isinstance(updated_node, cst.Call)
+                updated_node = _name_arguments(updated_node, edit.text.split(","))
             else:
                 updated_node = self._expression(edit)
         if isinstance(original_node, (cst.Module, cst.IndentedBlock)):
@@ -539,6 +542,16 @@ def _with_original(statement: _Line, originals: Sequence[_Line]) -> _Line:
     changed = statement.visit(_Placeholder(originals))
     assert isinstance(changed, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
     return changed
+
+
+def _name_arguments(call: cst.Call, names: Sequence[str]) -> cst.Call:
+    """Return a call whose positional arguments are given by name, those with an empty name left as they are."""
+    equal = cst.AssignEqual(whitespace_before=cst.SimpleWhitespace(""), whitespace_after=cst.SimpleWhitespace(""))
+    args = list(call.args)
+    for number, (arg, name) in enumerate(zip(args, names, strict=False)):
+        if name and arg.keyword is None:
+            args[number] = arg.with_changes(keyword=cst.Name(name), equal=equal)
+    return call.with_changes(args=args)
 
 
 def _set_keyword(

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 _SITES = frozenset({"script", "epoch-loop", "edited-file", *SITE_KINDS, *HABITS, "suppression", "open-question"})
 
 
-#: One after the other: the rules of the second see a script as those of the first leave it.
-STAGES = ("first", "")
+#: One after the other: the rules of each see a script as those before it leave it, which are asked until they change
+#: nothing any more.
+STAGES = ("history", "first", "")
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Rule:
         at: the site's anchor that a finding points at, "" for the site itself.
         unsure: a condition under which a finding depends on code that cannot be seen, and is advice only.
         fix: "safe" or "unsafe" where its changes repair what was found, "" where it has none.
-        stage: "first" where all other rules see the script as its changes leave it.
+        stage: "history" where all other rules see the script as its changes leave it, "first" where all but those do.
     """
 
     code: str
@@ -415,6 +416,7 @@ class Evaluator:
         self._options = options
         self._texts = texts or {}
         self._adopted = adopted
+        self._seen: TrainingFile | None = None
 
     @property
     def afresh(self) -> Evaluator:
@@ -453,12 +455,24 @@ class Evaluator:
         """Return the text of a Jinja2 template."""
         return _template(template).render(**names) if "{" in template else template
 
+    def first(self, script: Script) -> Outcome:
+        """Return what the rules of the first stages say, up to those of a stage that change or ask something."""
+        notes: list[Problem] = []
+        for stage in STAGES[:-1]:
+            found = self.outcome(script, stage)
+            notes += found.notes
+            if found.questions or found.edits:
+                return Outcome(found.edits, found.questions, notes)
+        return Outcome([], [], notes)
+
     def outcome(self, script: Script, stage: str = "") -> Outcome:
         """Return everything that the recipe's rules of one stage say of a script."""
         rules = [rule for rule in self._recipe.rules if rule.stage == stage]
         with _naming(None):
             shared = {file: self.context(script, file) for file in script.index.files}
         named = {kind: [site for other, site in script.sites() if other == kind] for kind in _SITES - HABITS.keys()}
+        asked = {site for rule in rules for site in (rule.site, *(change.site for change in rule.changes))}
+        named.update((kind, list(self._habits(script).sites(kind))) for kind in asked & HABITS.keys())
         edits: dict[Rule, list[Edit]] = {rule: [] for rule in rules}
         questions: list[Problem] = []
         notes: list[Problem] = []
@@ -495,6 +509,15 @@ class Evaluator:
                             if self.evaluate(change.when, names):
                                 edits[rule].append(self._edit(rule, change, site, names))
         return Outcome([edit for ordered in edits.values() for edit in ordered], questions, notes)
+
+    def _habits(self, script: Script) -> TrainingFile:
+        """Return the whole of a project as the rules of `retrofit check` see one file."""
+        if self._seen is None or self._seen.index is not script.index:
+            from retrofit.habits.file import TrainingFile
+
+            recipe, source = self._recipe, script.index.entry.source
+            self._seen = TrainingFile(source, recipe.history, recipe.module_functions, script.index)
+        return self._seen
 
     def _names_at(self, site: Site, script: Script, shared: Mapping[str, object]) -> dict[str, object]:
         """Return the names that conditions and templates see at a site."""

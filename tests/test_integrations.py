@@ -19,8 +19,11 @@ def with_(*pairs: tuple[str, str]) -> str:
 
 
 OLDER = {
-    "initialize_pai": (_IMPORTS, "UPA.initialize_pai(model, save_name='mine')"),
-    "by its name": ("from perforatedai.utils_perforatedai import initialize_pai\n", "initialize_pai(model)"),
+    "models": ("from perforatedai import models_perforatedai as PM\n", "PM.ResNetPAI(model)"),
+    "by its name": (
+        "from perforatedai.utils_perforatedai import initialize_dendrites\n",
+        "initialize_dendrites(model)",
+    ),
     "newer": (_IMPORTS, "UPA.initialize_dendrites(model, torch.zeros(1, 4))"),
     "pb_utils": ("from perforatedai import pb_utils as PBU\n", "PBU.initializePB(model)"),
     "pb_globals": ("from perforatedai import pb_globals as PBG\n", "(PBG.switchMode, model)[1]"),

@@ -192,6 +192,26 @@ QUESTIONS: dict[str, Question] = {
             "behind a raise": (GPA, before(unused("GPA.pai_tracker.save_tracker_settings()\ntell(later)"))),
         },
     ),
+    "PAI031 1": Question(
+        (GPA, before("kinds = GPA.pc.get_modules_to_convert()\n")),
+        {
+            "one that means the same": (GPA, before("GPA.pc.get_input_dimensions()\n")),
+            "a plain object's": (before(f"{HELD}kinds = held.pc.get_modules_to_convert()\n"),),
+            "asked for": (GPA, before("if hasattr(GPA.pc, 'later'): kinds = GPA.pc.get_modules_to_convert()\n")),
+            "behind a raise": (GPA, before(unused("return GPA.pc.get_modules_to_convert()"))),
+        },
+    ),
+    "PAI032 1": Question(
+        (GPA, before("GPA.pc.append_module_names_to_convert(['A'])\nGPA.pc.set_modules_to_convert([Net])\n")),
+        {
+            "in another order": (
+                GPA,
+                before("GPA.pc.set_modules_to_convert([Net])\nGPA.pc.append_module_names_to_convert(['A'])\n"),
+            ),
+            "a plain object's": (before(f"{HELD}held.pc.set_metric(1)\n"),),
+            "behind a raise": (GPA, before(unused("GPA.pc.set_metric(1)"))),
+        },
+    ),
     "PAI100 1": Question(
         (before("engine = deepspeed.initialize(model)\n", OPTIMIZER), before("import deepspeed\n", IMPORT)),
         {
@@ -689,12 +709,15 @@ QUESTIONS: dict[str, Question] = {
         files={"data.py": "", "parts.py": ""},
     ),
     "PAI108 1": Question(
-        (UPA, before("model = UPA.initialize_pai(model)\n", WRAPPED)),
+        (UPA, before("model = UPA.initialize_dendrites(model)\n", WRAPPED)),
         {
             "an own function": (
-                before("def initialize_pai(net):\n    return net\n\n\nmodel = initialize_pai(model)\n", WRAPPED),
+                before(
+                    "def initialize_dendrites(net):\n    return net\n\n\nmodel = initialize_dendrites(model)\n", WRAPPED
+                ),
             ),
-            "behind a raise": (UPA, before(unused("return UPA.initialize_pai(model)"))),
+            "behind a raise": (UPA, before(unused("return UPA.initialize_dendrites(model)"))),
+            "an earlier name of the same": (UPA, before("model = UPA.initialize_pai(model)\n", WRAPPED)),
         },
     ),
     "PAI114 1": Question(

@@ -38,15 +38,20 @@ class TrainingFile:
         source: the file. What it imports is not followed: a rule speaks only of what the file itself shows.
         history: what is on record of the library that grows dendrites, None where no rule is about it.
         module_functions: full names of that library's functions that return the module they are given.
+        index: the files of a whole project with it, where what is asked is asked of all of them; None for it alone.
     """
 
     def __init__(
-        self, source: Source, history: History | None = None, module_functions: frozenset[str] = frozenset()
+        self,
+        source: Source,
+        history: History | None = None,
+        module_functions: frozenset[str] = frozenset(),
+        index: Index | None = None,
     ) -> None:
         self.source = source
         self.history = history
-        self.index = Index(source)
-        self.flow = Flow(self.index, module_functions)
+        self.index = index or Index(source)
+        self._module_functions = module_functions
         self._sites: dict[str, Sequence[Site]] = {}
         self._bindings: dict[tuple[Scope, str], list[Binding]] | None = None
 
@@ -61,7 +66,7 @@ class TrainingFile:
         elif kind not in self._sites:
             finder = import_module(f"retrofit.habits.{KINDS[kind]}")
             found = cast("Sequence[Site]", getattr(finder, f"find_{kind.replace('-', '_')}s")(self))
-            self._sites[kind] = sorted(found, key=lambda site: self.source.span(site.node))
+            self._sites[kind] = sorted(found, key=lambda site: self.index.source.span(site.node))
         return self._sites[kind]
 
     def _named(self, name: str) -> Sequence[Site]:
@@ -69,6 +74,11 @@ class TrainingFile:
 
         calls = [call for call in self.index.calls if f".{self.index.qualified(call.func)}".endswith(f".{name}")]
         return [Call(node=call, index=self.index, habits=self) for call in calls]
+
+    @cached_property
+    def flow(self) -> Flow:
+        """Where the values of its names come from."""
+        return Flow(self.index, self._module_functions)
 
     @cached_property
     def wrappers(self) -> list[Wrapper]:
@@ -109,7 +119,8 @@ class TrainingFile:
     def perforated(self) -> bool:
         """Whether the file uses the library that grows dendrites."""
         package = "" if self.history is None else self.history.package
-        return any(module.partition(".")[0] == package for _, module in self.index.entry.imports)
+        imports = (module for file in self.index.files for _, module in file.imports)
+        return any(module.partition(".")[0] == package for module in imports)
 
     def imports(self, module: str) -> bool:
         """Whether the file imports a module under a name of its own."""

@@ -28,6 +28,7 @@ KINDS = {
     "accumulation": "steps",
     "loss-weight": "steps",
     "old-name": "library",
+    "old-call": "library",
     "library-setting": "library",
     "assigned-setting": "library",
     "library-call": "library",

@@ -13,7 +13,7 @@ from retrofit.habits.file import TrainingFile
 from retrofit.habits.names import follows
 from retrofit.habits.sites import Call
 from retrofit.history import Entry, History
-from retrofit.survey.index import Statement, dotted
+from retrofit.survey.index import Index, Statement, dotted
 from retrofit.survey.sites import Site
 from retrofit.wording import did_you_mean
 
@@ -38,9 +38,19 @@ class OldName(Site):
     replacement: str = ""
 
     @property
+    def latest(self) -> str:
+        """The newest release."""
+        return self.history.latest
+
+    @property
     def name(self) -> str:
         """The name alone."""
         return self.full.rpartition(".")[2]
+
+    @property
+    def module(self) -> bool:
+        """Whether it is a module."""
+        return self.entry is None
 
     @property
     def gone(self) -> str:
@@ -83,6 +93,11 @@ class LibrarySetting(Call):
         return self._entry is not None and self.history.has(self._entry)
 
     @property
+    def latest(self) -> str:
+        """The newest release."""
+        return self.history.latest
+
+    @property
     def gone(self) -> str:
         """The first release without it, "" where none ever had it."""
         return "" if self._entry is None else self.history.next_after(self._entry.until)
@@ -107,6 +122,49 @@ class LibrarySetting(Call):
     def replaced(self) -> bool:
         """Whether its successor means the same."""
         return self._entry is not None and self._entry.replaced(self.word)
+
+    @property
+    def beside(self) -> str:
+        """What has to be set beside its successor for the same to come of it, as a call; "" where nothing does that."""
+        call = "" if self._entry is None or self.with_unless else self._entry.beside.get(self.word, "")
+        return f"{self.holder}.{call}" if call else ""
+
+    @property
+    def first(self) -> bool:
+        """Whether that has to come before the setting: it takes the place of what is there."""
+        return ".set_" in self.beside
+
+    @property
+    def shifted(self) -> str:
+        """The release that gave the setting another meaning than it had, before it was gone."""
+        return "" if self._entry is None else next(iter(self._entry.changes), "")
+
+    @property
+    def with_unless(self) -> bool:
+        """Whether the setting is set as well with which its successor means the same as it."""
+        if self._entry is None or self.word not in self._entry.beside:
+            return False
+        return any(one.word == self.word for one in self._settings(self._entry.unless))
+
+    @property
+    def resets(self) -> bool:
+        """Whether what has to be set beside its successor would undo a setting that is made before."""
+        method, _, _ = self.beside.removeprefix(f"{self.holder}.").partition("(")
+        if not self.first:
+            return False
+        name = method.removeprefix("set_")
+        same = {name, *(one for one, entry in self.history.settings.items() if entry.successor == name)}
+        others = [one for setting in same for one in self._settings(setting)]
+        return any(not follows(self.index.statement(one.node), self.statement) for one in others)
+
+    def _settings(self, name: str) -> list[LibrarySetting]:
+        sites = self.habits.sites("library-setting")
+        return [one for one in sites if isinstance(one, LibrarySetting) and one.setting == name]
+
+    @property
+    def alone(self) -> bool:
+        """Whether the call is a statement."""
+        return isinstance(self.index.parents.get(self.node), cst.Expr)
 
     @property
     def near(self) -> str:
@@ -165,7 +223,7 @@ class AssignedSetting(Site):
 
 @dataclass(eq=False, kw_only=True)
 class LibraryCall(Call):
-    """A call of a function or method of the library that the newest release has.
+    """A call of a function or method of the library that is on record.
 
     Attributes:
         entry: what is on record of it.
@@ -208,6 +266,44 @@ class LibraryCall(Call):
     def guarded(self) -> bool:
         """Whether the code around it asks first what the library has."""
         return guarded(self.habits, self.statement, self.node)
+
+    @property
+    def perforates(self) -> bool:
+        """Whether it makes a model grow dendrites."""
+        return self.entry.name in self.history.perforates
+
+    @property
+    def unnamed(self) -> str:
+        """The names of what it is given by position, that of the first left out; "" where there is no second one."""
+        given = [arg for arg in self.call.args if arg.keyword is None]
+        known = not self.spread and 1 < len(given) <= len(self.takes)
+        return ",".join(["", *self.takes[1 : len(given)]]) if known else ""
+
+    @property
+    def default(self) -> str:
+        """An argument, as `name=code`, that it has by itself, and its successor has not; "" where it is given one."""
+        name = self.entry.default.partition("=")[0]
+        position = self.takes.index(name) if name in self.takes else None
+        return "" if not name or self.spread or self.argument(name, position) is not None else self.entry.default
+
+    @property
+    def spelled(self) -> str:
+        """How its value is taken: "name" for that of one name, "parts" in parts, "whole" in any other way."""
+        target = self.anchors.get("target")
+        if target is None:
+            return "parts" if isinstance(self.index.parents.get(self.node), cst.Subscript) else "whole"
+        return "name" if isinstance(target, (cst.Name, cst.Attribute)) else "parts"
+
+    def lacks(self, name: str, position: int) -> bool:
+        """Whether it is surely not given an argument, or None."""
+        value = self.argument(name, position)
+        return not self.spread and value in (None, "None")
+
+    def before(self, release: str) -> bool:
+        """Whether the file uses what is gone by a release, and so was not written for it."""
+        sites = [*self.habits.sites("old-name"), *self.habits.sites("library-setting")]
+        gone = [one.gone for one in sites if isinstance(one, (OldName, LibrarySetting))]
+        return any(one and self.history.not_after(one, release) for one in gone)
 
 
 def guarded(file: TrainingFile, statement: Statement, node: cst.CSTNode) -> bool:
@@ -296,7 +392,7 @@ def _renamed(history: History, entry: Entry, full: str) -> str:
 def _imported(file: TrainingFile, history: History) -> Iterator[OldName]:
     """Yield the imports of modules and names that are no more."""
     index = file.index
-    for statement, module in index.entry.imports:
+    for statement, module in (one for each in index.files for one in each.imports):
         if guarded(file, statement, statement.node):
             continue
         node = _import_in(statement.node)
@@ -307,10 +403,7 @@ def _imported(file: TrainingFile, history: History) -> Iterator[OldName]:
             if full not in history.modules and (entry is None or history.has(entry)):
                 continue
             alias = fulls.get(full)
-            code = index.source.code(statement.node).rstrip()
-            renamed = "" if entry is None or alias is None or len(names) > 1 else _renamed(history, entry, full)
-            old = full.rpartition(".")[2]
-            kept = "" if alias is None or alias.asname is not None else f" as {old}"
+            renamed = "" if entry is None or alias is None else _renamed(history, entry, full)
             yield OldName(
                 node=statement.node,
                 index=index,
@@ -318,8 +411,17 @@ def _imported(file: TrainingFile, history: History) -> Iterator[OldName]:
                 full=full,
                 entry=entry,
                 history=history,
-                replacement=re.sub(rf"\bimport {old}\b", f"import {renamed}{kept}", code) if renamed else "",
+                replacement=_imported_as(index, statement, alias, renamed) if renamed and alias is not None else "",
             )
+            break
+
+
+def _imported_as(index: Index, statement: Statement, alias: cst.ImportAlias, name: str) -> str:
+    """Return the code of an import that takes another name for the same."""
+    code = index.source.code(statement.node)
+    first, last = (place - index.source.span(statement.node)[0] for place in index.source.span(alias.name))
+    kept = "" if alias.asname is not None else f" as {code[first:last]}"
+    return f"{code[:first]}{name}{kept}{code[last:]}".rstrip()
 
 
 def _import_in(node: cst.CSTNode) -> cst.Import | cst.ImportFrom | None:
@@ -375,12 +477,21 @@ def find_assigned_settings(file: TrainingFile) -> Iterator[AssignedSetting]:
 
 def find_library_calls(file: TrainingFile) -> Iterator[LibraryCall]:
     """Yield the calls of functions and methods of the library that its newest release has."""
+    return _calls(file, True)
+
+
+def find_old_calls(file: TrainingFile) -> Iterator[LibraryCall]:
+    """Yield the calls of those that it lacks, and that have a successor."""
+    return (one for one in _calls(file, False) if one.entry.replaced() and not one.guarded)
+
+
+def _calls(file: TrainingFile, there: bool) -> Iterator[LibraryCall]:
     history = file.history
     if history is None or not file.perforated:
         return
     for call in file.index.calls:
         entry = history.names.get(full_name(file, call.func))
-        if entry is not None and history.has(entry):
+        if entry is not None and history.has(entry) == there:
             site = LibraryCall(node=call, index=file.index, habits=file, entry=entry, history=history)
             holder = file.index.parents.get(call)
             if isinstance(holder, cst.Assign) and len(holder.targets) == 1:
