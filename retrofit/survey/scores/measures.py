@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from itertools import chain
 
 import libcst as cst
 
@@ -35,6 +35,9 @@ from retrofit.survey.scores.values import (
 )
 from retrofit.survey.scores.words import NO_VALUE, OF_TRAINING, SEVERAL, VALIDATION_DATA, direction_of
 from retrofit.survey.sites import EpochLoop
+
+_AVERAGES = ("avg", "mean", "global_avg")
+_NO_NUMBERS = (cst.List, cst.ListComp, cst.FormattedString, cst.SimpleString)
 
 
 def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
@@ -75,95 +78,15 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
     """Return (expression, place) of what validation makes and the epoch loop does not take as a score, but can."""
     found: dict[str, str] = {}
     for loop in loops:
-        known: dict[str, str] = {}
-        dropped = {f: c for f, c in called_by(index, flow, loop).items() if len(c) == 1}
-        dropped = {f: c for f, c in dropped.items() if isinstance(index.parents[c[0]], cst.Expr)}
-        validating = validation_functions(index, flow, loop)
-        functions = [f for f in dropped if f in validating and is_validation(index, f)]
-        training = [f for f in dropped if f not in validating and ".eval()" in index.source.code(f.node)]
-        functions = functions or training
-        ways = ways_to(index, flow, loop)
-        functions += [f for f, way in ways.items() if len(way) > 1 and flow.called(way[0]) in functions]
-        for binding in index.bindings:
-            scope, target = binding.statement.scope, re.escape(binding.target)
-            if scope not in functions or not direction_of(target) or NO_VALUE.search(target):
-                continue
-            if isinstance(binding.value, (cst.List, cst.ListComp, cst.FormattedString, cst.SimpleString)):
-                continue
-            if scope in training and not VALIDATION_DATA.search(binding.target):
-                continue
-            meter = re.search(rf"\b{target}\.(avg|mean|global_avg)\b(?!\()", index.source.code(scope.node))
-            if (
-                binding.value is not None
-                and not meter
-                and (is_object(binding.value) or class_of(index, flow, binding.value))
-            ):
-                continue
-            ratio = None if meter else _ratio_of(index, binding)
-            around = [part.node for part in binding.statement.ancestors if part.scope is scope]
-            if any(ratio is b.value and direction_of(b.target) for b in index.bindings if ratio is not None):
-                continue  # it has a name
-            if ratio is not None:
-                known.setdefault(index.source.code(ratio), _place_in(index, ratio, loop))
-            elif meter or not any(isinstance(node, (cst.For, cst.While)) for node in around) or _after_batches(binding):
-                name = meter[0] if meter else binding.target
-                known.setdefault(name, _place_in(index, binding.statement.node, loop))
-        for part in index.items:
-            scope = part.statement.scope
-            if scope in training and not VALIDATION_DATA.search(part.target):
-                continue
-            if scope in functions and direction_of(part.target):
-                known.setdefault(part.target, _place_in(index, part.statement.node, loop))
-        for function in functions:
-            for _, returned in [one for value in returned_by(index, function) for one in returned_parts(index, value)]:
-                name = dotted(returned) or ""
-                if name not in ("", "None", *known) and not any(k.startswith(f"{name}[") for k in known):
-                    for shown in _numbers_in(index, function, name):
-                        known[shown] = _place_in(index, returned, loop)
-        for name, place in known.items():
-            handed = next(measured_scores(index, flow, loop, name.removesuffix("[...]")), None)
-            site = score_site(index, flow, loop, handed) if handed is not None else None
-            if site is not None and site.known:
-                found.setdefault(name, place)
-        for binding, call in validated_variables(index, flow, loop):
-            if items_of(index, flow, loop, binding, call) != []:
-                continue
-            items: list[tuple[str, cst.CSTNode]] = [
-                (key, item)
-                for value in returned_values(index, flow, call, binding.item)
-                for key, item in written_items(index, value)
-                if direction_of(index.source.code(item)) or direction_of(key)
-            ]
-            for key, filled in filled_items(index, flow, call, binding.item):
-                if _of_coco(index, filled) or direction_of(key):
-                    items.append((f"{key}][0" if _of_coco(index, filled) else key, filled.statement.node))
-            for key, item in items:
-                found.setdefault(f"{binding.target}[{key}]", index.place(item, loop.file))
-            values = returned_values(index, flow, call, binding.item)
-            holder = class_of(index, flow, target_node(index, binding.statement, binding.target))
-            if holder is not None or any(map(is_object, values)):
-                attributes: dict[str, cst.CSTNode] = {
-                    b.target.replace("self", binding.target, 1): b.statement.node
-                    for b in index.bindings
-                    if b.target.startswith("self.") and b.statement.scope.parent is holder and direction_of(b.target)
-                    if not NO_VALUE.search(b.target)
-                }
-                told = direction_of(binding.target) or SEVERAL.search(binding.target) or binding.item is None
-                others: dict[str, cst.CSTNode] = {f"{binding.target}.ATTRIBUTE": call} if told else {}
-                coco: dict[str, cst.CSTNode] = {
-                    f"{b.target}[0]": b.statement.node
-                    for b in index.bindings
-                    if in_loop(index, loop, b.statement.node)
-                    if _of_coco(index, b) and b.value is not None and root_of(b.value) == binding.target
-                }
-                for name, node in (coco or attributes or others).items():
-                    found.setdefault(name, index.place(node, loop.file))
-            elif not items:
-                found.setdefault(f"{binding.target}[...]", index.place(call, loop.file))
+        for name, place in _Dropped(index, flow, loop).measures():
+            found.setdefault(name, place)
+        for name, node in _taken(index, flow, loop):
+            found.setdefault(name, index.place(node, loop.file))
         for name, average in collected_values(index, loop):
-            if any(b.value is average and direction_of(b.target) for b in index.bindings):
-                continue  # it has a better name
-            found.setdefault(name, index.place(average, loop.file))
+            if not any(
+                b.value is average and direction_of(b.target) for b in index.bindings
+            ):  # else it has a better name
+                found.setdefault(name, index.place(average, loop.file))
         for binding in _of_each_set(index, flow, loop) if not found else ():
             found.setdefault(binding.target, index.place(binding.statement.node, loop.file))
         if all(name.endswith("[...]") for name in found):
@@ -171,6 +94,129 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
             logged = {name: index.place(node, loop.file) for name, node in told_values(index, loop, validated)}
             found = logged or found
     return [(name, place) for name, place in found.items() if not OF_TRAINING.search(name)] or list(found.items())
+
+
+class _Dropped:
+    """What the functions measure that the epoch loop calls, without taking what they return."""
+
+    def __init__(self, index: Index, flow: Flow, loop: EpochLoop) -> None:
+        self._index = index
+        self._flow = flow
+        self._loop = loop
+        calls = {f: c[0] for f, c in called_by(index, flow, loop).items() if len(c) == 1}
+        dropped = [f for f, call in calls.items() if isinstance(index.parents[call], cst.Expr)]
+        validating = validation_functions(index, flow, loop)
+        self._functions = [f for f in dropped if f in validating and is_validation(index, f)]
+        #: Of these only what is told to be of validation counts.
+        evaluates = {index.scope_of(call) for call, _ in index.method_calls("eval")}
+        self._training = [f for f in dropped if f not in validating and f in evaluates]
+        self._functions = self._functions or self._training
+        ways = ways_to(index, flow, loop)
+        self._functions += [f for f, way in ways.items() if len(way) > 1 and flow.called(way[0]) in self._functions]
+
+    def measures(self) -> Iterator[tuple[str, str]]:
+        """Yield (expression, place) of what can be handed over."""
+        known: dict[str, str] = {}
+        for name, node in chain(self._variables(), self._items(), self._returned()):
+            known.setdefault(name, _place_in(self._index, node, self._loop))
+        for name, place in known.items():
+            handed = next(measured_scores(self._index, self._flow, self._loop, name.removesuffix("[...]")), None)
+            site = score_site(self._index, self._flow, self._loop, handed) if handed is not None else None
+            if site is not None and site.known:
+                yield name, place
+
+    def _counts(self, target: str, scope: Scope) -> bool:
+        if scope not in self._functions or not direction_of(target):
+            return False
+        return scope not in self._training or VALIDATION_DATA.search(target) is not None
+
+    def _variables(self) -> Iterator[tuple[str, cst.CSTNode]]:
+        index = self._index
+        for binding in index.bindings:
+            scope, target, value = binding.statement.scope, binding.target, binding.value
+            if not self._counts(target, scope) or NO_VALUE.search(target) or isinstance(value, _NO_NUMBERS):
+                continue
+            meter = self._average_of(target, scope)
+            if value is not None and not meter and (is_object(value) or class_of(index, self._flow, value)):
+                continue
+            ratio = None if meter else _ratio_of(index, binding)
+            if ratio is not None:
+                if not any(ratio is b.value and direction_of(b.target) for b in index.bindings):  # else it has a name
+                    yield index.source.code(ratio), ratio
+                continue
+            around = [part.node for part in binding.statement.ancestors if part.scope is scope]
+            if meter or not any(isinstance(node, (cst.For, cst.While)) for node in around) or _after_batches(binding):
+                yield meter or target, binding.statement.node
+
+    def _average_of(self, meter: str, scope: Scope) -> str:
+        """Return the attribute of a meter that a function reads as its average, "" where it reads none."""
+        for node in self._index.nodes_of(cst.Attribute):
+            parent = self._index.parents[node]
+            called = isinstance(parent, cst.Call) and parent.func is node
+            read = node.attr.value in _AVERAGES and dotted(node.value) == meter and not called
+            if read and self._index.scope_of(node) is scope:
+                return f"{meter}.{node.attr.value}"
+        return ""
+
+    def _items(self) -> Iterator[tuple[str, cst.CSTNode]]:
+        for item in self._index.items:
+            if self._counts(item.target, item.statement.scope):
+                yield item.target, item.statement.node
+
+    def _returned(self) -> Iterator[tuple[str, cst.CSTNode]]:
+        index = self._index
+        named = {name for name, _ in chain(self._variables(), self._items())}
+        for function in self._functions:
+            parts = [one for value in returned_by(index, function) for one in returned_parts(index, value)]
+            for _, value in parts:
+                name = dotted(value) or ""
+                if name not in ("", "None", *named) and not any(one.startswith(f"{name}[") for one in named):
+                    shown = _numbers_in(index, function, name)
+                    named |= set(shown)
+                    yield from ((one, value) for one in shown)
+
+
+def _taken(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[str, cst.CSTNode]]:
+    """Yield (expression, node) of what may be in the variables that get what validation returns."""
+    for binding, call in validated_variables(index, flow, loop):
+        if items_of(index, flow, loop, binding, call) != []:
+            continue
+        values = returned_values(index, flow, call, binding.item)
+        items: list[tuple[str, cst.CSTNode]] = [
+            (key, item)
+            for value in values
+            for key, item in written_items(index, value)
+            if direction_of(index.source.code(item)) or direction_of(key)
+        ]
+        for key, filled in filled_items(index, flow, call, binding.item):
+            if _of_coco(filled) or direction_of(key):
+                items.append((f"{key}][0" if _of_coco(filled) else key, filled.statement.node))
+        yield from ((f"{binding.target}[{key}]", item) for key, item in items)
+        holder = class_of(index, flow, target_node(index, binding.statement, binding.target))
+        if holder is not None or any(map(is_object, values)):
+            yield from _parts_of(index, loop, binding, call, holder)
+        elif not items:
+            yield f"{binding.target}[...]", call
+
+
+def _parts_of(
+    index: Index, loop: EpochLoop, binding: Binding, call: cst.Call, holder: Scope | None
+) -> Iterator[tuple[str, cst.CSTNode]]:
+    """Yield what may be the score of an object that validation returns."""
+    coco: dict[str, cst.CSTNode] = {
+        f"{b.target}[0]": b.statement.node
+        for b in index.bindings
+        if in_loop(index, loop, b.statement.node)
+        if _of_coco(b) and b.value is not None and root_of(b.value) == binding.target
+    }
+    attributes: dict[str, cst.CSTNode] = {
+        b.target.replace("self", binding.target, 1): b.statement.node
+        for b in index.bindings
+        if b.target.startswith("self.") and b.statement.scope.parent is holder and direction_of(b.target)
+        if not NO_VALUE.search(b.target)
+    }
+    told = direction_of(binding.target) or SEVERAL.search(binding.target) or binding.item is None
+    yield from (coco or attributes or ({f"{binding.target}.ATTRIBUTE": call} if told else {})).items()
 
 
 def _of_each_set(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Binding]:
@@ -191,12 +237,12 @@ def _place_in(index: Index, node: cst.CSTNode, loop: EpochLoop) -> str:
     return f"{index.place(node, loop.file)} in `{index.scope_of(node).name}`"
 
 
-def _of_coco(index: Index, binding: Binding) -> bool:
+def _of_coco(binding: Binding) -> bool:
     """Whether a variable or item gets what pycocotools computes, of which the first number is the average precision."""
-    return (
-        binding.value is not None
-        and re.search(r"\.stats(\.tolist\(\))?$", index.source.code(binding.value)) is not None
-    )
+    value = binding.value
+    if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value == "tolist":
+        value = value.func.value
+    return isinstance(value, cst.Attribute) and value.attr.value == "stats"
 
 
 def _searched(index: Index, function: Scope, best: str) -> bool:
