@@ -679,6 +679,21 @@ QUESTIONS: dict[str, Question] = {
             "by another condition": (scored("acc = evaluate(model) if data else 0.0\nif acc > best: best = acc\n"),),
         },
     ),
+    "PAI105 16": Question(
+        (scored("for held in sets: acc = evaluate(model, held)\nif acc > best: best = acc\n"),),
+        {
+            "one of them": (
+                scored("for held in sets:\n    if held == 'val': acc = evaluate(held)\nif acc > best: best = acc\n"),
+            ),
+            "their best": (
+                scored("acc = 0\nfor held in sets: acc = max(acc, evaluate(held))\nif acc > best: best = acc\n"),
+            ),
+            "left after one": (
+                scored("for held in sets: acc = evaluate(model, held); break\nif acc > best: best = acc\n"),
+            ),
+            "another loop": (scored(f"for held in sets: other = evaluate(held)\n{SCORE}"),),
+        },
+    ),
     "PAI106 1": Question(
         (UPA, before("model = UPA.perforate_model(model, save_name='mine')\n", WRAPPED)),
         {

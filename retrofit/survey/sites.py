@@ -562,6 +562,7 @@ class Score(Site):
         made: what makes it: "evaluated", "trained", or "" where nothing tells.
         alone: by what rank 0 alone has it, and where, while the others have another number; "" where all have it.
         elsewhere: the same of another rank, or of one that is not told.
+        last: the head of a loop of which it is the last turn's alone, and the place; "" for none.
         unmeasured: what it is in turns in which nothing is measured, where, and the condition of those that measure it.
     """
 
@@ -589,6 +590,7 @@ class Score(Site):
     made: str = ""
     alone: str = ""
     elsewhere: str = ""
+    last: tuple[str, str] = ("", "")
     unmeasured: tuple[str, str, str] = ("", "", "")
 
     @property

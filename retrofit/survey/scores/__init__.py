@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.loops import VALIDATES
+from retrofit.survey.loops import VALIDATES, head
 from retrofit.survey.optimizers import find_schedulers
 from retrofit.survey.scores.alone import tell_ranks
 from retrofit.survey.scores.best import as_numbers, best_of_history, found_better, tracked_scores
@@ -28,7 +28,8 @@ from retrofit.survey.scores.keepers import (
 )
 from retrofit.survey.scores.making import TRAINED, Making
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
-from retrofit.survey.scores.site import score_site
+from retrofit.survey.scores.site import score_site, taken_at
+from retrofit.survey.scores.turns import Turns
 from retrofit.survey.scores.validation import named_scores
 from retrofit.survey.scores.values import code_of, counts_turns
 from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of
@@ -113,7 +114,7 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         chosen = [Evidence(one, BEST if given else NAME, "") for one in candidates]
     else:
         chosen, passed = weigh(making, groups)
-    modes = written_modes(index, loop, schedulers)
+    modes, turns = written_modes(index, loop, schedulers), Turns(index, flow, loop)
     for one in chosen:
         score = score_site(index, flow, loop, one.candidate)
         if score is None:
@@ -125,6 +126,9 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
             score.unmeasured, score.elsewhere = ("", "", ""), ""
         else:
             score.made, score.outdone = one.made, outdone_by(index, flow, loop, making, one, passed)
+            last = turns.last_of(one.candidate.node, *taken_at(score, one.candidate)) if one.made != TRAINED else None
+            if last is not None:
+                score.last = head(index, last), index.place(last.node, score.file)
         score.against = against(index, flow, loop, one, modes)
         yield score
 

@@ -8,8 +8,10 @@ import libcst as cst
 
 from retrofit.survey.index import Binding, Index, Statement, dotted, exclude_each_other
 from retrofit.survey.loops import conjuncts
+from retrofit.survey.order import runs_always
 from retrofit.survey.scores.values import as_item, bare_of, only_begins, root_of, unquoted, way_to_root
 from retrofit.survey.scores.ways import lets_through_some, tests_around
+from retrofit.survey.sites import EpochLoop
 
 
 def makers_of(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNode], bool]) -> list[Statement]:
@@ -83,3 +85,43 @@ def reaching_makers(index: Index, node: cst.CSTNode, makers: list[Statement]) ->
     early = [maker for maker in makers if maker.order <= here.order or exclude_each_other(maker, here)]
     sure = [maker.order for maker in early if any(maker in part.siblings for part in here.path)]
     return [maker for maker in early if not sure or maker.order >= max(sure)], len(early) < len(makers)
+
+
+def given_to(
+    index: Index, loop: EpochLoop, name: str, keys: tuple[str, ...], at: Statement, after: bool = False
+) -> list[tuple[Binding, tuple[str, ...]]]:
+    """Return what may give a variable, or an item of it, the value that it has in a statement.
+
+    In the epoch loop, what an earlier turn gave does not count.
+
+    Args:
+        keys: the code of the keys that take the item out, one after the other.
+        after: whether the statement is over.
+
+    Returns:
+        each with the keys by which an item is still to be taken out of what it gives.
+    """
+    scope, end = at.scope, at.last + 1 if after else at.order
+    found = [(b, keys) for b in index.bound([name], scope)]
+    found += [(b, keys[1:]) for b in index.items if b.statement.scope is scope and keys and _sets(b, name, keys[0])]
+    found = [(b, left) for b, left in found if b.statement.order < end and _within(b.statement, loop, at)]
+    sure = [early for part in at.path if part.scope is scope for early in part.preceding] + ([at] if after else [])
+
+    def is_set_anew(one: Statement) -> bool:
+        later = {b.statement.node for b, _ in found if b.statement.order > one.order}
+        behind = [a for part in one.path if part.scope is scope for a in part.following if a.order < end]
+        between = [a for a in behind if a not in at.path] + [early for early in sure if early.order > one.order]
+        return any(runs_always(part.node, later) for part in between)
+
+    return [(b, left) for b, left in found if not exclude_each_other(b.statement, at) and not is_set_anew(b.statement)]
+
+
+def _within(statement: Statement, loop: EpochLoop, at: Statement) -> bool:
+    """Whether a statement stands in the epoch loop, as far as another one of its function does."""
+    return loop.statement in statement.path or loop.statement not in at.path
+
+
+def _sets(binding: Binding, name: str, key: str) -> bool:
+    """Whether an item is set by a key, or by one that is worked out, which may be it: `sums[name] += x`."""
+    holder, _, own = unquoted(binding.target).partition("[")
+    return holder == name and (own == f"{key}]" or own[:1].isidentifier())

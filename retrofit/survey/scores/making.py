@@ -164,7 +164,7 @@ class Making:
             if items:
                 return {kind for one in items for kind in self._of_binding(one, frame, keys[1:])}
         found = self._passed(name, at, frame, keys)
-        for whole in _wholes(name):
+        for whole in wholes_of(name):
             for binding in self._given(whole, at, frame):
                 found |= self._of_binding(binding, frame, keys if whole == name else ())
             found |= self._of_parts(whole, at, frame, keys if whole == name else ())
@@ -446,7 +446,7 @@ def _goes_through(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.BaseComp) or any(_goes_through(child) for child in node.children)
 
 
-def _wholes(name: str) -> list[str]:
+def wholes_of(name: str) -> list[str]:
     """Return a dotted name and what it is a part of: `self.meter.avg`, `self.meter`."""
     parts = name.split(".")
     return [".".join(parts[:end]) for end in range(len(parts), parts[0] == "self", -1)]

@@ -108,9 +108,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         score.anchors |= {"guard": guard.node, "made": _last_that_makes(way, here).node}
     elif (again or _deleted_later(index, here, name)) and not direct:
         score.anchors["made"] = way.block.node
-    at, call = index.statement(score.anchors.get("made", report.node)), None
-    if kept is not None:
-        at, call = index.statement(candidate.node), [candidate.call, *candidate.inner][-1]
+    at, call = taken_at(score, candidate)
     stand_ins = StandIns(index, flow, loop).of(candidate.node, at, call)
     _tell_stand_ins(score, stand_ins)
     if kept is None:
@@ -119,6 +117,17 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         there += presence(index, candidate.node, way.block, stand_ins)
         score.present = " and ".join(dict.fromkeys(there))
     return score
+
+
+def taken_at(score: Score, candidate: Candidate) -> tuple[Statement, cst.Call | None]:
+    """Return the statement after which a score's value is taken, and the call of the function in which that stands."""
+    kept = score.kept
+    if kept is None:
+        return score.index.statement(score.anchors.get("made", score.anchors["report"])), None
+    while kept.inner is not None:
+        kept = kept.inner
+    at = candidate.node if kept.returns else kept.anchors.get("made", kept.node)
+    return score.index.statement(at), [candidate.call, *candidate.inner][-1]
 
 
 def _tell_stand_ins(score: Score, stand_ins: list[StandIn]) -> None:

@@ -1,0 +1,167 @@
+"""Scores of a single turn of a loop: of the last of several sets of data, or of the last batch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit import torch_api
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Binding, Index, Statement, dotted, names_in
+from retrofit.survey.scores.conditions import argument_of, constant, holds_with
+from retrofit.survey.scores.making import changes, wholes_of
+from retrofit.survey.scores.standins import StandIns, Value, tests_around
+from retrofit.survey.scores.values import written_items
+from retrofit.survey.scores.words import OF_TRAINING
+from retrofit.survey.sites import EpochLoop
+
+#: So many expressions are followed one after the other.
+_DEEP = 4
+
+
+class Turns:
+    """Tells of values of an epoch loop whether they are of one turn of a loop inside it, the last.
+
+    Args:
+        loop: the epoch loop.
+    """
+
+    def __init__(self, index: Index, flow: Flow, loop: EpochLoop) -> None:
+        self._index, self._flow, self._loop = index, flow, loop
+        self._values = StandIns(index, flow, loop)
+
+    def last_of(self, node: cst.BaseExpression, at: Statement, call: cst.Call | None = None) -> Statement | None:
+        """Return the loop of which a value is the last turn's alone, None where it is of all turns, or of no loop.
+
+        Args:
+            node: its expression.
+            at: the statement after which it is taken, and
+            call: the epoch loop's call of the function in which that stands, None in the loop itself.
+        """
+        found = list(self._left(self._values.values(node, at, call), 0))
+        return next((one for one in found if one is not None), None) if None not in found else None
+
+    def _left(self, values: list[Value], depth: int) -> Iterator[Statement | None]:
+        """Yield the loops that values are brought out of, None where one gathers over its turns."""
+        for value in values:
+            for loop, binding in value.left:
+                if self.gathers(loop, binding):
+                    yield None
+                elif self._of_one_turn(loop, binding):
+                    yield loop
+            if not value.left and value.node is not None and depth < _DEEP:
+                for part in _parts(value.node):
+                    yield from self._left(self._values.read(part, value), depth + 1)
+
+    def gathers(self, loop: Statement, binding: Binding) -> bool:
+        """Whether what a variable is given in a loop is made of what the loop's turns add to."""
+        if binding.value is None:
+            return bool(changes(binding))
+        inside = [b for b in self._index.bound_in(loop) if b.statement.scope is loop.scope]
+        waiting, seen = [*names_in(binding.value, called=False), *_held(binding.value)], set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            wholes = wholes_of(name)
+            bound = [b for b in inside if b.target.partition("[")[0] in wholes]
+            begun = [b for b in bound if b.target in wholes and not _changed(b)]
+            if not begun and (bound or any(self._adds(call, whole) for call in self._calls(loop) for whole in wholes)):
+                return True
+            waiting += [more for b in begun if b.value for more in (*names_in(b.value, called=False), *_held(b.value))]
+        return False
+
+    def _calls(self, loop: Statement) -> list[cst.Call]:
+        return [call for call in self._index.calls_in(loop) if self._index.scope_of(call) is loop.scope]
+
+    def _adds(self, call: cst.Call, name: str, depth: int = 0) -> bool:
+        """Whether a call puts something into an object: as a method whose value nothing takes, or where it is given."""
+        alone = isinstance(self._index.parents[call], cst.Expr) and bool(call.args)
+        held = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        if alone and dotted(held) == name and method not in torch_api.MODULE_METHODS:
+            return True
+        function = self._flow.called(call) if any(dotted(arg.value) == name for arg in call.args) else None
+        if function is None or depth == _DEEP:
+            return False
+        own = [p for p in function.parameters if dotted(argument_of(function, call, p)) == name]
+        return any(self._adds(inner, one, depth + 1) for inner in self._index.calls_of(function) for one in own)
+
+    def _of_one_turn(self, loop: Statement, binding: Binding) -> bool:
+        """Whether a variable is given a value in several turns of a loop, of which the last one stays."""
+        at, node = binding.statement, loop.node
+        if not isinstance(node, cst.For) or any(_breaks(later) for later in (at, *at.following)):
+            return False
+        names = set(names_in(node.target))
+        if not names.isdisjoint(re.findall(r"\w+", binding.target.partition("[")[2])):
+            return False  # each turn has an item of its own
+        around = [part for part in at.path if loop in part.path[:-1]]
+        tests = [one for one in tests_around(self._index, at, loop.path, frozenset()) if one.at in around]
+        phases = self._phases(loop)
+        if phases:
+            name, values = phases
+            runs = [v for v in values if all(holds_with(t.node, {name: v}) is not (not t.holds) for t in tests)]
+            return sum(not OF_TRAINING.search(str(one)) for one in runs) > 1
+        if loop in self._loop.inner:
+            return False
+        chosen = (cst.Equal, cst.In, cst.Is)
+        return not any(
+            binding.target in names_in(test.node)
+            or (
+                isinstance(test.node, cst.Comparison)
+                and isinstance(test.node.comparisons[0].operator, chosen)
+                and not names.isdisjoint(names_in(test.node))
+            )
+            for test in tests
+        )
+
+    def _phases(self, loop: Statement) -> tuple[str, list[object]] | None:
+        """Return the variable of a loop over constants that are written down, and these; None for another loop."""
+        node = loop.node
+        assert isinstance(node, cst.For)
+        target = node.target.elements[0].value if isinstance(node.target, cst.Tuple) else node.target
+        made = [origin.node for origin in self._flow.origins(node.iter, loop.scope)]
+        items = [item for _, item in written_items(self._index, made[0])] if len(made) == 1 else []
+        first = [one.elements[0].value if isinstance(one, cst.Tuple) and one.elements else one for one in items]
+        values = [constant(one) for one in first]
+        name = dotted(target)
+        known = name is not None and values and all(isinstance(one, str) for one in values)
+        return (name, values) if known and name is not None else None
+
+
+def _changed(binding: Binding) -> bool:
+    """Whether an assignment makes a value of the one before: `total += loss`, `mean = 0.9 * mean + 0.1 * loss`."""
+    return binding.target in names_in(binding.value) if binding.value is not None else bool(changes(binding))
+
+
+def _held(node: cst.CSTNode) -> Iterator[str]:
+    """Yield the objects of which code calls methods: the `meter` of `meter.compute()`."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        yield from names_in(node.func.value)
+    for child in node.children:
+        yield from _held(child)
+
+
+def _parts(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield the expressions out of which one is made, one step down."""
+    if isinstance(node, (cst.Attribute, cst.Subscript)):
+        yield node.value
+    elif isinstance(node, cst.Call):
+        yield from [node.func.value] if isinstance(node.func, cst.Attribute) else []
+        yield from (arg.value for arg in node.args)
+    elif isinstance(node, cst.CompFor):
+        yield node.iter
+    elif isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
+        yield from _parts(node.for_in)
+    elif not isinstance(node, (cst.Lambda, cst.BaseString)):
+        for child in node.children:
+            yield from [child] if isinstance(child, cst.BaseExpression) else _parts(child)
+
+
+def _breaks(later: Statement) -> bool:
+    node = later.node
+    simple = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
+    return isinstance(node, simple) and isinstance(node.body[-1], cst.Break)

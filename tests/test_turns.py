@@ -1,0 +1,217 @@
+"""A score of one turn of a loop, such as the last batch's, is never taken for that of all without a word."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers import code, script, survey_of
+
+_FUNCTIONS = """
+class Meter:
+    def __init__(self):
+        self.total, self.count = 0, 0
+
+    def update(self, value):
+        self.total += value
+        self.count += 1
+
+    @property
+    def loss(self):
+        return self.total / self.count
+
+
+def note(meter, value):
+    meter.update(value)
+
+
+def last_batch(model):
+    for x, y in held_out:
+        loss = criterion(model(x), y)
+    return loss.item()
+
+
+def of_sets(model):
+    for name, held in sets.items():
+        right = 0
+        for x, y in held:
+            right += hits(model(x), y)
+        acc = right / len(held)
+    return {'acc': acc}
+
+
+def added_up(model):
+    total = 0
+    for number, (x, y) in enumerate(held_out):
+        loss = criterion(model(x), y)
+        total += loss.item()
+    return total / (number + 1)
+
+
+def so_far(model):
+    right = total = 0
+    for x, y in held_out:
+        out = model(x)
+        right, total = right + hits(out, y), total + len(y)
+        acc = right / total
+        bar.set_postfix(acc=acc)
+    return acc
+
+
+def of_meter(model):
+    meter = Meter()
+    for x, y in held_out:
+        loss = criterion(model(x), y)
+        meter.update(loss)
+        mean = meter.loss
+    return mean
+
+
+def of_meter_elsewhere(model):
+    meter = Meter()
+    for x, y in held_out:
+        loss = criterion(model(x), y)
+        note(meter, loss)
+    return meter.loss
+
+
+def of_list(model):
+    found = []
+    for x, y in held_out:
+        found.append(model(x))
+        mean = average(found)
+    return mean
+
+
+def running(model):
+    mean = 0.0
+    for x, y in held_out:
+        mean = 0.9 * mean + 0.1 * criterion(model(x), y)
+    return mean
+
+
+def per_key(model):
+    stats = {}
+    for name in sets:
+        stats[name] = measure(model, sets[name])
+    return stats
+
+
+def one_batch(model):
+    for x, y in held_out:
+        loss = criterion(model(x), y)
+        break
+    return loss
+
+
+def named(model):
+    for name, held in sets.items():
+        if name == 'val':
+            acc = measure(model, held)
+    return acc
+
+
+def counted(model):
+    right = 0
+    for x, y in held_out:
+        right += hits(model(x), y)
+    return right / sum(len(y) for x, y in held_out)
+
+
+"""
+COMPARED = "\nif LOSS < best:\n    best = LOSS"
+BEST = COMPARED.replace("LOSS", "loss")
+PHASES = """
+for phase in PHASES:
+    right = 0
+    for x, y in loaders[phase]:
+        right += hits(model(x), y)
+    acc = right / 2
+"""
+
+
+def last_in(epoch: str) -> str:
+    (score,) = survey_of(script(epoch, f"{code(_FUNCTIONS)}best = 9\n")).scores
+    return score.last[0]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "loop"),
+    [
+        pytest.param(f"loss = last_batch(model){BEST}", "for x, y in held_out:", id="a function's last batch"),
+        pytest.param(
+            f"with torch.no_grad():\n    for x, y in held_out:\n        loss = criterion(model(x), y){BEST}",
+            "for x, y in held_out:",
+            id="the last batch",
+        ),
+        pytest.param(
+            f"with torch.no_grad():\n    for x, y in held_out:\n        out = model(x)\nloss = error(out, y){BEST}",
+            "for x, y in held_out:",
+            id="made after it",
+        ),
+        pytest.param(
+            f"for held in sets:\n    loss = evaluate(model, held)\n    print(loss){BEST}",
+            "for held in sets:",
+            id="sets",
+        ),
+        pytest.param(
+            "for held in sets:\n    loss = evaluate(model, held)\n    if loss < best:\n        best = loss",
+            "for held in sets:",
+            id="sets, compared each",
+        ),
+        pytest.param(
+            f"stats = of_sets(model){COMPARED.replace('LOSS', 'stats[ACC]').replace('ACC', repr('acc'))}",
+            "for name, held in sets.items():",
+            id="a function's last set",
+        ),
+        pytest.param(
+            PHASES.replace("PHASES", "['val', 'test']") + "best = max(best, acc)",
+            "for phase in ['val', 'test']:",
+            id="phases",
+        ),
+        pytest.param(
+            PHASES.replace("PHASES", "['train', 'val', 'test']")
+            + "    if phase == 'val' and acc > best:\n        best = acc",
+            "for phase in ['train', 'val', 'test']:",
+            id="phases, one compared",
+        ),
+    ],
+)
+def test_a_score_of_the_last_turn_alone_is_told(epoch: str, loop: str) -> None:
+    assert last_in(epoch) == loop
+
+
+@pytest.mark.parametrize(
+    "epoch",
+    [
+        *(
+            pytest.param(f"loss = {name}(model){BEST}", id=name)
+            for name in (
+                "added_up", "so_far", "of_meter", "of_meter_elsewhere", "of_list", "running", "one_batch", "named",
+                "counted",
+            )
+        ),
+        pytest.param("stats = per_key(model)\nbest = max(best, stats['acc'])", id="per_key"),
+        pytest.param(f"loss = evaluate(model){BEST}\nfor held in sets:\n    print(held)", id="another loop"),
+        pytest.param(PHASES.replace("PHASES", "['train', 'val']") + "best = max(best, acc)", id="one that validates"),
+        pytest.param(
+            PHASES.replace("PHASES", "['val', 'test']").replace("acc =", "if phase == 'val': acc =")
+            + "best = max(best, acc)",
+            id="one phase alone",
+        ),
+        pytest.param(
+            "phases = ['train', 'val']\n" + PHASES.replace("PHASES", "phases") + "best = max(best, acc)", id="by a name"
+        ),
+        pytest.param(
+            "losses = []\nfor x, y in held_out:\n    with torch.no_grad(): losses.append(criterion(model(x), y))\n"
+            f"loss = sum(losses) / len(losses){BEST}",
+            id="a list",
+        ),
+    ],
+)  # fmt: skip
+def test_one_of_all_turns_is_taken(epoch: str) -> None:
+    assert last_in(epoch) == ""
+
+
+def test_so_is_one_that_the_user_names() -> None:
+    text = script(f"for held in sets:\n    loss = evaluate(model, held){BEST}", "best = 9")
+    assert survey_of(text, metric="loss").scores[0].last == ("", "")
