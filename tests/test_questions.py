@@ -43,6 +43,9 @@ DP = ("DistributedDataParallel as DDP", "DataParallel as DDP")
 PLAINLY = Options()
 IN_PROCESS = Options(in_process=True)
 ADAM = "torch.optim.Adam(model.parameters())"
+FITTING = (
+    "def fit(model, epoch):\n    for x, y in loader:\n        loss = criterion(model(x), y)\n        loss.backward()\n"
+)
 RANK = "torch.distributed.get_rank()"
 UPA = (IMPORT, f"from perforatedai import utils_perforatedai as UPA\n{IMPORT}")
 GPA = (IMPORT, f"from perforatedai import globals_perforatedai as GPA\n{IMPORT}")
@@ -692,6 +695,23 @@ QUESTIONS: dict[str, Question] = {
                 scored("for held in sets: acc = evaluate(model, held); break\nif acc > best: best = acc\n"),
             ),
             "another loop": (scored(f"for held in sets: other = evaluate(held)\n{SCORE}"),),
+        },
+    ),
+    "PAI105 17": Question(
+        (
+            before(
+                FITTING + "    if epoch % 5 == 0: loss = evaluate(model)\n    return loss\n\n\n",
+            ),
+            scored("loss = fit(model, epoch)\nif loss < best: best = loss\n"),
+        ),
+        {
+            "a name of its own": (
+                before(
+                    FITTING + "    err = evaluate(model)\n    return err\n\n\n",
+                ),
+                scored("loss = fit(model, epoch)\nif loss < best: best = loss\n"),
+            ),
+            "in the loop": (scored("if epoch % 5 == 0: loss = evaluate(model)\nif loss < best: best = loss\n"),),
         },
     ),
     "PAI106 1": Question(

@@ -92,6 +92,15 @@ def none_but_every_few(model, number):
         return count(model)
 
 
+def summed_every_few(model, number):
+    if number % 5 == 0:
+        total = 0
+        for x, y in held_out:
+            total += hits(model(x), y)
+        return total
+    return None
+
+
 def of_none(model):
     return right / total if total else 0.0
 
@@ -183,6 +192,7 @@ def test_a_number_in_place_of_a_score_is_asked(tmp_path: Path, made: str, number
     [
         pytest.param("none_but_every_few(model, epoch)", "rare", id="a function"),
         pytest.param("evaluate(model) if epoch % 5 == 0 else None", "epoch % 5 == 0", id="the loop"),
+        pytest.param("summed_every_few(model, epoch)", "number % 5 == 0", id="a sum"),
         pytest.param("evaluate(model) if rank == 0 else None", "", id="of a rank"),
         pytest.param("evaluate(model)", "", id="each"),
     ],
@@ -193,5 +203,5 @@ def test_none_in_its_place_keeps_a_scheduler_that_is_stepped_every_epoch(made: s
         f"{_FUNCTIONS}best = 0\nsched = torch.optim.lr_scheduler.StepLR(optimizer, 3)",
     )
     found = survey_of(text)
-    assert found.scores[0].condition == condition
+    assert (found.scores[0].condition, found.scores[0].unmeasured[0]) == (condition, "")
     assert found.steps[0].removed is not bool(condition)

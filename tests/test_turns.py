@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.helpers import code, script, survey_of
+from tests.helpers import code, plan_of, rewritten, script, survey_of
 
 _FUNCTIONS = """
 class Meter:
@@ -94,6 +96,37 @@ def per_key(model):
     for name in sets:
         stats[name] = measure(model, sets[name])
     return stats
+
+
+def trains(model, epoch):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+    if epoch % 5 == 0:
+        loss = evaluate(model, held_out)
+    return loss
+
+
+def trains_and_sums(model, epoch):
+    total = 0
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        total += loss.item()
+    if rare:
+        total = 0
+        with torch.no_grad():
+            for x, y in held_out:
+                total += criterion(model(x), y)
+    return total
+
+
+def trains_and_validates(model, epoch):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+    loss = evaluate(model, held_out)
+    return loss
 
 
 def one_batch(model):
@@ -215,3 +248,37 @@ def test_one_of_all_turns_is_taken(epoch: str) -> None:
 def test_so_is_one_that_the_user_names() -> None:
     text = script(f"for held in sets:\n    loss = evaluate(model, held){BEST}", "best = 9")
     assert survey_of(text, metric="loss").scores[0].last == ("", "")
+
+
+@pytest.mark.parametrize("made", ["trains", "trains_and_sums"])
+def test_a_function_that_gives_what_the_training_makes_where_it_does_not_validate_is_told(made: str) -> None:
+    (score,) = survey_of(script(f"loss = {made}(model, epoch){BEST}", f"{code(_FUNCTIONS)}best = 9\n")).scores
+    assert score.trained.startswith("line ")
+
+
+@pytest.mark.parametrize("made", ["trains_and_validates(model, epoch)", "added_up(model)", "evaluate(model)"])
+def test_one_that_always_validates_is_not(made: str) -> None:
+    (score,) = survey_of(script(f"loss = {made}{BEST}", f"{code(_FUNCTIONS)}best = 9\n")).scores
+    assert score.trained == ""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param("loss = evaluate(model)", id="by a function"),
+        pytest.param(
+            "loss = 0\n    with torch.no_grad():\n        for x, y in held_out: loss += criterion(model(x), y)",
+            id="a sum",
+        ),
+    ],
+)
+def test_a_name_that_training_and_validation_share_is_taken_where_it_is_validated(tmp_path: Path, made: str) -> None:
+    epoch = f"if epoch % 5 == 0:\n    {made}{BEST}"
+    new = rewritten(plan_of(tmp_path, script(epoch, "best = 9\n")))
+    assert "        pai_score = loss\n    if loss < best:" in new
+    assert "report_validation_score(pai_score, model)" in new
+
+
+def test_so_it_is_in_each_epoch_where_each_validates(tmp_path: Path) -> None:
+    new = rewritten(plan_of(tmp_path, script(f"loss = evaluate(model){BEST}", "best = 9\n")))
+    assert "report_validation_score(loss, model)" in new

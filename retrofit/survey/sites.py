@@ -563,6 +563,7 @@ class Score(Site):
         alone: by what rank 0 alone has it, and where, while the others have another number; "" where all have it.
         elsewhere: the same of another rank, or of one that is not told.
         last: the head of a loop of which it is the last turn's alone, and the place; "" for none.
+        trained: where the training makes it, while an evaluation does on other ways; "" where it does not.
         unmeasured: what it is in turns in which nothing is measured, where, and the condition of those that measure it.
     """
 
@@ -591,6 +592,7 @@ class Score(Site):
     alone: str = ""
     elsewhere: str = ""
     last: tuple[str, str] = ("", "")
+    trained: str = ""
     unmeasured: tuple[str, str, str] = ("", "", "")
 
     @property

@@ -126,9 +126,12 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
             score.unmeasured, score.elsewhere = ("", "", ""), ""
         else:
             score.made, score.outdone = one.made, outdone_by(index, flow, loop, making, one, passed)
-            last = turns.last_of(one.candidate.node, *taken_at(score, one.candidate)) if one.made != TRAINED else None
+            taken = (one.candidate.node, *taken_at(score, one.candidate))
+            last = turns.last_of(*taken) if one.made != TRAINED else None
             if last is not None:
                 score.last = head(index, last), index.place(last.node, score.file)
+            trained = turns.trained_at(making, *taken)
+            score.trained = index.place(trained.node, score.file) if trained is not None else ""
         score.against = against(index, flow, loop, one, modes)
         yield score
 

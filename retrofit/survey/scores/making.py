@@ -91,13 +91,26 @@ class Making:
         self._read.clear()
         last = self._index.statements_in(self._loop.body)[-1]
         at = self._index.statement(node) if node in self._index.parents else last
-        frame = _Frame(self._loop.scope, self._phases(at))
-        if at.scope is not frame.scope:
-            known = call is not None and self._flow.called(call) is at.scope
-            frame = self._called(at.scope, call, frame) if known and call is not None else _Frame(at.scope)
+        frame = self._frame(at)
+        if call is not None and at.scope is not self._loop.scope and self._flow.called(call) is at.scope:
+            frame = self._called(at.scope, call, _Frame(self._loop.scope, self._phases(at)))
         own = [b for b in self._bound.get(dotted(node) or "", []) if b.statement is at and _is_bound(self._index, node)]
-        found = {kind for b in own for kind in self._of_binding(b, frame, ())} or self._of(node, at, frame)
-        return EVALUATED if EVALUATED in found else TRAINED if TRAINED in found else ""
+        return _kind({kind for b in own for kind in self._of_binding(b, frame, ())} or self._of(node, at, frame))
+
+    def given_by(self, statement: Statement, name: str) -> str:
+        """Tell what makes what a statement gives to a variable, as `of` does, in a function for any call of it."""
+        self._seen.clear()
+        frame = self._frame(statement)
+        own = [b for b in self._bound.get(name, []) if b.statement is statement]
+        return _kind({kind for b in own for kind in self._of_binding(b, frame, ())})
+
+    def made_at(self, node: cst.BaseExpression, at: Statement) -> str:
+        """Tell what makes the value that an expression has in a statement, as `given_by` does."""
+        self._seen.clear()
+        return _kind(self._of(node, at, self._frame(at)))
+
+    def _frame(self, at: Statement) -> _Frame:
+        return _Frame(at.scope, self._phases(at) if at.scope is self._loop.scope else {})
 
     def read_for(self, node: cst.BaseExpression, call: cst.Call | None = None) -> set[tuple[str, Statement]]:
         """Return the variables out of which a value is made, each with a statement that reads it for that.
@@ -433,6 +446,10 @@ class Making:
                     return False
             below = part
         return True
+
+
+def _kind(found: set[str]) -> str:
+    return EVALUATED if EVALUATED in found else TRAINED if TRAINED in found else ""
 
 
 def _is_bound(index: Index, node: cst.BaseExpression) -> bool:

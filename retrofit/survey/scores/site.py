@@ -13,6 +13,7 @@ from retrofit.survey.order import runs_always
 from retrofit.survey.scores.best import keepers_of_best
 from retrofit.survey.scores.keepers import best_in, kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
+from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.presence import presence
 from retrofit.survey.scores.standins import StandIn, StandIns
 from retrofit.survey.scores.validation import validated_variables
@@ -204,7 +205,7 @@ def _made_at(
         if not makers:
             return index.statement(candidate.node), [], False
         reaching, again = reaching_makers(index, candidate.node, makers)
-        makers = reaching or makers
+        makers = _validating(index, flow, loop, reaching or makers, root_of(candidate.node))
         here = _where_of_validation(index, flow, loop, candidate.node, makers)
         return here or meeting(makers) or index.statements_in(loop.body)[-1], makers, again
     if makers:
@@ -215,6 +216,15 @@ def _made_at(
         again = max(m.order for m in makers) > max(m.order for m in measured)
         makers = measured
     return meeting(makers) or index.statements_in(loop.body)[-1], makers, again
+
+
+def _validating(index: Index, flow: Flow, loop: EpochLoop, makers: list[Statement], name: str) -> list[Statement]:
+    """Leave those that evaluate of the statements that give a variable its value, where others train."""
+    making = Making(index, flow, loop) if len(makers) > 1 else None
+    made = [making.given_by(maker, name) for maker in makers] if making is not None else []
+    if EVALUATED not in made:
+        return makers
+    return [maker for maker, kind in zip(makers, made, strict=True) if kind != TRAINED]
 
 
 def _is_parted(here: Statement, makers: list[Statement]) -> bool:

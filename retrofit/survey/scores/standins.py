@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import libcst as cst
@@ -118,8 +118,9 @@ class StandIns:
 
     def _stand_in(self, value: Value, measured: list[Value]) -> StandIn | None:
         """Return a constant as what stands in for a score, None where it is an empty collection that is filled."""
-        tests = [(test, not test.holds) for test in value.reading.tests]
-        tests = tests or [(test, test.holds) for one in measured for test in one.reading.tests]
+        there, here = [test for one in measured for test in one.reading.tests], value.reading.tests
+        tests = [(test, not test.holds) for test in here if not _is_among(test, there)]
+        tests = tests or [(test, test.holds) for test in there if not _is_among(test, here)]
         if isinstance(value.node, cst.Dict) and not tests:
             return None
         ranked = any(by_rank(self._index, self._flow, test.node, test.at) for test, _ in tests)
@@ -199,6 +200,10 @@ class StandIns:
         if not runs_always(function.node.body, ()):
             last = self._index.statements_in(function.node.body)[-1]
             yield Value(None, keys, replace(reading, at=last, turn=turn, depth=depth))
+
+
+def _is_among(test: Test, others: Iterable[Test]) -> bool:
+    return any(one.node is test.node and one.holds is test.holds for one in others)
 
 
 def _is_constant(value: Value) -> bool:

@@ -11,7 +11,7 @@ from retrofit import torch_api
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Statement, dotted, names_in
 from retrofit.survey.scores.conditions import argument_of, constant, holds_with
-from retrofit.survey.scores.making import changes, wholes_of
+from retrofit.survey.scores.making import EVALUATED, TRAINED, Making, changes, wholes_of
 from retrofit.survey.scores.standins import StandIns, Value, tests_around
 from retrofit.survey.scores.values import written_items
 from retrofit.survey.scores.words import OF_TRAINING
@@ -42,6 +42,23 @@ class Turns:
         """
         found = list(self._left(self._values.values(node, at, call), 0))
         return next((one for one in found if one is not None), None) if None not in found else None
+
+    def trained_at(
+        self, making: Making, node: cst.BaseExpression, at: Statement, call: cst.Call | None = None
+    ) -> Statement | None:
+        """Return where the training makes a value that an evaluation makes on other ways, None where it does not.
+
+        Args:
+            making: tells what makes a value.
+            node, at, call: as for `last_of`.
+        """
+        found: dict[str, Statement] = {}
+        for value in self._values.values(node, at, call):
+            here = value.reading.at
+            added = [b.target for _, b in value.left if b.statement is here]
+            if value.node is not None:
+                found[making.given_by(here, added[0]) if added else making.made_at(value.node, here)] = here
+        return found.get(TRAINED) if EVALUATED in found else None
 
     def _left(self, values: list[Value], depth: int) -> Iterator[Statement | None]:
         """Yield the loops that values are brought out of, None where one gathers over its turns."""
@@ -105,7 +122,7 @@ class Turns:
             name, values = phases
             runs = [v for v in values if all(holds_with(t.node, {name: v}) is not (not t.holds) for t in tests)]
             return sum(not OF_TRAINING.search(str(one)) for one in runs) > 1
-        if loop in self._loop.inner:
+        if loop in self._loop.training:
             return False
         chosen = (cst.Equal, cst.In, cst.Is)
         return not any(
