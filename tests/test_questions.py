@@ -714,6 +714,19 @@ QUESTIONS: dict[str, Question] = {
             "in the loop": (scored("if epoch % 5 == 0: loss = evaluate(model)\nif loss < best: best = loss\n"),),
         },
     ),
+    "PAI105 18": Question(
+        (
+            before("total = 0\n"),
+            scored("for x in held: total += evaluate(x)\nacc = total / 2\nif acc > best: best = acc\n"),
+        ),
+        {
+            "begun anew": (
+                before("total = 0\n"),
+                scored("total = 0\nfor x in held: total += evaluate(x)\nacc = total / 2\nif acc > best: best = acc\n"),
+            ),
+            "beside it": (before("total = 0\n"), scored(f"{SCORE}total += acc\nlog(total)\n")),
+        },
+    ),
     "PAI106 1": Question(
         (UPA, before("model = UPA.perforate_model(model, save_name='mine')\n", WRAPPED)),
         {

@@ -564,6 +564,7 @@ class Score(Site):
         elsewhere: the same of another rank, or of one that is not told.
         last: the head of a loop of which it is the last turn's alone, and the place; "" for none.
         trained: where the training makes it, while an evaluation does on other ways; "" where it does not.
+        carried: what it is made of that adds up over all epochs, and where it does; "" for nothing.
         unmeasured: what it is in turns in which nothing is measured, where, and the condition of those that measure it.
     """
 
@@ -593,6 +594,7 @@ class Score(Site):
     elsewhere: str = ""
     last: tuple[str, str] = ("", "")
     trained: str = ""
+    carried: tuple[str, str] = ("", "")
     unmeasured: tuple[str, str, str] = ("", "", "")
 
     @property

@@ -13,6 +13,7 @@ from retrofit.survey.loops import VALIDATES, head
 from retrofit.survey.optimizers import find_schedulers
 from retrofit.survey.scores.alone import tell_ranks
 from retrofit.survey.scores.best import as_numbers, best_of_history, found_better, tracked_scores
+from retrofit.survey.scores.carried import Carried
 from retrofit.survey.scores.evidence import BEST, NAME, PLATEAU, WATCHED, Evidence, against, outdone_by, weigh
 from retrofit.survey.scores.given import given_to_plateau, watched_scores, written_modes
 from retrofit.survey.scores.inline import inline_scores
@@ -115,6 +116,7 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
     else:
         chosen, passed = weigh(making, groups)
     modes, turns = written_modes(index, loop, schedulers), Turns(index, flow, loop)
+    carried = Carried(index, flow, loop)
     for one in chosen:
         score = score_site(index, flow, loop, one.candidate)
         if score is None:
@@ -132,6 +134,8 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
                 score.last = head(index, last), index.place(last.node, score.file)
             trained = turns.trained_at(making, *taken)
             score.trained = index.place(trained.node, score.file) if trained is not None else ""
+            added = carried.of(one.candidate.node, taken[1].scope)
+            score.carried = (added[0], index.place(added[1].node, score.file)) if added is not None else ("", "")
         score.against = against(index, flow, loop, one, modes)
         yield score
 

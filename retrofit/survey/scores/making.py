@@ -19,8 +19,8 @@ from retrofit.survey.sites import EpochLoop
 EVALUATED, TRAINED = "evaluated", "trained"
 
 #: Methods by which a collection or a meter takes in a value, and by which it begins anew.
-_FILLS = ("update", "append", "add", "add_batch", "extend", "accumulate", "put", "record", "insert", "__call__")
-_EMPTIES = ("reset", "clear")
+FILLS = ("update", "append", "add", "add_batch", "extend", "accumulate", "put", "record", "insert", "__call__")
+EMPTIES = ("reset", "clear")
 #: So many calls are followed one within the other.
 _DEEP = 6
 
@@ -233,7 +233,7 @@ class Making:
             self._index.statement(call)
             for call in self._index.calls_of(frame.scope)
             if isinstance(call.func, cst.Attribute)
-            if call.func.attr.value in _EMPTIES and dotted(call.func.value) == name
+            if call.func.attr.value in EMPTIES and dotted(call.func.value) == name
         ]
         begun = [b.statement for b in self._bound.get(name, []) if b.statement.scope is frame.scope]
         reaching = reaching_makers(self._index, at.node, [*places, *emptied, *begun])[0]
@@ -253,7 +253,7 @@ class Making:
         """Whether a call puts something into an object: by a method, by itself, or a function that it is given to."""
         if dotted(call.func) == name:
             return isinstance(self._index.parents[call], cst.Expr)
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _FILLS:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in FILLS:
             held = call.func.value
             while isinstance(held, (cst.Subscript, cst.Attribute)) and dotted(held) != name:
                 held = held.value

@@ -1,0 +1,127 @@
+"""Scores of all epochs so far: of a list, a sum or a meter that begins before the epoch loop, and never anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow, Variable
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
+from retrofit.survey.loops import called_in
+from retrofit.survey.scores.conditions import argument_of
+from retrofit.survey.scores.making import EMPTIES, FILLS, changes
+from retrofit.survey.sites import EpochLoop
+
+#: What makes an empty collection, or one of zeros.
+_BEGINS = ("list", "torch.zeros", "numpy.zeros")
+#: What takes one number out of several, rather than making one of all.
+_CHOOSES = ("max", "min", "sorted", "argmax", "argmin", "len")
+
+
+class Carried:
+    """Tells of what values of an epoch loop are made that adds up over all epochs.
+
+    Args:
+        loop: the epoch loop.
+    """
+
+    def __init__(self, index: Index, flow: Flow, loop: EpochLoop) -> None:
+        self._index, self._flow, self._loop = index, flow, loop
+        self._running = called_in(index, flow, loop.statement)
+        self._bound: dict[Variable, list[Binding]] = {}
+        for binding in (*index.bindings, *index.items):
+            holder = binding.target.partition("[")[0]
+            self._bound.setdefault(flow.member(holder, binding.statement.scope), []).append(binding)
+        self._filled: dict[Variable, Statement] = {}
+        self._emptied: set[Variable] = set()
+        for call in index.calls:
+            at = index.statement(call)
+            if self._runs(at) and isinstance(index.parents[call], cst.Expr):
+                held = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+                name, method = dotted(held), call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+                if name is not None and method in EMPTIES:
+                    self._emptied.add(flow.member(name, at.scope))
+                elif name is not None and (method in FILLS or not method):
+                    self._filled.setdefault(flow.member(name, at.scope), at)
+
+        for call in index.calls:
+            function = flow.called(call) if self._runs(index.statement(call)) else None
+            if function is not None:
+                self._pass_on(function, call)
+
+    def _pass_on(self, function: Scope, call: cst.Call) -> None:
+        """Note of what a call gives to a function what that does with it."""
+        for parameter in function.parameters:
+            given = dotted(argument_of(function, call, parameter))
+            if given is not None:
+                inner = self._flow.member(parameter, function)
+                outer = self._flow.member(given, self._index.scope_of(call))
+                if inner in self._emptied:
+                    self._emptied.add(outer)
+                if inner in self._filled:
+                    self._filled.setdefault(outer, self._filled[inner])
+
+    def of(self, node: cst.BaseExpression, scope: Scope) -> tuple[str, Statement] | None:
+        """Return the variable that a value is made of and adds up over all epochs, and where it does; None for none."""
+        return next(self._of(node, scope, set()), None)
+
+    def _of(self, node: cst.CSTNode, scope: Scope, seen: set[object]) -> Iterator[tuple[str, Statement]]:
+        name = dotted(node)
+        function = self._flow.called(node) if isinstance(node, cst.Call) and node in self._index.parents else None
+        if name is not None:
+            for number in range(name.count(".") + 1):
+                yield from self._of_variable(name.rsplit(".", number)[0], scope, seen)
+        elif function is not None and function.name != "__init__":
+            if (function, node) not in seen:
+                seen.add((function, node))
+                for leaving, inside in self._index.returns:
+                    if inside is function and leaving.value is not None:
+                        yield from self._of(leaving.value, function, seen)
+        elif isinstance(node, cst.Call):
+            if (dotted(node.func) or "").rpartition(".")[2] not in _CHOOSES:
+                yield from self._of(node.func.value, scope, seen) if isinstance(node.func, cst.Attribute) else ()
+                for arg in node.args:
+                    yield from self._of(arg.value, scope, seen)
+        elif not isinstance(node, (cst.Subscript, cst.BaseComp, cst.Lambda, cst.BaseString)):
+            for child in node.children:
+                yield from self._of(child, scope, seen)
+
+    def _of_variable(self, name: str, scope: Scope, seen: set[object]) -> Iterator[tuple[str, Statement]]:
+        variable = self._flow.member(name, scope)
+        if variable in seen:
+            return
+        seen.add(variable)
+        if name in scope.parameters:
+            for call in self._flow.callers(scope):
+                given = argument_of(scope, call, name) if self._runs(self._index.statement(call)) else None
+                if given is not None and dotted(given) is not None:
+                    yield from self._of(given, self._index.scope_of(call), seen)
+        bound = self._bound.get(variable, [])
+        inside = [b for b in bound if self._runs(b.statement)]
+        before = [b for b in bound if b not in inside]
+        added = [b.statement for b in inside if _adds(b)]
+        anew = [b for b in inside if not _adds(b)]
+        added += [self._filled[variable]] if variable in self._filled else []
+        if not anew and added and before and variable not in self._emptied and all(map(self._begins, before)):
+            yield name, added[0]
+        for binding in anew if all(b.value is not None and not self._begins(b) for b in anew) else ():
+            if binding.value is not None and binding.item is None:
+                yield from self._of(binding.value, binding.statement.scope, seen)
+
+    def _runs(self, statement: Statement) -> bool:
+        return statement.scope in self._running or self._loop.statement in statement.path
+
+    def _begins(self, binding: Binding) -> bool:
+        """Whether a variable is given nothing yet: 0, an empty list, a metric of torchmetrics."""
+        value = binding.value
+        if isinstance(value, cst.Call):
+            made = self._index.qualified(value.func)
+            return made in _BEGINS or made.startswith("torchmetrics.")
+        return isinstance(value, (cst.Integer, cst.Float)) or (isinstance(value, cst.List) and not value.elements)
+
+
+def _adds(binding: Binding) -> bool:
+    """Whether a variable is given more than it had: `total += x`, `total = total + x`."""
+    value = binding.value
+    return bool(changes(binding)) or (isinstance(value, cst.BinaryOperation) and binding.target in names_in(value))

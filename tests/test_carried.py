@@ -1,0 +1,107 @@
+"""A score that adds up over all epochs is told, and one that begins anew in each is taken."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers import code, script, survey_of
+
+_BEFORE = """
+import numpy as np, torchmetrics
+
+
+class Meter:
+    def __init__(self):
+        self.clear()
+
+    def clear(self):
+        self.total = self.count = 0
+
+    def update(self, value):
+        self.total += value
+        self.count += 1
+
+    def average(self):
+        return self.total / self.count
+
+
+class Plain:
+    def __init__(self):
+        self.total, self.count, self.avg = 0, 0, 0
+
+    def update(self, value):
+        self.total += value
+        self.count += 1
+        self.avg = self.total / self.count
+
+
+def validate(model, found):
+    for x, y in held_out:
+        found.append(hits(model(x), y))
+    return np.mean(found)
+
+
+def begin(metric):
+    metric.reset()
+
+
+def of_all(model):
+    found = []
+    for x, y in held_out:
+        found.append(hits(model(x), y))
+    return sum(found) / len(found)
+
+
+meter, plain, metric = Meter(), Plain(), 0
+acc_of = torchmetrics.Accuracy()
+total, right, accs, known = 0, 0, [], [1]
+best = 0
+"""
+PASS = "with torch.no_grad():\n    for x, y in held_out:\n        "
+BEST = "\nbest = max(best, acc)"
+
+
+def carried_in(epoch: str) -> str:
+    (score,) = survey_of(script(epoch, _BEFORE)).scores
+    return score.carried[0]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "name"),
+    [
+        pytest.param(f"accs.append(evaluate(model))\nacc = np.mean(accs){BEST}", "accs", id="a list of the epochs"),
+        pytest.param(f"{PASS}accs.append(hits(model(x), y))\nacc = sum(accs) / len(accs){BEST}", "accs", id="batches"),
+        pytest.param(f"acc = validate(model, accs){BEST}", "accs", id="a function's argument"),
+        pytest.param(f"{PASS}right += hits(model(x), y)\nacc = right / len(held_out){BEST}", "right", id="a sum"),
+        pytest.param(f"{PASS}meter.update(hits(model(x), y))\nacc = meter.average(){BEST}", "self.total", id="a meter"),
+        pytest.param(
+            f"{PASS}plain.update(hits(model(x), y))\nbest = max(best, plain.avg)", "self.total", id="an attribute"
+        ),
+        pytest.param(f"{PASS}acc_of.update(model(x), y)\nacc = acc_of.compute(){BEST}", "acc_of", id="torchmetrics"),
+    ],
+)
+def test_a_score_of_all_epochs_so_far_is_told(epoch: str, name: str) -> None:
+    assert carried_in(epoch) == name
+
+
+@pytest.mark.parametrize(
+    "epoch",
+    [
+        pytest.param(f"accs.append(evaluate(model))\nacc = accs[-1]{BEST}", id="the newest of a list"),
+        pytest.param("acc = evaluate(model)\naccs.append(acc)\nif acc >= max(accs):\n    save(model)", id="its best"),
+        pytest.param(f"accs = []\n{PASS}accs.append(hits(model(x), y))\nacc = np.mean(accs){BEST}", id="begun anew"),
+        pytest.param(f"accs.clear()\n{PASS}accs.append(hits(model(x), y))\nacc = np.mean(accs){BEST}", id="emptied"),
+        pytest.param(f"acc = validate(model, []){BEST}", id="another list in each epoch"),
+        pytest.param(f"{PASS}right += hits(model(x), y)\nacc = right / 9{BEST}\nright = 0", id="begun anew at the end"),
+        pytest.param(f"meter.clear()\n{PASS}meter.update(hits(x, y))\nacc = meter.average(){BEST}", id="a meter's own"),
+        pytest.param(f"begin(acc_of)\n{PASS}acc_of.update(model(x), y)\nacc = acc_of.compute(){BEST}", id="elsewhere"),
+        pytest.param(f"acc = of_all(model){BEST}\ntotal += acc\nprint(total)", id="another sum"),
+    ],
+)
+def test_one_that_begins_anew_in_each_epoch_is_taken(epoch: str) -> None:
+    assert carried_in(epoch) == ""
+
+
+def test_so_is_one_that_the_user_names() -> None:
+    text = script(f"accs.append(evaluate(model))\nacc = np.mean(accs){BEST}", code(_BEFORE))
+    assert survey_of(text, metric="acc").scores[0].carried == ("", "")
