@@ -153,3 +153,66 @@ def test_optimizer_by_which_a_schedule_is_drawn_is_none_that_trains(tmp_path: Pa
 def test_second_optimizer_that_may_train_is_asked_about(before: str, stepped: str) -> None:
     found = survey_of(script(stepped, before)).optimizers
     assert [optimizer.target for optimizer in found] == ["optimizer", "sgd"]
+
+
+# ---- the wrapper that trains
+
+CALLED = "criterion(model(x), y)"
+APART = "wrapped = DDP(model)\n"
+
+
+def through(loss: str, before: str = "", wrapped: str = APART) -> str:
+    """Return the script with the wrapper in a variable of its own, and a loss."""
+    text = script("", f"{wrapped}{before}").replace("model = DDP(model)\n", "")
+    return text.replace(CALLED, loss)
+
+
+@pytest.mark.parametrize(
+    ("loss", "before"),
+    [
+        pytest.param(CALLED, "", id="by name"),
+        pytest.param("criterion(model.forward(x), y)", "", id="by its method"),
+        pytest.param("model.loss_of(x, y)", "", id="by a method of its own"),
+        pytest.param("criterion(wrapped.module(x), y)", "", id="out of the wrapper"),
+        pytest.param("loss_of(model, x)", "def loss_of(net, x):\n    return net(x).sum()\n", id="in a function"),
+        pytest.param(CALLED, "print(wrapped)\nvalidate(wrapped)\n", id="though others are given it"),
+        pytest.param(CALLED, "size = sum(p.numel() for p in wrapped.parameters())\n", id="though it is measured"),
+    ],
+)
+def test_training_that_goes_around_its_wrapper_is_asked_about(tmp_path: Path, loss: str, before: str) -> None:
+    found = survey_of(through(loss, before)).bypass
+    assert found is not None
+    (question,) = [q for q in plan_of(tmp_path, through(loss, before)).questions if q.code == "PAI101"]
+    assert (question.line, question.column) == found.position
+    assert "the wrapper that is made at line 6 is called nowhere around the backward pass" in question.message
+
+
+@pytest.mark.parametrize(
+    ("loss", "before", "wrapped"),
+    [
+        pytest.param("criterion(wrapped(x), y)", "", APART, id="called"),
+        pytest.param("criterion(model(x), y) + wrapped(x)", "", APART, id="both called"),
+        pytest.param(CALLED, "", "model = DDP(model)\n", id="of the same name"),
+        pytest.param("criterion(net(x), y)", "net = wrapped if many else model\n", APART, id="one of both"),
+        pytest.param(
+            "loss_of(wrapped, x)", "def loss_of(net, x):\n    return net(x).sum()\n", APART, id="in a function"
+        ),
+        pytest.param("library.loss_of(wrapped, model(x))", "", APART, id="given to what is not seen"),
+        pytest.param("step(wrapped, x) + model(x)", "from library import step\n", APART, id="given to an import"),
+        pytest.param("engine.loss_of(x) + model(x)", "engine = Engine(wrapped)\n", APART, id="in an object"),
+        pytest.param("nets['a'](x) + model(x)", "nets = {}\nnets['a'] = wrapped\n", APART, id="in a dict"),
+        pytest.param("owner.net(x) + model(x)", "owner.net = wrapped\n", APART, id="in an attribute"),
+        pytest.param("criterion(pick()(x), model(x))", "def pick():\n    return wrapped\n", APART, id="returned"),
+        pytest.param(
+            "average(model) + criterion(model(x), y)",
+            "import torch.distributed as dist\ndef average(net):\n    for one in net.parameters():\n"
+            "        dist.all_reduce(one.grad)\n    return 0\n",
+            APART,
+            id="averaged by hand",
+        ),
+        pytest.param(CALLED, "for one in model.parameters():\n    one.register_hook(average)\n", APART, id="by hooks"),
+        pytest.param(CALLED, "", "wrapped = torch.nn.DataParallel(model)\n", id="in one process"),
+    ],
+)
+def test_training_that_may_call_its_wrapper_is_not_asked_about(loss: str, before: str, wrapped: str) -> None:
+    assert survey_of(through(loss, before, wrapped)).bypass is None

@@ -239,6 +239,17 @@ QUESTIONS: dict[str, Question] = {
             "by keyword": ((WRAPPED, "model = DDP(module=model)\n"),),
         },
     ),
+    "PAI101 2": Question(
+        ((WRAPPED, "wrapped = DDP(model)\n"),),
+        {
+            "the wrapper is called": (
+                (WRAPPED, "wrapped = DDP(model)\n"),
+                (CALLED, CALLED.replace("model", "wrapped")),
+            ),
+            "one of both": ((WRAPPED, "wrapped = DDP(model)\nmodel = wrapped if several else model\n"),),
+            "within the loop": ((WRAPPED, "wrapped = DDP(model)\n"), (CALLED, f"{CALLED} + library.loss(wrapped)")),
+        },
+    ),
     "PAI102 1": Question(
         (before("other = DDP(Net())\n", OPTIMIZER), (CALLED, "criterion(other(model(x)), y)")),
         {

@@ -14,6 +14,7 @@ from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.blocks import NO_SIGNS, Signs, find_blocks
+from retrofit.survey.bypass import find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, paired_parts
 from retrofit.survey.flow import SPAWNS, Flow, Origin
@@ -135,6 +136,7 @@ def survey(
     for loop in script.loops:
         loop.repeated, loop.tried = _repeated(loop, script.models, flow), tried(index, flow, loop)
     origins = flow.closure(origins)
+    script.bypass = find_bypass(script.wrappers, script.backwards, origins, flow) if groups else None
     script.neighbours = neighbours or {}
     shared = script.neighbours.keys() - {""}  # who imports the entry script takes its command line from it too
     script.optimizers = find_optimizers(

@@ -923,6 +923,7 @@ class Script(Site):
         averages: (place, option) of copies that follow the model's weights, and whether a condition decides on each.
         repeated: the places of two calls, one after the other, that both build the model.
         plural: why what a wrapper wraps is more than one model, "" where it is one.
+        bypass: a call of the bare model in its training, where that never calls the wrapper; None for no such.
         builders: what tells the model of each class that builds one from the others, as far as something does.
         adrift: backward passes that no loop was found around.
         passed_over: the heads of the loops around the backward passes, outermost first, where none is over epochs.
@@ -963,6 +964,7 @@ class Script(Site):
     repeated: list[str] = field(default_factory=list)
     module_counts: list[ModuleCount] = field(default_factory=list)
     plural: str = ""
+    bypass: CallSite | None = None
     builders: list[str] = field(default_factory=list)
     adrift: list[Backward] = field(default_factory=list)
     passed_over: list[tuple[str, str]] = field(default_factory=list)
