@@ -493,6 +493,61 @@ def test_an_optimizer_that_the_model_builds_trains_all(tmp_path: Path) -> None:
     all_trains(tmp_path, swapped(DDP, (last, own), (wrapped, built), (OPTIMIZER, ""), *MOVED))
 
 
+CHOSEN = {
+    "by class": """\
+    weights, others = [], []
+    for module in net.modules():
+        if isinstance(module, nn.Linear):
+            weights += module.parameters()
+        elif isinstance(module, nn.BatchNorm1d):
+            others += module.parameters()
+        elif not isinstance(module, (Net, DistributedDataParallel)):
+            raise ValueError(type(module))
+""",
+    "by name": """\
+    weights, others = [], []
+    for name, parameter in net.named_parameters():
+        if name.endswith("weight"):
+            weights.append(parameter)
+        elif name.endswith("bias"):
+            others.append(parameter)
+        else:
+            raise ValueError(name)
+""",
+    "by both": """\
+    decay, rest = set(), set()
+    for path, module in net.named_modules():
+        for name, _ in module.named_parameters():
+            full = f"{path}.{name}" if path else name
+            if name.endswith("weight") and isinstance(module, nn.Linear):
+                decay.add(full)
+            elif name.endswith("bias") or isinstance(module, nn.BatchNorm1d):
+                rest.add(full)
+    known = dict(net.named_parameters())
+    assert not known.keys() - (decay | rest)
+    weights, others = [known[name] for name in sorted(decay)], [known[name] for name in sorted(rest)]
+""",
+}
+GROUPED = '    return [{"params": weights}, {"params": others, "weight_decay": 0.0}]\n\n\n'
+ALIKE = """\
+        mine = torch.cat([p.detach().flatten() for p in model.parameters()])
+        first = mine.clone()
+        dist.broadcast(first, 0)
+        apart = (first - mine).abs().max()
+        dist.all_reduce(apart, op=dist.ReduceOp.MAX)
+        assert apart.item() == 0
+"""
+
+
+@pytest.mark.parametrize("way", CHOSEN)
+def test_parameters_that_a_script_chooses_and_must_all_know_train(tmp_path: Path, way: str) -> None:
+    """It raises at a class or a name that it does not know. What it sees nothing of is trained, alike on all ranks."""
+    chosen = OPTIMIZER.replace("model.parameters()", "groups_of(model)")
+    groups = f"def groups_of(net):\n{CHOSEN[way]}{GROUPED}"
+    text = swapped(DDP, ("def validate", f"{groups}def validate"), (OPTIMIZER, chosen), *MOVED)
+    all_trains(tmp_path, swapped(text, ("        if acc > best_acc", f"{ALIKE}        if acc > best_acc")))
+
+
 def all_trains(folder: Path, text: str) -> None:
     """Train, and see each parameter move in each epoch of two rounds, those of dendrites too."""
     found = rounds(train(folder, text))

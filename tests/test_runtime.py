@@ -1609,6 +1609,10 @@ def test_own_modules_are_those_from_before_dendrites(helper: ModuleType, perfora
     own = helper.own_modules(torch.nn.DataParallel(model))
     assert [type(part) for part in own[2:]] == [type(part) for part in before]
     assert own[3] is model[0][0].main_module
+    assert [part for _, part in helper.own_named_modules(model)] == own[1:]
+    names = ["0.0.weight", "0.0.bias", "0.1.weight", "0.1.bias", "1.weight", "1.bias"]
+    assert [name for name, _ in helper.own_named_parameters(model)] == names
+    assert len(list(model.named_parameters())) > len(names)
 
 
 def test_a_part_has_the_names_from_before_dendrites(helper: ModuleType, perforate: Callable[..., Any]) -> None:

@@ -33,7 +33,8 @@ from retrofit.survey.scores.training import find_trained, validation_at
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Wrapper, answer_for
 from retrofit.survey.trainings import exclude_one_another, left_out, of_other_models, tried, without_warm_ups
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
-from retrofit.survey.weights import find_averages, find_module_counts
+from retrofit.survey.walks import find_module_counts
+from retrofit.survey.weights import find_averages
 from retrofit.survey.wrappers import (
     answers,
     find_wrappers,

@@ -415,17 +415,20 @@ class Assertion(Site):
 
 @dataclass(eq=False, kw_only=True)
 class ModuleCount(Site):
-    """The perforated model's `modules()` of which the script counts those of a class.
+    """A walk through the perforated model, such as `modules()`, that dendrites are to be left out of.
 
-    The anchor "state" is the same as `node`.
+    The script counts the modules of a class, or raises at a class or a name that it does not know. The anchor "state"
+    is the same as `node`.
 
     Attributes:
-        whose: the code of the model.
+        kind: "modules", "named_modules" or "named_parameters".
+        whose: the code of the model, or of a part of it.
     """
 
+    kind: str
     whose: str
 
-    _facts = (("of", "whose"),)
+    _facts = (("walk", "kind"), ("of", "whose"))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -908,7 +911,7 @@ class Script(Site):
         numbers: what alone tells a process its number, how many there are and its GPU, where torchrun does not.
         frameworks: the uses of libraries that own the training loop or shard the model.
         assertions: the script's own checks of the model's parameters.
-        module_counts: the walks through the perforated model's modules that count some of them.
+        module_counts: the walks through the perforated model that dendrites are to be left out of.
         blocks: what people put in by hand in the place of what the recipe writes.
         spawns: the calls that start the processes from one.
         spawned_numbers: the parameters by which the functions that they start know their process.

@@ -10,8 +10,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Statement, dotted, is_choice
 from retrofit.survey.loops import called_in
-from retrofit.survey.order import after_model
-from retrofit.survey.sites import EpochLoop, Model, ModuleCount
+from retrofit.survey.sites import EpochLoop
 
 
 def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
@@ -28,36 +27,6 @@ def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
         return False
     progress = r"\w*(optim|sched|scaler)\w*\.load_state_dict|start_epoch\s*=|\bbest\w*\s*=|\bepoch\w*\s*="
     return re.search(r"resume", test, re.IGNORECASE) is not None or re.search(progress, code, re.IGNORECASE) is not None
-
-
-def find_module_counts(origins: set[Origin], models: list[Model], flow: Flow) -> list[ModuleCount]:
-    """Return the perforated model's `modules()` of which a loop counts those of a class, dendrites' copies too.
-
-    Args:
-        origins: where the model is built.
-        models: the places after which it is there.
-    """
-    index, found = flow.index, []
-    for call, model in index.method_calls("modules"):
-        if call.args:
-            continue
-        here = index.statement(call)
-        if not isinstance(here.node, cst.For) or call not in (here.node.iter, *_numbered(here.node.iter)):
-            continue
-        body = index.source.read(here.node.body)
-        counts = re.search(r"^\s*(\w+)\s*(\+= 1|= \1 \+ 1)$", body, re.MULTILINE) or call is not here.node.iter
-        if not counts or not re.search(r"\b(isinstance|type)\(", body):
-            continue
-        if any(after_model(here, m, flow) for m in models) and of_model(model, origins, flow):
-            whose = index.source.code(model)
-            found.append(ModuleCount(node=call, index=index, whose=whose, anchors={"state": call}))
-    return found
-
-
-def _numbered(walk: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return what `enumerate(...)` numbers."""
-    named = isinstance(walk, cst.Call) and dotted(walk.func) == "enumerate"
-    return [walk.args[0].value] if isinstance(walk, cst.Call) and named and walk.args else []
 
 
 def of_model(node: cst.BaseExpression, origins: set[Origin], flow: Flow) -> bool:

@@ -34,7 +34,27 @@ def own_modules(model: torch.nn.Module) -> list[torch.nn.Module]:
     Args:
         model: the model, wrapped or not.
     """
-    return [module for name, module in model.named_modules() if _pai_layer_of(name) is None]
+    return [module for _, module in own_named_modules(model)]
+
+
+def own_named_modules(model: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
+    """The same with their names, as `model.named_modules()` had them before dendrites.
+
+    Args:
+        model: the model, wrapped or not, or a part of it.
+    """
+    return [(name, module) for name, module in model.named_modules() if _pai_layer_of(name) is None]
+
+
+def own_named_parameters(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
+    """The parameters that `model.named_parameters()` had before dendrites, for a script that knows all their names.
+
+    An optimizer that is given these trains those of dendrites as well, each in the group of its layer.
+
+    Args:
+        model: the model, wrapped or not, or a part of it.
+    """
+    return [(name, parameter) for name, parameter in model.named_parameters() if _pai_layer_of(name) is None]
 
 
 _pai_forward_with_dendrites = PA.PAINeuronModule.forward

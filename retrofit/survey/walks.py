@@ -1,0 +1,156 @@
+"""Find where a script goes through its model as it is without dendrites: it counts layers, or raises at others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.index import Scope, Statement, dotted, mentions, names_in
+from retrofit.survey.order import after_model
+from retrofit.survey.sites import Model, ModuleCount
+from retrofit.survey.weights import of_model
+
+_WALKS = ("modules", "named_modules", "named_parameters")
+_CLASS = frozenset({"isinstance", "issubclass", "type"})
+_LACKING = frozenset({"difference", "symmetric_difference", "issubset", "issuperset"})
+
+
+def find_module_counts(origins: set[Origin], models: list[Model], flow: Flow) -> list[ModuleCount]:
+    """Return the walks through the perforated model that dendrites are to be left out of.
+
+    Those that count the modules of a class, those that raise at a class or a name that they do not know, and those
+    before an assertion that all names are known.
+
+    Args:
+        origins: where the model is built.
+        models: the places after which it is there.
+    """
+    walks, found = _Walks(origins, flow), []
+    for call, model in flow.index.method_calls(*_WALKS):
+        here = flow.index.statement(call)
+        if call.args or not any(after_model(here, one, flow) for one in models):
+            continue
+        if walks.counts(call) or walks.raises(call) or walks.asserts(call):
+            kind = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+            site = ModuleCount(node=call, index=flow.index, kind=kind, whose=flow.index.source.code(model))
+            site.anchors["state"] = call
+            found.append(site)
+    return found
+
+
+class _Walks:
+    """Tells what walks through the model are for.
+
+    Args:
+        origins: where it is built.
+        flow: of the whole project.
+    """
+
+    def __init__(self, origins: set[Origin], flow: Flow) -> None:
+        self._origins, self._flow, self._index = origins, flow, flow.index
+        made = [(o.node.func, self._index.scope_of(o.node)) for o in origins if isinstance(o.node, cst.Call)]
+        classes = [one for func, scope in made if (one := flow.defined(func, scope)) and one.kind == "class"]
+        self._classes = {one for built in classes for one in flow.lineage(built)}
+        self._raising = set(self._loops_that_raise())
+        self._asserted = list(self._names_that_are_asserted())
+
+    def counts(self, call: cst.Call) -> bool:
+        """Whether a loop counts or numbers the modules of a class."""
+        here = self._index.statement(call)
+        if not isinstance(here.node, cst.For) or not _is_walk(call, ("modules",)) or not self._is_mine(call, here):
+            return False
+        numbered = isinstance(here.node.iter, cst.Call) and dotted(here.node.iter.func) == "enumerate"
+        if call not in (here.node.iter, *(_walked(here.node.iter) if numbered else ())):
+            return False
+        body = self._index.source.read(here.node.body)
+        counts = re.search(r"^\s*(\w+)\s*(\+= 1|= \1 \+ 1)$", body, re.MULTILINE) or numbered
+        return bool(counts) and re.search(r"\b(isinstance|type)\(", body) is not None
+
+    def raises(self, call: cst.Call) -> bool:
+        """Whether a loop raises at what it does not know, or is in one that does, and goes through what that gives."""
+        here = self._index.statement(call)
+        if here.node in self._raising and isinstance(here.node, cst.For) and call in _walked(here.node.iter):
+            return self._is_mine(call, here)
+        return any(one.node in self._raising and self._is_of_loop(call, one) for one in here.path if one is not here)
+
+    def asserts(self, call: cst.Call) -> bool:
+        """Whether what a walk gives is asserted to be known, later in the same function."""
+        here = self._index.statement(call)
+        if not any(scope is here.scope and here.order < order for scope, order in self._asserted):
+            return False
+        return self._is_mine(call, here) or any(self._is_of_loop(call, one) for one in here.path if one is not here)
+
+    def _is_mine(self, call: cst.Call, here: Statement) -> bool:
+        """Whether a walk goes through the model, or a part of it."""
+        assert isinstance(call.func, cst.Attribute)
+        own = dotted(call.func.value) == "self" and here.scope.enclosing_class in self._classes
+        return own or of_model(call.func.value, self._origins, self._flow)
+
+    def _is_of_loop(self, call: cst.Call, loop: Statement) -> bool:
+        """Whether a walk goes through what a loop through the model gives."""
+        if not isinstance(loop.node, cst.For) or not isinstance(call.func, cst.Attribute):
+            return False
+        outer = [walk for walk in _walked(loop.node.iter) if _is_walk(walk, _WALKS)]
+        given = dotted(call.func.value) in set(names_in(loop.node.target))
+        return given and any(self._is_mine(walk, loop) for walk in outer)
+
+    def _loops_that_raise(self) -> Iterator[cst.For]:
+        for node in [*self._index.nodes_of(cst.Raise), *self._index.nodes_of(cst.Assert)]:
+            if isinstance(node, cst.Assert) and dotted(node.test) != "False":
+                continue
+            tests: list[cst.BaseExpression] = []
+            for around in self._index.ancestors(node):
+                if isinstance(around, cst.If):
+                    tests.append(around.test)
+                elif isinstance(around, cst.For) and any(_tells_apart(test, around.target) for test in tests):
+                    yield around
+
+    def _names_that_are_asserted(self) -> Iterator[tuple[Scope, int]]:
+        """Where it is asserted that a collection of names has no others than another: the function, and the place."""
+        for node in self._index.nodes_of(cst.Assert):
+            here = self._index.statement(node)
+            parts = [part for part in _inside(node.test) if _is_lacking(part)]
+            compared = [name.partition(".")[0] for part in parts for name in names_in(part)]
+            bound = [one.value for one in self._index.bound(compared, here.scope) if one.value is not None]
+            walks = [part for value in bound for part in _inside(value) if _is_walk(part, _WALKS[1:])]
+            if any(isinstance(walk, cst.Call) and self._is_mine(walk, here) for walk in walks):
+                yield here.scope, here.order
+
+
+def _inside(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    yield node
+    for child in node.children:
+        yield from _inside(child)
+
+
+def _walked(walk: cst.BaseExpression) -> list[cst.Call]:
+    """Return what a loop goes through: within `enumerate`, `list`, a progress bar or the like too."""
+    found = [walk] if isinstance(walk, cst.Call) else []
+    while found and isinstance(found[-1].func, cst.Name) and found[-1].args:
+        inner = found[-1].args[0].value
+        if not isinstance(inner, cst.Call):
+            break
+        found.append(inner)
+    return found
+
+
+def _is_walk(node: cst.CSTNode, methods: tuple[str, ...]) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in methods
+
+
+def _is_lacking(node: cst.CSTNode) -> bool:
+    """Whether an expression is what one set has and another lacks."""
+    if isinstance(node, cst.BinaryOperation):
+        return isinstance(node.operator, (cst.Subtract, cst.BitXor))
+    return _is_walk(node, tuple(_LACKING))
+
+
+def _tells_apart(test: cst.BaseExpression, target: cst.BaseExpression) -> bool:
+    """Whether a condition asks for a class, or for words in a name that a loop gives."""
+    parts = list(_inside(test))
+    by_class = any(isinstance(one, cst.Call) and dotted(one.func) in _CLASS for one in parts)
+    worded = any(isinstance(one, cst.SimpleString) for one in parts)
+    return by_class or (worded and mentions(test, list(names_in(target))))

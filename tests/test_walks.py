@@ -1,0 +1,99 @@
+"""Walks through the perforated model in which a script raises at what it does not know leave dendrites out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import code, plan_of, rewritten, script, survey_of
+
+BY_CLASS = """
+for module in model.modules():
+    if isinstance(module, torch.nn.Linear):
+        weights += module.parameters()
+    elif len(module._modules) == 0:
+        if len(list(module.parameters())) > 0:
+            raise ValueError(type(module))
+"""
+BY_NAME = """
+for name, parameter in model.named_parameters():
+    if name.endswith("weight"):
+        weights.append(parameter)
+    else:
+        raise ValueError(name)
+"""
+BY_BOTH = """
+def groups_of(net):
+    decay = set()
+    for path, module in net.named_modules():
+        for name, _ in module.named_parameters():
+            if isinstance(module, torch.nn.Linear):
+                decay.add(f"{path}.{name}")
+    known = {name: one for name, one in net.named_parameters()}
+    assert len(known.keys() - decay) == 0
+    return [known[name] for name in decay]
+
+weights = groups_of(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("walk", "found"),
+    [
+        pytest.param(BY_CLASS, [("modules", "model")], id="by class"),
+        pytest.param(
+            BY_CLASS.replace("raise ValueError(type(module))", "assert False"), [("modules", "model")], id="asserted"
+        ),
+        pytest.param(
+            BY_CLASS.replace("module in model.modules()", "n, (_, module) in enumerate(list(model.named_modules()))"),
+            [("named_modules", "model")],
+            id="listed and numbered",
+        ),
+        pytest.param(
+            BY_CLASS.replace("model.modules", "model.module.layers.modules"),
+            [("modules", "model.module.layers")],
+            id="a part",
+        ),
+        pytest.param(BY_NAME, [("named_parameters", "model")], id="by name"),
+        pytest.param(
+            BY_BOTH,
+            [("named_modules", "net"), ("named_parameters", "module"), ("named_parameters", "net")],
+            id="by both",
+        ),
+        pytest.param(BY_BOTH.replace("    assert len(known.keys() - decay) == 0\n", ""), [], id="unasserted"),
+        pytest.param(BY_CLASS.replace("model.modules", "other.modules"), [], id="another model"),
+        pytest.param(BY_CLASS.replace("raise ValueError(type(module))", "print(module)"), [], id="printed"),
+        pytest.param(BY_NAME.replace('name.endswith("weight")', "parameter.isfinite().all()"), [], id="at a bad value"),
+        pytest.param(BY_NAME.replace('name.endswith("weight")', "name in shadow"), [], id="at an unknown name"),
+        pytest.param(BY_NAME.replace("raise ValueError(name)", "rest.append(name)"), [], id="no raise"),
+    ],
+)
+def test_walks_that_raise_at_what_they_do_not_know(walk: str, found: list[tuple[str, str]]) -> None:
+    sites = survey_of(script(before=f"other = Net()\n{code(walk)}")).module_counts
+    assert [(site.kind, site.whose) for site in sites] == found
+
+
+def test_a_walk_before_the_perforation_knows_all() -> None:
+    text = script().replace("model = DDP(model)\n", f"{code(BY_CLASS)}model = DDP(model)\n")
+    early = survey_of(text.replace("weights += module.parameters()", "torch.nn.init.zeros_(module.bias)"))
+    assert early.module_counts == []
+
+
+def test_a_method_of_the_model_that_raises_is_called_with_it_perforated(tmp_path: Path) -> None:
+    own = """
+class Net(torch.nn.Module):
+    def policies(self):
+        weights = []
+        for module in self.modules():
+            if isinstance(module, torch.nn.Linear):
+                weights += module.parameters()
+            elif list(module.parameters(recurse=False)):
+                raise ValueError(module)
+        return weights
+
+"""
+    text = script("acc = evaluate(model)\nif acc > best:\n    best = acc", "best = 0").replace("\n\n", f"\n{own}\n", 1)
+    text = text.replace("SGD(model.parameters()", "SGD(model.module.policies()")
+    new = rewritten(plan_of(tmp_path, text))
+    assert "for module in pai_distributed.own_modules(self):" in new
