@@ -18,6 +18,7 @@ DATA_PARALLEL_NAMES = frozenset(
         "torch.nn.parallel.data_parallel.DataParallel",
     }
 )
+WRAPPER_NAMES = DDP_NAMES | DATA_PARALLEL_NAMES
 
 #: Parameters in the order in which they may be given by position; source: the signatures of torch 2.13.0,
 #: held against the installed torch by tests/test_torch_api.py.

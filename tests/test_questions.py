@@ -39,6 +39,7 @@ STEPPED = (
 )
 ALL = PLAIN[PLAIN.index(BUILT) :].rstrip("\n") + "\n"
 
+CHOSEN = "model = Wrap(model)\n"
 DP = ("DistributedDataParallel as DDP", "DataParallel as DDP")
 PLAINLY = Options()
 IN_PROCESS = Options(in_process=True)
@@ -340,6 +341,17 @@ QUESTIONS: dict[str, Question] = {
                     HELD.replace("pass", BUILDS) + OF_HELD.replace("encoder", "net"),
                 ),
             ),
+        },
+    ),
+    "PAI102 8": Question(
+        (before("from torch.nn import DataParallel\n\nWrap = DDP if many else DataParallel\n"), (WRAPPED, CHOSEN)),
+        {
+            "one of them": (before("Wrap = DDP\n"), (WRAPPED, CHOSEN)),
+            "with other arguments": (
+                before("from functools import partial\n\nWrap = partial(DDP, device_ids=[0]) if gpu else DDP\n"),
+                (WRAPPED, CHOSEN),
+            ),
+            "of a dict": (before("Wrap = {'a': DDP, 'b': DDP}[name]\n"), (WRAPPED, CHOSEN)),
         },
     ),
     "PAI103 1": Question(

@@ -4182,6 +4182,33 @@ def test_of_two_wrappers_around_one_model_the_one_that_the_training_calls_counts
     assert [wrapper.target for wrapper in survey.wrappers] == wrappers
 
 
+@pytest.mark.parametrize(
+    ("before", "wrap", "choice"),
+    [
+        ("wrap = partial(DDP, device_ids=[0])", "wrap", ""),
+        ("wrap = DDP if many else nn.DataParallel", "wrap", "DistributedDataParallel or DataParallel"),
+        ("wrap = DDP if many else (lambda one: one)", "wrap", "DistributedDataParallel or something else"),
+        ("wrap = {'a': DDP, 'b': DDP}", "wrap[name]", ""),
+        ("if many:\n    wrap = partial(DDP, device_ids=[0])\nelse:\n    wrap = DDP", "wrap", ""),
+    ],
+)
+def test_wrapper_by_another_name_is_one(before: str, wrap: str, choice: str) -> None:
+    text = script().replace("= DDP(model)", f"= {wrap}(model)")
+    text = text.replace(
+        "model = Net()", f"from functools import partial\nfrom torch import nn\n{before}\nmodel = Net()", 1
+    )
+    (wrapper,) = survey_of(text).wrappers
+    assert (wrapper.kind, wrapper.choice, wrapper.module) == ("ddp", choice, "model")
+
+
+def test_what_a_partial_gives_a_wrapper_is_given() -> None:
+    made = "from functools import partial\nwrap = partial(DDP, find_unused_parameters=True)\n"
+    text = script().replace("model = Net()", f"{made}model = Net()", 1).replace("= DDP(model)", "= wrap(model)")
+    assert [one.unused for one in survey_of(text).wrappers] == ["True"]
+    text = text.replace("wrap(model)", "wrap(model, find_unused_parameters=False)")
+    assert [one.unused for one in survey_of(text).wrappers] == ["False"]
+
+
 @pytest.mark.parametrize("name", ["Wrapped", "OwnParallel"])
 def test_projects_own_subclass_of_a_wrapper_is_one(name: str) -> None:
     own = f"\nclass {name}(DDP):\n    INIT\n\n"

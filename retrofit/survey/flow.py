@@ -71,6 +71,13 @@ def _is_property(scope: Scope) -> bool:
     return any(name.rpartition(".")[2] in ("property", "cached_property", "setter") for name in names)
 
 
+def _chosen_of(node: cst.IfExp | cst.Dict | cst.Subscript) -> list[cst.BaseExpression]:
+    """Return what may be chosen by a condition or a key."""
+    if isinstance(node, cst.IfExp):
+        return [node.body, node.orelse]
+    return [node.value] if isinstance(node, cst.Subscript) else [element.value for element in node.elements]
+
+
 def _takes(function: Scope, call: cst.Call) -> bool:
     """Whether a function has parameters for a call's arguments, and a call gives all that it must have."""
     if not isinstance(function.node, cst.FunctionDef) or any(arg.star for arg in call.args):
@@ -117,8 +124,7 @@ class Flow:
             variable = self.variable(binding.target, binding.statement.scope)
             self._sources[variable].append(Source(binding.value, binding.statement.scope, binding.item))
         self._properties = {scope for scope in index.scopes if _is_property(scope)}
-        wrappers = torch_api.DDP_NAMES | torch_api.DATA_PARALLEL_NAMES
-        wrapping = [call for call in index.calls if index.qualified(call.func) in wrappers]
+        wrapping = [call for call in index.calls if index.qualified(call.func) in torch_api.WRAPPER_NAMES]
         #: Classes whose objects wrap themselves: only there it counts which object a method is called on.
         self._wrap_themselves = {
             index.scope_of(call).enclosing_class
@@ -429,14 +435,42 @@ class Flow:
             file = holder.file
             if file is not None and inside in file.aliases and file.scope is not self.index.file(call).scope:
                 name = file.aliases[inside]  # a module of the project passes it on
-            meant = {self.index.qualified(source.value) for source in self.sources((holder, inside))}
-            if len(meant) == 1 and meant <= self._functions:
-                name = meant.pop()  # a variable of the script: `DDP = nn.parallel.DistributedDataParallel`
+        meant = {full for full, _ in self.meanings(call.func, self.index.scope_of(call))}
+        if len(meant) == 1 and meant <= self._functions:
+            name = meant.pop()  # a variable of the script: `DDP = nn.parallel.DistributedDataParallel`
+        name = next(iter(meant & torch_api.DDP_NAMES or meant & torch_api.DATA_PARALLEL_NAMES), name)
         if name.rpartition(".")[2] in self._wrapper_classes:
             defined = self.defined(call.func, self.index.scope_of(call))
             if defined is not None and defined.kind == "class":
                 return self.root(defined)
         return name
+
+    def meanings(
+        self,
+        node: cst.BaseExpression | None,
+        scope: Scope,
+        given: tuple[cst.Arg, ...] = (),
+        seen: frozenset[Variable] = frozenset(),
+    ) -> Iterator[tuple[str, tuple[cst.Arg, ...]]]:
+        """Yield the full names that a class or function may have, through variables, conditions, dicts and partials.
+
+        Each comes with the arguments that partials give it. A name is empty for what has none.
+        """
+        name = dotted(node)
+        if isinstance(node, (cst.IfExp, cst.Dict, cst.Subscript)):
+            for one in _chosen_of(node):
+                yield from self.meanings(one, scope, given, seen)
+        elif isinstance(node, cst.Call) and self.index.qualified(node.func) == "functools.partial" and node.args:
+            yield from self.meanings(node.args[0].value, scope, (*given, *node.args[1:]), seen)
+        elif node is None or name is None:
+            yield "", given
+        else:
+            variable, full = self.variable(name, scope), self.index.qualified(node)
+            sources = () if full.startswith("torch.") else self.sources(variable)
+            for source in sources if variable not in seen else ():
+                yield from self.meanings(source.value, source.scope, given, seen | {variable})
+            if not sources:
+                yield full, given
 
     @cached_property
     def _wrapper_classes(self) -> set[str]:

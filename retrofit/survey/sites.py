@@ -165,6 +165,8 @@ class Wrapper(Site):
         returned: whether a function returns it instead of assigning it.
         first: whether it is the first wrapper of its statement.
         other_model: whether it is the first wrapper of a further model.
+        preset: the arguments that a `functools.partial` gives it.
+        choice: the classes of which the call takes one, where not all are of this kind; "" for no choice.
         closed: the wrapper's class, where it is the project's own and takes no keyword arguments beyond its own.
     """
 
@@ -181,6 +183,8 @@ class Wrapper(Site):
     returned: bool = False
     first: bool = True
     other_model: bool = False
+    preset: list[cst.Arg] = field(default_factory=list)
+    choice: str = ""
     closed: str = ""
 
     @property
@@ -189,9 +193,14 @@ class Wrapper(Site):
         assert isinstance(self.node, cst.Call)
         return self.node
 
+    def given(self, name: str, position: int | None = None) -> cst.BaseExpression | None:
+        """Return an argument's expression, that of the call before one that is preset; None where it is not given."""
+        preset = (arg.value for arg in self.preset if arg.keyword is not None and arg.keyword.value == name)
+        return argument(self.call, name, position) or next(preset, None)
+
     def keyword(self, name: str) -> str | None:
         """Return the code of a keyword argument, None where it is not given."""
-        value = argument(self.call, name)
+        value = self.given(name)
         return None if value is None else self.index.source.code(value)
 
     @property

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin, Variable
-from retrofit.survey.index import Index, Scope, Statement, argument, dotted, names_in
+from retrofit.survey.index import Index, Scope, Statement, dotted, names_in
 from retrofit.survey.sites import Site, Wrapper
 
 _WRAPPER_MEMBERS = frozenset({"no_sync", "require_backward_grad_sync"})
@@ -37,6 +37,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
         target, others = _targets(index, whole)
         module = _module_name(flow, operand)
         spread = [("mapping", arg.value) for arg in call.args if arg.star == "**"]
+        meant = list(flow.meanings(call.func, index.scope_of(call)))
         made = flow.called(call)  # the `__init__` of the project's own class
         found.append(
             Wrapper(
@@ -51,11 +52,23 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
                 part=_is_part(flow, operand, call),
                 returned=bool(module) and _is_returned(index, whole),
                 moved="" if module else split_moves(index, operand)[1],
+                preset=[arg for _, given in meant for arg in given],
+                choice=_choice(meant),
                 closed="" if made is None or _takes_unused(made) else index.source.code(call.func),
                 anchors={"operand": operand, "call": call, **dict(spread[-1:])},
             )
         )
     return found
+
+
+def _choice(meant: Sequence[tuple[str, object]]) -> str:
+    """Return the wrappers of which one is called, where these take other arguments or there is something else."""
+    kinds = [{full for full, _ in meant} & names for names in (torch_api.DDP_NAMES, torch_api.DATA_PARALLEL_NAMES)]
+    names = [found.pop().rpartition(".")[2] for found in kinds if found]
+    others = any(full not in torch_api.WRAPPER_NAMES for full, _ in meant)
+    return (
+        " or ".join([*names, *(["something else"] if others else [])]) if names and (others or len(names) > 1) else ""
+    )
 
 
 def _wraps_again(index: Index, call: cst.Call) -> bool:
@@ -222,8 +235,7 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
     asking = [
         call
         for call in index.calls_to("isinstance")
-        if len(call.args) == 2
-        and index.qualified(call.args[1].value) in torch_api.DDP_NAMES | torch_api.DATA_PARALLEL_NAMES
+        if len(call.args) == 2 and index.qualified(call.args[1].value) in torch_api.WRAPPER_NAMES
     ]
     insisting = [call for call in asking if isinstance(index.parents.get(call), cst.Assert)]
     for wrapper in wrappers:
@@ -239,7 +251,7 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
                 wrapper.members |= name in _WRAPPER_MEMBERS or any(part in before_leaving for part in path)
         wrapper.members |= any(means_it(call.args[0].value) for call in insisting)
         wrapper.members |= any(_of_any(attribute, flow) for attribute in index.attributes)
-        devices, own = argument(wrapper.call, "device_ids", 1), flow.defined(wrapper.call.func, wrapper.scope)
+        devices, own = wrapper.given("device_ids", 1), flow.defined(wrapper.call.func, wrapper.scope)
         if own is not None and "__getattr__" in own.inner:
             continue  # it passes on the model's attributes, as no other wrapper does
         wrapper.moves_inputs = wrapper.kind == "dp" or (
