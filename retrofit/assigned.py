@@ -514,11 +514,14 @@ def _told(node: ast.expr) -> tuple[_Facts, _Facts] | None:
         elif isinstance(one, (ast.Name, ast.Attribute)):
             names.add(ast.unparse(one))
     if isinstance(node, ast.BoolOp):
-        parts = [_told(part) for part in node.values]
-        known = [part for part in parts if part is not None]
         both = isinstance(node.op, ast.And)
-        whole = _Fact(ast.unparse(node), both, frozenset(names))
-        united = frozenset[_Fact]().union(*(part[0 if both else 1] for part in known))
+        parts = [told and told[0 if both else 1] for told in map(_told, node.values)]
+        united = frozenset[_Fact]().union(*(part for part in parts if part is not None))
+        # As what must all hold, in one order: `a or b` holds where `not b and not a` does not.
+        order = sorted(f"{'' if fact.holds else 'not '}({fact.condition})" for fact in united)
+        whole = _Fact(" and ".join(order), True, frozenset(names))
+        if None in parts:
+            whole = _Fact(ast.unparse(node), both, frozenset(names))
         return (united, frozenset([whole.opposite])) if both else (frozenset([whole.opposite]), united)
     fact = _Fact(ast.unparse(node), True, frozenset(names))
     if isinstance(node, ast.Compare) and len(node.ops) == 1:

@@ -101,8 +101,18 @@ def _is_read_in_turns(index: Index, name: str, block: Statement) -> bool:
     """Whether each turn of a loop that counts, as over epochs, reads a name: nobody means it to have none."""
     if not isinstance(block.node, cst.For) or index.qualified(getattr(block.node.iter, "func", None)) != "range":
         return False
-    lines = [part.node for part in index.statements_in(block.node.body)]
-    return any(isinstance(line, cst.SimpleStatementLine) and _is_read_by(name, line) for line in lines)
+    return _is_read_within(index, name, block.node)
+
+
+def _is_read_within(index: Index, name: str, block: cst.For | cst.With) -> bool:
+    """Whether a line of a block reads a name under no condition, or one in it of a loop, as of that over batches."""
+    lines = [part.node for part in index.statements_in(block.body)]
+    return any(
+        _is_read_by(name, line)
+        if isinstance(line, cst.SimpleStatementLine)
+        else isinstance(line, (cst.For, cst.With)) and _is_read_within(index, name, line)
+        for line in lines
+    )
 
 
 def _running_next(statement: Statement) -> Iterator[Statement]:

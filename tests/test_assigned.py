@@ -21,6 +21,9 @@ def faults(text: str) -> list[int]:
 SURE = {
     "the opposite later": "if a:\n    it = 1\nprint(b)\nif not a:\n    it = 2\ntake(it)\n",
     "the opposite of both": "if rank == 0 and a:\n    it = 1\nif not a or rank != 0:\n    it = 2\ntake(it)\n",
+    "the opposite of one or the other": "if a or b:\n    it = 1\nif not b and not a:\n    it = 2\ntake(it)\n",
+    "the opposite in brackets": "if not (a and b == 1):\n    it = 1\nif b == 1 and a:\n    it = 2\ntake(it)\n",
+    "the opposite of three": "if a or (b and c):\n    it = 1\nif not (c and b) and not a:\n    it = 2\ntake(it)\n",
     "before": "it = 1\ntake(it)",
     "annotated": "it: float = 1\ntake(it)",
     "tuple": "[_, (it, *_)] = f()\ntake(it)",
@@ -84,6 +87,9 @@ SURE = {
 
 UNSURE = {
     "the opposite of one": "if a and b:\n    it = 1\nif not a:\n    it = 2\ntake(it)\n",
+    "the opposite of one of two": "if a or b:\n    it = 1\nif not b:\n    it = 2\ntake(it)\n",
+    "the opposite of others": "if a or b:\n    it = 1\nif not a and not c:\n    it = 2\ntake(it)\n",
+    "the opposite of two that change": "if a or b:\n    it = 1\nb = c\nif not b and not a:\n    it = 2\ntake(it)\n",
     "the opposite of what changes": "if a:\n    it = 1\na = b\nif not a:\n    it = 2\ntake(it)\n",
     "never": "take(it)",
     "after": "def f():\n    take(it)\n    it = 1",
@@ -200,6 +206,9 @@ def test_what_the_script_itself_reads_in_the_same_place_is_its_own_affair(tmp_pa
         ("if b:\n    log(b)", False),
         ("for n in range(epochs):\n    log(model)\nif b:\n    exit()", False),
         ("for n in range(epochs):\n    if b: log(model)\nif b:\n    exit()", True),
+        ("for n in range(epochs):\n    for x in y:\n        log(model)\nif b:\n    exit()", False),
+        ("for n in range(epochs):\n    for x in y:\n        if b: log(model)\nif b:\n    exit()", True),
+        ("for n in range(epochs):\n    while b:\n        log(model)\nif b:\n    exit()", True),
         ("for n in others:\n    log(model)\nif b:\n    exit()", True),
         ("if b:\n    model = model.half()", False),
         ("if b:\n    raise SystemExit", True),
