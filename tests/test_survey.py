@@ -934,7 +934,36 @@ def test_other_models_optimizer_is_left_out_however_its_parameters_are_collected
 
 
 @pytest.mark.parametrize(
-    "added", ["its.append({'params': model.head.parameters()})", "its.extend(unknown)", "its += mine"]
+    ("collected", "its"),
+    [
+        ("its = []\nits += list(other.parameters())", "its"),
+        ("its = []\nits.extend(other.parameters())\nits.extend(third.parameters())", "its"),
+        ("its = []\nits.append({'params': other.parameters()})", "its"),
+        ("its = []\nfor p in other.parameters():\n    its.append(p)", "its"),
+        ("its = []\nfor name, p in other.named_parameters():\n    its += [p]", "its"),
+        ("kept = {'its': [], 'mine': mine}\nkept['its'] += other.parameters()", "kept['its']"),
+        ("kept = {'its': list(other.parameters()), 'mine': mine}", "kept['its']"),
+        ("kept = {'its': [], 'mine': mine}\nkept['its'].extend(other.parameters())", "kept['its']"),
+        ("held.its = []\nheld.its += other.parameters()", "held.its"),
+    ],
+)
+def test_other_models_optimizer_is_left_out_where_its_parameters_are_added_to_a_list(collected: str, its: str) -> None:
+    made = "other = Other()\nthird = Third()\nheld = Held()\nmine = [p for p in model.parameters()]\n"
+    made += f"{collected}\nextra = torch.optim.Adam({its})\nextra.zero_grad()\nextra.step()"
+    text = script(before=made).replace("SGD(model.parameters()", "SGD(mine")
+    assert [o.target for o in survey_of(text).optimizers] == ["optimizer"]
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        "its.append({'params': model.head.parameters()})",
+        "its.extend(unknown)",
+        "its += mine",
+        "for p in model.parameters():\n    its.append(p)",
+        "for p in parts:\n    its.append(p)",
+        "with opened() as its:\n    pass",
+    ],
 )
 def test_parameters_that_come_from_several_models_are_not_anothers(added: str) -> None:
     made = f"other = Other()\nmine = [p for p in model.parameters()]\nits = [p for p in other.parameters()]\n{added}\n"

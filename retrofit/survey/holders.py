@@ -32,7 +32,7 @@ def parameter_holders(node: cst.BaseExpression, scope: Scope, flow: Flow) -> set
             found |= _made(here.func.value, inside, flow)
             continue
         parts = list(_parts(here, inside, flow))
-        if not parts:
+        if not parts and not isinstance(here, (cst.List, cst.Tuple)):
             return None
         for part in parts:
             if part.value is None or part.item is not None:
@@ -62,10 +62,45 @@ def _parts(node: cst.BaseExpression, scope: Scope, flow: Flow) -> Iterator[Sourc
     elif isinstance(node, cst.BinaryOperation):
         yield from (Source(node.left, scope), Source(node.right, scope))
     elif isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
-        yield from flow.given(node, scope)
-        for call, holder in flow.index.method_calls(*_ADDING) if dotted(node) is not None else ():
-            if dotted(holder) == dotted(node) and flow.index.scope_of(call) is scope and call.args:
-                yield Source(call.args[-1].value, scope)
+        given = flow.given(node, scope)
+        changed = list(_changes(node, scope, flow))
+        yield from (one for one in given if one.value is not None)
+        yield from changed
+        name = dotted(node)
+        own = flow.sources(flow.variable(name, scope)) if name is not None else []
+        known, there = (sum(one.value is None for one in some) for some in (own, given))
+        if max(known, there - known) > len(changed):  # an attribute's are among those of its object, too
+            yield Source(None, scope)
+        if isinstance(node, cst.Subscript):
+            yield from (Source(one, scope) for one in _in_item(node, scope, flow))
+        for call, holder in flow.index.method_calls(*_ADDING):
+            if call.args and _same(node, scope, holder, flow.index.scope_of(call), flow):
+                yield Source(call.args[-1].value, flow.index.scope_of(call))
+
+
+def _changes(node: cst.BaseExpression, scope: Scope, flow: Flow) -> Iterator[Source]:
+    """Yield what is added to a list by `+=`, and what a loop goes through by that variable."""
+    index = flow.index
+    loops = [loop.node for loop in index.loops if isinstance(loop.node, cst.For)]
+    adding = [
+        (one.target, one.value) for one in index.nodes_of(cst.AugAssign) if isinstance(one.operator, cst.AddAssign)
+    ]
+    for target, value in [*adding, *((loop.target, loop.iter) for loop in loops)]:
+        targets = [one.value for one in target.elements] if isinstance(target, (cst.Tuple, cst.List)) else [target]
+        for one in targets:
+            if _same(node, scope, one, index.scope_of(one), flow):
+                yield Source(value, index.scope_of(one))
+
+
+def _same(node: cst.BaseExpression, scope: Scope, other: cst.BaseExpression, here: Scope, flow: Flow) -> bool:
+    """Whether two expressions mean one variable, or one item of it."""
+    code = flow.index.source.code
+    if type(node) is not type(other) or code(node) != code(other):
+        return False
+    while isinstance(node, cst.Subscript) and isinstance(other, cst.Subscript):
+        node, other = node.value, other.value
+    name = dotted(node)
+    return name is not None and dotted(other) == name and flow.variable(name, scope) == flow.variable(name, here)
 
 
 def _made(module: cst.BaseExpression, scope: Scope, flow: Flow) -> set[Origin]:
