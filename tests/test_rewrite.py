@@ -1105,6 +1105,68 @@ def test_best_by_which_turns_are_counted_to_an_end_is_each_rounds_own(
     assert [message.startswith("`best` begins anew in each round") for message in told] == [True] * own
 
 
+SINCE = """
+acc = evaluate(model)
+if acc > best:
+    best, best_epoch = acc, epoch
+    torch.save(model.state_dict(), "best.pt")
+if epoch - best_epoch > 5:
+    break
+""".strip()
+PATIENT = """
+class Stopper:
+    def __init__(self):
+        self.best, self.waited = 0, 0
+
+    def goes_on(self, acc):
+        if acc > self.best:
+            self.best = acc
+            self.waited = 0
+            torch.save(model.state_dict(), "best.pt")
+            return True
+        self.waited += 1
+        return self.waited < 5
+
+
+stopper = Stopper()
+"""
+PATIENTLY = "acc = evaluate(model)\nif not stopper.goes_on(acc):\n    break"
+
+
+@pytest.mark.parametrize(
+    ("body", "before", "swap", "own"),
+    [
+        pytest.param(SINCE, "best, best_epoch = 0, 0", ("", ""), "best", id="turns since the best"),
+        pytest.param(SINCE, "best, best_epoch = 0, 0", ("epoch - best_epoch", "lost"), "", id="the turn of the best"),
+        pytest.param(PATIENTLY, PATIENT, ("", ""), "stopper.best", id="counted by an object"),
+        pytest.param(PATIENTLY, PATIENT, ("self.waited += 1", "pass"), "", id="counted by none"),
+    ],
+)
+def test_best_by_which_training_ends_is_each_rounds_own(
+    tmp_path: Path, body: str, before: str, swap: tuple[str, str], own: str
+) -> None:
+    plan = plan_of(tmp_path, script(body.replace(*swap), before.replace(*swap)), Options(mode="max"))
+    assert ("best_so_far(" in rewritten(plan)) is not bool(own)
+    told = [note.message for note in plan.notes if note.code == "PAI022"]
+    assert [message.split("` begins anew")[0] for message in told] == [f"`{own}"] * bool(own)
+
+
+@pytest.mark.parametrize(
+    ("beside", "after", "own"),
+    [
+        pytest.param("test_acc = acc / 2", "print(test_acc)", True, id="another measure, printed in the end"),
+        pytest.param("test_acc = acc / 2", "print(best)", False, id="another measure"),
+        pytest.param("test_acc = epoch", "print(test_acc)", False, id="the turn"),
+    ],
+)
+def test_best_beside_which_another_number_is_kept_for_the_end_is_each_rounds_own(
+    tmp_path: Path, beside: str, after: str, own: bool
+) -> None:
+    body = f"acc = evaluate(model)\nif acc > best:\n    best = acc\n    {beside}"
+    text = script(body, "best, test_acc = 0, 0").rstrip() + f"\n{after}\n"
+    assert ("best_so_far(best)" in rewritten(plan_of(tmp_path, text, Options(mode="max")))) is not own
+
+
 def test_turn_that_validates_before_it_trains_hands_the_score_over_before(tmp_path: Path) -> None:
     validates = "    if epoch % 10 == 0:\n        acc = evaluate(model)\n        save(model)\n    model.train()\n"
     text = script("pass").replace("    for x, y in loader:\n", f"{validates}    for x, y in loader:\n", 1)

@@ -110,9 +110,9 @@ def keepers_of_best(index: Index, flow: Flow, loop: EpochLoop, candidate: Candid
         name: the variable of the score.
     """
     best = _carried_over(index, flow, loop, candidate)
-    if best and not _counts_to_an_end(index, loop, best) and not _gives_more(index, loop, best):
+    if best and not _counts_to_an_end(index, loop, best, candidate) and not _gives_more(index, loop, best):
         return best, ""
-    return "", (candidate.saved and candidate.holder) or _saved_by_an_object(index, flow, loop, name)
+    return "", (candidate.saved and (best or candidate.holder)) or _saved_by_an_object(index, flow, loop, name)
 
 
 def _carried_over(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> str:
@@ -170,35 +170,44 @@ def _in_the_loop(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
     return next((name + bracket + key for name in names if flow.member(name, loop.scope) == variable), "")
 
 
-def _counts_to_an_end(index: Index, loop: EpochLoop, best: str) -> bool:
-    """Whether the loop counts its turns without a better score, such as for early stopping.
+def _counts_to_an_end(index: Index, loop: EpochLoop, best: str, candidate: Candidate) -> bool:
+    """Whether turns without a better score are counted, in the loop or by what keeps it, such as for early stopping.
 
     The best of earlier rounds would end a round in which dendrites have just begun to learn.
     """
-    inside = [b for b in index.bindings if in_loop(index, loop, b.statement.node)]
+    keeper = candidate.keeper if candidate.keeper is not None else loop.scope
+    owner = keeper.enclosing_class or keeper
+
+    def within(node: cst.CSTNode) -> bool:
+        scope = index.scope_of(node)
+        return in_loop(index, loop, node) or (keeper is not loop.scope and owner in (scope, *scope.around))
+
+    inside = [b for b in index.bindings if within(b.statement.node)]
     tests = {part: part.node.test for b in inside for part in b.statement.path if isinstance(part.node, cst.If)}
-    best = best.partition("[")[0]
-    told = {best, *(b.target for b in inside if b.value is not None and best in names_in(b.value))}
+    bests = {one.partition("[")[0] for one in (best, candidate.holder)}
+    told = bests.union(b.target for b in inside if b.value is not None and not bests.isdisjoint(names_in(b.value)))
     choices = [part for part, test in tests.items() if not told.isdisjoint(names_in(test))]
     begun = {b.target for b in inside if is_number(b.value) and not set(choices).isdisjoint(b.statement.path)}
     counted = {b.target for b in inside if b.target in begun and increments(b)}
-    return any(not counted.isdisjoint(names_in(one)) for one in index.comparisons if in_loop(index, loop, one))
+    compared = [set(names_in(one)) for one in index.comparisons if within(one)]
+    blocks = {b.statement.parent for b in inside if b.target in bests} - {loop.statement}
+    since = {b.target for b in inside if b.statement.parent in blocks and dotted(b.value) == loop.target}
+    return any(names & counted or (loop.target in names and names & since) for names in compared)
 
 
 def _gives_more(index: Index, loop: EpochLoop, best: str) -> bool:
     """Whether only a better score gives what the script reads after the loop, such as the path of its best checkpoint.
 
-    A round without a better one than those of all rounds would end without it.
+    A round without a better one than those of all rounds would end without it, or with another model's. The number of
+    the turn in which it came is no matter.
     """
     inside = [b for b in index.bindings if in_loop(index, loop, b.statement.node)]
     blocks = {b.statement.parent for b in inside if b.target == best.partition("[")[0]} - {loop.statement}
     afterwards = [later.node for later in loop.leftovers if later.scope is loop.scope]
     for name in {b.target for b in inside if b.statement.parent in blocks and b.target != best}:
         given = [b for b in index.bindings if b.target == name and b.statement.scope is loop.scope]
-        begun = [b.value for b in given if b not in inside]
-        alone = all(b.statement.parent in blocks for b in given if b in inside)
-        empty = all(isinstance(value, cst.SimpleString) or dotted(value) == "None" for value in begun)
-        if alone and empty and any(mentions(later, [name]) for later in afterwards):
+        alone = all(b.statement.parent in blocks and dotted(b.value) != loop.target for b in given if b in inside)
+        if alone and any(mentions(later, [name]) for later in afterwards):
             return True
     return False
 
