@@ -186,6 +186,25 @@ def test_what_an_object_tells_is_made_by_what_fills_it(batch: str, epoch: str, m
     assert (score.expression, score.made) == ("a", made)
 
 
+HELD = """
+@torch.no_grad()
+def gathered(x):
+    parts = [torch.ones_like(x) for _ in range(4)]
+    return torch.cat(parts)
+
+best, total = 9, 0
+"""
+
+
+@pytest.mark.parametrize(("last", "made"), [("loss.backward()", "trained"), ("model.eval()", "evaluated")])
+def test_a_loss_is_made_by_the_training_whatever_has_a_part_in_it(last: str, made: str) -> None:
+    text = script("a = total / len(loader)\nif a < best:\n    best = a", HELD)
+    batch = f"nce = criterion(model(x), gathered(x))\n        {last}\n        total += nce.item()\n"
+    text = text.replace(BATCHES, f"{BATCHES}        {batch}".replace("loss.backward", "nce.backward"))
+    (score,) = survey_of(text).scores
+    assert (score.expression, score.made) == ("a", made)
+
+
 def questions_of(folder: Path, epoch: str, before: str = "") -> list[str]:
     return [one.message for one in plan_of(folder, script(epoch, code(FUNCTIONS) + before)).questions]
 
@@ -239,6 +258,13 @@ def test_what_only_the_training_makes_is_not_taken_where_something_validates(
         ),
         pytest.param("losses.update(loss)", "print(losses.avg)", "--metric losses.avg --mode min takes", id="meter"),
         pytest.param("", "train_loss, n = train(model)", "--metric train_loss --mode min takes", id="returned"),
+        pytest.param(
+            "total_loss += loss.item()\n        if step % 9 == 0:\n            avg_loss = total_loss / 9\n"
+            "            total_loss = 0",
+            "print(epoch)",
+            "all there is: --metric avg_loss --mode min takes `avg_loss` (line 71).",
+            id="mean of every so many steps, in which the sum begins anew",
+        ),
     ],
 )
 def test_what_the_training_tells_of_itself_is_offered_where_nothing_validates(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
 from retrofit.survey.loops import VALIDATES, called_in
 from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant, default_of, holds_with
 from retrofit.survey.scores.makers import reaching_makers
@@ -65,6 +65,12 @@ class Making:
         simple = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
         #: The backward passes, and the calls that lead to one.
         self._steps = [one for one in loop.training if isinstance(one.node, simple)]
+        #: What the backward passes are of, each with its statement.
+        self._losses = [
+            ({*names_in(held)}, index.statement(call))
+            for call, held in index.method_calls("backward")
+            if index.statement(call) in loop.training
+        ]
         self._bound: dict[str, list[Binding]] = {}
         for binding in (*index.bindings, *index.items):
             self._bound.setdefault(unquoted(binding.target), []).append(binding)
@@ -202,6 +208,8 @@ class Making:
     def _of_binding(self, binding: Binding, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
         at = binding.statement
         frame = frame if at.scope is frame.scope else _Frame(at.scope)
+        if self._is_loss(binding):
+            return {TRAINED}
         if isinstance(at.node, cst.For) and binding.value is None:
             return self._of_parts_gone_through(at.node.iter, at, frame)
         if binding.value is not None:
@@ -216,6 +224,20 @@ class Making:
             kind for b in self._given(unquoted(binding.target), at, frame) for kind in self._of_binding(b, frame, keys)
         }
         return added | so_far
+
+    def _is_loss(self, binding: Binding) -> bool:
+        """Whether a backward pass of what a statement makes always follows, whatever has gone into that."""
+        here = binding.statement
+        around = [part for part in here.ancestors if isinstance(part.node, (cst.For, cst.While))]
+        steps = [
+            step
+            for names, step in self._losses
+            if binding.target in names and step.scope is here.scope and step.order > here.order
+            if set(around[:1]) <= set(step.path)
+            if all(part in here.path for part in step.path if isinstance(part.node, cst.If))
+        ]
+        made = [b.statement for b in self._bound[unquoted(binding.target)] if b.statement.scope is here.scope]
+        return any(here in reaching_makers(self._index, step.node, made)[0] for step in steps)
 
     def _of_parts_gone_through(self, node: cst.BaseExpression, at: Statement, frame: _Frame) -> set[str]:
         """Return what makes what a loop goes through: nothing that tells where that is data."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, dotted
+from retrofit.survey.index import Binding, Index, Scope, dotted, names_in
 from retrofit.survey.loops import VALIDATES, called_in
 from retrofit.survey.scores.keepers import measured_scores
 from retrofit.survey.scores.making import TRAINED, Making, changes
@@ -55,15 +55,31 @@ def _over_epochs(index: Index, loop: EpochLoop, trains: set[Scope]) -> Iterator[
         if inside and attribute.attr.value in AVERAGES and isinstance(attribute.value, cst.Name):
             whole = index.parents[attribute]
             yield (whole if isinstance(whole, cst.Call) and whole.func is attribute else attribute), attribute
-    for binding in index.bindings:
+    bindings = [b for b in index.bindings if in_loop(index, loop, b.statement.node) or b.statement.scope in trains]
+    #: What is added up, and what of that begins anew among the batches, so that it is a part's when they are over.
+    added = {(b.target, b.statement.scope) for b in bindings if _adds(b)}
+    begun = {(b.target, b.statement.scope) for b in bindings if _of_batch(b, loop) and _begins(index, b)}
+    for binding in bindings:
         here, name = binding.statement, binding.target
-        if not (in_loop(index, loop, here.node) or here.scope in trains) or not name.isidentifier():
+        if not name.isidentifier():
             continue
-        around = here.path[here.path.index(loop.statement) + 1 :] if here.scope is loop.scope else here.path
-        of_batch = any(isinstance(part.node, (cst.For, cst.While)) for part in around if part.scope is here.scope)
-        begins = isinstance(binding.value, (cst.Integer, cst.Float)) or only_begins(index, binding)
-        if _adds(binding) or not (of_batch or begins or binding.value is None):
+        made = {(one, here.scope) for one in names_in(binding.value)} if binding.value is not None else set()
+        every = isinstance(here.path[-2].node, cst.If) and not added.isdisjoint(made)  # so many steps
+        summed = _adds(binding) and (name, here.scope) not in begun
+        alone = not (_of_batch(binding, loop) or _begins(index, binding) or binding.value is None)
+        if summed or alone or every:
             yield target_node(index, here, name), here.node
+
+
+def _of_batch(binding: Binding, loop: EpochLoop) -> bool:
+    """Whether a statement runs once a batch."""
+    here = binding.statement
+    around = here.path[here.path.index(loop.statement) + 1 :] if here.scope is loop.scope else here.path
+    return any(isinstance(part.node, (cst.For, cst.While)) for part in around if part.scope is here.scope)
+
+
+def _begins(index: Index, binding: Binding) -> bool:
+    return isinstance(binding.value, (cst.Integer, cst.Float)) or only_begins(index, binding)
 
 
 def _adds(binding: Binding) -> bool:
