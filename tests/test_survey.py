@@ -2754,6 +2754,27 @@ def test_what_validation_knows_is_told() -> None:
     assert [name for name, _ in found.measures] == ["top1.avg", "mean_iou", "100. * correct / n", "stats[...]"]
 
 
+@pytest.mark.parametrize(
+    ("mean", "told"),
+    [
+        ("val_loss = val_loss / n", "val_loss"),
+        ("mean_loss = val_loss / n", "mean_loss"),
+        ("log(val_loss / n)", "val_loss / n"),
+    ],
+)
+def test_sum_of_a_validation_is_told_as_its_mean_is_called(mean: str, told: str) -> None:
+    test = f"""
+        def test(net):
+            val_loss = 0.0
+            for x in val:
+                val_loss += loss_of(net(x))
+            {mean}
+            print(n)
+    """
+    found = survey_of(script("test(model)", code(test)))
+    assert [name for name, _ in found.measures] == [told]
+
+
 def test_what_validation_knows_but_cannot_return_is_not_told() -> None:
     test = """
         def test(net):

@@ -140,7 +140,7 @@ class _Dropped:
             if value is not None and not meter and (is_object(value) or class_of(index, self._flow, value)):
                 continue
             ratio = None if meter else _ratio_of(index, binding)
-            if ratio is not None:
+            if ratio is not None and ratio is not value:  # else the sum's own name is that of its mean
                 if not any(ratio is b.value and direction_of(b.target) for b in index.bindings):  # else it has a name
                     yield index.source.code(ratio), ratio
                 continue
