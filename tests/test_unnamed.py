@@ -101,3 +101,36 @@ def test_in_process_there_is_no_way_to_build_it_again(tmp_path: Path) -> None:
     script = HEAD.replace("DistributedDataParallel as", "DataParallel as") + f"Engine(model, {SGD}).train()"
     (question,) = plan_of(tmp_path, script, Options(in_process=True)).questions
     assert (question.code, "it has no name of its own" in str(question)) == ("PAI007", True)
+
+
+METHOD = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Net(torch.nn.Module):
+    def configure_optimizers(self, rate):
+        groups = [{"params": [p for p in self.parameters() if p.dim() > 1]}]
+        return torch.optim.AdamW(groups, lr=rate)
+
+model = Net()
+optimizer = model.configure_optimizers(0.1)
+if checkpoint:
+    optimizer.load_state_dict(checkpoint["optimizer"])
+model = DDP(model)
+best_loss = 9
+while True:
+    for x, y in loader:
+        optimizer.zero_grad()
+        model(x).backward()
+        optimizer.step()
+    val_loss = evaluate(model)
+    if val_loss < best_loss:
+        best_loss = val_loss
+"""
+
+
+def test_one_that_gets_a_name_where_a_method_returns_it_is_told_of_by_that(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, METHOD)  # proves that a second rewriting changes nothing
+    assert plan.questions == []
+    assert rewritten(plan).count("set_optimizer_instance(") == 1
+    assert "    return torch.optim.AdamW(groups, lr=rate)\n" in rewritten(plan)

@@ -35,6 +35,8 @@ def unnamed_optimizers(
         loops: the epoch loops.
         handover: qualified names of functions by which a script gives its optimizer to the recipe's library.
     """
+    if any(index.qualified(call.func) in handover for call in index.calls):
+        return []  # the one of another name, or this one
     made = [call for call in index.calls if is_torchs(index, flow, call) and not target_of(index, call)]
     made = [
         call
@@ -42,9 +44,6 @@ def unnamed_optimizers(
         if not has_own_tensors(index, call)
         and not trains_another(index, flow, call, model)
         and _before_training(index.statement(call), loops, flow)
-        and not any(
-            isinstance(one, cst.Call) and index.qualified(one.func) in handover for one in index.ancestors(call)
-        )
     ]
     places = [index.statement(call) for call in made]
     late = any(finished_after(one, place) for one in models for place in places)
