@@ -216,6 +216,7 @@ def _plan(
         recipe.handover,
         options.in_process,
         recipe.signs,
+        options.inline and bool(adopted.edits),
     )
     _check_settings(options, recipe)
     script = survey(source, choices, project.modules, project.neighbours, project.module)
@@ -224,8 +225,9 @@ def _plan(
     texts = inlining(recipe, script.index) if options.inline else {}
     evaluator = Evaluator(recipe, options.for_rules(), texts, bool(adopted.edits))
     first = evaluator.first(script)
-    if first.questions:
-        return Plan(script, [], [*project.unread] or first.questions, first.notes)
+    first_questions = [*first.questions, *_outside(script, first.edits, company.root)]
+    if first_questions:
+        return Plan(script, [], [*project.unread] or first_questions, first.notes)
     adopted = adopted.noting(first.notes)
     if first.edits:
         project, adopted = adopt(project, script, first, adopted)
@@ -234,8 +236,7 @@ def _plan(
     questions = sorted(set(outcome.questions), key=lambda problem: (problem.line, problem.column, problem.code))
     if questions and project.unread:
         questions = list(project.unread)  # the others are asked without having seen these files
-    if company.root is not None:
-        questions += _outside(script, outcome.edits, company.root)
+    questions += _outside(script, outcome.edits, company.root)
     edited = by_file(script.index, outcome.edits)
     others = [file.source.shown for file in edited if file is not script.index.entry]
     if options.inline and others and not questions:
@@ -289,8 +290,9 @@ def _complete(
             made[target] = _output(output, target, recipe, script, options, save_name, force, notes, company)
         except UserError as error:
             problems += error.problems
-    changed = [(file.source, text) for file, text in texts.items() if text != file.source.text]
-    files = [NewFile(source.path, source.data, source.encode(text)) for source, text in changed]
+    ends = [(file.source, texts.get(file, file.source.text)) for file in script.index.files]
+    new = [NewFile(source.path, source.data, source.encode(text)) for source, text in ends]
+    files = [file for file in new if file.after != file.before]  # some are changed by the first stages alone
     files += [file for written in made.values() for file in written]
     try:
         files += _job(script, str(names.get("launcher", "")), recipe, options, force)
@@ -328,10 +330,10 @@ def _without_wrapper(source: Source, recipe: Recipe, options: Options) -> Plan:
     return Plan(script, [], outcome.questions, outcome.notes)
 
 
-def _outside(script: Script, edits: list[Edit], root: Path) -> Iterator[Problem]:
+def _outside(script: Script, edits: list[Edit], root: Path | None) -> Iterator[Problem]:
     """Yield a question for each file that must change and may not."""
     for file, mine in by_file(script.index, edits).items():
-        fault = outside(root, file.source.path)
+        fault = "" if root is None else outside(root, file.source.path)
         if fault:
             line, column = min(file.source.position(e.node) for e in mine if e.kind != "add-import" or len(mine) == 1)
             yield Problem(file.source.shown, line, column, "RF030", f"must be rewritten here, but {fault}")

@@ -432,3 +432,8 @@ def test_zeros_of_a_script_without_the_library_are_its_own(tmp_path: Path) -> No
     zeros = PREFILL.replace("if args.distributed:", "if True:")
     text = swapped(SCRIPT, ("            loss.backward()\n", f"{zeros}            loss.backward()\n"))
     assert zeros in rewritten(plan_of(tmp_path, text))
+
+
+def test_inline_hands_the_score_over_once(tmp_path: Path) -> None:
+    done = rewritten(plan_of(tmp_path, integrated(), Options(inline=True)))
+    assert done[done.index("\ndef main()") :].count("report_validation_score(") == 1

@@ -84,6 +84,15 @@ def test_imports_take_the_new_name(tmp_path: Path, given: str, made: str) -> Non
     assert f"model = {name}(model, save_name=pai_distributed.save_name('mine'))" in done
 
 
+def test_settings_in_a_module_that_nothing_else_changes(tmp_path: Path) -> None:
+    (tmp_path / "chosen.py").write_text(
+        "from perforatedai import globals_perforatedai as GPA\n\nGPA.pc.set_input_dimensions([-1, 0])\n"
+    )
+    text = old(before="import chosen\n")
+    files = {file.path.name: file.after.decode() for file in plan_of(tmp_path, text).files}
+    assert "GPA.pc.set_output_dimensions([-1, 0])" in files["chosen.py"]
+
+
 def test_names_in_a_module_of_the_project(tmp_path: Path) -> None:
     (tmp_path / "grown.py").write_text(
         "from perforatedai import utils_perforatedai as U\n\n\ndef grow(net):\n"

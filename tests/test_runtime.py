@@ -1037,6 +1037,22 @@ def test_output_dimensions_of_layers(
     assert model[0].dendrite_module.dendrite_values[0].out_channels == 2
 
 
+def test_output_dimensions_that_the_script_sets_after_the_load_are_there_before_the_next(
+    helper: ModuleType, perforate: Callable[..., Any]
+) -> None:
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(3, 2), torch.nn.Linear(2, 2)), None)
+    model[0].set_this_output_dimensions([-1, -1, 0])
+    model[1].set_this_output_dimensions([-1, -1, 0])
+    model[1].set_this_output_dimensions([-1, 0])
+    model[0](torch.ones(4, 5, 3)).sum().backward()
+    model[1](torch.ones(4, 2)).sum().backward()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization()
+    assert json.loads(Path("PAI/output_dimensions.json").read_text()) == {".0": [-1, -1, 0]}
+
+
 def test_output_dimensions_of_an_unknown_layer(helper: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     import torch
 

@@ -305,6 +305,7 @@ class Index:
             entry script itself, their bodies are passed over.
         modules: the other files, by the full names of their modules.
         module: the entry script's own full name, "" where it need not have one.
+        inlining: whether what the recipe provides is about to stand in the entry script, and is called there already.
     """
 
     def __init__(
@@ -313,6 +314,7 @@ class Index:
         provided: frozenset[str] = frozenset(),
         modules: Mapping[str, Source] | None = None,
         module: str = "",
+        inlining: bool = False,
     ) -> None:
         modules = modules or {}
         self.module = module
@@ -322,6 +324,7 @@ class Index:
         defined = {node.name.value for node in source.module.body if isinstance(node, cst.FunctionDef)}
         self.inlined = bool(names) and 2 * len(names & defined) > len(names)
         self._passed_over = names if self.inlined else set()
+        self.bare = names if self.inlined or inlining else set()
         self.statements: list[Statement] = []
         self.calls: list[cst.Call] = []
         self.bindings: list[Binding] = []
@@ -568,7 +571,7 @@ class Index:
     def is_provided(self, function: cst.CSTNode) -> bool:
         """Whether a recipe provides a function, in its own module or in the entry script."""
         name = self.qualified(function)
-        return name in self.provided or (self.inlined and name in self._passed_over)
+        return name in self.provided or name in self.bare
 
     def _block(self, body: object, scope: Scope, parent: Statement | None, crowded: bool = False) -> list[Statement]:
         siblings: list[Statement] = []

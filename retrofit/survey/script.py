@@ -60,6 +60,7 @@ class Choices:
         handover: qualified names of functions by which a script gives its optimizer to the recipe's library.
         in_process: whether the model is to be restructured while the process goes on, without a restart.
         signs: what tells what a script has in the place of what the recipe writes.
+        inlining: whether the functions that a recipe provides are about to be put into the script, which calls them.
     """
 
     metric: str = ""
@@ -70,6 +71,7 @@ class Choices:
     handover: frozenset[str] = frozenset()
     in_process: bool = False
     signs: Signs = NO_SIGNS
+    inlining: bool = False
 
 
 def survey(
@@ -88,7 +90,7 @@ def survey(
         neighbours: the other scripts that import one of the modules, whose command lines know no further options.
         module: the script's own full name, where it imports its package as a module does.
     """
-    index = Index(source, choices.provided, modules, module)
+    index = Index(source, choices.provided, modules, module, choices.inlining)
     flow = Flow(index, choices.module_functions)
     if modules:
         flow = _without_unused(index, flow, choices)

@@ -1155,7 +1155,7 @@ class Script(Site):
         wanted = {name}
         if "." not in name:
             wanted = {full for full in self.index.provided if full.rpartition(".")[2] == name}
-            wanted |= {name} if self.index.inlined else set()
+            wanted |= {name} & self.index.bare
         found = []
         for full, call in self._calls_by_last_name[name.rpartition(".")[2]]:
             if full in wanted or ("." in name and full.endswith("." + name)):

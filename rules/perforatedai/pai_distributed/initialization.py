@@ -72,8 +72,10 @@ def _pai_leave_initialization(layers: dict[str, Any], idle: list[str]) -> NoRetu
             "give is changed in place (as by ReLU(inplace=True))"
         )
     GPA.pai_tracker.neuron_module_vector = [layers[name] for name in layers if name not in (*frozen, *unused)]
-    left = {layer.name for layer in GPA.pai_tracker.neuron_module_vector}
-    _pai_write("output_dimensions", {name: found for name, found in _pai.found_dimensions.items() if name in left})
+    # Those that the script has set itself since the load as well: in later runs what is loaded has them.
+    found = {layer.name: layer.this_output_dimensions.tolist() for layer in GPA.pai_tracker.neuron_module_vector}
+    own = {name for name in found if found[name] != _pai.usual_dimensions.get(name, found[name])}
+    _pai_write("output_dimensions", {name: found[name] for name in found if name in own | {*_pai.found_dimensions}})
     _pai_write("frozen_layers", _pai.frozen)
     if _pai_rank() == 0:
         GPA.pai_tracker.save_tracker_settings()

@@ -25,6 +25,7 @@ class _PaiState:
         untrainable: why this start can evaluate, but not train; "" where it can.
         backpropagates: whether Perforated Backpropagation is active. It trains what rests without it.
         found_dimensions: layers' output dimensions that were found or given, by the layers' names.
+        usual_dimensions: those that they had where the initialisation run would load.
         frozen: frozen layers, and those of which they are averages.
         save: the name of the folder to save in.
         steps: of optimizers.
@@ -93,6 +94,7 @@ class _PaiState:
     untrainable: str = ""
     backpropagates: bool = False
     found_dimensions: dict[str, list[int]] = field(default_factory=dict)
+    usual_dimensions: dict[str, list[int]] = field(default_factory=dict)
     frozen: dict[str, str | None] = field(default_factory=dict)
     save: str = ""
     steps: int = 0

@@ -73,6 +73,7 @@ def load_latest_switch(
         _pai_leave_frozen_layers_out(model)
         _pai_set_output_dimensions(model, output_dimensions or {})
         for layer in _pai_layers(model):
+            _pai.usual_dimensions[layer.name] = layer.this_output_dimensions.tolist()
             layer.register_forward_hook(_pai_note_output_dimensions)
             if thaws and layer.name not in _pai.frozen:
                 layer.register_forward_pre_hook(_pai_thaw)
