@@ -38,6 +38,7 @@ class Options:
         max_file_size: how many megabytes a file may have to be looked into, which no project decides for its user.
         commanded: the names of the choices that were made on the command line.
         configured: the names of those that were made in pyproject.toml.
+        launched: the names of those that a launch script had made which ours takes the place of.
     """
 
     nproc_per_node: str = "gpu"
@@ -56,6 +57,7 @@ class Options:
     max_file_size: float = DEFAULT_MEGABYTES
     commanded: frozenset[str] = frozenset()
     configured: frozenset[str] = frozenset()
+    launched: frozenset[str] = frozenset()
 
     @property
     def program(self) -> str:
@@ -66,6 +68,8 @@ class Options:
         """Return where a choice was made, "" where it is the default."""
         if name in self.commanded:
             return f"--{name.replace('_', '-')}"
+        if name in self.launched:
+            return "the launch script that was there"
         return "pyproject.toml" if name in self.configured else ""
 
     def for_rules(self) -> dict[str, object]:
@@ -82,7 +86,7 @@ class Options:
         }
 
 
-_FIELDS = frozenset(f.name for f in fields(Options)) - {"commanded", "configured", "max_file_size"}
+_FIELDS = frozenset(f.name for f in fields(Options)) - {"commanded", "configured", "launched", "max_file_size"}
 
 
 @dataclass(frozen=True)

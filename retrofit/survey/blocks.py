@@ -44,6 +44,7 @@ class Signs:
             or a name; a block may call them besides its own function.
         library: the package that only scripts with such blocks import.
         flag: the option under which the wrapper is left out.
+        folder: the option that tells where to load from.
         files: words in the names of files that such blocks write.
     """
 
@@ -51,6 +52,7 @@ class Signs:
     harmless: Sequence[str] = ()
     library: str = ""
     flag: str = ""
+    folder: str = ""
     files: Sequence[str] = ()
 
     def are_in(self, index: Index) -> bool:
