@@ -150,6 +150,8 @@ class StandIns:
         items = written_items(self._index, node) if keys and here else []
         taken = [item for key, item in items if unquoted(key) == keys[0]]
         function = self._flow.called(node) if isinstance(node, cst.Call) and here else None
+        if isinstance(node, cst.Call) and self._index.is_provided(node.func):
+            function = None  # nothing is known of what is in it
         name = dotted(node)
         if reading.depth == _DEEP:
             yield Value(node, keys, reading)
