@@ -98,6 +98,26 @@ def per_key(model):
     return stats
 
 
+def of_each_batch(model):
+    stats = {}
+    for x, y in held_out:
+        for name, value in measures(model(x), y).items():
+            if name not in stats:
+                stats[name] = [value]
+            else:
+                stats[name].append(value)
+    return stats
+
+
+def copied(model):
+    stats, result = {}, measure(model, held_out)
+    for name, value in result.items():
+        print(name, value)
+    for name, value in result.items():
+        stats[name] = value
+    return stats
+
+
 def trains(model, epoch):
     for x, y in loader:
         loss = criterion(model(x), y)
@@ -223,7 +243,10 @@ def test_a_score_of_the_last_turn_alone_is_told(epoch: str, loop: str) -> None:
                 "counted",
             )
         ),
-        pytest.param("stats = per_key(model)\nbest = max(best, stats['acc'])", id="per_key"),
+        *(
+            pytest.param(f"stats = {name}(model)\nbest = max(best, stats['acc'])", id=name)
+            for name in ("per_key", "of_each_batch", "copied")
+        ),
         pytest.param(f"loss = evaluate(model){BEST}\nfor held in sets:\n    print(held)", id="another loop"),
         pytest.param(PHASES.replace("PHASES", "['train', 'val']") + "best = max(best, acc)", id="one that validates"),
         pytest.param(

@@ -111,7 +111,8 @@ def given_to(
         later = {b.statement.node for b, _ in found if b.statement.order > one.order}
         behind = [a for part in one.path if part.scope is scope for a in part.following if a.order < end]
         between = [a for a in behind if a not in at.path] + [early for early in sure if early.order > one.order]
-        return any(runs_always(part.node, later) for part in between)
+        heads = [part.node for part in at.ancestors]  # whose targets have a value in them
+        return any(runs_always(part.node, later) for part in between) or any(head in later for head in heads)
 
     return [(b, left) for b, left in found if not exclude_each_other(b.statement, at) and not is_set_anew(b.statement)]
 

@@ -113,9 +113,11 @@ class Turns:
         if not isinstance(node, cst.For) or any(_breaks(later) for later in (at, *at.following)):
             return False
         names = set(names_in(node.target))
-        if not names.isdisjoint(re.findall(r"\w+", binding.target.partition("[")[2])):
-            return False  # each turn has an item of its own
         around = [part for part in at.path if loop in part.path[:-1]]
+        heads = [node, *(part.node for part in around if isinstance(part.node, cst.For))]
+        counted = {name for head in heads for name in names_in(head.target)}
+        if not counted.isdisjoint(re.findall(r"\w+", binding.target.partition("[")[2])):
+            return False  # each turn has an item of its own
         tests = [one for one in tests_around(self._index, at, loop.path, frozenset()) if one.at in around]
         phases = self._phases(loop)
         if phases:
