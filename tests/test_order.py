@@ -94,6 +94,29 @@ def test_optimizer_that_another_function_builds_of_the_perforated_model_does_not
     assert not survey_of(made(building, step_by)).early_optimizer
 
 
+BRANCHES = """
+if resumed:
+    model = Net()
+    model = DDP(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+else:
+    if wide:
+        model = Net(64).to(device)
+    else:
+        model = Net(32).to(device)
+    model = DDP(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
+def test_optimizer_of_one_branch_waits_for_no_model_of_another(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, made(code(BRANCHES)))
+    assert plan.questions == []
+    new = rewritten(plan)
+    assert new.count("set_optimizer_instance(optimizer)") == 1
+    assert new.rindex("torch.optim.SGD") < new.index("set_optimizer_instance(optimizer)")
+
+
 # ---- the optimizer that trains
 
 DRAWN = """

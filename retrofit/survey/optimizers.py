@@ -191,7 +191,8 @@ def find_optimizers(
 def finished_after(model: Model, built: Statement) -> bool:
     """Whether a function finishes the model after it builds an optimizer, whose parameters are those of the parts."""
     here = model.statement
-    return here.scope is built.scope and here.order >= built.order and model.side == "after"
+    late = here.scope is built.scope and here.order >= built.order and model.side == "after"
+    return late and not exclude_each_other(here, built)
 
 
 def _at_a_turn(made: Statement, bodies: set[Statement]) -> bool:
