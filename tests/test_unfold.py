@@ -82,13 +82,14 @@ def test_lines_without_an_edit_stay_shared(tmp_path: Path) -> None:
 
 
 def test_a_question_names_the_line_of_the_file_as_it_is(tmp_path: Path) -> None:
-    head = "if warm: acc = 0.5\nfor x, y in val_loader:\n    acc = accuracy(model(x), y)\n    best = max(best, acc)\n"
+    head = "if warm: acc = 0.5\nright = 0\nfor x, y in val_loader:\n    right += hits(model(x), y); acc = right / 9\n"
+    head += "    best = max(best, acc)\n"
     text = script(f"{head}print(1); print(2)", "best = 0").replace(
         "model = Net()\nmodel = DDP", "model = Net(); model = DDP"
     )
     [question] = plan_of(tmp_path, text).questions
     assert text.splitlines()[question.line - 1] == "    print(1); print(2)"
-    assert "it gets one at line 13 and 15," in question.message
+    assert "it gets one at line 13 and 16," in question.message
 
 
 def test_all_of_it_is_undone(folder: Folder) -> None:
