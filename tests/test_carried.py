@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from textwrap import indent
+
 import pytest
 
-from tests.helpers import code, script, survey_of
+from tests.helpers import code, plan_of, rewritten, script, survey_of
 
 _BEFORE = """
 import numpy as np, torchmetrics
@@ -105,3 +108,50 @@ def test_one_that_begins_anew_in_each_epoch_is_taken(epoch: str) -> None:
 def test_so_is_one_that_the_user_names() -> None:
     text = script(f"accs.append(evaluate(model))\nacc = np.mean(accs){BEST}", code(_BEFORE))
     assert survey_of(text, metric="acc").scores[0].carried == ("", "")
+
+
+TRACKED = f"{PASS}meter.update(hits(model(x), y))\nif meter.avg > best:\n    best = meter.avg\n"
+FILLED = f"{PASS}accs.append(hits(model(x), y))\nif np.mean(accs) > best:\n    best = np.mean(accs)\n"
+CALL = "    pai_distributed.report_validation_score("
+
+
+@pytest.mark.parametrize(
+    ("epoch", "new"),
+    [
+        pytest.param(f"{TRACKED}meter.reset()\nlog()", f"{CALL}meter.avg, model)\n    meter.reset()\n", id="at once"),
+        pytest.param(
+            f"{TRACKED}if rank == 0:\n    log(meter)\n    meter.reset()\nend()",
+            "    pai_score = meter.avg\n    if rank == 0:\n        log(meter)\n        meter.reset()\n    end()\n"
+            f"{CALL}pai_score, model)",
+            id="in a branch",
+        ),
+        pytest.param(
+            f"{TRACKED}tell(meter)\nend()",
+            f"    pai_score = meter.avg\n    tell(meter)\n    end()\n{CALL}pai_score, model)",
+            id="in a function",
+        ),
+        pytest.param(
+            f"if epoch % 5 == 0:\n{indent(TRACKED, '    ')}    meter.reset()\n    log()",
+            "            best = meter.avg\n        pai_score = meter.avg\n        meter.reset()\n",
+            id="under its condition",
+        ),
+        pytest.param(
+            f"{FILLED}accs = []\nlog()",
+            f"    pai_score = np.mean(accs)\n{CALL}pai_score, model)\n    accs = []\n",
+            id="a list",
+        ),
+        pytest.param(
+            "stats['acc'] = evaluate(model)\nbest = max(best, stats['acc'])\nstats['acc'] = 0\nlog()",
+            f"{CALL}stats['acc'], model)\n    stats['acc'] = 0\n",
+            id="an item",
+        ),
+        pytest.param(f"meter.reset()\n{TRACKED}log()", f"    log()\n{CALL}meter.avg, model)", id="before it is filled"),
+        pytest.param(f"{TRACKED}other.reset()\nlog()", f"    log()\n{CALL}meter.avg, model)", id="another"),
+        pytest.param(f"{TRACKED}tell(other)\nlog()", f"    log()\n{CALL}meter.avg, model)", id="another's function"),
+    ],
+)
+def test_a_score_is_taken_before_it_begins_anew(tmp_path: Path, epoch: str, new: str) -> None:
+    before = (
+        "from meters import Meter\ndef tell(one):\n    log(one)\n    one.reset()\nmeter, other = Meter(), Meter()\n"
+    )
+    assert new in rewritten(plan_of(tmp_path, script(epoch, f"{before}accs, stats = [], {{}}\nbest = 0\n")))

@@ -7,13 +7,14 @@ import re
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Statement, dotted, exclude_each_other, meeting, mentions, names_in
+from retrofit.survey.index import Binding, Index, Statement, dotted, exclude_each_other, meeting, mentions, names_in
 from retrofit.survey.loops import VALIDATES, passing_over, turns_begun_by
 from retrofit.survey.order import runs_always
 from retrofit.survey.scores.best import keepers_of_best
+from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.keepers import best_in, kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
-from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
+from retrofit.survey.scores.making import EMPTIES, EVALUATED, TRAINED, Making
 from retrofit.survey.scores.presence import presence
 from retrofit.survey.scores.standins import StandIn, StandIns
 from retrofit.survey.scores.validation import validated_variables
@@ -24,6 +25,7 @@ from retrofit.survey.scores.values import (
     is_collection,
     only_begins,
     root_of,
+    unquoted,
     way_to_root,
     written,
 )
@@ -105,10 +107,14 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if leaving is not None:
         score.cut_off = index.source.position(leaving.node)[0]
     score.once = re.fullmatch(rf"{re.escape(loop.target or '-')} ?== ?[\w.\[\]'\" +-]+", score.condition) is not None
+    begun = _begun_anew(index, flow, way.block, candidate.node) if kept is None else None
     if guard is not None:
-        score.anchors |= {"guard": guard.node, "made": _last_that_makes(way, here).node}
+        made = _last_that_makes(way, here) if begun is None else begun.siblings[begun.index - 1]
+        score.anchors |= {"guard": guard.node, "made": made.node}
     elif (again or _deleted_later(index, here, name)) and not direct:
         score.anchors["made"] = way.block.node
+    elif begun is not None and begun.order <= report.order:
+        score.anchors["made"] = begun.siblings[begun.index - 1].node
     at, call = taken_at(score, candidate)
     stand_ins = StandIns(index, flow, loop).of(candidate.node, at, call)
     _tell_stand_ins(score, stand_ins)
@@ -205,6 +211,8 @@ def _made_at(
         if not makers:
             return index.statement(candidate.node), [], False
         reaching, again = reaching_makers(index, candidate.node, makers)
+        if not reaching and _set_back(index, candidate.node).issuperset(makers):
+            return index.statement(candidate.node), [], True
         makers = _validating(index, flow, loop, reaching or makers, root_of(candidate.node))
         here = _where_of_validation(index, flow, loop, candidate.node, makers)
         return here or meeting(makers) or index.statements_in(loop.body)[-1], makers, again
@@ -297,15 +305,43 @@ def _last_of_turn(
     return last_before_leaving(place)
 
 
+def _begun_anew(index: Index, flow: Flow, place: Statement, node: cst.BaseExpression) -> Statement | None:
+    """Return the first later statement of a block in which what an expression is made of begins anew, None for none."""
+    parts = _parts(index, node)
+    ends = _set_back(index, node)
+    for later in place.following:
+        calls = [call for call in index.calls_in(later) if index.scope_of(call) is place.scope]
+        if any(later in end.path for end in ends) or any(_empties(index, flow, call, parts) for call in calls):
+            return later
+    return None
+
+
+def _empties(index: Index, flow: Flow, call: cst.Call, parts: set[str]) -> bool:
+    """Whether a local function lets one of some variables begin anew, which it is given or knows."""
+    function = flow.called(call)
+    if function is None or function.kind != "function":
+        return False
+    own = {name for name in function.parameters if dotted(argument_of(function, call, name)) in parts}
+    own |= {name for name in parts if flow.variable(name, function) == flow.variable(name, index.scope_of(call))}
+    reset = [held for one, held in index.method_calls(*EMPTIES) if index.scope_of(one) is function]
+    return any(dotted(held) in own for held in reset) or any(_begins(index, b) for b in index.bound(own, function))
+
+
 def _set_back(index: Index, node: cst.BaseExpression) -> set[Statement]:
     """Return where what an expression is made of begins anew for the next turn: `loss_sum = 0`, `meter.reset()`."""
-    names = {name for part in way_to_root(node) if (name := dotted(part)) is not None}
-    begun = [b for b in index.bindings if b.target in names and b.value is not None]
-    found = {b.statement for b in begun if isinstance(b.value, (cst.Integer, cst.Float)) or only_begins(index, b)}
-    for call in index.calls:
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("reset", "clear"):
-            found |= {index.statement(call)} if dotted(call.func.value) in names else set()
+    names = _parts(index, node)
+    begun = [b for b in (*index.bindings, *index.items) if unquoted(b.target) in names]
+    found = {b.statement for b in begun if _begins(index, b)}
+    found |= {index.statement(call) for call, held in index.method_calls(*EMPTIES) if dotted(held) in names}
     return {one for one in found if not any(mentions(later.node, [root_of(node)]) for later in one.following)}
+
+
+def _parts(index: Index, node: cst.BaseExpression) -> set[str]:
+    return {unquoted(written(index, part)) for part in way_to_root(node)}
+
+
+def _begins(index: Index, binding: Binding) -> bool:
+    return isinstance(binding.value, (cst.Integer, cst.Float)) or only_begins(index, binding)
 
 
 def _deleted_later(index: Index, made: Statement, name: str) -> bool:
