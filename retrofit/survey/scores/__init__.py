@@ -75,14 +75,14 @@ def find_scores(
 def decides(index: Index, flow: Flow, loop: EpochLoop) -> bool:
     """Whether something decides by a value of a loop's turns that the training alone does not make."""
     making = Making(index, flow, loop)
-    groups, _ = _groups(index, flow, loop, find_schedulers(index, flow, [loop])[0])
+    groups, _ = _groups(index, flow, loop, making, find_schedulers(index, flow, [loop])[0])
     return any(
         making.of(one.node, one.call) != TRAINED for control, find in groups if control != NAME for one in find()
     )
 
 
 def _groups(
-    index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Scheduler]
+    index: Index, flow: Flow, loop: EpochLoop, making: Making, schedulers: list[Scheduler]
 ) -> tuple[list[tuple[str, Callable[[], Iterable[Candidate]]]], list[Candidate]]:
     """Return what may be a loop's score, by what decides by it, the strongest first, and those that are compared."""
     tracked = [c for c in tracked_scores(index, code_of(index, loop)) if not counts_turns(index, loop, c.node)]
@@ -97,7 +97,7 @@ def _groups(
         (WATCHED, lambda: watched),
         (NAME, lambda: named_scores(index, flow, loop, keepers)),
         (NAME, lambda: dropped_scores(index, flow, loop, keepers)),
-        (NAME, lambda: inline_scores(index, loop)),
+        (NAME, lambda: inline_scores(index, loop, making)),
         (BEST, lambda: kept_by_training(index, flow, loop)),
         (BEST, lambda: best_scores(index, flow, loop)),
     ]
@@ -106,8 +106,8 @@ def _groups(
 
 def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Scheduler], metric: str) -> Iterator[Score]:
     """Yield the scores of an epoch loop that the evidence speaks for, or the one that the user names."""
-    groups, compared = _groups(index, flow, loop, schedulers)
     making, passed = Making(index, flow, loop), list[Evidence]()
+    groups, compared = _groups(index, flow, loop, making, schedulers)
     if metric:
         own = Candidate(cst.parse_expression(owner_of(metric)[1]), direction_of(metric), "--metric", named=True)
         given = shown_for(index, metric, compared)

@@ -8,24 +8,23 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.index import Index, Statement, dotted, named_in, names_in
-from retrofit.survey.scores.making import without_gradients
+from retrofit.survey.scores.making import EVALUATED, Making, without_gradients
 from retrofit.survey.scores.validation import of_batches, under_condition
 from retrofit.survey.scores.values import bindings_of, in_loop, mean_of, only_begins, target_node
-from retrofit.survey.scores.words import AVERAGES, VALIDATION_DATA, Candidate, direction_of, told_by_name
+from retrofit.survey.scores.words import AVERAGES, Candidate, direction_of, told_by_name
 from retrofit.survey.sites import EpochLoop
 
 #: What tells its user a number.
 _TELLS = re.compile(r"(^|\.)(print\w*|log\w*|info|debug|warning|write|add_scalars?|set_(postfix|description)(_str)?)$")
 
 
-def inline_scores(index: Index, loop: EpochLoop) -> list[Candidate]:
+def inline_scores(index: Index, loop: EpochLoop, making: Making) -> list[Candidate]:
     """What the loop itself makes of its validation, as far as its name tells that it is a score.
 
     What it computes comes before sums that it only divides, `loss /= n`, and before averages that a meter has.
     """
     computed: list[Candidate] = []
     others: list[Candidate] = []
-    modes = _modes(index, loop)
     for binding in index.bindings:
         here, named = binding.statement, direction_of(binding.target)
         if not named or "." in binding.target or not in_loop(index, loop, here.node) or only_begins(index, binding):
@@ -36,7 +35,10 @@ def inline_scores(index: Index, loop: EpochLoop) -> list[Candidate]:
         inner = here.path[here.path.index(loop.statement) + 1 :]
         around = [part for part in inner if isinstance(part.node, (cst.For, cst.While))]
         of_turn = around == [] or (around[-1] in loop.inner and under_condition(here, around[-1]))
-        if not of_turn or _mode_at(modes, inner) != "eval" or not (made or average or _divided(here, binding.target)):
+        if not of_turn or not (made or average or _divided(here, binding.target)):
+            continue
+        computed_here = not isinstance(value, cst.Call) and making.given_by(here, binding.target) == EVALUATED
+        if not computed_here and making.around(here) != EVALUATED:
             continue
         node, evidence = target_node(index, here, binding.target), f"{index.place(here.node)}: its name"
         (computed if made else others).append(Candidate(node, told_by_name(binding.target), evidence))
@@ -68,28 +70,6 @@ def told_values(index: Index, loop: EpochLoop, made: set[str]) -> Iterator[tuple
                 yield part.value, part
 
 
-def _modes(index: Index, loop: EpochLoop) -> list[tuple[Statement, str]]:
-    """Return the statements of the epoch loop that begin to train or to validate, with "train" or "eval"."""
-    found = [(part, "train") for part in loop.inner]
-    for part in index.loops:
-        data = index.source.code(part.node.iter) if isinstance(part.node, cst.For) else ""
-        if VALIDATION_DATA.search(data) and part not in loop.inner and in_loop(index, loop, part.node):
-            found.append((part, "eval"))
-    for call in index.calls:
-        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-        if name in ("eval", "train") and in_loop(index, loop, call):
-            given = [index.source.code(arg.value) for arg in call.args]
-            if name == "eval" or given in ([], ["True"], ["False"]):
-                found.append((index.statement(call), "eval" if name == "eval" or given == ["False"] else "train"))
-    return found
-
-
-def _mode_at(modes: list[tuple[Statement, str]], way: list[Statement]) -> str:
-    """Return what was begun last before a statement, to which a way leads from the epoch loop; "" for nothing."""
-    passed = [(m.order, mode) for m, mode in modes if any(m.siblings is p.siblings and m.order < p.order for p in way)]
-    return max(passed)[1] if passed else ""
-
-
 def _divided(statement: Statement, name: str) -> bool:
     """Whether a statement is `name /= n`."""
     node = statement.node
@@ -101,17 +81,14 @@ def _divided(statement: Statement, name: str) -> bool:
     )
 
 
-def collected_values(index: Index, loop: EpochLoop) -> Iterator[tuple[str, cst.CSTNode]]:
+def collected_values(index: Index, loop: EpochLoop, making: Making) -> Iterator[tuple[str, cst.CSTNode]]:
     """Yield (expression, node) of what a validation in the epoch loop itself adds up over its batches."""
-    modes = _modes(index, loop)
     for batches in index.loops:
         node, code = batches.node, index.source.code
         inside = in_loop(index, loop, node) and batches is not loop.statement and batches not in loop.inner
         if not isinstance(node, cst.For) or not inside or of_batches(index, loop, batches):
             continue
-        way = batches.path[batches.path.index(loop.statement) + 1 :]
-        validates = VALIDATION_DATA.search(code(node.iter)) or _mode_at(modes, way) == "eval"
-        if not validates or ".backward(" in code(node):
+        if making.around(batches) != EVALUATED:
             continue
         within = [b for b in index.bindings if batches in b.statement.path and b.value is None]
         added = {b.target: b.statement.node for b in within if direction_of(b.target) and "." not in b.target}

@@ -115,6 +115,10 @@ class Making:
         self._seen.clear()
         return _kind(self._of(node, at, self._frame(at)))
 
+    def around(self, at: Statement) -> str:
+        """Tell what the place of a statement says of what it makes, as `of` does."""
+        return _kind(self._around(at, self._frame(at)))
+
     def _frame(self, at: Statement) -> _Frame:
         return _Frame(at.scope, self._phases(at) if at.scope is self._loop.scope else {})
 

@@ -13,6 +13,7 @@ from retrofit.survey.loops import VALIDATES
 from retrofit.survey.scores.best import COMPARE, class_of
 from retrofit.survey.scores.inline import collected_values, told_values
 from retrofit.survey.scores.keepers import measured_scores, outlives, returned_parts, ways_to
+from retrofit.survey.scores.making import Making
 from retrofit.survey.scores.site import score_site
 from retrofit.survey.scores.validation import (
     call_within,
@@ -82,7 +83,7 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
             found.setdefault(name, place)
         for name, node in _taken(index, flow, loop):
             found.setdefault(name, index.place(node, loop.file))
-        for name, average in collected_values(index, loop):
+        for name, average in collected_values(index, loop, Making(index, flow, loop)):
             if not any(
                 b.value is average and direction_of(b.target) for b in index.bindings
             ):  # else it has a better name
