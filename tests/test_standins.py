@@ -158,6 +158,7 @@ def test_so_is_an_item_that_it_alone_makes(tmp_path: Path, made: str, given: str
         pytest.param(f"dist.reduce(loss, 0)\nlog(loss)\nacc = evaluate(model){BEST}", id="another value"),
         pytest.param(f"acc = evaluate(model){BEST}\nadd_up(acc)", id="after it is taken"),
         pytest.param(f"acc = of_none(model){BEST}", id="none counted"),
+        pytest.param(f"n += len(loader)\nacc = evaluate(model) if n > 0 else 0{BEST}", id="a sum that is there"),
         pytest.param(f"acc = 0.0\nacc = evaluate(model){BEST}", id="made anew"),
         pytest.param(f"acc = evaluate(model) if rank == 0 else evaluate(other){BEST}", id="measured either way"),
     ],
@@ -192,6 +193,7 @@ def test_a_number_in_place_of_a_score_is_asked(tmp_path: Path, made: str, number
     [
         pytest.param("none_but_every_few(model, epoch)", "rare", id="a function"),
         pytest.param("evaluate(model) if epoch % 5 == 0 else None", "epoch % 5 == 0", id="the loop"),
+        pytest.param("evaluate(model) if epoch else np.inf", "epoch", id="no number"),
         pytest.param("summed_every_few(model, epoch)", "number % 5 == 0", id="a sum"),
         pytest.param("evaluate(model) if rank == 0 else None", "", id="of a rank"),
         pytest.param("evaluate(model)", "", id="each"),

@@ -149,6 +149,14 @@ def trains_and_validates(model, epoch):
     return loss
 
 
+def per_measured_key(model):
+    stats = {}
+    for x, y in held_out:
+        for name, value in measures(model(x), y).items():
+            stats[f'val_{name}'] = stats.get(f'val_{name}', 0) + value
+    return stats
+
+
 def one_batch(model):
     for x, y in held_out:
         loss = criterion(model(x), y)
@@ -247,6 +255,7 @@ def test_a_score_of_the_last_turn_alone_is_told(epoch: str, loop: str) -> None:
             pytest.param(f"stats = {name}(model)\nbest = max(best, stats['acc'])", id=name)
             for name in ("per_key", "of_each_batch", "copied")
         ),
+        pytest.param("stats = per_measured_key(model)\nbest = max(best, stats['val_acc'])", id="per_measured_key"),
         pytest.param(f"loss = evaluate(model){BEST}\nfor held in sets:\n    print(held)", id="another loop"),
         pytest.param(PHASES.replace("PHASES", "['train', 'val']") + "best = max(best, acc)", id="one that validates"),
         pytest.param(

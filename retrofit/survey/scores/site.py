@@ -145,7 +145,7 @@ def _tell_stand_ins(score: Score, stand_ins: list[StandIn]) -> None:
         place = index.place(one.at.node if one.value is None else one.value, score.file)
         if one.ranked and not one.absent and not one.whole:
             score.alone = f"{place}: {code}"
-        elif not one.ranked and one.condition and (one.absent or one.whole):
+        elif not one.ranked and one.condition and (one.whole or not one.finite):
             score.condition = score.condition or one.condition
         elif not one.ranked and one.condition:
             score.unmeasured = (code, place, one.condition)

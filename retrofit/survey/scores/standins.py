@@ -13,6 +13,7 @@ from retrofit.survey.loops import increments
 from retrofit.survey.order import runs_always
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.makers import given_to
+from retrofit.survey.scores.making import changes
 from retrofit.survey.scores.values import bare_of, unquoted, written, written_items
 from retrofit.survey.scores.ways import by_rank
 from retrofit.survey.sites import EpochLoop
@@ -45,6 +46,11 @@ class StandIn:
     def absent(self) -> bool:
         """Whether it is None."""
         return self.value is None or dotted(self.value) == "None"
+
+    @property
+    def finite(self) -> bool:
+        """Whether it counts as a score: the helper passes infinity over, as it does None."""
+        return not self.absent and not _is_infinite(self.value)
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,7 @@ class StandIns:
 
     def __init__(self, index: Index, flow: Flow, loop: EpochLoop) -> None:
         self._index, self._flow, self._loop = index, flow, loop
-        inside = [b.target for b in index.bindings if loop.statement in b.statement.path and increments(b)]
+        inside = [b.target for b in index.bindings if loop.statement in b.statement.path and _counts(b)]
         self._turn = self._following({loop.target, *inside}, loop.scope)
 
     def of(self, node: cst.BaseExpression, at: Statement, call: cst.Call | None = None) -> list[StandIn]:
@@ -214,14 +220,23 @@ def _is_constant(value: Value) -> bool:
     if isinstance(node, cst.Dict):
         lacks = value.keys and value.keys[0][0] in "'0123456789"
         return not node.elements or (bool(lacks) and all(isinstance(one, cst.DictElement) for one in node.elements))
-    if isinstance(node, cst.SimpleString):  # of `float("-inf")`
-        return str(node.evaluated_value).lstrip("+-").lower() in _NO_NUMBERS
     return (
-        node is None
-        or isinstance(node, (cst.Integer, cst.Float))
-        or dotted(node) == "None"
-        or (dotted(node) or "").rpartition(".")[2] in _NO_NUMBERS
+        node is None or isinstance(node, (cst.Integer, cst.Float)) or dotted(node) == "None" or _is_infinite(value.node)
     )
+
+
+def _is_infinite(node: cst.BaseExpression | None) -> bool:
+    """Whether an expression is infinity or no number: `-np.inf`, or the string of `float("nan")`."""
+    node = node.expression if isinstance(node, cst.UnaryOperation) else node
+    written = (
+        str(node.evaluated_value) if isinstance(node, cst.SimpleString) else (dotted(node) or "").rpartition(".")[2]
+    )
+    return written.lstrip("+-").lower() in _NO_NUMBERS
+
+
+def _counts(binding: Binding) -> bool:
+    """Whether an assignment counts by whole numbers: `step += 1`."""
+    return increments(binding) and all(isinstance(one.value, cst.Integer) for one in changes(binding))
 
 
 def tests_around(index: Index, place: Statement, known: Collection[Statement], turn: frozenset[str]) -> Iterator[Test]:

@@ -116,8 +116,9 @@ class Turns:
         around = [part for part in at.path if loop in part.path[:-1]]
         heads = [node, *(part.node for part in around if isinstance(part.node, cst.For))]
         counted = {name for head in heads for name in names_in(head.target)}
-        if not counted.isdisjoint(re.findall(r"\w+", binding.target.partition("[")[2])):
-            return False  # each turn has an item of its own
+        key = binding.target.partition("[")[2]
+        if key[:1].isidentifier() or not counted.isdisjoint(re.findall(r"\w+", key)):
+            return False  # a turn may have an item of its own
         tests = [one for one in tests_around(self._index, at, loop.path, frozenset()) if one.at in around]
         phases = self._phases(loop)
         if phases:
