@@ -560,6 +560,19 @@ def all_trains(folder: Path, text: str) -> None:
 # ---- ways to start
 
 
+def test_an_output_folder_that_must_be_new_is_so_at_the_first_start(tmp_path: Path) -> None:
+    new = """\
+    if dist.get_rank() == 0:
+        if os.path.exists("out"):
+            raise RuntimeError("out is there already")
+        os.mkdir("out")
+    dist.barrier()
+    assert os.path.isdir("out")
+"""
+    group = '    dist.init_process_group("gloo")\n'
+    assert len(rounds(train(tmp_path, swapped(DDP, (group, group + new))))) == 2
+
+
 SPAWNED = """\
     processes = []
     for rank in range(2):

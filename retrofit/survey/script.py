@@ -18,6 +18,7 @@ from retrofit.survey.bypass import find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, paired_parts
 from retrofit.survey.flow import SPAWNS, Flow, Origin
+from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.handovers import find_hand_overs
 from retrofit.survey.index import Index, Scope, Statement, mentions
@@ -158,6 +159,7 @@ def survey(
         index, flow, origins, script.models, script.loops, choices.handover
     )
     script.nameless = [] if script.optimizers else nameless_optimizers(index)
+    script.new_folders = find_new_folders(index, flow, script.loops)
     script.assertions = find_assertions(index, flow, origins, script.models)
     again = repeated(script.models, flow) or built_again(script.models, script.optimizers, origins, flow)
     beside = groups[0][1][0].file if groups and groups[0][1] else None

@@ -34,6 +34,7 @@ SITE_KINDS = (
     "local-rank",
     "framework",
     "module-count",
+    "new-folder",
     "block",
 )
 
@@ -438,6 +439,24 @@ class ModuleCount(Site):
     whose: str
 
     _facts = (("walk", "kind"), ("of", "whose"))
+
+
+@dataclass(eq=False, kw_only=True)
+class NewFolder(Site):
+    """Where the script insists that a file or folder of its own is not there yet.
+
+    `node` is what leaves or asserts, or the call that makes the folder; its anchors are then "call" and "function".
+
+    Attributes:
+        makes: whether it is such a call.
+        maker: the code of the function that makes it, where that is another than the one called, for `os.mkdir` cannot
+            be told to take a folder that is there.
+    """
+
+    makes: bool = False
+    maker: str = ""
+
+    _facts = (("makes it", "makes"),)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -921,6 +940,7 @@ class Script(Site):
         frameworks: the uses of libraries that own the training loop or shard the model.
         assertions: the script's own checks of the model's parameters.
         module_counts: the walks through the perforated model that dendrites are to be left out of.
+        new_folders: where it insists that what it writes is not there yet.
         blocks: what people put in by hand in the place of what the recipe writes.
         spawns: the calls that start the processes from one.
         spawned_numbers: the parameters by which the functions that they start know their process.
@@ -975,6 +995,7 @@ class Script(Site):
     averages: list[tuple[str, bool]] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     module_counts: list[ModuleCount] = field(default_factory=list)
+    new_folders: list[NewFolder] = field(default_factory=list)
     plural: str = ""
     bypass: CallSite | None = None
     builders: list[str] = field(default_factory=list)

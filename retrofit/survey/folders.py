@@ -1,0 +1,163 @@
+"""Find where a script insists that what it writes is not there yet: each later start of a training ends there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index, Scope, argument, dotted, exits, names_in
+from retrofit.survey.order import leading_to, leads_to
+from retrofit.survey.sites import EpochLoop, NewFolder
+
+#: What asks for a file or folder, by full names and as methods of a path.
+_ASKING = frozenset(
+    {"os.path.exists", "os.path.lexists", "os.path.isdir", "os.path.isfile", "os.listdir", "os.scandir"}
+)
+_ASKED = frozenset({"exists", "is_dir", "is_file", "iterdir"})
+#: What writes one.
+_MAKING = ("os.makedirs", "os.mkdir", "torch.save", "open")
+#: What has another name at each start.
+_FRESH = ("time.", "datetime.", "uuid.", "tempfile.")
+
+
+def find_new_folders(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[NewFolder]:
+    """Return what makes a folder that must not be there, and what leaves where something is that the script writes.
+
+    Args:
+        loops: the epoch loops.
+    """
+    made = [site for call in index.calls if (site := _made(index, flow, call)) is not None]
+    writing = [argument for call in index.calls for argument in _written(index, call)]
+    training = leading_to(loops, flow)
+    asked = []
+    for node in (*index.nodes_of(cst.Raise), *index.nodes_of(cst.Expr), *index.nodes_of(cst.Return)):
+        here = index.statement(node)
+        leaves = isinstance(node, cst.Raise) or exits(node)
+        if leaves or (isinstance(node, cst.Return) and leads_to(here, training)):
+            asked += [node] if any(_is_written(path, writing, flow) for path in _paths(index, node)) else []
+    for test in index.nodes_of(cst.Assert):
+        paths = [path for part in _negated(test.test) for path in _asked_for(index, part)]
+        asked += [test] if any(_is_written(path, writing, flow) for path in paths) else []
+    return [*made, *(NewFolder(node=node, index=index) for node in asked)]
+
+
+def _made(index: Index, flow: Flow, call: cst.Call) -> NewFolder | None:
+    """Return a call that makes a folder and fails where it is there, if nothing around it sees to that."""
+    name, func, here = index.qualified(call.func), call.func, index.statement(call)
+    plain, path = name == "os.mkdir" and isinstance(func, cst.Attribute), argument(call, "name", 0)
+    if isinstance(func, cst.Attribute) and func.attr.value == "mkdir" and _is_path(func.value, here.scope, flow):
+        path = func.value
+    elif name != "os.makedirs" and not plain:
+        return None
+    allowed = argument(call, "exist_ok", 2) or cst.Name("False")
+    around = [one.node for one in here.ancestors if one.scope is here.scope]
+    looked = any(True for one in around if isinstance(one, cst.If) for _ in _asked_for(index, one.test))
+    if (
+        (allowed is not None and dotted(allowed) != "False")
+        or looked
+        or any(isinstance(one, cst.Try) for one in around)
+    ):
+        return None
+    if path is None or _is_fresh(path, here.scope, flow):
+        return None
+    maker = f"{index.source.code(func).removesuffix('mkdir')}makedirs" if plain else ""
+    return NewFolder(node=call, index=index, makes=True, maker=maker, anchors={"call": call, "function": func})
+
+
+def _is_path(node: cst.BaseExpression, scope: Scope, flow: Flow) -> bool:
+    """Whether an expression is one of `pathlib`'s paths."""
+    for origin in flow.origins(node, scope):
+        made = origin.node
+        if isinstance(made, cst.BinaryOperation) and isinstance(made.operator, cst.Divide):
+            return _is_path(made.left, flow.index.scope_of(made), flow)
+        if isinstance(made, cst.Call) and flow.index.qualified(made.func).startswith("pathlib."):
+            return True
+        of = made.func if isinstance(made, cst.Call) else made
+        if isinstance(of, cst.Attribute) and of is not node and _is_path(of.value, flow.index.scope_of(of), flow):
+            return True
+    return False
+
+
+def _is_fresh(path: cst.BaseExpression, scope: Scope, flow: Flow, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
+    """Whether a path has the time of its making, or a number that is drawn, in it."""
+    made = {path, *(origin.node for origin in flow.origins(path, scope))}
+    parts = [part for one in made for part in _inside(one)]
+    if any(isinstance(part, cst.Call) and flow.index.qualified(part.func).startswith(_FRESH) for part in parts):
+        return True
+    inner = [part for part in parts if isinstance(part, (cst.Name, cst.Attribute)) and part not in seen | made]
+    return any(_is_fresh(part, flow.index.scope_of(part), flow, seen | made | {*inner}) for part in inner)
+
+
+def _inside(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    yield node
+    for child in node.children:
+        yield from _inside(child)
+
+
+def _written(index: Index, call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """Yield what a call that writes gets, and the path whose method it is."""
+    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    if index.qualified(call.func) in _MAKING or method in ("mkdir", "save_pretrained"):
+        yield from (arg.value for arg in call.args)
+        if isinstance(call.func, cst.Attribute) and method == "mkdir":
+            yield call.func.value
+
+
+def _paths(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield what is there where some code runs, as the innermost `if` around it says."""
+    around = list(index.ancestors(node))
+    choice = next((one for one in around if isinstance(one, (cst.If, cst.FunctionDef, cst.For, cst.While))), None)
+    if isinstance(choice, cst.If):
+        for part in _affirmed(choice.test) if choice.body in around else _negated(choice.test):
+            yield from _asked_for(index, part)
+
+
+def _affirmed(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield the parts of a condition that hold where it does."""
+    if isinstance(test, cst.BooleanOperation):
+        yield from _affirmed(test.left)
+        yield from _affirmed(test.right)
+    elif not (isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not)):
+        yield test
+
+
+def _negated(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield the parts of a condition that do not hold where it does."""
+    if isinstance(test, cst.BooleanOperation):
+        yield from _negated(test.left)
+        yield from _negated(test.right)
+    elif isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        yield test.expression
+
+
+def _asked_for(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield the paths of which an expression asks whether they are there."""
+    if isinstance(node, cst.Call):
+        if index.qualified(node.func) in _ASKING:
+            yield from (arg.value for arg in node.args[:1])
+        elif isinstance(node.func, cst.Attribute) and node.func.attr.value in _ASKED:
+            yield node.func.value
+    for child in node.children:
+        yield from _asked_for(index, child)
+
+
+def _is_written(path: cst.BaseExpression, writing: list[cst.BaseExpression], flow: Flow) -> bool:
+    """Whether the script writes what a path names, or something in it."""
+    return any(_names_same(path, other, flow) for other in writing)
+
+
+def _names_same(path: cst.BaseExpression, other: cst.BaseExpression, flow: Flow) -> bool:
+    """Whether two paths are built from one variable, attribute or, where the first has neither, from one text."""
+    index = flow.index
+    names, others = list(names_in(path, called=False)), set(names_in(other, called=False))
+    if not names:
+        return index.source.code(path) == index.source.code(other)
+    here, there = index.scope_of(path), index.scope_of(other)
+    attributes = {name.rpartition(".")[2] for name in others if "." in name}
+    variables = {flow.variable(name, there) for name in others}
+    return any(
+        name.rpartition(".")[2] in attributes if "." in name else flow.variable(name, here) in variables
+        for name in names
+    ) or not set(flow.origins(path, here)).isdisjoint(flow.origins(other, there))

@@ -1,0 +1,98 @@
+"""A script that insists on a new folder does so at its first start alone: a training has several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import code, plan_of, rewritten, script, survey_of
+
+ARGUMENTS = """
+import argparse, os, sys, time
+from pathlib import Path
+parser = argparse.ArgumentParser()
+args = parser.parse_args()
+"""
+SCORE = "acc = evaluate(model)\nif acc > best:\n    best = acc"
+MADE = "os.makedirs(args.out, exist_ok=True)\n"
+
+
+def begun(text: str) -> str:
+    """Return the script that begins with some code."""
+    return script(SCORE, "best = 0").replace("\n\n", f"\n{ARGUMENTS}{code(text)}\n", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "new"),
+    [
+        pytest.param("os.makedirs(args.out)", "exist_ok=not args.perforate_model_parallel)", id="made"),
+        pytest.param("os.makedirs(args.out, exist_ok=False)", "exist_ok=not args.perf", id="made, and said so"),
+        pytest.param("os.mkdir(args.out)", "os.makedirs(args.out, exist_ok=not args.perf", id="one folder made"),
+        pytest.param("Path(args.out).mkdir()", "Path(args.out).mkdir(exist_ok=not args.perf", id="a path's method"),
+        pytest.param(
+            "out = Path('runs') / args.name\nout.mkdir(parents=True)", "True, exist_ok=not args.perf", id="of a path"
+        ),
+        pytest.param(
+            f"assert not os.path.exists(args.out)\n{MADE}",
+            "if args.perforate_model_parallel:\n    assert not os.path.exists(args.out)",
+            id="asserted",
+        ),
+        pytest.param(
+            f"if os.path.exists(args.out):\n    raise ValueError(args.out)\n{MADE}",
+            "    if args.perforate_model_parallel:\n        raise ValueError(args.out)",
+            id="raised",
+        ),
+        pytest.param(
+            f"if os.path.isdir(args.out) and os.listdir(args.out) and not args.force:\n    sys.exit(1)\n{MADE}",
+            "    if args.perforate_model_parallel:\n        sys.exit(1)",
+            id="left where it is not empty",
+        ),
+        pytest.param(
+            "if not os.path.exists(args.out):\n    os.makedirs(args.out)\nelse:\n    sys.exit(1)",
+            "    if args.perforate_model_parallel:\n        sys.exit(1)",
+            id="left otherwise",
+        ),
+        pytest.param(
+            "if args.fast:\n    pass\nelif Path(args.out).exists():\n    raise ValueError\n" + MADE,
+            "    if args.perforate_model_parallel:\n        raise ValueError",
+            id="a further condition",
+        ),
+        pytest.param(
+            "path = os.path.join(args.out, 'best.pt')\nif os.path.exists(path):\n    raise ValueError\n"
+            "torch.save(1, path)",
+            "    if args.perforate_model_parallel:\n        raise ValueError",
+            id="a file that it saves",
+        ),
+    ],
+)
+def test_what_is_to_be_new_is_so_at_the_first_start_alone(tmp_path: Path, text: str, new: str) -> None:
+    plan = plan_of(tmp_path, begun(text))
+    assert len(plan.script.new_folders) == 1
+    assert new in rewritten(plan)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("os.makedirs(args.out, exist_ok=True)", id="may be there"),
+        pytest.param("os.makedirs(args.out, 0o755, True)", id="may be there, by position"),
+        pytest.param("if not os.path.exists(args.out):\n    os.makedirs(args.out)", id="looked for"),
+        pytest.param("try:\n    os.makedirs(args.out)\nexcept FileExistsError:\n    pass", id="tried"),
+        pytest.param("os.makedirs(os.path.join('runs', str(time.time())))", id="with the time in it"),
+        pytest.param("now = time.strftime('%d')\nout = f'runs/{now}'\nos.makedirs(out)", id="with a name for the time"),
+        pytest.param("remote.mkdir(args.out)", id="of another kind"),
+        pytest.param("if os.path.exists('STOP'):\n    raise SystemExit", id="written by somebody else"),
+        pytest.param(f"if not os.path.exists(args.data):\n    raise ValueError\n{MADE}", id="missing"),
+        pytest.param(f"if not os.path.exists(args.out):\n    raise ValueError\n{MADE}", id="missing, of its own"),
+        pytest.param(f"assert os.path.exists(args.out)\n{MADE}", id="asserted to be there"),
+        pytest.param(f"if os.path.exists(args.out):\n    print(args.out)\n{MADE}", id="told"),
+    ],
+)
+def test_what_may_be_there_is_left_alone(text: str) -> None:
+    assert survey_of(begun(text)).new_folders == []
+
+
+def test_a_function_that_saves_once_is_left_alone() -> None:
+    saves = "def save(path):\n    if os.path.exists(path):\n        return\n    torch.save(1, path)\n\nsave('x.pt')"
+    assert survey_of(begun(saves)).new_folders == []
