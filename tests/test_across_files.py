@@ -1151,7 +1151,7 @@ def test_a_wrapper_without_a_name_is_asked_for_one_only(plan_project: Planner) -
 
     class Solver:
         def __init__(self):
-            self.nets = {"classifier": DataParallel(Net())}
+            self.nets = {name: DataParallel(Net()) for name in names}
             self.optimizer = torch.optim.SGD(self.nets["classifier"].parameters(), lr=0.1)
 
         def train(self):

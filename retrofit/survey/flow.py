@@ -11,7 +11,7 @@ from itertools import count, takewhile
 import libcst as cst
 
 from retrofit import torch_api
-from retrofit.survey.index import Index, Scope, Statement, argument, dotted
+from retrofit.survey.index import Index, Scope, Statement, argument, dotted, key_of
 
 Variable = tuple[Scope, str]
 
@@ -69,6 +69,18 @@ def _is_property(scope: Scope) -> bool:
     node = scope.node
     names = [dotted(one.decorator) or "" for one in node.decorators] if isinstance(node, cst.FunctionDef) else []
     return any(name.rpartition(".")[2] in ("property", "cached_property", "setter") for name in names)
+
+
+def _written(made: cst.BaseExpression, key: str) -> Iterator[cst.BaseExpression]:
+    """Yield what a display has by a key."""
+    if isinstance(made, cst.Dict):
+        for one in made.elements:
+            written = one.key if isinstance(one, cst.DictElement) else None
+            if isinstance(written, (cst.SimpleString, cst.Integer)) and repr(written.evaluated_value) == key:
+                yield one.value
+    elif isinstance(made, (cst.List, cst.Tuple)) and key.isdigit():
+        element = _element(made, int(key))
+        yield from [element] if element is not None else []
 
 
 def _chosen_of(node: cst.IfExp | cst.Dict | cst.Subscript) -> list[cst.BaseExpression]:
@@ -519,6 +531,11 @@ class Flow:
             elif variable not in seen:
                 seen.add(variable)
                 yield Origin(node, item)
+        elif isinstance(node, cst.Subscript) and (kept := self._kept(node, scope)):
+            for value, inside, number in kept:
+                if value not in seen:
+                    seen.add(value)
+                    yield from self._trace(value, inside, item if number is None else number, seen)
         elif item is not None and (part := _element(node, item)) is not None:
             yield from self._trace(part, scope, None, seen)
         elif isinstance(node, cst.Call) and (given := self._handed_through(node, item)) is not None:
@@ -549,6 +566,33 @@ class Flow:
                 self._members[variable] = variable  # while it is looked for, as an object may be its own part
                 self._members[variable] = self.member(name, scope)
             yield from self._trace_variable(self._members[variable], seen, item)
+
+    def _kept(self, node: cst.Subscript, scope: Scope) -> list[tuple[cst.BaseExpression, Scope, int | None]]:
+        """Return what an item of a dict or list is given, where its key is written down, and the dict is made."""
+        key = key_of(node)
+        if self._known is None or key is None:
+            return []
+        found: list[tuple[cst.BaseExpression, Scope, int | None]] = []
+        for made in self._holders(node.value, scope):
+            found += [(value, self.index.scope_of(value), None) for value in _written(made, key)]
+            found += self._items.get((made, key), ())
+        return found
+
+    def _holders(self, node: cst.BaseExpression, scope: Scope) -> list[cst.BaseExpression]:
+        """Return where a dict or list is made, of which an item is taken or given."""
+        return [origin.node for origin in self.origins(node, scope) if dotted(origin.node) is None]
+
+    @cached_property
+    def _items(self) -> dict[tuple[cst.BaseExpression, str], list[tuple[cst.BaseExpression, Scope, int | None]]]:
+        """What items of dicts and lists are given after these are made, by where they are made and the key."""
+        found = self.__dict__["_items"] = defaultdict(list)  # while it is looked for, as an item may hold a dict itself
+        for binding in self.index.items:
+            target, scope = cst.parse_expression(binding.target), binding.statement.scope
+            key = key_of(target)
+            if isinstance(target, cst.Subscript) and key is not None and binding.value is not None:
+                for made in self._holders(target.value, scope):
+                    found[made, key].append((binding.value, scope, binding.item))
+        return found
 
     def _handed_through(self, call: cst.Call, item: int | None) -> cst.BaseExpression | None:
         """Return which argument a function of a library hands back as it is, None for any other function."""

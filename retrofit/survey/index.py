@@ -15,6 +15,7 @@ from retrofit import torch_api
 from retrofit.source import Source, Sources
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
+_CODE = cst.Module([])
 
 
 @dataclass(eq=False)
@@ -199,6 +200,19 @@ def dotted(node: cst.CSTNode | None) -> str | None:
         return None
     parts.append(node.value)
     return ".".join(reversed(parts))
+
+
+def key_of(node: cst.CSTNode | None) -> str | None:
+    """Return the key of an item as it is written down, None for any other expression."""
+    index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
+    value = index.value if isinstance(index, cst.Index) else None
+    return repr(value.evaluated_value) if isinstance(value, (cst.SimpleString, cst.Integer)) else None
+
+
+def spelled(node: cst.CSTNode | None) -> str | None:
+    """Return `a.b` as `dotted` does, and the code of an item of it as well: `models["net"]`."""
+    known = isinstance(node, cst.Subscript) and key_of(node) is not None and dotted(node.value) is not None
+    return _CODE.code_for_node(node) if known and node is not None else dotted(node)
 
 
 def leaves(node: cst.CSTNode) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import combinations
 
 import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting, mentions
+from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting, mentions, spelled
 from retrofit.survey.order import (
     after_training,
     always_leaves,
@@ -322,7 +323,7 @@ def _finished(
     using.update(optimizer_statements(index))
     using.update(index.statement(c) for c in index.calls if wrapper_kind(flow, c))
     used = {here for statement in using for here in ways_to(statement, flow).get(built.scope, ())}
-    used.update(b.statement for b in index.bindings if dotted(b.value) == target or _copies(index, b.value, target))
+    used.update(b.statement for b in index.bindings if spelled(b.value) == target or _copies(index, b.value, target))
     loading = _loading_calls(flow, target, built, training)
     finished = block = built
     while block.scope is built.scope:
@@ -355,14 +356,14 @@ def _copies(index: Index, value: cst.BaseExpression | None, name: str) -> bool:
     """Whether a value is a copy of the model of that name, which needs its dendrites too."""
     return (
         isinstance(value, cst.Call)
-        and any(dotted(arg.value) == name for arg in value.args)
+        and any(spelled(arg.value) == name for arg in value.args)
         and re.search(r"deepcopy|ema|average|shadow", index.source.read(value.func), re.IGNORECASE) is not None
     )
 
 
 def _is_part(node: cst.CSTNode, name: str) -> bool:
     """Whether an expression is what has a name, or a part of it: `model.layers[0]`, `getattr(model, "head").weight`."""
-    while dotted(node) != name:
+    while spelled(node) != name:
         if isinstance(node, (cst.Attribute, cst.Subscript)):
             node = node.value
         elif isinstance(node, cst.Call) and dotted(node.func) == "getattr" and node.args:
@@ -438,7 +439,7 @@ def _loading_calls(flow: Flow, target: str, built: Statement, training: set[Stat
     index = flow.index
     found = []
     for call in index.calls_of(built.scope):
-        if not any(dotted(arg.value) == target for arg in call.args):
+        if not any(spelled(arg.value) == target for arg in call.args):
             continue
         place, function = index.statement(call), flow.called(call)
         code = "" if function is None else index.source.read(function.node)
@@ -464,7 +465,7 @@ def _changes_what_it_gets(call: cst.Call, target: str, flow: Flow, seen: set[Sco
     index, function = flow.index, flow.called(call)
     if function is None or function in seen:
         return False
-    values = [arg.value for arg in call.args if dotted(arg.value) == target]
+    values = [arg.value for arg in call.args if spelled(arg.value) == target]
     for name in function.parameters:
         if not any(source.value in values for source in flow.sources((function, name))):
             continue
@@ -477,20 +478,33 @@ def _changes_what_it_gets(call: cst.Call, target: str, flow: Flow, seen: set[Sco
 
 
 def _assigned(statement: Statement, origins: set[Origin], flow: Flow) -> str:
-    """Return the name to which one of ``origins`` is assigned in ``statement``."""
-    for binding in flow.index.bindings:
+    """Return the name, or the item of a dict, to which one of ``origins`` is assigned in ``statement``."""
+    for binding in (*flow.index.bindings, *flow.index.items):
         if binding.value is None or statement not in binding.statement.path:
             continue
-        made = flow.origins(binding.value, binding.statement.scope)
-        if not origins.isdisjoint({*made, *(Origin(o.node, binding.item) for o in made)}):
-            return binding.target
+        for name, value in _parts(flow.index, binding.target, binding.value):
+            made = flow.origins(value, binding.statement.scope)
+            if not origins.isdisjoint({*made, *(Origin(o.node, binding.item) for o in made)}):
+                return name
     return ""
+
+
+def _parts(index: Index, name: str, value: cst.BaseExpression) -> Iterator[tuple[str, cst.BaseExpression]]:
+    """Yield a name with its value, then the items that a dict or list is written with: `models["net"]`, `models[0]`."""
+    yield name, value
+    for number, one in enumerate(value.elements if isinstance(value, (cst.Dict, cst.List)) else ()):
+        if isinstance(one, cst.StarredElement):
+            break
+        if isinstance(one, cst.Element):
+            yield f"{name}[{number}]", one.value
+        elif isinstance(one, cst.DictElement) and isinstance(one.key, cst.SimpleString):
+            yield f"{name}[{index.source.code(one.key)}]", one.value
 
 
 def _plain_value(statement: Statement) -> cst.BaseExpression | None:
     node = statement.node
     if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1:
         small = node.body[0]
-        if isinstance(small, cst.Assign) and len(small.targets) == 1 and dotted(small.targets[0].target):
+        if isinstance(small, cst.Assign) and len(small.targets) == 1 and spelled(small.targets[0].target):
             return small.value
     return None

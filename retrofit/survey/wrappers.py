@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Collection, Sequence
 
@@ -9,7 +10,7 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin, Variable
-from retrofit.survey.index import Index, Scope, Statement, dotted, names_in
+from retrofit.survey.index import Index, Scope, Statement, dotted, names_in, spelled
 from retrofit.survey.sites import Site, Wrapper
 
 _WRAPPER_MEMBERS = frozenset({"no_sync", "require_backward_grad_sync"})
@@ -27,7 +28,7 @@ def wrapper_kind(flow: Flow, call: cst.Call) -> str:
 
 def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
     """Return every DistributedDataParallel and DataParallel call of a file."""
-    found = []
+    found: list[Wrapper] = []
     for call in index.calls:
         kind = wrapper_kind(flow, call)
         operand = flow.wrapped(call) if kind else None
@@ -36,6 +37,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
         whole, chain = _chain(index, call)
         target, others = _targets(index, whole)
         module = _module_name(flow, operand)
+        returned = bool(module) and _is_returned(index, whole)
         spread = [("mapping", arg.value) for arg in call.args if arg.star == "**"]
         meant = list(flow.meanings(call.func, index.scope_of(call)))
         made = flow.called(call)  # the `__init__` of the project's own class
@@ -50,12 +52,13 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
                 module=module,
                 chain=chain,
                 part=_is_part(flow, operand, call),
-                returned=bool(module) and _is_returned(index, whole),
+                returned=returned,
+                fresh="" if target or returned else _name_before(index, whole, module, found),
                 moved="" if module else split_moves(index, operand)[1],
                 preset=[arg for _, given in meant for arg in given],
                 choice=_choice(meant),
                 closed="" if made is None or _takes_unused(made) else index.source.code(call.func),
-                anchors={"operand": operand, "call": call, **dict(spread[-1:])},
+                anchors={"operand": operand, "call": call, "whole": whole, **dict(spread[-1:])},
             )
         )
     return found
@@ -190,10 +193,47 @@ def _is_returned(index: Index, value: cst.BaseExpression) -> bool:
     return isinstance(holder, cst.Return)
 
 
+def _name_before(index: Index, whole: cst.BaseExpression, module: str, others: Sequence[Wrapper]) -> str:
+    """Return a name that a value can get by a statement of its own before it is used, "" where that is another program.
+
+    Args:
+        whole: the value: an item of a display, an argument, or what an item gets.
+        module: the name of what is wrapped.
+        others: the wrappers before it.
+    """
+    line = index.statement(whole)
+    holder, key = index.parents[whole], "model" if not module else module.rpartition(".")[2]
+    while isinstance(holder, (cst.DictElement, cst.Dict, cst.Tuple, cst.List, cst.Element, cst.Arg, cst.Call)):
+        key = _key(holder.key) or key if isinstance(holder, cst.DictElement) else key
+        holder = index.parents[holder]
+    loops = [part for part in line.path if part.scope is line.scope and isinstance(part.node, (cst.For, cst.While))]
+    if loops or not isinstance(holder, (cst.Assign, cst.AnnAssign, cst.Expr, cst.Return)):
+        return ""
+    named = [one.anchors["whole"] for one in others if one.fresh]
+    begin = index.source.span(whole)[0]
+    for call in index.calls_in(line):
+        early = index.source.span(call)[1] <= begin
+        if early and not any(one in named for one in (call, *index.ancestors(call))):
+            return ""  # it runs before, and may do so for a reason
+    target = holder.targets[0].target if isinstance(holder, cst.Assign) and holder.value is whole else None
+    if isinstance(target, cst.Subscript) and isinstance(target.slice[0].slice, cst.Index):
+        key = _key(target.slice[0].slice.value) or key
+    parents = ((node.value, index.parents[node]) for node in index.nodes_of(cst.Name))
+    taken = {name for name, parent in parents if not isinstance(parent, cst.Attribute) or dotted(parent.value) == name}
+    taken |= {name for scope in index.scopes for name in scope.names} | {one.fresh for one in others}
+    return next(name for name in (key, f"wrapped_{key}", *(f"{key}_{n}" for n in range(2, 99))) if name not in taken)
+
+
+def _key(node: cst.BaseExpression) -> str:
+    """Return the word that a key is, "" for any other."""
+    word = node.evaluated_value if isinstance(node, cst.SimpleString) else ""
+    return word if isinstance(word, str) and word.isidentifier() and not keyword.iskeyword(word) else ""
+
+
 def _module_name(flow: Flow, operand: cst.BaseExpression) -> str:
     here: cst.BaseExpression | None = operand
     while here is not None:
-        name = dotted(here)
+        name = spelled(here)
         if name is not None:
             return name
         here = flow.module_operand(here)

@@ -1,0 +1,110 @@
+"""A model that is wrapped where it is put into a dict, a list or a call gets a name of its own before."""
+
+from pathlib import Path
+
+import pytest
+
+from retrofit.options import Options
+from tests.helpers import plan_of, rewritten
+
+HEAD = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Engine:
+    def __init__(self, module):
+        self.net = module
+
+"""
+LOOP = """
+optimizer = torch.optim.SGD(USED.parameters(), lr=0.1)
+best = 0
+for epoch in range(9):
+    for x, y in loader:
+        optimizer.zero_grad()
+        USED(x).backward()
+        optimizer.step()
+    acc = evaluate(USED)
+    if acc > best:
+        best = acc
+"""
+
+
+def written(folder: Path, build: str, used: str) -> str:
+    """Return what becomes of a script that builds and uses a model so."""
+    plan = plan_of(folder, HEAD + build + LOOP.replace("USED", used))
+    assert plan.questions == []
+    return rewritten(plan)
+
+
+@pytest.mark.parametrize(
+    ("build", "used", "wrapped", "put"),
+    [
+        ("models = {'net': DDP(Net())}", "models['net']", "net = DDP(net", "models = {'net': net}"),
+        ("parts = [DDP(Net())]", "parts[0]", "model = DDP(model", "parts = [model]"),
+        ("net = Net()\nheld = Engine(DDP(net))", "held.net", "wrapped_net = DDP(net", "held = Engine(wrapped_net)"),
+        ("held = {}\nheld['net'] = DDP(Net())", "held['net']", "net = DDP(net", "held['net'] = net"),
+        (
+            "held = {}\nheld['net'] = Net()\nheld['net'] = DDP(held['net']).cuda()",
+            "held['net']",
+            "net = DDP(held['net']",
+            "held['net'] = net",
+        ),
+        (
+            "def make():\n    net = Net()\n    return DDP(net), 1\n\nmodel, _ = make()",
+            "model",
+            "wrapped_net = DDP(net",
+            "return wrapped_net, 1",
+        ),
+    ],
+    ids=["dict", "list", "argument", "item", "item of itself", "returned with others"],
+)
+def test_it_is_wrapped_by_a_statement_of_its_own(tmp_path: Path, build: str, used: str, wrapped: str, put: str) -> None:
+    lines = [line.strip() for line in written(tmp_path, build, used).splitlines()]
+    (place,) = (number for number, line in enumerate(lines) if line.startswith(wrapped))
+    assert put in lines[place:]
+    assert sum("UPA.perforate_model(" in line for line in lines) == 1
+
+
+def test_an_item_is_perforated_where_it_is_built(tmp_path: Path) -> None:
+    """What collects its parameters before it is wrapped collects those of the perforated model."""
+    build = (
+        "models, params = {}, []\nmodels['net'] = Net()\nparams += list(models['net'].parameters())\n"
+        "models['net'] = DDP(models['net'])\n"
+    )
+    text = written(tmp_path, build, "models['net']")
+    assert text.index("models['net'] = UPA.perforate_model(") < text.index("params += list(")
+    assert text.index("params += list(") < text.index("net = DDP(models['net']")
+    build = "models = {'net': Net(), 'head': Head()}\nparams = list(models['net'].parameters())\n"
+    text = written(tmp_path, f"{build}models['net'] = DDP(models['net'])", "models['net']")
+    assert text.index("models['net'] = UPA.perforate_model(") < text.index("params = list(")
+
+
+def test_what_the_wrapper_has_is_seen_through_an_item(tmp_path: Path) -> None:
+    build = "held = {'net': DDP(Net())}\nprint(held['net'].module)"
+    assert "net = pai_distributed.without_wrapper(net)" in written(tmp_path, build, "held['net']")
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param("models = {'net': DDP(Net()) for _ in parts}", id="comprehension"),
+        pytest.param("models = {}\nfor name in parts:\n    models['net'] = DDP(Net())", id="loop"),
+        pytest.param("models = dict(size=measure(), net=DDP(Net()))", id="behind a call"),
+        pytest.param("models = {'net': many and DDP(Net())}", id="under a condition"),
+        pytest.param("models = {'net': (lambda: DDP(Net()))()}", id="lambda"),
+    ],
+)
+def test_where_that_would_be_another_program_the_name_is_asked_for(tmp_path: Path, build: str) -> None:
+    plan = plan_of(tmp_path, HEAD + build + LOOP.replace("USED", "models['net']"))
+    assert "is not assigned to a name" in str(next(one for one in plan.questions if one.code == "PAI102"))
+
+
+def test_of_several_the_chosen_one_gets_a_name(tmp_path: Path) -> None:
+    build = "first, second = First(), Second()\nmodels = {'first': DDP(first), 'second': DDP(second)}"
+    text = HEAD + build + LOOP.replace("USED", "models['second']").replace("SGD(", "SGD(CHOSEN or ")
+    (question,) = plan_of(tmp_path, text).questions
+    assert "--model NAME: first or second" in str(question)
+    plan = plan_of(tmp_path, text, Options(model="second"))
+    assert plan.questions == []
+    assert "models = {'first': DDP(first), 'second': wrapped_second}" in rewritten(plan)
