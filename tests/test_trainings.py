@@ -424,3 +424,20 @@ def objective(settings, folder=None):
 def test_a_training_that_a_library_runs_as_a_trial_is_told(started: str, tried: bool) -> None:
     (loop,) = survey_of(TRIAL + started).loops
     assert bool(loop.tried) is tried
+
+
+@pytest.mark.parametrize(
+    ("head", "several"),
+    [
+        ("for name in models:", True),
+        ("for name, _ in models.items():", True),
+        ("for name in ['net']:", False),
+        ("for name in models:\n    if name == 'net':", False),
+        ("if many:", False),
+    ],
+)
+def test_models_that_a_loop_wraps_are_several(head: str, several: bool) -> None:
+    indent = "    " * (head.count("\n") + 1)
+    wraps = f"models = make()\nmodel, name = None, 'net'\n{head}\n{indent}model = DDP(models[name])\n"
+    found = survey_of(IN_A_ROW.replace("model = Net()\nmodel = DDP(model)\n", wraps).replace(f"FIRST{PASS}", ""))
+    assert found.plural == ("each turn of the loop at line 6 wraps one" if several else "")

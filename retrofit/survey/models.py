@@ -45,12 +45,15 @@ def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin
     return groups
 
 
-def plural(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> tuple[str, list[Scope]]:
+def plural(
+    origins: set[Origin], wrappers: list[Wrapper], loops: list[EpochLoop], flow: Flow
+) -> tuple[str, list[Scope]]:
     """Return why what is wrapped at one place is not one model, "" where it is, and the classes that build one each.
 
     Args:
         origins: where the model is built.
         wrappers: its wrappers.
+        loops: the epoch loops; a loop around one trains each model by itself.
     """
     index = flow.index
     built = sorted({index.statement(origin.node) for origin in origins}, key=lambda statement: statement.order)
@@ -66,7 +69,23 @@ def plural(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> tuple[s
         if len(bound) > 1:
             places = ", ".join(f"`{name}` ({index.place(call)})" for name, call in bound.items())
             return f"it wraps {places}", []
+    training, epochs = leading_to(loops, flow), {loop.statement for loop in loops}
+    for wrapper in wrappers:
+        ways = [way for way in flow.enclosing_loops(wrapper.statement) if epochs.isdisjoint(way)]
+        turns = [part for way in ways for part in way if part not in training]
+        several = [part for part in turns if _wraps_in_each_turn(part, wrapper)]
+        if several:
+            return f"each turn of the loop at {index.place(several[0].node, wrapper.file)} wraps one", []
     return "", []
+
+
+def _wraps_in_each_turn(loop: Statement, wrapper: Wrapper) -> bool:
+    """Whether a `for` loop has several turns, as far as is seen, and wraps a model in all of them."""
+    node, place = loop.node, wrapper.statement
+    if not isinstance(node, cst.For) or (isinstance(node.iter, (cst.List, cst.Tuple)) and len(node.iter.elements) < 2):
+        return False
+    inside = [part for part in place.path if loop in part.path[:-1] and part.scope is loop.scope]
+    return not any(isinstance(part.node, (cst.If, cst.Try)) for part in inside)
 
 
 def is_frozen(origins: set[Origin], flow: Flow) -> bool:

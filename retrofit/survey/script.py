@@ -128,7 +128,7 @@ def survey(
     _relate_wrappers(script)
     if groups:
         origins = groups[0][0]
-        script.plural, builders = plural(origins, groups[0][1], flow)
+        script.plural, builders = plural(origins, groups[0][1], script.loops, flow)
         named = [trainers.answers(one, script.wrappers[0].target or script.wrappers[0].module) for one in builders]
         script.builders = [answer for answer in unlike(named, named) if answer]
         script.models = find_models(origins, groups[0][1], flow, script.loops)
