@@ -108,3 +108,19 @@ def test_of_several_the_chosen_one_gets_a_name(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, text, Options(model="second"))
     assert plan.questions == []
     assert "models = {'first': DDP(first), 'second': wrapped_second}" in rewritten(plan)
+
+
+def test_an_item_of_what_a_function_returns_is_perforated_in_it(tmp_path: Path) -> None:
+    made = "net = Net()\n    step = torch.optim.SGD(net.parameters(), lr=0.1)\n    return {'net': net, 'o': step}"
+    build = f"def make():\n    {made}\n\nheld = make()\nheld['net'] = DDP(held['net'])\n"
+    train = LOOP.partition("lr=0.1)\n")[2].replace("USED", "held['net']").replace("optimizer.", "held['o'].")
+    plan = plan_of(tmp_path, HEAD + build + train)
+    assert plan.questions == []
+    text = rewritten(plan)
+    assert text.index("net = UPA.perforate_model(") < text.index(".set_optimizer(") < text.index("return {'net': net")
+    assert text.count("perforate_model(") == 1
+
+
+def test_an_item_that_nobody_knows_is_perforated_where_it_is_wrapped(tmp_path: Path) -> None:
+    text = written(tmp_path, "held = torch.load('all.pt')\nnet = DDP(held['net'])", "net")
+    assert "net = held['net']\nwith pai_distributed.one_rank_at_a_time():\n    net = UPA.perforate_model(" in text

@@ -580,7 +580,8 @@ class Flow:
 
     def _holders(self, node: cst.BaseExpression, scope: Scope) -> list[cst.BaseExpression]:
         """Return where a dict or list is made, of which an item is taken or given."""
-        return [origin.node for origin in self.origins(node, scope) if dotted(origin.node) is None]
+        made = self.deep_origins(node, scope) if dotted(node) is not None else self.origins(node, scope)
+        return [origin.node for origin in made if dotted(origin.node) is None]
 
     @cached_property
     def _items(self) -> dict[tuple[cst.BaseExpression, str], list[tuple[cst.BaseExpression, Scope, int | None]]]:

@@ -36,7 +36,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
             continue
         whole, chain = _chain(index, call)
         target, others = _targets(index, whole)
-        module = _module_name(flow, operand)
+        module = _module_name(flow, operand, index.scope_of(call))
         returned = bool(module) and _is_returned(index, whole)
         spread = [("mapping", arg.value) for arg in call.args if arg.star == "**"]
         meant = list(flow.meanings(call.func, index.scope_of(call)))
@@ -230,11 +230,12 @@ def _key(node: cst.BaseExpression) -> str:
     return word if isinstance(word, str) and word.isidentifier() and not keyword.iskeyword(word) else ""
 
 
-def _module_name(flow: Flow, operand: cst.BaseExpression) -> str:
+def _module_name(flow: Flow, operand: cst.BaseExpression, scope: Scope) -> str:
     here: cst.BaseExpression | None = operand
     while here is not None:
         name = spelled(here)
-        if name is not None:
+        known = dotted(here) is not None or any(one.node is not here for one in flow.origins(here, scope))
+        if name is not None and known:  # an item that nobody knows is as what a call builds
             return name
         here = flow.module_operand(here)
     return ""
