@@ -203,3 +203,34 @@ def test_a_property_is_its_value_and_called_where_that_is_read(head: str, read: 
     assert call in flow.callers(method)
     found = flow.origins(cst.parse_expression("self.model"), step) if read else []
     assert [index.source.code(one.node) for one in found] == ["wrap(self._net)"] * read
+
+
+OF_CLASS = """
+class Engine:
+    DECORATOR
+    def train(FIRSTnet):
+        net.loss()
+
+engine = Engine()
+CALL
+"""
+
+
+@pytest.mark.parametrize(
+    ("decorator", "first", "call"),
+    [
+        pytest.param("staticmethod", "", "Engine.train(Net())", id="static, by the class"),
+        pytest.param("staticmethod", "", "engine.train(Net())", id="static, by an object"),
+        pytest.param("staticmethod", "", "Engine.train(net=Net())", id="static, by keyword"),
+        pytest.param("classmethod", "cls, ", "Engine.train(Net())", id="of the class"),
+        pytest.param("no_grad()", "self, ", "Engine.train(engine, Net())", id="unbound"),
+        pytest.param("no_grad()", "self, ", "engine.train(Net())", id="bound"),
+        pytest.param("staticmethod", "", "class Other(Engine):\n    pass\nOther.train(Net())", id="inherited"),
+    ],
+)
+def test_a_method_gets_its_arguments_however_it_is_called(decorator: str, first: str, call: str) -> None:
+    text = OF_CLASS.replace("DECORATOR", f"@{decorator}").replace("FIRST", first).replace("CALL", call)
+    index = Index(source_of(text))
+    flow, method = Flow(index), index.scope.inner["Engine"].inner["train"]
+    assert len(flow.callers(method)) == 1
+    assert [index.source.code(one.node) for one in flow.origins(cst.Name("net"), method)] == ["Net()"]

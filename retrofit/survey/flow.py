@@ -64,11 +64,10 @@ def _element(node: cst.BaseExpression, item: int) -> cst.BaseExpression | None:
     return elements[item].value
 
 
-def _is_property(scope: Scope) -> bool:
-    """Whether a method is read as an attribute, or set as one."""
-    node = scope.node
-    names = [dotted(one.decorator) or "" for one in node.decorators] if isinstance(node, cst.FunctionDef) else []
-    return any(name.rpartition(".")[2] in ("property", "cached_property", "setter") for name in names)
+def _decorators(scope: Scope) -> set[str]:
+    """Return the last names of what decorates a function."""
+    nodes = scope.node.decorators if isinstance(scope.node, cst.FunctionDef) else ()
+    return {(dotted(one.decorator) or "").rpartition(".")[2] for one in nodes}
 
 
 def _written(made: cst.BaseExpression, key: str) -> Iterator[cst.BaseExpression]:
@@ -135,7 +134,8 @@ class Flow:
         for binding in index.bindings:
             variable = self.variable(binding.target, binding.statement.scope)
             self._sources[variable].append(Source(binding.value, binding.statement.scope, binding.item))
-        self._properties = {scope for scope in index.scopes if _is_property(scope)}
+        #: Methods that are read as attributes, or set as such.
+        self._properties = {s for s in index.scopes if _decorators(s) & {"property", "cached_property", "setter"}}
         wrapping = [call for call in index.calls if index.qualified(call.func) in torch_api.WRAPPER_NAMES]
         #: Classes whose objects wrap themselves: only there it counts which object a method is called on.
         self._wrap_themselves = {
@@ -235,6 +235,9 @@ class Flow:
         if name.startswith("self.") and name.count(".") == 1 and scope.enclosing_class is not None:
             return self._method(scope.enclosing_class, name.removeprefix("self."))
         holder, name = self.variable(name, scope)
+        owner = holder.inner.get(name.rpartition(".")[0])
+        if owner is not None and owner.kind == "class":
+            return self._method(owner, name.rpartition(".")[2])
         return holder.inner.get(name)
 
     def _of_base(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
@@ -381,7 +384,7 @@ class Flow:
     def _pass_arguments(self, call: cst.Call, function: Scope) -> None:
         scope = self.index.scope_of(call)
         method = function.parent is not None and function.parent.kind == "class"
-        parameters = function.parameters[1:] if method else function.parameters
+        parameters = function.parameters[1:] if method and self._binds(call, function) else function.parameters
         spawned = self.index.qualified(call.func) in SPAWNS
         given = call.args
         if spawned or self.starts_process(call):
@@ -397,6 +400,15 @@ class Flow:
         plain = [arg for arg in given if arg.keyword is None and arg.star != "**"]
         for parameter, source in zip(parameters, self._in_order(plain, scope), strict=False):
             self._sources[(function, parameter)].append(source)
+
+    def _binds(self, call: cst.Call, method: Scope) -> bool:
+        """Whether what a method is called on is its first parameter, as it is not in `Class.method(net)`."""
+        kinds = _decorators(method)
+        if "staticmethod" in kinds or "classmethod" in kinds:
+            return "classmethod" in kinds
+        owner = call.func.value if isinstance(call.func, cst.Attribute) else None
+        named = self.defined(owner, self.index.scope_of(call)) if owner is not None and dotted(owner) else None
+        return named is None or named.kind != "class"
 
     @staticmethod
     def _in_order(given: Sequence[cst.Arg], scope: Scope) -> Iterator[Source]:
