@@ -1157,6 +1157,8 @@ def test_best_by_which_training_ends_is_each_rounds_own(
         pytest.param("test_acc = acc / 2", "print(test_acc)", True, id="another measure, printed in the end"),
         pytest.param("test_acc = acc / 2", "print(best)", False, id="another measure"),
         pytest.param("test_acc = epoch", "print(test_acc)", False, id="the turn"),
+        pytest.param("test_acc = acc / 2", "test_acc = test_acc / 2", True, id="another measure, halved in the end"),
+        pytest.param("test_acc = open(path)", "with open(path) as test_acc:\n    print(test_acc)", False, id="anew"),
     ],
 )
 def test_best_beside_which_another_number_is_kept_for_the_end_is_each_rounds_own(

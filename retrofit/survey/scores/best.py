@@ -203,13 +203,21 @@ def _gives_more(index: Index, loop: EpochLoop, best: str) -> bool:
     """
     inside = [b for b in index.bindings if in_loop(index, loop, b.statement.node)]
     blocks = {b.statement.parent for b in inside if b.target == best.partition("[")[0]} - {loop.statement}
-    afterwards = [later.node for later in loop.leftovers if later.scope is loop.scope]
+    afterwards = [later for later in loop.leftovers if later.scope is loop.scope]
     for name in {b.target for b in inside if b.statement.parent in blocks and b.target != best}:
         given = [b for b in index.bindings if b.target == name and b.statement.scope is loop.scope]
         alone = all(b.statement.parent in blocks and dotted(b.value) != loop.target for b in given if b in inside)
-        if alone and any(mentions(later, [name]) for later in afterwards):
+        first = next((later for later in afterwards if mentions(later.node, [name])), None)
+        anew = any(b.statement is first and _begins_anew(b) for b in given)
+        if alone and first is not None and not anew:
             return True
     return False
+
+
+def _begins_anew(binding: Binding) -> bool:
+    """Whether a name gets a value that is not made of the one that it has: `f` in `with open(path) as f:`."""
+    value = binding.value
+    return isinstance(binding.statement.node, cst.With) if value is None else not mentions(value, [binding.target])
 
 
 def _saved_by_an_object(index: Index, flow: Flow, loop: EpochLoop, name: str) -> str:
