@@ -3215,9 +3215,16 @@ def test_score_of_a_single_epoch_is_told(condition: str, once: bool) -> None:
     assert (score.condition, score.once) == (condition, once)
 
 
-def test_hint_of_a_best_that_is_taken_from_elsewhere() -> None:
-    keep = "def keep(acc):\n    best = read()\n    if acc > best:\n        save()"
+@pytest.mark.parametrize("best", ["best", "(best or acc - 1)", "best + margin"])
+def test_hint_of_a_best_that_is_taken_from_elsewhere(best: str) -> None:
+    keep = f"def keep(acc):\n    best = read()\n    if acc > {best}:\n        save()"
     assert [name for name, _ in survey_of(script("run(model)", keep)).hints] == ["acc"]
+
+
+def test_best_that_has_a_value_only_later_is_one() -> None:
+    epoch = "loss = evaluate(model)\nif loss < (best or loss + 1):\n    best = loss\n    torch.save(model, path)"
+    (score,) = survey_of(script(epoch, "best = None")).scores
+    assert (score.expression, score.direction, score.best) == ("loss", "min", "best")
 
 
 def test_search_for_a_threshold_is_no_hint() -> None:

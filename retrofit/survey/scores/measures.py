@@ -32,6 +32,7 @@ from retrofit.survey.scores.values import (
     returned_by,
     root_of,
     target_node,
+    without_margin,
     written_items,
 )
 from retrofit.survey.scores.words import NO_VALUE, OF_TRAINING, SEVERAL, VALIDATION_DATA, direction_of
@@ -48,8 +49,8 @@ def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
         if len(comparison.comparisons) != 1 or any(in_loop(index, loop, comparison) for loop in loops):
             continue
         left, right = comparison.left, comparison.comparisons[0].comparator
-        for best, score in ((left, right), (right, left)):
-            name = dotted(score)
+        for limit, score in ((left, right), (right, left)):
+            best, name = without_margin(limit), dotted(score)
             known = isinstance(best, (cst.Name, cst.Attribute, cst.Subscript)) and "best" in index.source.code(best)
             scope = index.scope_of(comparison)
             known = known and (any(loop.scope is scope for loop in loops) or not _searched(index, scope, root_of(best)))

@@ -70,7 +70,9 @@ def bare_of(node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def without_margin(node: cst.BaseExpression) -> cst.BaseExpression:
-    """Return the `loss` of `loss + min_delta < best`, where small steps do not count."""
+    """Return the `loss` of `loss + min_delta < best`, where small steps do not count, or the `best` of `best or 9`."""
+    if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.Or):
+        return node.left
     return node.left if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _MARGIN) else node
 
 
