@@ -22,6 +22,10 @@ from retrofit.survey.order import (
 from retrofit.survey.sites import EpochLoop, Model, Optimizer, Site, Wrapper
 from retrofit.survey.weights import walked_module
 
+#: Functions that give weights their first values, and methods of modules that do.
+_INITIALISES = "torch.nn.init."
+_FIRST_VALUES = frozenset({"init_weights", "reset_parameters"})
+
 
 def disorder(models: list[Model], wrappers: list[Wrapper], origins: set[Origin], flow: Flow) -> str:
     """Return why perforating the model where it is built would not do, "" where it would.
@@ -97,6 +101,42 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
         if given and any(model.scope is place.scope and after_model(place, model, flow) for model in models):
             return f"`{name}(...)` is given it after that, at {index.place(call)}, and may change its layers"
     return ""
+
+
+def begun_anew(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
+    """Return what gives the model's weights their first values after it is perforated, in each round; else ""."""
+    index, training = flow.index, leading_to(loops, flow)
+    for call in index.calls:
+        place, changed = index.statement(call), _given_first_values(call, flow)
+        if changed is None or place in training or not any(after_model(place, model, flow) for model in models):
+            continue
+        if not any(leads_to(way, training) for calls in ways_to(place, flow).values() for way in calls):
+            continue
+        holder = (dotted(changed) or "").removesuffix(".module")
+        if any(holder == name or holder.startswith(f"{name}.") for name in flow.names_of(origins, place.scope)):
+            return f"`{index.source.code(call.func)}` gives its weights first values after it, at {index.place(call)}"
+    return ""
+
+
+def _given_first_values(call: cst.Call, flow: Flow) -> cst.BaseExpression | None:
+    """Return the model, or the part of one, to which a call gives first values, None for another call."""
+    index = flow.index
+    if index.qualified(call.func).startswith(_INITIALISES):
+        walks = [
+            one.iter for one in index.ancestors(call) if isinstance(one, cst.For) and isinstance(one.iter, cst.Call)
+        ]
+        methods = [walk.func for walk in walks if isinstance(walk.func, cst.Attribute)]
+        return next((one.value for one in methods if re.fullmatch("(named_)?parameters", one.attr.value)), None)
+    if not isinstance(call.func, cst.Attribute):
+        return None
+    function = flow.called(call)
+    if call.func.attr.value == "apply" and call.args:
+        function = flow.defined(call.args[0].value, index.scope_of(call))
+    elif call.func.attr.value in _FIRST_VALUES:
+        return call.func.value
+    inner = index.calls_of(function) if function is not None else ()
+    first = any(index.qualified(one.func).startswith(_INITIALISES) for one in inner)
+    return call.func.value if first else None
 
 
 def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> str:
