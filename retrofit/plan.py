@@ -178,9 +178,14 @@ def make_plan(
         EngineError: the rewriting failed its proofs.
     """
     told("reading the project", "")
-    project = load_project(path, shown, company.pending, recipe.helper, options.max_file_size)
+    project = load_project(path, shown, company.pending, recipe.helper, options.max_file_size, recipe.signs.library)
+    begun = NOTHING
+    if project.library and recipe.history is not None:
+        message = f"is the library's own code, and left as it is. Where Python finds it before what is installed, \
+the script trains with that release of it; the recipe is for {recipe.history.latest}."
+        begun = begun.noting([Problem(project.library, 0, 0, "RF039", message)])
     try:
-        return _plan(project, recipe, options, force, survey_only, company, told)
+        return _plan(project, recipe, options, force, survey_only, company, told, begun)
     except EngineError as error:
         if recipe.extra is None:
             raise

@@ -7,7 +7,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -60,6 +60,7 @@ class Project:
         unread: why files that wrap or train a model could not be read.
         neighbours: other scripts that import a module, perhaps through others, by its full name, or the entry, by "".
         module: the entry script's own full name, where it imports its package as a module does; else "".
+        library: how messages name the folder of the library's own code, where that lies in the project; else "".
     """
 
     entry: Source
@@ -67,6 +68,7 @@ class Project:
     unread: Sequence[Problem] = ()
     neighbours: Mapping[str, Sequence[Neighbour]] = field(default_factory=dict)
     module: str = ""
+    library: str = ""
 
     @property
     def sources(self) -> list[Source]:
@@ -81,7 +83,7 @@ class Project:
         """Return the project with other files in the place of some of its own."""
         modules = {name: sources.get(source, source) for name, source in self.modules.items()}
         entry = sources.get(self.entry, self.entry)
-        return Project(entry, modules, self.unread, self.neighbours, self.module)
+        return replace(self, entry=entry, modules=modules)
 
 
 def load_project(
@@ -90,6 +92,7 @@ def load_project(
     pending: Mapping[Path, bytes] | None = None,
     helper: str = "",
     megabytes: float = DEFAULT_MEGABYTES,
+    library: str = "",
 ) -> Project:
     """Read an entry script, and follow its imports as far as they lead to files of its project.
 
@@ -102,6 +105,7 @@ def load_project(
         pending: what files are about to hold, by their real paths.
         helper: the name of the module that the recipe adds, by which rewritten scripts are known.
         megabytes: how large a file may be to be looked into.
+        library: the package that the recipe is for. Its own code is nobody's training, wherever it lies.
 
     Raises:
         UserError: the script itself cannot be read or parsed.
@@ -118,12 +122,17 @@ def load_project(
     waiting = [main]
     known = {entry.path}
     unread: list[Problem] = []
+    own_code = ""
     while waiting:
         for name in sorted(waiting.pop(0).imports):
             file = _find(name, roots)
             if file is None or file in known:
                 continue
             known.add(file)
+            if library and name.partition(".")[0] == library:
+                held = file.parent if file.name == "__init__.py" else file
+                own_code = _shown(held, entry, folder) if name == library else own_code
+                continue
             try:
                 data = pending[file] if file in pending else read_file(file)
             except OSError as error:
@@ -156,7 +165,7 @@ def load_project(
         known,
         helper,
     )
-    return Project(entry, modules, unread, neighbours, module)
+    return Project(entry, modules, unread, neighbours, module, own_code)
 
 
 def _shown(path: Path, entry: Source, folder: Path) -> str:

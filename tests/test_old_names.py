@@ -93,6 +93,24 @@ def test_settings_in_a_module_that_nothing_else_changes(tmp_path: Path) -> None:
     assert "GPA.pc.set_output_dimensions([-1, 0])" in files["chosen.py"]
 
 
+def test_a_copy_of_the_library_itself_is_left_alone_and_told(tmp_path: Path) -> None:
+    library = tmp_path / "perforatedai"
+    library.mkdir()
+    names = {"__init__": "", "globals_perforatedai": "", "utils_perforatedai": ""}
+    names["utils_perforatedai"] = (
+        "from perforatedai import globals_perforatedai as GPA\n\n\ndef initialize_pai(model, save_name='PAI'):\n"
+        "    kinds = GPA.pc.get_modules_to_convert()\n    return GPA.pai_tracker.initialize(model, kinds)\n"
+    )
+    for name, text in names.items():
+        (library / f"{name}.py").write_text(text)
+    plan = plan_of(tmp_path, old())
+    assert plan.questions == []
+    assert "UPA.perforate_model(" in rewritten(plan)
+    assert not [file for file in plan.files if file.path.parent == library]
+    [note] = [note for note in plan.notes if note.code == "RF039"]
+    assert note.file == "perforatedai"
+
+
 def test_names_in_a_module_of_the_project(tmp_path: Path) -> None:
     (tmp_path / "grown.py").write_text(
         "from perforatedai import utils_perforatedai as U\n\n\ndef grow(net):\n"
