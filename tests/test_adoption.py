@@ -437,3 +437,36 @@ def test_zeros_of_a_script_without_the_library_are_its_own(tmp_path: Path) -> No
 def test_inline_hands_the_score_over_once(tmp_path: Path) -> None:
     done = rewritten(plan_of(tmp_path, integrated(), Options(inline=True)))
     assert done[done.index("\ndef main()") :].count("report_validation_score(") == 1
+
+
+PLAIN = """\
+    if args.dendrites:
+        model = UPA.perforate_model(model, save_name='mine', maximizing_score=True)
+        model = model.to(device)
+        GPA.pai_tracker.set_optimizer(torch.optim.SGD)
+        optimArgs = {'params': model.parameters(), 'lr': 0.1}
+        optimizer, _ = GPA.pai_tracker.setup_optimizer(model, optimArgs)
+    else:
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+"""
+
+
+def test_the_optimizer_of_a_training_without_dendrites_is_not_handed_over(tmp_path: Path) -> None:
+    text = integrated(perforated="", load="")
+    start, end = text.index("    model = model.to(device)\n"), text.index("    if not args.perforate_model")
+    done = adopted(tmp_path, text[:start] + PLAIN + text[end:])
+    assert "        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)\n" in done
+    assert "set_optimizer_instance" not in done
+
+
+def test_an_optimizer_for_a_first_step_is_not_handed_over_beside_another(tmp_path: Path) -> None:
+    first = """\
+    first = torch.optim.SGD(model.parameters(), lr=0.01)
+    first.zero_grad()
+    model(torch.randn(2, 4)).sum().backward()
+    first.step()
+"""
+    text = integrated().replace("    GPA.pai_tracker.set_optimizer(", f"{first}    GPA.pai_tracker.set_optimizer(")
+    done = adopted(tmp_path, text)
+    assert first in done
+    assert done.count("setup_optimizer(") == 1

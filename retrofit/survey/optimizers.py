@@ -506,6 +506,8 @@ def _used_to_train(
         used |= stepped.union(*(flow.deep_origins(value, index.scope_of(value)) for value in given))
     by_tracker = any(isinstance(one.node, cst.Call) and _by_tracker(index, flow, one.node, handover) for one in used)
     found = [origin for origin in made if not used.isdisjoint(flow.closure({origin}))]
+    if (found or by_tracker) and index.calls_to(*handover):
+        return found  # the script tells the tracker itself which one trains, and of no other
     used |= _used(index, flow, "zero_grad")  # a further one may train all the same, but not one that is only given on
     kept = [one for one in made if not used.isdisjoint(flow.closure({one})) or not _given_on(index, one)]
     return kept if found or by_tracker else made
@@ -583,6 +585,8 @@ def _handed_over(
     index: Index, flow: Flow, optimizer: Optimizer, calls: list[cst.Call], handover: frozenset[str]
 ) -> bool:
     origins = {Origin(call) for call in calls}
+    if all(_beside_tracker(index, flow, call, handover) for call in calls):
+        return True
     for call in index.calls:
         operand = argument(call, "", 0) if index.qualified(call.func) in handover else None
         if operand is None:
@@ -593,6 +597,13 @@ def _handed_over(
         if not origins.isdisjoint(flow.deep_origins(operand, scope)):
             return True
     return False
+
+
+def _beside_tracker(index: Index, flow: Flow, made: cst.Call, handover: frozenset[str]) -> bool:
+    """Whether an optimizer is built on another way than that on which the tracker has one: without dendrites."""
+    own = index.statement(made)
+    handing = [index.statement(call) for call in index.calls_of(own.scope) if _by_tracker(index, flow, call, handover)]
+    return bool(handing) and all(exclude_each_other(one, own) for one in handing)
 
 
 def _reason_to_keep(
