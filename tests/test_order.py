@@ -200,6 +200,9 @@ def through(loss: str, before: str = "", wrapped: str = APART) -> str:
         pytest.param("loss_of(model, x)", "def loss_of(net, x):\n    return net(x).sum()\n", id="in a function"),
         pytest.param(CALLED, "print(wrapped)\nvalidate(wrapped)\n", id="though others are given it"),
         pytest.param(CALLED, "size = sum(p.numel() for p in wrapped.parameters())\n", id="though it is measured"),
+        pytest.param(
+            CALLED + " + deep(x)(y)", "def deep(x):\n    return deep(x - 1)(x)\n", id="by a function that calls itself"
+        ),
     ],
 )
 def test_training_that_goes_around_its_wrapper_is_asked_about(tmp_path: Path, loss: str, before: str) -> None:

@@ -74,30 +74,33 @@ class _Holding:
 
     def used_by(self, call: cst.Call) -> bool:
         """Whether a call calls a wrapper, or gives it to code that is not seen."""
-        scope, function = self._index.scope_of(call), self._flow.called(call)
-        seen: set[tuple[Scope, str]] = set()
-        used = any(self._holds(arg.value, scope, seen) for arg in call.args if function is None)
-        used = used or self._holds(call.func, scope, seen)
-        self._free |= set() if used else seen
-        return used
+        given = [arg.value for arg in call.args] if self._flow.called(call) is None else []
+        return self._hold([call.func, *given], self._index.scope_of(call))
 
-    def _holds(self, node: cst.CSTNode, scope: Scope, seen: set[tuple[Scope, str]]) -> bool:
-        if node in self._made:
-            return True
-        name = dotted(node)
-        if name is not None:
-            if not _BESIDE.isdisjoint(name.split(".")[1:]) or (scope, name) in seen | self._free:
-                return False
-            seen.add((scope, name))
-            given = [(one.value, one.scope) for one in self._gives(name, scope) if one.value is not None]
-            return any(self._holds(value, inside, seen) for value, inside in given)
-        if isinstance(node, cst.Attribute) and node.attr.value in _BESIDE:
-            return False
-        if isinstance(node, cst.Call) and (function := self._flow.called(node)) is not None:
-            values = [one.value for one, inside in self._index.returns if inside is function and one.value is not None]
-            if any(self._holds(value, function, seen) for value in values):
+    def _hold(self, nodes: list[cst.BaseExpression], scope: Scope) -> bool:
+        waiting: list[tuple[cst.CSTNode, Scope]] = [(node, scope) for node in nodes]
+        names, functions = set[tuple[Scope, str]](), set[Scope]()
+        while waiting:
+            node, scope = waiting.pop()
+            if node in self._made:
                 return True
-        return any(self._holds(child, scope, seen) for child in node.children)
+            name = dotted(node)
+            if name is not None:
+                if _BESIDE.isdisjoint(name.split(".")[1:]) and (scope, name) not in names | self._free:
+                    names.add((scope, name))
+                    waiting += [(one.value, one.scope) for one in self._gives(name, scope) if one.value is not None]
+                continue
+            if isinstance(node, cst.Attribute) and node.attr.value in _BESIDE:
+                continue
+            function = self._flow.called(node) if isinstance(node, cst.Call) else None
+            if function is not None and function not in functions:
+                functions.add(function)
+                waiting += [
+                    (one.value, inside) for one, inside in self._index.returns if inside is function and one.value
+                ]
+            waiting += [(child, scope) for child in node.children]
+        self._free |= names
+        return False
 
     def _gives(self, name: str, scope: Scope) -> Iterator[Source]:
         """What gives a name, what stands before its dots, an item of it or such an attribute of any object a value."""
