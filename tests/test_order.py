@@ -48,6 +48,15 @@ def test_model_that_is_built_with_its_optimizer_any_number_of_calls_down(way: st
     assert found.optimizers[0].plain
 
 
+def test_model_that_is_built_with_its_optimizer_into_a_dict() -> None:
+    pair = PAIR.replace("net, sgd\n", "{'net': net, 'sgd': sgd}\n")
+    found = survey_of(
+        made("parts = build()\nmodel, optimizer = parts['net'], parts['sgd']\nmodel = DDP(model)\n", pair)
+    )
+    assert [(model.target, model.scope.name) for model in found.models] == [("net", "build")]
+    assert not found.early_optimizer
+
+
 def test_model_that_a_function_builds_by_another_is_perforated_where_its_optimizer_follows() -> None:
     pair = PAIR.replace("Net()", "plain()") + "\ndef plain():\n    layers = Net()\n    return layers\n"
     text = made("model, optimizer = make()\nmodel = DDP(model)\n", pair + "\ndef make():\n    return build()\n")
@@ -57,11 +66,6 @@ def test_model_that_a_function_builds_by_another_is_perforated_where_its_optimiz
 @pytest.mark.parametrize(
     ("building", "helpers"),
     [
-        pytest.param(
-            "parts = build()\nmodel, optimizer = parts['net'], parts['sgd']\nmodel = DDP(model)\n",
-            PAIR.replace("net, sgd\n", "{'net': net, 'sgd': sgd}\n"),
-            id="in a dict",
-        ),
         pytest.param(
             "parts = build()\nmodel, optimizer = parts.net, parts.sgd\nmodel = DDP(model)\n",
             PAIR.replace("net, sgd\n", "Parts(net=net, sgd=sgd)\n"),
