@@ -95,3 +95,29 @@ def test_a_command_line_that_is_read_on_import_elsewhere_is_asked_about(tmp_path
         True,
         True,
     )
+
+
+REPLACED = {
+    "by a file": ("args = SimpleNamespace(**json.load(open(args.config)))", True),
+    "by a library": ("args = Config.fromfile(args.config)", True),
+    "with more in it": ("args = argparse.Namespace(**vars(args), config=1)", False),
+    "by a function": ("args = checked(args)", False),
+    "in an item": ("args.config = 1", False),
+}
+
+
+@pytest.mark.parametrize(("line", "replaced"), REPLACED.values(), ids=REPLACED)
+@pytest.mark.parametrize("returned", [False, True])
+def test_options_are_not_read_of_an_object_that_takes_the_place_of_the_namespace(
+    tmp_path: Path, line: str, replaced: bool, returned: bool
+) -> None:
+    swaps = [(_PARSED, f"{_PARSED}    {line}\n")]
+    if returned:
+        swaps = [
+            ("def main():\n    parser", "def parse():\n    parser"),
+            (_PARSED, f"{_PARSED}    {line}\n    return args\n\n\ndef main():\n    args = parse()\n"),
+        ]
+    new = rewritten(plan_of(tmp_path, swapped(SCRIPT, *swaps)))
+    assert "'--perforate_model_parallel'" in new
+    assert ("args.perforate_model_parallel" not in new) is replaced
+    assert ("pai_distributed.initializing()" in new) is replaced

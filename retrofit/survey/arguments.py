@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement, argument, dotted, guards_main
+from retrofit.survey.index import Index, Scope, Statement, argument, dotted, guards_main, names_in
 from retrofit.survey.sites import CallSite, LocalRank, Parser, Site
 
 #: What tells of options, and what makes a text of them.
@@ -135,6 +136,7 @@ class Namespaces:
             Origin(call, item)
             for call in index.calls
             if isinstance(call.func, cst.Attribute) and _reads(call)
+            if not self._is_replaced(index.target_of(call), index.scope_of(call), [call])
             for item in ((0,) if call.func.attr.value == "parse_known_args" else (None,))
         } | self._returned()
         self._known: dict[Scope, str | None] = {}
@@ -148,10 +150,9 @@ class Namespaces:
             if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
                 parses = value.func.attr.value == "parse_args" and _reads(value)
             else:
-                parses = value is not None and any(
-                    isinstance(origin.node, cst.Call) and _reads(origin.node)
-                    for origin in self._flow.origins(value, scope)
-                )
+                made = [origin.node for origin in self._flow.origins(value, scope)] if value is not None else []
+                read = [node for node in made if isinstance(node, cst.Call) and _reads(node)]
+                parses = bool(read) and not self._is_replaced(dotted(value) or "", scope, read)
             if parses:
                 found.update(Origin(call) for call in self._flow.callers(scope))
         return found
@@ -221,6 +222,8 @@ class Namespaces:
             return False
         if any(isinstance(value, cst.Subscript) for value in values):
             return False  # a checkpoint's, which may be older than our options
+        if self._is_replaced(name, scope, [origin.node for origin in self._origins]):
+            return False
         bindings = [b for b in self._index.bindings if b.target == name and b.statement.scope is variable[0]]
         if "." in name and not name.startswith("self."):
             return False
@@ -229,6 +232,11 @@ class Namespaces:
         if not self._spawns or variable[0].parent is not None or scope.parent is None:
             return True
         return not all(any(guards_main(part.node) for part in b.statement.path) for b in bindings)
+
+    def _is_replaced(self, name: str, scope: Scope, parsed: Collection[cst.CSTNode]) -> bool:
+        """Whether a name gets an object that is not made of the namespace as well: `args = load(args.config)`."""
+        values = [source.value for source in self._flow.sources(self._flow.variable(name, scope))]
+        return any(isinstance(one, cst.Call) and one not in parsed and name not in names_in(one) for one in values)
 
     def _may_be_passed_over(self, statement: Statement) -> bool:
         around = [part.node for part in statement.ancestors if part.scope is statement.scope]
