@@ -77,6 +77,17 @@ FINE = {
     "one of two groups": given(f"if args.lr:\n    {BY_HAND}\nelse:\n    {GROUP}"),
     "what launch gives": given(BY_HAND).replace("rank", "local_rank"),
     "another's number": begun("job.rank", before="job = make()"),
+    "the first of several variables": begun(
+        "first(['PMI_RANK', 'RANK'], 0)",
+        "first(['PMI_SIZE', 'WORLD_SIZE'], 1)",
+        before="""import os
+def first(names, default=-1):
+    for name in names:
+        if int(os.environ.get(name, -1)) >= 0:
+            return int(os.environ[name])
+    return default
+""",
+    ),
     "SLURM": begun("int(os.environ['SLURM_PROCID'])", before="import os"),
 }  # fmt: skip
 

@@ -14,6 +14,7 @@ from retrofit.survey.sites import ProcessNumber
 
 #: What a communicator of mpi4py says, and by which variable torchrun says it.
 _MPI = {"Get_rank": "RANK", "rank": "RANK", "Get_size": "WORLD_SIZE", "size": "WORLD_SIZE"}
+_ENVIRONMENT = ("os.environ", "os.getenv")
 _ITEM = re.compile(r"(?:os\.)?environ\[[\"'](RANK|WORLD_SIZE)[\"']\]")
 
 
@@ -29,6 +30,10 @@ class Numbers:
         #: The options of the command line by the names under which they are read.
         self._options = {name: call for call, _ in self._index.method_calls("add_argument") for name in _read_as(call)}
         self._options.pop("local_rank", None)  # which torch.distributed.launch gives
+        names = [*self._index.attributes, *self._index.nodes_of(cst.Name)]
+        asked = [node for node in names if self._index.qualified(node) in _ENVIRONMENT]
+        #: The functions that ask the environment for something.
+        self._asking = {self._index.scope_of(node) for node in asked}
 
     def found(self) -> list[ProcessNumber]:
         """Return what alone tells a process its number, then what tells how many there are, and which GPU it has.
@@ -78,6 +83,8 @@ class Numbers:
             return self._told(node.left, scope, variable, seen)
         if isinstance(node, (cst.Integer, cst.SimpleString)):
             return self._site(node, "fixed", variable)
+        if self._asks(node, scope):
+            return None
         origins = [origin.node for origin in self._flow.origins(node, scope)]
         made = [one for one in origins if not self._of_group(one)]
         if node in seen or not origins:
@@ -89,6 +96,13 @@ class Numbers:
             made = [origin.node for origin in inside]
         found = [self._told(one, self._index.scope_of(one), variable, seen | {node}) for one in made]
         return None if None in found else found[0]
+
+    def _asks(self, node: cst.BaseExpression, scope: Scope) -> bool:
+        """Whether a value comes from a function that asks the environment, and returns a default for want of it."""
+        name = dotted(node)
+        sources = self._flow.sources(self._flow.variable(name, scope)) if name else []
+        values = [node, *(source.value for source in sources)]
+        return any(isinstance(one, cst.Call) and self._flow.called(one) in self._asking for one in values)
 
     def _by_itself(self, node: cst.BaseExpression, scope: Scope, variable: str) -> ProcessNumber | None:
         """Return what tells a number where nothing of the project gives it a value."""
