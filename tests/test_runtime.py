@@ -723,22 +723,25 @@ def test_a_port_of_the_scripts_own_and_a_schedulers_numbers(tmp_path: Path, url:
     assert sorted(re.findall("rank .*", run.output)) == ["rank 0 of 2 False", "rank 1 of 2 False"]
 
 
-THREAD = """
-import atexit, sys, threading
+GOES_ON = """
+import atexit, multiprocessing, sys, threading
 from pai_distributed import process
-process._pai_seconds_for_threads = 0.0
+process._pai_seconds_for_others = 0.0
 atexit.register(print, "saved")
-threading.Thread(target=threading.Event().wait, name="watches", daemon=bool(sys.argv[1:])).start()
+KIND(target=EVENT().wait, name="watches", daemon=bool(sys.argv[1:])).start()
 process._pai_leave(3)
 """
+KINDS = {"a thread": ("threading.Thread", "threading.Event"), "a process": ("Forked.Process", "Forked.Event")}
 
 
-def test_a_thread_that_goes_on_keeps_nobody_waiting(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(THREAD)
+@pytest.mark.parametrize(("kind", "event"), KINDS.values(), ids=KINDS)
+def test_what_goes_on_keeps_nobody_waiting(tmp_path: Path, kind: str, event: str) -> None:
+    text = GOES_ON.replace("KIND", kind).replace("EVENT", event)
+    (tmp_path / "train.py").write_text(text.replace("Forked", "multiprocessing.get_context('fork')"))
     for arguments, told in ((), True), (("daemon",), False):
         run = launch(tmp_path, *arguments, script=str(tmp_path / "train.py"))
         assert run.status == 3
-        assert ("threads of the script go on: watches" in run.output) is told
+        assert ("threads or processes of the script go on: watches" in run.output) is told
         assert run.output.count("saved") == 1
 
 

@@ -2,6 +2,7 @@
 
 import atexit
 import logging
+import multiprocessing
 import os
 import sys
 import threading
@@ -263,19 +264,25 @@ def _pai_leave(status: int, net: torch.nn.Module | None = None) -> NoReturn:
     sys.exit(status)
 
 
-_pai_seconds_for_threads = 10.0  # for so long threads of the script's own may go on when the process is to end
+_pai_seconds_for_others = 10.0  # for so long threads and processes of the script's own may go on when it is to end
 
 
 def _pai_end_in_time(status: int) -> None:
-    """End the process where a thread of the script's keeps it: one that goes on until training is over, for ever."""
+    """End the process where a thread or process of the script's keeps it: one that goes on for ever."""
     threading.main_thread().join()
     others = [thread for thread in threading.enumerate() if not thread.daemon]
-    end = time.monotonic() + _pai_seconds_for_threads
-    for thread in others:
-        thread.join(max(0.0, end - time.monotonic()))
-    left = [thread.name for thread in others if thread.is_alive()]
+    children = [child for child in multiprocessing.active_children() if not child.daemon]
+    end = time.monotonic() + _pai_seconds_for_others
+    for one in (*others, *children):
+        one.join(max(0.0, end - time.monotonic()))
+    left = [one.name for one in (*others, *children) if one.is_alive()]
     if left:
-        print(f"[pai_distributed] Leaving, though threads of the script go on: {', '.join(left)}", flush=True)
+        print(
+            f"[pai_distributed] Leaving, though threads or processes of the script go on: {', '.join(left)}", flush=True
+        )
+    for child in children:
+        child.terminate()
+    if any(thread.is_alive() for thread in others):
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
