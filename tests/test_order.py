@@ -121,6 +121,47 @@ def test_optimizer_of_one_branch_waits_for_no_model_of_another(tmp_path: Path) -
     assert new.rindex("torch.optim.SGD") < new.index("set_optimizer_instance(optimizer)")
 
 
+TWICE = """
+def build(settings):
+    net = Net(settings)
+    net = DDP(net)
+    return net
+
+if FIRST:
+    model = build(settings)
+    for epoch in range(9):
+        for x, y in loader:
+            (model(x) - y).mean().backward()
+BETWEEN
+if SECOND:
+    model = build(settings)
+    model.eval()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "between", "both"),
+    [
+        ("not args.eval", "args.eval", "", False),
+        ("train", "not train", "", False),
+        ("args.mode == 'train'", "args.mode == 'test'", "", False),
+        ("stage == 1", "stage == 2", "print(stage)", False),
+        ("train", "test", "", True),
+        ("args.mode == 'train'", "args.mode == 'train'", "", True),
+        ("args.mode == 'train'", "args.task == 'test'", "", True),
+        ("args.mode == 'train'", "args.mode != 'test'", "", True),
+        ("train", "not train", "train = False", True),
+        ("not args.eval", "args.eval", "args = parse()", True),
+    ],
+)
+def test_builds_under_conditions_that_never_hold_together_are_one(
+    first: str, second: str, between: str, both: bool
+) -> None:
+    text = f"import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n{TWICE}"
+    found = survey_of(text.replace("FIRST", first).replace("SECOND", second).replace("BETWEEN", between))
+    assert bool(found.repeated) is both
+
+
 # ---- the optimizer that trains
 
 DRAWN = """

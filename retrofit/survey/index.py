@@ -298,7 +298,50 @@ def exclude_each_other(first: Statement, second: Statement) -> bool:
     if parting[0].siblings is not parting[1].siblings:
         return True
     early, later = (first, parting[1]) if parting[0].index < parting[1].index else (second, parting[0])
-    return _returns_before(early, later)
+    return _returns_before(early, later) or _contradict(first, second, *parting)
+
+
+def _contradict(first: Statement, second: Statement, one: Statement, other: Statement) -> bool:
+    """Whether two statements stand in the bodies of an `if` each, side by side, whose tests cannot both hold."""
+    if not isinstance(one.node, cst.If) or not isinstance(other.node, cst.If):
+        return False
+    inside = [
+        part for around, path in ((one, first.path), (other, second.path)) for part in path if part.parent is around
+    ]
+    bodies = (one.node.body.body, other.node.body.body)
+    if len(inside) != 2 or not all(part.node in body for part, body in zip(inside, bodies, strict=True)):
+        return False
+    if not _exclude(one.node.test, other.node.test):
+        return False
+    asked = {name for test in (one.node.test, other.node.test) for name in names_in(test)}
+    start, end = sorted((one.index, other.index))
+    given = {name for part in one.siblings[start:end] for name in _assigned(part.node)}
+    return not any(name == new or name.startswith(f"{new}.") for name in asked for new in given)
+
+
+def _exclude(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+    """Whether two tests never hold together: `a` and `not a`, `a == 1` and `a == 2`."""
+    for here, there in ((one, other), (other, one)):
+        if isinstance(there, cst.UnaryOperation) and isinstance(there.operator, cst.Not):
+            return here.deep_equals(there.expression)
+    known = [
+        (test.left, test.comparisons[0].comparator)
+        for test in (one, other)
+        if isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, cst.Equal)
+        if len(test.comparisons) == 1 and isinstance(test.comparisons[0].comparator, (cst.SimpleString, cst.Integer))
+    ]
+    if len(known) != 2 or not known[0][0].deep_equals(known[1][0]):
+        return False
+    values = [node.evaluated_value for _, node in known if isinstance(node, (cst.SimpleString, cst.Integer))]
+    return values[0] != values[1]
+
+
+def _assigned(node: cst.CSTNode) -> Iterator[str]:
+    """Yield the names and dotted names that code assigns, at any depth."""
+    if isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.NamedExpr, cst.For, cst.CompFor)):
+        yield from names_in(node.target)
+    for child in node.children:
+        yield from _assigned(child)
 
 
 def _returns_before(early: Statement, later: Statement) -> bool:
