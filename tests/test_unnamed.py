@@ -56,6 +56,13 @@ def test_the_tracker_is_told_of_it_there(tmp_path: Path, run: str) -> None:
     assert "set_optimizer_instance" not in rewritten(plan).replace(TOLD, "")
 
 
+def test_so_of_an_optimizer_of_the_projects_own(tmp_path: Path) -> None:
+    own = "class Own(torch.optim.Optimizer):\n    pass\n\ndef built(net):\n    return Own(net.parameters(), lr=0.1)\n\n"
+    plan = plan_of(tmp_path, HEAD.replace("class Engine", f"{own}class Engine") + "Engine(model, built(model)).train()")
+    assert plan.questions == []
+    assert "return pai_distributed.set_optimizer_instance(Own(net.parameters(), lr=0.1))" in rewritten(plan)
+
+
 @pytest.mark.parametrize(
     "run",
     [

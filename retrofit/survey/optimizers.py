@@ -445,7 +445,7 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
     assigned = {binding.value for binding in [*index.bindings, *index.items]}
     for call in index.calls:
         torchs = _held_as(index, call) in assigned and is_torchs(index, flow, call)
-        kinds = [Origin(call)] if torchs or _is_own_class(flow, call) else []
+        kinds = [Origin(call)] if torchs or is_own_class(flow, call) else []
         kinds += [Origin(call)] if call in assigned and _returns_torchs(index, flow, call) else []
         kinds += sorted(
             (o for o in both if o.node is call and (o.item is None or _makes_item(flow, o))), key=lambda o: o.item or 0
@@ -534,7 +534,7 @@ def _makes_item(flow: Flow, origin: Origin) -> bool:
     return target not in given and not any(target_of(flow.index, node) for node in inside)
 
 
-def _is_own_class(flow: Flow, call: cst.Call) -> bool:
+def is_own_class(flow: Flow, call: cst.Call) -> bool:
     """Whether a call makes an object of a class of the project that extends one of torch's optimizers."""
     defined = flow.defined(call.func, flow.index.scope_of(call))
     if defined is None or defined.kind != "class":

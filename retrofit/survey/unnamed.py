@@ -10,7 +10,14 @@ import libcst as cst
 from retrofit.survey.backwards import has_own_tensors
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Statement, exclude_each_other
-from retrofit.survey.optimizers import finished_after, is_torchs, is_torchs_class, target_of, trains_another
+from retrofit.survey.optimizers import (
+    finished_after,
+    is_own_class,
+    is_torchs,
+    is_torchs_class,
+    target_of,
+    trains_another,
+)
 from retrofit.survey.order import apart_from_training, beside_training
 from retrofit.survey.sites import CallSite, EpochLoop, Model, Optimizer, Rebuilding
 
@@ -37,7 +44,8 @@ def unnamed_optimizers(
     """
     if any(index.qualified(call.func) in handover for call in index.calls):
         return []  # the one of another name, or this one
-    made = [call for call in index.calls if is_torchs(index, flow, call) and not target_of(index, call)]
+    made = [call for call in index.calls if is_torchs(index, flow, call) or is_own_class(flow, call)]
+    made = [call for call in made if not target_of(index, call)]
     made = [
         call
         for call in made
