@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import libcst as cst
 import pytest
 
 from retrofit.habits.file import TrainingFile
+from retrofit.survey.ranks import of_some
 from retrofit.survey.words import WARMING, speak
-from tests.helpers import code, source_of
+from tests.helpers import code, index_of, source_of
 
 HERE = "here()"
 #: Names that say nothing of what they are given, or something else.
@@ -93,6 +95,32 @@ def test_conditions_tell_ranks(test: str, ranks: str) -> None:
 )
 def test_flags_stand_for_their_conditions(before: str, test: str, ranks: str) -> None:
     assert ranks_here(f"{before}\nif {test}:\n    here()\n") == ranks
+
+
+@pytest.mark.parametrize(
+    ("test", "some"),
+    [
+        ("rank == 0", True),
+        ("rank % 4 == 0", True),
+        ("not rank", True),
+        ("rank == args.writer", True),
+        ("epoch > 3 and is_main_process()", True),
+        ("not (args.distributed and dist.get_rank() != 0)", True),
+        ("args.gpu == 0", True),
+        ("args.gpu is not None", False),
+        ("rank == -1", False),
+        ("rank >= 0", False),
+        ("local_rank is not None", False),
+        ("frank > 3", False),
+        ("say('rank 0')", False),
+        ("master_address", False),
+        ("epoch % 5 == 0", False),
+    ],
+)
+def test_conditions_that_hold_on_some_ranks(test: str, some: bool) -> None:
+    index = index_of(f"if {test}:\n    pass\n")
+    (choice,) = index.nodes_of(cst.If)
+    assert of_some(index, choice.test) is some
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from retrofit.survey.order import always_leaves
 Ranks = Literal["first", "others", "all", "unknown"]
 
 _RANK = re.compile(r"(^|[._])((local|global|world|dist|ddp|process|worker|proc)_?)?rank(_?id)?$|^get_\w*rank$", re.I)
+#: A process's device, by whose number scripts tell ranks too.
+_GPU = re.compile(r"(^|[._])gpu$", re.I)
 #: The number of a machine, which all ranks on it share.
 _NODE_RANK = re.compile(r"(node|machine|host)_?rank", re.I)
 _FIRST = re.compile(
@@ -83,6 +85,20 @@ def condition(index: Index, test: cst.BaseExpression, depth: int = _DEPTH) -> Li
         return next((told for value in values if (told := condition(index, value, depth - 1))), "")
     name = dotted(test.func if isinstance(test, cst.Call) else test) or ""
     return "first" if _FIRST.search(name) else ""
+
+
+def of_some(index: Index, test: cst.BaseExpression) -> bool:
+    """Whether a condition may hold on some ranks only, as a part of it compares a rank or says which one it is for."""
+    if isinstance(test, cst.BooleanOperation):
+        return of_some(index, test.left) or of_some(index, test.right)
+    if isinstance(test, cst.UnaryOperation):
+        return of_some(index, test.expression)
+    if distributed(index, test) is not None:
+        return False  # it holds on all ranks alike
+    if isinstance(test, cst.Comparison) and _GPU.search(dotted(test.left) or ""):
+        return index.source.code(test.comparisons[0].comparator) == "0"
+    _, value = _rank_compared(index, test) or (None, "None")
+    return value != "None" or is_rank(index, test) or condition(index, test) != ""
 
 
 def given_alone(index: Index, node: cst.BaseExpression) -> list[cst.BaseExpression]:

@@ -9,8 +9,9 @@ import libcst as cst
 from retrofit.survey.index import Binding, Index, Statement, dotted, exclude_each_other
 from retrofit.survey.loops import conjuncts
 from retrofit.survey.order import runs_always
+from retrofit.survey.ranks import of_some
 from retrofit.survey.scores.values import as_item, bare_of, only_begins, root_of, unquoted, way_to_root
-from retrofit.survey.scores.ways import lets_through_some, tests_around
+from retrofit.survey.scores.ways import tests_around
 from retrofit.survey.sites import EpochLoop
 
 
@@ -76,7 +77,7 @@ def _by_variable(node: cst.BaseExpression) -> bool:
 def _conditions(index: Index, place: Statement) -> set[str]:
     """Return the code of the conditions around a statement, every rank check alike."""
     parts = [part for test in tests_around(place) for part in conjuncts(test)]
-    return {"rank" if lets_through_some(index, part) else index.source.code(part) for part in parts}
+    return {"rank" if of_some(index, part) else index.source.code(part) for part in parts}
 
 
 def reaching_makers(index: Index, node: cst.CSTNode, makers: list[Statement]) -> tuple[list[Statement], bool]:

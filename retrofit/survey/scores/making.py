@@ -390,7 +390,7 @@ class Making:
                 return self._mode_around(self._index.statement(frame.call), frame.outer)
             return {told} & {EVALUATED, TRAINED}
         node = frame.scope.node
-        if isinstance(node, cst.FunctionDef) and any(_switches_off(self._index, d) for d in node.decorators):
+        if without_gradients(self._index, node):
             return {EVALUATED}
         if frame.scope is self._loop.scope:
             return set()
@@ -518,8 +518,9 @@ def _names(node: cst.CSTNode) -> Iterator[str]:
 
 
 def without_gradients(index: Index, node: cst.CSTNode) -> bool:
-    """Whether a statement is `with torch.no_grad():`."""
-    return isinstance(node, cst.With) and any(_switches_off(index, item) for item in node.items)
+    """Whether a statement is `with torch.no_grad():`, or a function with `@torch.no_grad()` on it."""
+    marks = node.items if isinstance(node, cst.With) else node.decorators if isinstance(node, cst.FunctionDef) else ()
+    return any(_switches_off(index, mark) for mark in marks)
 
 
 def _switches_off(index: Index, node: cst.WithItem | cst.Decorator) -> bool:

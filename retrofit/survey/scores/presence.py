@@ -5,9 +5,10 @@ from __future__ import annotations
 import libcst as cst
 
 from retrofit.survey.index import Index, Scope, Statement, dotted, names_in
+from retrofit.survey.ranks import of_some
 from retrofit.survey.scores.standins import StandIn
 from retrofit.survey.scores.values import bare_of, leaves_block, root_of, way_to_root, written
-from retrofit.survey.scores.ways import lets_through_some, tests_around
+from retrofit.survey.scores.ways import tests_around
 
 _SIZES = (cst.GreaterThan, cst.NotEqual, cst.GreaterThanEqual)
 
@@ -111,4 +112,4 @@ def ends_on_others(index: Index, function: Scope) -> bool:
 
 
 def _of_some_ranks(index: Index, place: Statement) -> bool:
-    return any(lets_through_some(index, test) for test in tests_around(place))
+    return any(of_some(index, test) for test in tests_around(place))

@@ -11,6 +11,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
 from retrofit.survey.loops import VALIDATES
 from retrofit.survey.scores.makers import reaching_makers
+from retrofit.survey.scores.making import without_gradients
 from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,
@@ -57,12 +58,13 @@ def called_by(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst
 
 
 def is_validation(index: Index, function: Scope) -> bool:
-    return VALIDATES.search(function.name) is not None or _looks_like_validation(index, function.node)
-
-
-def _looks_like_validation(index: Index, function: cst.CSTNode) -> bool:
-    code = index.source.code(function)
-    return re.search(r"no_grad\(|inference_mode\(", code) is not None and ".backward(" not in code
+    """Whether a function validates, as its name says, or as it runs without gradients and has no backward pass."""
+    if VALIDATES.search(function.name) is not None:
+        return True
+    at = index.statement(function.node)
+    inside = range(at.order, at.last + 1)
+    trains = any(index.statement(call).order in inside for call, _ in index.method_calls("backward"))
+    return not trains and any(without_gradients(index, part.node) for part in index.statements if part.order in inside)
 
 
 def validated_variables(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Binding, cst.Call]]:

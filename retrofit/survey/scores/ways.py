@@ -10,9 +10,8 @@ import libcst as cst
 from retrofit.survey.flow import Flow, Source, Variable
 from retrofit.survey.index import Index, Statement, dotted, names_in
 from retrofit.survey.loops import conjuncts
-from retrofit.survey.ranks import condition, is_rank
+from retrofit.survey.ranks import is_rank, of_some
 from retrofit.survey.scores.values import code_within, leaves_block
-from retrofit.survey.scores.words import RANK_CHECK
 
 
 @dataclass(frozen=True)
@@ -74,10 +73,7 @@ def by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -
 
     It names a rank, a flag that a rank check gives, or what only some ranks have: `if should_write:`, `if result:`.
     """
-    code = index.source.code(test)
-    if re.search(r"rank == -1$", code):
-        return False  # of all ranks alike: there is no process group
-    if RANK_CHECK.search(code) or _compares_rank(index, flow, test, at):
+    if of_some(index, test) or _compares_rank(index, flow, test, at):
         return True
     return any(
         source.value is not None
@@ -119,22 +115,17 @@ def _compares_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: State
 def _given_by_rank(index: Index, flow: Flow, value: cst.BaseExpression) -> bool:
     """Whether a value differs between ranks, as a rank check tells."""
     tests = [value.test if isinstance(value, cst.IfExp) else value]
+    tests = [] if is_rank(index, value) else tests  # a condition may be of it on all alike: `rank is not None`
     function = flow.called(value) if isinstance(value, cst.Call) else None
     returns = [index.statement(node) for node, scope in index.returns if scope is function]
     for place in [index.statement(value), *returns]:
         tests += tests_around(place)
-    return any(lets_through_some(index, test) for test in tests)
+    return any(of_some(index, test) for test in tests)
 
 
 def tests_around(place: Statement) -> list[cst.BaseExpression]:
     """Return the conditions around a statement within its function."""
     return [part.node.test for part in place.ancestors if isinstance(part.node, cst.If) and part.scope is place.scope]
-
-
-def lets_through_some(index: Index, test: cst.BaseExpression) -> bool:
-    if isinstance(test, cst.BooleanOperation):
-        return lets_through_some(index, test.left) or lets_through_some(index, test.right)
-    return condition(index, test) != "" or re.search(r"\bgpu == 0", index.source.code(test)) is not None
 
 
 def common_condition(index: Index, flow: Flow, way: Way) -> str:

@@ -27,11 +27,6 @@ _LOWER = re.compile(
 _EITHER = re.compile(r"f1[-_]?all|kitti[-_]?f1", re.IGNORECASE)
 NO_SCORE = re.compile(r"loader|dataset|sampler|transform|path|data|model|net|output|pred", re.IGNORECASE)
 NAMES = re.compile(r"(^|_)(names?|labels?|keys?|titles?)$", re.IGNORECASE)
-RANK_CHECK = re.compile(
-    r"\b(local_|global_|world_)?rank\b|is_main|is_master|main_process|master_process|is_primary|get_rank|is_rank_?(zero|0)"
-    r"|\bmaster\b|is_first|gpu == 0|\bproc(ess)?_(id|idx|index)\b",
-    re.IGNORECASE,
-)
 NO_VALUE = re.compile(r"func|fn\b|types?\b|crit|loader|counts?\b|lists?\b|thr(e|es|esh|eshold)?s?\b", re.IGNORECASE)
 SEVERAL = re.compile(r"(metrics|measures|stats|statistics|results?|report|summary|dict)$", re.IGNORECASE)
 AVERAGED = re.compile(r"(^|_)(ema|swa)(_|\b)", re.IGNORECASE)
