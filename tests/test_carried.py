@@ -7,7 +7,8 @@ from textwrap import indent
 
 import pytest
 
-from tests.helpers import code, plan_of, rewritten, script, survey_of
+from retrofit.options import Options
+from tests.helpers import plan_of, rewritten, script, survey_of
 
 _BEFORE = """
 import numpy as np, torchmetrics
@@ -105,9 +106,12 @@ def test_one_that_begins_anew_in_each_epoch_is_taken(epoch: str) -> None:
     assert carried_in(epoch) == ""
 
 
-def test_so_is_one_that_the_user_names() -> None:
-    text = script(f"accs.append(evaluate(model))\nacc = np.mean(accs){BEST}", code(_BEFORE))
-    assert survey_of(text, metric="acc").scores[0].carried == ("", "")
+def test_one_that_the_user_names_is_taken_with_a_note(tmp_path: Path) -> None:
+    text = script(f"accs.append(evaluate(model))\nacc = np.mean(accs){BEST}", "import numpy as np\naccs, best = [], 0")
+    plan = plan_of(tmp_path, text, Options(metric="acc", mode="max"))
+    (note,) = [note for note in plan.notes if note.code == "PAI012"]
+    assert "`acc` is of all epochs so far: `accs`" in note.message
+    assert "report_validation_score(acc, model)" in rewritten(plan)
 
 
 TRACKED = f"{PASS}meter.update(hits(model(x), y))\nif meter.avg > best:\n    best = meter.avg\n"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from retrofit.options import Options
 from tests.helpers import code, plan_of, rewritten, script, survey_of
 
 _FUNCTIONS = """
@@ -277,9 +278,12 @@ def test_one_of_all_turns_is_taken(epoch: str) -> None:
     assert last_in(epoch) == ""
 
 
-def test_so_is_one_that_the_user_names() -> None:
+def test_one_that_the_user_names_is_taken_with_a_note(tmp_path: Path) -> None:
     text = script(f"for held in sets:\n    loss = evaluate(model, held){BEST}", "best = 9")
-    assert survey_of(text, metric="loss").scores[0].last == ("", "")
+    plan = plan_of(tmp_path, text, Options(metric="loss", mode="min"))
+    (note,) = [note for note in plan.notes if note.code == "PAI012"]
+    assert note.message.endswith("each turn of `for held in sets:` (line 14), and the last one's alone counts")
+    assert "report_validation_score(loss, model)" in rewritten(plan)
 
 
 @pytest.mark.parametrize("made", ["trains", "trains_and_sums"])

@@ -600,6 +600,7 @@ class Score(Site):
         made: what makes it: "evaluated", "trained", or "" where nothing tells.
         alone: by what rank 0 alone has it, and where, while the others have another number; "" where all have it.
         elsewhere: the same of another rank, or of one that is not told.
+        named: whether the user names it.
         last: the head of a loop of which it is the last turn's alone, and the place; "" for none.
         trained: where the training makes it, while an evaluation does on other ways; "" where it does not.
         carried: what it is made of that adds up over all epochs, and where it does; "" for nothing.
@@ -630,6 +631,7 @@ class Score(Site):
     made: str = ""
     alone: str = ""
     elsewhere: str = ""
+    named: bool = False
     last: tuple[str, str] = ("", "")
     trained: str = ""
     carried: tuple[str, str] = ("", "")

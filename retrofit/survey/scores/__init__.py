@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index
+from retrofit.survey.index import Index, Statement
 from retrofit.survey.loops import VALIDATES, head
 from retrofit.survey.optimizers import find_schedulers
 from retrofit.survey.scores.alone import tell_ranks
@@ -124,20 +124,28 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         if not score.known:
             score.owners = owners(index, flow, loop, score.expression)
         tell_ranks(flow, score, one.candidate, making)
-        if metric:
-            score.unmeasured, score.elsewhere = ("", "", ""), ""
-        else:
+        _tell_making(score, one, making, turns, carried)
+        score.named = bool(metric)
+        if not metric:
             score.made, score.outdone = one.made, outdone_by(index, flow, loop, making, one, passed)
-            taken = (one.candidate.node, *taken_at(score, one.candidate))
-            last = turns.last_of(*taken) if one.made != TRAINED else None
-            if last is not None:
-                score.last = head(index, last), index.place(last.node, score.file)
-            trained = turns.trained_at(making, *taken)
-            score.trained = index.place(trained.node, score.file) if trained is not None else ""
-            added = carried.of(one.candidate.node, taken[1].scope)
-            score.carried = (added[0], index.place(added[1].node, score.file)) if added is not None else ("", "")
         score.against = against(index, flow, loop, one, modes)
         yield score
+
+
+def _tell_making(score: Score, evidence: Evidence, making: Making, turns: Turns, carried: Carried) -> None:
+    """Say of a score whether it is of one turn of a loop, of all epochs, or sometimes of the training."""
+    node, (at, call) = evidence.candidate.node, taken_at(score, evidence.candidate)
+
+    def place(statement: Statement) -> str:
+        return score.index.place(statement.node, score.file)
+
+    last = turns.last_of(node, at, call) if evidence.made != TRAINED else None
+    trained, added = turns.trained_at(making, node, at, call), carried.of(node, at.scope)
+    if last is not None:
+        score.last = head(score.index, last), place(last)
+    if added is not None:
+        score.carried = added[0], place(added[1])
+    score.trained = place(trained) if trained is not None else ""
 
 
 def _merge(scores: dict[str, Score], score: Score) -> None:

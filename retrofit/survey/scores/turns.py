@@ -52,13 +52,14 @@ class Turns:
             making: tells what makes a value.
             node, at, call: as for `last_of`.
         """
-        found: dict[str, Statement] = {}
+        trained, chosen = list[Statement](), False
         for value in self._values.values(node, at, call):
             here = value.reading.at
             added = [b.target for _, b in value.left if b.statement is here]
-            if value.node is not None:
-                found[making.given_by(here, added[0]) if added else making.made_at(value.node, here)] = here
-        return found.get(TRAINED) if EVALUATED in found else None
+            made = making.given_by(here, added[0]) if added else making.made_at(value.node, here) if value.node else ""
+            trained += [here] if made == TRAINED else []
+            chosen |= made == EVALUATED and bool(value.reading.tests)  # a loop alone makes a pass
+        return trained[-1] if trained and chosen else None
 
     def _left(self, values: list[Value], depth: int) -> Iterator[Statement | None]:
         """Yield the loops that values are brought out of, None where one gathers over its turns."""
