@@ -560,6 +560,32 @@ def all_trains(folder: Path, text: str) -> None:
 # ---- ways to start
 
 
+def test_the_early_stopping_of_a_round_begins_with_it(tmp_path: Path) -> None:
+    """Though the script resumes it, and all else, from the checkpoint of the round before."""
+    resumed = """\
+    start, patience = 0, {"best": -1.0, "bad": 0}
+    if os.path.exists("last.pt"):
+        state = torch.load("last.pt")
+        model.module.load_state_dict(state["model"])
+        start, patience = state["epoch"] + 1, state["patience"]
+    if patience["bad"] > 3:
+        return
+"""
+    kept = """\
+        patience["bad"] = 0 if acc > patience["best"] else patience["bad"] + 1
+        patience["best"] = max(acc, patience["best"])
+        if dist.get_rank() == 0:
+            torch.save({"model": model.module.state_dict(), "epoch": epoch, "patience": patience}, "last.pt")
+        dist.barrier()
+"""
+    stopped = f'{PRINTED}        if patience["bad"] > 3:\n            break\n'
+    text = swapped(DDP, ("    best_acc = 0.0\n", f"    best_acc = 0.0\n{resumed}"), (PRINTED, stopped))
+    text = swapped(text, ("        if acc > best_acc", f"{kept}        if acc > best_acc"))
+    text = swapped(text, ("range(args.epochs)", "range(start, 100)"))
+    found = rounds(train(tmp_path, text, settings=("--settings", "max_dendrites=1")))
+    assert [len(one) for one in found] == [7, 7]
+
+
 def test_an_output_folder_that_must_be_new_is_so_at_the_first_start(tmp_path: Path) -> None:
     new = """\
     if dist.get_rank() == 0:

@@ -28,6 +28,7 @@ from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.order import defines, leading_to, may_lack_value, ways_to
 from retrofit.survey.reach import reachable
+from retrofit.survey.resuming import find_resumptions
 from retrofit.survey.scores import decides, find_hints, find_measures, find_scores, find_silent
 from retrofit.survey.scores.making import TRAINED
 from retrofit.survey.scores.training import find_trained, validation_at
@@ -160,6 +161,7 @@ def survey(
     )
     script.nameless = [] if script.optimizers else nameless_optimizers(index)
     script.new_folders = find_new_folders(index, flow, script.loops)
+    script.resumptions = find_resumptions(index, flow, script.loops)
     script.assertions = find_assertions(index, flow, origins, script.models)
     again = repeated(script.models, flow) or built_again(script.models, script.optimizers, origins, flow)
     beside = groups[0][1][0].file if groups and groups[0][1] else None

@@ -35,6 +35,7 @@ SITE_KINDS = (
     "framework",
     "module-count",
     "new-folder",
+    "resumption",
     "block",
 )
 
@@ -464,6 +465,11 @@ class NewFolder(Site):
     maker: str = ""
 
     _facts = (("makes it", "makes"),)
+
+
+@dataclass(eq=False, kw_only=True)
+class Resumption(Site):
+    """A statement by which a checkpoint of the script's own, of an earlier round, would end a later one at once."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -950,6 +956,7 @@ class Script(Site):
         assertions: the script's own checks of the model's parameters.
         module_counts: the walks through the perforated model that dendrites are to be left out of.
         new_folders: where it insists that what it writes is not there yet.
+        resumptions: the statements by which its own checkpoint of an earlier round would end a later one at once.
         blocks: what people put in by hand in the place of what the recipe writes.
         spawns: the calls that start the processes from one.
         spawned_numbers: the parameters by which the functions that they start know their process.
@@ -1005,6 +1012,7 @@ class Script(Site):
     repeated: list[str] = field(default_factory=list)
     module_counts: list[ModuleCount] = field(default_factory=list)
     new_folders: list[NewFolder] = field(default_factory=list)
+    resumptions: list[Resumption] = field(default_factory=list)
     plural: str = ""
     bypass: CallSite | None = None
     builders: list[str] = field(default_factory=list)

@@ -1,0 +1,79 @@
+"""Find where what a script has saved of its own training keeps a later round from training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow, Variable
+from retrofit.survey.holding import Holding
+from retrofit.survey.index import Index, Scope, Statement, dotted, exits, names_in
+from retrofit.survey.loops import called_in
+from retrofit.survey.order import leading_to, leads_to, ways_to
+from retrofit.survey.sites import EpochLoop, Resumption
+
+
+def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[Resumption]:
+    """Return what leaves before the training by what a checkpoint says, and what takes the end of the training from it.
+
+    Args:
+        loops: the epoch loops.
+    """
+    loads = set(index.calls_to("torch.load"))
+    if not loads or not index.calls_to("torch.save") or not loops:
+        return []
+    loaded, training = Holding(loads, flow), leading_to(loops, flow)
+    found: dict[Statement, None] = {}
+    for node in (*index.nodes_of(cst.Return), *index.nodes_of(cst.Expr)):
+        here = index.statement(node)
+        if (isinstance(node, cst.Return) or exits(node)) and leads_to(here, training):
+            around = [one.node for one in here.ancestors if one.scope is here.scope]
+            if any(isinstance(one, cst.If) and loaded.holds(one.test) for one in around):
+                found.setdefault(here)
+    ending = {variable for loop in loops for variable in _ending(index, flow, loop)}
+    inside = {loop.statement for loop in loops}
+    for here, names, value in _given(index):
+        if ending.isdisjoint(v for name in names for v in _variables(flow, name, here.scope)):
+            continue
+        early = any(leads_to(way, training) for ways in ways_to(here, flow).values() for way in ways)
+        if early and inside.isdisjoint(here.path) and loaded.holds(value):
+            found.setdefault(here)
+    return [Resumption(node=here.node, index=index) for here in found]
+
+
+def _variables(flow: Flow, name: str, scope: Scope) -> Iterator[Variable]:
+    """Yield what a dotted name is, and is a part of."""
+    parts = name.split(".")
+    for number in range(1 + (parts[0] == "self"), len(parts) + 1):
+        yield flow.variable(".".join(parts[:number]), scope)
+
+
+def _ending(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Variable]:
+    """Yield what decides whether an epoch loop is left, but for its counters."""
+    assert isinstance(loop.node, (cst.For, cst.While))
+    tests = [loop.node.test] if isinstance(loop.node, cst.While) else []
+    scopes = called_in(index, flow, loop.statement)
+    for node in (*index.nodes_of(cst.Break), *index.nodes_of(cst.Return), *index.nodes_of(cst.Expr)):
+        here = index.statement(node)
+        leaves = exits(node) if isinstance(node, cst.Expr) else loop.statement in here.path
+        if leaves and (loop.statement in here.path or here.scope in scopes):
+            choice = next((one for one in index.ancestors(node) if isinstance(one, (cst.If, cst.FunctionDef))), None)
+            tests += [choice.test] if isinstance(choice, cst.If) else []
+    counters = {loop.target, *loop.resumed}
+    for test in tests:
+        for name in names_in(test):
+            if name not in counters and name != "self":
+                yield next(_variables(flow, name, index.scope_of(test)))
+
+
+def _given(index: Index) -> Iterator[tuple[Statement, list[str], cst.BaseExpression]]:
+    """Yield what gives a name or an attribute a value, or is told to take one: the statement, the name, the value."""
+    for bound in index.bindings:
+        if bound.value is not None:
+            yield bound.statement, [bound.target], bound.value
+    for call in index.calls:
+        told = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else None
+        if told is not None and isinstance(index.parents.get(call), cst.Expr):
+            for arg in call.args:
+                yield index.statement(call), [told], arg.value
