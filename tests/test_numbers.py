@@ -54,6 +54,8 @@ NUMBERED = {
         ),
         ["--rank", "--world-size", "--gpu"],
     ),
+    "MPI's backend": (given(GROUP.replace("nccl", "mpi")), ["'mpi'"]),
+    "MPI's backend by a name": (given(f"how = 'MPI'\n{GROUP.replace(repr('nccl'), 'how')}"), ["'MPI'"]),
     "MPI": (begun("comm.Get_rank()", "comm.Get_size()", FROM_MPI), ["comm.Get_rank()", "comm.Get_size()"]),
     "attributes of MPI": (begun("rank", before=f"{FROM_MPI}rank = comm.rank"), ["comm.rank"]),
     "a function that asks MPI": (
@@ -65,6 +67,8 @@ NUMBERED = {
 }  # fmt: skip
 
 FINE = {
+    "a backend by choice": given(GROUP.replace("'nccl'", "'mpi' if args.old else 'nccl'")),
+    "a backend by an option": given(GROUP.replace("'nccl'", "args.backend")),
     "the environment": begun("int(os.environ['RANK'])", before="import os"),
     "no number": script("val_loss = evaluate(model)", before=GROUP),
     "a default from the environment": given(BY_HAND).replace("default=0", "default=int(os.environ.get('RANK', 0))"),
@@ -109,6 +113,14 @@ def test_what_to_write_is_told(tmp_path: Path) -> None:
     assert 'default=int(os.environ.get("WORLD_SIZE", 1))` for `--world-size` (line 12)' in question.message
     (question,) = plan_of(tmp_path, NUMBERED["MPI"][0]).questions
     assert '`int(os.environ["WORLD_SIZE"])` for `comm.Get_size()`' in question.message
+
+
+def test_another_backend_is_asked_for(tmp_path: Path) -> None:
+    (question,) = plan_of(tmp_path, given(GROUP.replace("nccl", "mpi"))).questions
+    assert question.message == (
+        "`'mpi'` is MPI's backend, which counts the processes that mpirun starts, but torchrun starts these: each "
+        'would train alone, as number 0. Take "nccl" or "gloo", which count by torchrun\'s environment.'
+    )
 
 
 @pytest.mark.parametrize(

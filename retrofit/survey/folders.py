@@ -40,7 +40,7 @@ def find_new_folders(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[N
     for test in index.nodes_of(cst.Assert):
         paths = [path for part in _negated(test.test) for path in _asked_for(index, part)]
         asked += [test] if any(_is_written(path, writing, flow) for path in paths) else []
-    return [*made, *(NewFolder(node=node, index=index) for node in asked)]
+    return [*made, *(NewFolder(node=node, index=index) for node in asked if index.holds(index.scope_of(node)))]
 
 
 def _made(index: Index, flow: Flow, call: cst.Call) -> NewFolder | None:

@@ -41,6 +41,9 @@ class Numbers:
         Nothing where any group is begun by the environment, or where it cannot be told by what.
         """
         begun = self._index.calls_to("torch.distributed.init_process_group")
+        backends = [self._by_mpi(call) for call in begun]
+        if backends and None not in backends:
+            return [one for one in backends[:1] if one is not None]
         ranks = [found for call in begun for found in self._given(call, "RANK", "rank", 4)]
         if not ranks or None in ranks:
             return []
@@ -48,6 +51,13 @@ class Numbers:
         found = [one for one in (*ranks, *counts, *self._devices()) if one is not None]
         places = [one.node for one in found]
         return [one for number, one in enumerate(found) if one.node not in places[:number]]
+
+    def _by_mpi(self, call: cst.Call) -> ProcessNumber | None:
+        """Return the backend of a process group that can only be MPI's, which knows no processes but its own."""
+        value = argument(call, "backend", 0)
+        made = [one.node for one in self._flow.origins(value, self._index.scope_of(call))] if value is not None else []
+        texts = {str(one.evaluated_value).lower() if isinstance(one, cst.SimpleString) else "" for one in made}
+        return self._site(made[0], "backend", "") if texts == {"mpi"} else None
 
     def _given(self, call: cst.Call, variable: str, name: str, position: int) -> Iterator[ProcessNumber | None]:
         """Yield what a process group is given for a variable, or what that is set to; None for what is fine."""
