@@ -4282,6 +4282,26 @@ def test_what_a_partial_gives_a_wrapper_is_given() -> None:
     assert [one.unused for one in survey_of(text).wrappers] == ["False"]
 
 
+@pytest.mark.parametrize(
+    ("lines", "place"),
+    [
+        ("return net, [p for p in net.parameters()]", "build"),
+        ("params = list(net.parameters())\n    return net, params", "build"),
+        ("params = []\n    for p in net.parameters():\n        params.append(p)\n    return net, params", "build"),
+        ("params = [{'params': net.parameters()}]\n    return net, params", "build"),
+        ("size = [p for p in net.parameters()]\n    print(size)\n    return net, 1", ""),
+        ("for p in net.parameters():\n        p.requires_grad = True\n    return net, 1", ""),
+        ("other = Other()\n    return net, [p for p in other.parameters()]", ""),
+    ],
+)
+def test_model_is_perforated_before_a_function_hands_its_parameters_out(lines: str, place: str) -> None:
+    built = f"def build():\n    net = Net()\n    {lines}\n\nmodel, params = build()\n"
+    (model,) = survey_of(
+        script().replace("model = Net()\n", built).replace("SGD(model.parameters()", "SGD(params")
+    ).models
+    assert (model.scope.name, model.target) == (place, "net" if place else "model")
+
+
 @pytest.mark.parametrize("name", ["Wrapped", "OwnParallel"])
 def test_projects_own_subclass_of_a_wrapper_is_one(name: str) -> None:
     own = f"\nclass {name}(DDP):\n    INIT\n\n"

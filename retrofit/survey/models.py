@@ -249,12 +249,13 @@ def _taken(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> Stateme
 def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[Origin]:
     """Return the expressions that build the model.
 
-    Where a function wraps it or builds the optimizer as well, those inside it; and none that only get the model passed
-    after its optimizer was built, or where it is not wrapped.
+    Where a function wraps it, builds the optimizer or hands out parameters as well, those inside it; and none that only
+    get the model passed after its optimizer was built, or where it is not wrapped.
     """
     index = flow.index
     optimizers = optimizer_statements(index)
     using = {statement.scope for statement in [*optimizers, *(wrapper.statement for wrapper in wrappers)]}
+    using |= _handing_out(origins, flow)
     made = [origin for origin in origins if not isinstance(origin.node, (cst.Name, cst.Attribute))]
     found = {part for origin in made for part in _before_use(origin, using, flow, frozenset())}
     built = {o for o in found if not _takes_model(o, flow, origins)}
@@ -268,6 +269,22 @@ def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[
         return not late and not any(exclude_each_other(place, wrapper.statement) for wrapper in wrappers)
 
     return {o for o in found if o in built or builds(index.statement(o.node))}
+
+
+def _handing_out(origins: set[Origin], flow: Flow) -> set[Scope]:
+    """Return the functions that give away what they collect of a model's parameters, which an optimizer may get."""
+    index, made = flow.index, flow.closure(origins)
+    found = set()
+    for call, holder in index.method_calls("parameters", "named_parameters"):
+        scope, statement = index.scope_of(call), index.statement(call)
+        given = [node.value for node, inside in index.returns if inside is scope and node.value is not None]
+        names = {binding.target for binding in index.bound_in(statement)}
+        adding = (one.func.value for one in index.calls_in(statement) if isinstance(one.func, cst.Attribute))
+        names |= {name for node in adding if (name := dotted(node)) is not None and node is not holder}
+        kept = any(name.startswith("self.") for name in names)
+        if kept or any(mentions(value, names) or value in index.ancestors(call) for value in given):
+            found |= {scope} if not made.isdisjoint(flow.deep_origins(holder, scope)) else set()
+    return found
 
 
 def _before_use(origin: Origin, using: set[Scope], flow: Flow, seen: frozenset[Origin]) -> set[Origin]:
