@@ -56,8 +56,14 @@ def written(folder: Path, build: str, used: str) -> str:
             "wrapped_net = DDP(net",
             "return wrapped_net, 1",
         ),
+        (
+            "class Own(Engine):\n    def __init__(self):\n        super().__init__(DDP(Net()))\n\nheld = Own()",
+            "held.net",
+            "model = DDP(model",
+            "super().__init__(model)",
+        ),
     ],
-    ids=["dict", "list", "argument", "item", "item of itself", "returned with others"],
+    ids=["dict", "list", "argument", "item", "item of itself", "returned with others", "of a base class"],
 )
 def test_it_is_wrapped_by_a_statement_of_its_own(tmp_path: Path, build: str, used: str, wrapped: str, put: str) -> None:
     lines = [line.strip() for line in written(tmp_path, build, used).splitlines()]

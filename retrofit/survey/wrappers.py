@@ -212,7 +212,7 @@ def _name_before(index: Index, whole: cst.BaseExpression, module: str, others: S
     named = [one.anchors["whole"] for one in others if one.fresh]
     begin = index.source.span(whole)[0]
     for call in index.calls_in(line):
-        early = index.source.span(call)[1] <= begin
+        early = index.source.span(call)[1] <= begin and dotted(call.func) != "super"
         if early and not any(one in named for one in (call, *index.ancestors(call))):
             return ""  # it runs before, and may do so for a reason
     target = holder.targets[0].target if isinstance(holder, cst.Assign) and holder.value is whole else None
