@@ -130,3 +130,34 @@ def test_an_item_of_what_a_function_returns_is_perforated_in_it(tmp_path: Path) 
 def test_an_item_that_nobody_knows_is_perforated_where_it_is_wrapped(tmp_path: Path) -> None:
     text = written(tmp_path, "held = torch.load('all.pt')\nnet = DDP(held['net'])", "net")
     assert "net = held['net']\nwith pai_distributed.one_rank_at_a_time():\n    net = UPA.perforate_model(" in text
+
+
+TRAINER = """
+class Trainer(Engine):
+    def __init__(self, module):
+        super().__init__(module)
+        self.net = DDP(self.net)
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("build", "named"),
+    [
+        ("held = Trainer(Net())", "held = Trainer(model)"),
+        ("held = [Trainer(Net().cuda())][0]", ""),
+        (
+            "def make():\n    return {'net': Net()}\n\nparts = make()\nheld = Trainer(parts['net'])",
+            "return {'net': net}",
+        ),
+        ("model, kind = 1, Trainer\nheld = kind(module=Net())", "held = kind(module=built_model)"),
+        ("held = Trainer(load() or Net())", ""),
+        ("held = Trainer(Net() if many else Other())", ""),
+    ],
+)
+def test_what_is_built_where_it_is_given_away_gets_a_name(tmp_path: Path, build: str, named: str) -> None:
+    plan = plan_of(tmp_path, HEAD + TRAINER + build + LOOP.replace("USED", "held.net"))
+    assert [question.code for question in plan.questions] == ([] if named else ["PAI102"])
+    if named:
+        text = rewritten(plan)
+        assert text.index("UPA.perforate_model(") < text.index(named)

@@ -44,6 +44,7 @@ from retrofit.survey.wrappers import (
     names_wrapper,
     told_apart,
     unlike,
+    unnamed_models,
     wrapper_kind,
 )
 
@@ -133,6 +134,7 @@ def survey(
         named = [trainers.answers(one, script.wrappers[0].target or script.wrappers[0].module) for one in builders]
         script.builders = [answer for answer in unlike(named, named) if answer]
         script.models = find_models(origins, groups[0][1], flow, script.loops)
+        script.unnamed_models = [] if script.models else unnamed_models(index, origins)
         apart = [w for w in groups[0][1] if is_apart(w, script.models, script.loops, flow)]
         groups[0][1][:] = [w for w in groups[0][1] if w not in apart]
         script.apart = [wrapper.place(*groups[0][1][:1]) for wrapper in apart]

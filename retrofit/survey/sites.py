@@ -22,6 +22,7 @@ from retrofit.survey.literals import dict_literal
 SITE_KINDS = (
     "wrapper",
     "model",
+    "unnamed-model",
     "optimizer",
     "rebuilding",
     "scheduler",
@@ -333,6 +334,22 @@ class Scheduler(Site):
     @property
     def facts(self) -> dict[str, object]:
         return {"class": self.name, "target": self.target, "stepped": [step.per for step in self.steps]}
+
+
+@dataclass(eq=False, kw_only=True)
+class UnnamedModel(Site):
+    """The construction of a model that no name gets; `node` is its call.
+
+    Attributes:
+        fresh: a name that nothing has yet.
+    """
+
+    fresh: str
+
+    @property
+    def whole(self) -> str:
+        """The code of the construction with what is called on it."""
+        return self.index.source.code(self.anchors["whole"])
 
 
 @dataclass(eq=False, kw_only=True)
@@ -980,6 +997,7 @@ class Script(Site):
         answers: what tells each of several wrapped models from the others, as far as something does.
         trainers: what tells each epoch loop of the one model from the others, where a run takes one of several.
         nameless: where torch's optimizers are built that no name or item of a known name holds.
+        unnamed_models: where the model is built, if no name gets it there, but one could.
         other_models: the same for all that are wrapped, where none of them is the one that the user named.
         neighbours: the other scripts that import one of the modules, by its full name, or the entry, by "".
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
@@ -1023,6 +1041,7 @@ class Script(Site):
     answers: list[str] = field(default_factory=list)
     trainers: list[str] = field(default_factory=list)
     nameless: list[CallSite] = field(default_factory=list)
+    unnamed_models: list[UnnamedModel] = field(default_factory=list)
     other_models: list[str] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)

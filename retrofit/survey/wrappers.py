@@ -11,9 +11,13 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin, Variable
 from retrofit.survey.index import Index, Scope, Statement, dotted, names_in, spelled
-from retrofit.survey.sites import Site, Wrapper
+from retrofit.survey.sites import Site, UnnamedModel, Wrapper
 
 _WRAPPER_MEMBERS = frozenset({"no_sync", "require_backward_grad_sync"})
+
+
+#: What may hold a value within a statement, and is evaluated after it.
+_HOLDING = (cst.DictElement, cst.Dict, cst.Tuple, cst.List, cst.Element, cst.Arg, cst.Call, cst.Attribute)
 
 
 def wrapper_kind(flow: Flow, call: cst.Call) -> str:
@@ -193,17 +197,20 @@ def _is_returned(index: Index, value: cst.BaseExpression) -> bool:
     return isinstance(holder, cst.Return)
 
 
-def _name_before(index: Index, whole: cst.BaseExpression, module: str, others: Sequence[Wrapper]) -> str:
+def _name_before(
+    index: Index, whole: cst.BaseExpression, module: str, others: Sequence[Wrapper] = (), made: str = "wrapped"
+) -> str:
     """Return a name that a value can get by a statement of its own before it is used, "" where that is another program.
 
     Args:
         whole: the value: an item of a display, an argument, or what an item gets.
         module: the name of what is wrapped.
         others: the wrappers before it.
+        made: what tells it from others of the name.
     """
     line = index.statement(whole)
     holder, key = index.parents[whole], "model" if not module else module.rpartition(".")[2]
-    while isinstance(holder, (cst.DictElement, cst.Dict, cst.Tuple, cst.List, cst.Element, cst.Arg, cst.Call)):
+    while isinstance(holder, _HOLDING):
         key = _key(holder.key) or key if isinstance(holder, cst.DictElement) else key
         holder = index.parents[holder]
     loops = [part for part in line.path if part.scope is line.scope and isinstance(part.node, (cst.For, cst.While))]
@@ -221,7 +228,17 @@ def _name_before(index: Index, whole: cst.BaseExpression, module: str, others: S
     parents = ((node.value, index.parents[node]) for node in index.nodes_of(cst.Name))
     taken = {name for name, parent in parents if not isinstance(parent, cst.Attribute) or dotted(parent.value) == name}
     taken |= {name for scope in index.scopes for name in scope.names} | {one.fresh for one in others}
-    return next(name for name in (key, f"wrapped_{key}", *(f"{key}_{n}" for n in range(2, 99))) if name not in taken)
+    return next(name for name in (key, f"{made}_{key}", *(f"{key}_{n}" for n in range(2, 99))) if name not in taken)
+
+
+def unnamed_models(index: Index, origins: Collection[Origin]) -> list[UnnamedModel]:
+    """Return the only expression that builds a model, where no name gets it, but one could: `Trainer(Net())`."""
+    node = next(iter(origins)).node if len(origins) == 1 else None
+    if not isinstance(node, cst.Call):
+        return []
+    whole, _ = _chain(index, node)
+    fresh = "" if _targets(index, whole)[0] else _name_before(index, whole, "", made="built")
+    return [UnnamedModel(node=node, index=index, fresh=fresh, anchors={"whole": whole})] if fresh else []
 
 
 def _key(node: cst.BaseExpression) -> str:
