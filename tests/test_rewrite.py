@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 import tempfile
 from pathlib import Path
 
@@ -1103,6 +1104,49 @@ def test_best_by_which_turns_are_counted_to_an_end_is_each_rounds_own(
     assert ("best_so_far(best)" in rewritten(plan)) is not own
     told = [note.message for note in plan.notes if note.code == "PAI022"]
     assert [message.startswith("`best` begins anew in each round") for message in told] == [True] * own
+
+
+FITS = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def fit(model, optimizer):
+    step, best = 0, 9
+    for epoch in range(10**6):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+            step += 1
+            if step % 9 == 0:
+                val_loss = evaluate(model)
+                best = min(best, val_loss)
+            if step > 999:
+                return best
+
+model = Net()
+model = DDP(model)
+best = fit(model, torch.optim.SGD(model.parameters(), lr=0.1))
+print(best)
+"""
+
+
+@pytest.mark.parametrize(
+    ("swap", "leaves"),
+    [
+        pytest.param(("", ""), "return best", id="taken"),
+        pytest.param(("best = fit(", "fit("), "break", id="not taken"),
+        pytest.param(("\nmodel = Net()", "    return best\n\nmodel = Net()"), "break", id="given after it too"),
+        pytest.param(("return best", "return val_loss"), "break", id="with no value before the loop"),
+    ],
+)
+def test_a_function_that_gives_its_result_within_the_loop_gives_it_when_training_is_complete(
+    tmp_path: Path, swap: tuple[str, str], leaves: str
+) -> None:
+    changed = rewritten(plan_of(tmp_path, FITS.replace(*swap, 1)))
+    found = re.search(r"return best|break", changed.partition("leave=False")[2])
+    assert found is not None
+    assert found[0] == leaves
 
 
 SINCE = """

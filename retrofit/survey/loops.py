@@ -11,7 +11,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, leaves, names_in
-from retrofit.survey.order import defines, first_values, leading_to, ways_to
+from retrofit.survey.order import defines, first_values, leading_to, may_lack_value, ways_to
 from retrofit.survey.sites import Backward, EpochLoop
 
 #: What goes over what it is given, and shows how far it is.
@@ -81,6 +81,7 @@ def find_loops(
         outer = [part for part in dict.fromkeys(outer) if not trains_once(flow, part, loop)]
         loop.repeats = [(head(index, part), index.place(part.node, loop.file)) for part in outer]
         loop.leftovers = _leftovers(loop.statement, flow)
+        loop.result = _result(index, flow, loop)
         loop.ends = _ends(loop)
         loop.thaws = _thaws(index, flow, loop)
         loop.resumed = _resumed(index, flow, loop)
@@ -371,6 +372,19 @@ def _leftovers(statement: Statement, flow: Flow) -> list[Statement]:
     ways = [way for ways in ways_to(statement, flow).values() for way in ways]
     around = [part for way in ways for part in way.path if part.scope is way.scope]
     return [later for part in around for later in part.following if not defines(later)]
+
+
+def _result(index: Index, flow: Flow, loop: EpochLoop) -> str:
+    """Return what its function gives when it leaves the loop, where it gives nothing after the loop; else ""."""
+    returns = [(node, index.statement(node)) for node, scope in index.returns if scope is loop.scope and node.value]
+    values = {index.source.code(node.value) for node, _ in returns if node.value is not None}
+    inside = all(loop.statement in statement.path for _, statement in returns)
+    taken = any(not isinstance(index.parents[call], cst.Expr) for call in flow.callers(loop.scope))
+    if len(values) != 1 or not inside or not taken:
+        return ""
+    names = {name.partition(".")[0] for node, _ in returns if node.value is not None for name in names_in(node.value)}
+    known = not any(may_lack_value(name, loop.statement, index) for name in names)
+    return values.pop() if known else ""
 
 
 def _ends(loop: EpochLoop) -> list[int]:

@@ -511,6 +511,7 @@ class EpochLoop(Site):
         resumed: counters that may go on in it from a number of an earlier start, such as that in a checkpoint.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
         tried: the place at which a library runs it as one of several trials, "" for none.
+        result: the code of what its function gives when it leaves the loop and not after it, "" for nothing.
     """
 
     target: str
@@ -527,6 +528,7 @@ class EpochLoop(Site):
     resumed: list[str] = field(default_factory=list)
     repeated: str = ""
     tried: str = ""
+    result: str = ""
 
     @property
     def iterated(self) -> str:
