@@ -1174,6 +1174,15 @@ class Stopper:
 
 stopper = Stopper()
 """
+RATES = """
+acc = evaluate(model)
+if acc > best:
+    best = acc
+    torch.save(model.state_dict(), "best.pt")
+else:
+    LOWER
+""".strip()
+SCHEDULED = "best, sched = 0, torch.optim.lr_scheduler.StepLR(optimizer, 1)"
 PATIENTLY = "acc = evaluate(model)\nif not stopper.goes_on(acc):\n    break"
 
 
@@ -1182,6 +1191,9 @@ PATIENTLY = "acc = evaluate(model)\nif not stopper.goes_on(acc):\n    break"
     [
         pytest.param(SINCE, "best, best_epoch = 0, 0", ("", ""), "best", id="turns since the best"),
         pytest.param(SINCE, "best, best_epoch = 0, 0", ("epoch - best_epoch", "lost"), "", id="the turn of the best"),
+        pytest.param(RATES, SCHEDULED, ("LOWER", "sched.step()"), "best", id="a rate's schedule"),
+        pytest.param(RATES, "best = 0", ("LOWER", "for g in groups: g['lr'] /= 4"), "best", id="a rate"),
+        pytest.param(RATES, "best = 0", ("LOWER", "print(acc)"), "", id="no rate"),
         pytest.param(PATIENTLY, PATIENT, ("", ""), "stopper.best", id="counted by an object"),
         pytest.param(PATIENTLY, PATIENT, ("self.waited += 1", "pass"), "", id="counted by none"),
     ],

@@ -21,6 +21,7 @@ from retrofit.survey.scores.values import (
     part_of,
     root_of,
     taken_by_turn,
+    unquoted,
     without_margin,
     written_items,
 )
@@ -110,7 +111,7 @@ def keepers_of_best(index: Index, flow: Flow, loop: EpochLoop, candidate: Candid
         name: the variable of the score.
     """
     best = _carried_over(index, flow, loop, candidate)
-    if best and not _counts_to_an_end(index, loop, best, candidate) and not _gives_more(index, loop, best):
+    if best and not _counts_to_an_end(index, flow, loop, best, candidate) and not _gives_more(index, loop, best):
         return best, ""
     return "", (candidate.saved and (best or candidate.holder)) or _saved_by_an_object(index, flow, loop, name)
 
@@ -170,10 +171,10 @@ def _in_the_loop(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
     return next((name + bracket + key for name in names if flow.member(name, loop.scope) == variable), "")
 
 
-def _counts_to_an_end(index: Index, loop: EpochLoop, best: str, candidate: Candidate) -> bool:
-    """Whether turns without a better score are counted, in the loop or by what keeps it, such as for early stopping.
+def _counts_to_an_end(index: Index, flow: Flow, loop: EpochLoop, best: str, candidate: Candidate) -> bool:
+    """Whether turns without a better score are counted, in the loop or by what keeps it, or lower the learning rate.
 
-    The best of earlier rounds would end a round in which dendrites have just begun to learn.
+    The best of earlier rounds would end a round in which dendrites have just begun to learn, or let them rest.
     """
     keeper = candidate.keeper if candidate.keeper is not None else loop.scope
     owner = keeper.enclosing_class or keeper
@@ -192,7 +193,16 @@ def _counts_to_an_end(index: Index, loop: EpochLoop, best: str, candidate: Candi
     compared = [set(names_in(one)) for one in index.comparisons if within(one)]
     blocks = {b.statement.parent for b in inside if b.target in bests} - {loop.statement}
     since = {b.target for b in inside if b.statement.parent in blocks and dotted(b.value) == loop.target}
-    return any(names & counted or (loop.target in names and names & since) for names in compared)
+    if any(names & counted or (loop.target in names and names & since) for names in compared):
+        return True
+    rates = [b.statement for b in index.items if unquoted(b.target).endswith("['lr']")]
+    rates += [
+        index.statement(call)
+        for call, stepped in index.method_calls("step")
+        for made in flow.origins(stepped, index.scope_of(call))
+        if isinstance(made.node, cst.Call) and index.qualified(made.node.func).startswith("torch.optim.lr_scheduler.")
+    ]
+    return any(within(rate.node) and not set(choices).isdisjoint(rate.path) for rate in rates)
 
 
 def _gives_more(index: Index, loop: EpochLoop, best: str) -> bool:
