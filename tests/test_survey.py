@@ -4927,6 +4927,11 @@ def test_value_of_the_function_that_trains_and_validates_can_be_named() -> None:
         pytest.param("if epoch == rest:\n    net.unfreeze_backbone()", True, id="by a method's name"),
         pytest.param("if epoch == rest:\n    net.Unfreeze_backbone()", True, id="capitalised"),
         pytest.param("if epoch == rest:\n    wake(net)", True, id="by a function"),
+        pytest.param("for p in net.parameters():\n    p.requires_grad = epoch >= rest", True, id="as the turn tells"),
+        pytest.param("net.requires_grad_(epoch >= rest)", True, id="as the turn tells, all at once"),
+        pytest.param("net.requires_grad_(rest < epoch)", True, id="the other way round"),
+        pytest.param("net.requires_grad_(epoch < rest)", False, id="freezes from a turn on"),
+        pytest.param("net.requires_grad_(train_all)", False, id="as something else tells"),
         pytest.param("if train_all:\n    wake(net)", False, id="not by the turn"),
         pytest.param("for p in net.parameters():\n    p.requires_grad = True", False, id="in every turn"),
         pytest.param(

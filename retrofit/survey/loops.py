@@ -482,8 +482,19 @@ def _may_come_first(binding: Binding, loop: EpochLoop) -> bool:
     return binding.statement.scope is not loop.scope or binding.statement.order < loop.statement.order
 
 
+def _from_a_turn_on(test: cst.Comparison, turn: str) -> bool:
+    """Whether a comparison holds in all turns from some one on: `epoch >= 5`."""
+    sides = (test.left, *(one.comparator for one in test.comparisons))
+    operators = [type(one.operator) for one in test.comparisons]
+    if operators in ([cst.LessThan], [cst.LessThanEqual]):
+        sides = sides[::-1]
+    elif operators not in ([cst.GreaterThan], [cst.GreaterThanEqual]):
+        return False
+    return turn in names_in(sides[0])
+
+
 def _thaws(index: Index, flow: Flow, loop: EpochLoop) -> list[tuple[str, str]]:
-    """Return (place, head) of each `if` about the turn's number under which the loop lets frozen parameters train."""
+    """Return (place, code) of each `if` about the turn's number by which the loop lets frozen parameters train."""
     places = [b.statement for b in index.bindings if b.target.endswith(".requires_grad") and dotted(b.value) == "True"]
     for call in index.calls:
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
@@ -501,4 +512,13 @@ def _thaws(index: Index, flow: Flow, loop: EpochLoop) -> list[tuple[str, str]]:
         for part in place.path[place.path.index(loop.statement) + 1 :]
         if isinstance(part.node, cst.If) and loop.target and turn.search(index.source.read(part.node.test))
     }
-    return [(index.place(part.node, loop.file), f"if {index.source.code(test)}") for part, test in tests.items()]
+    found: list[tuple[cst.CSTNode, str]] = [
+        (part.node, f"if {index.source.code(test)}") for part, test in tests.items()
+    ]
+    trains = [(b.value, b.statement) for b in index.bindings if b.target.endswith(".requires_grad")]
+    trains += [(arg.value, index.statement(c)) for c, _ in index.method_calls("requires_grad_") for arg in c.args]
+    late = {index.statement(one) for one in index.comparisons if _from_a_turn_on(one, loop.target)}
+    for value, here in trains:  # `p.requires_grad = epoch >= 5`
+        if value is not None and loop.statement in here.path and here in late:
+            found.append((here.node, index.source.code(here.node).strip()))
+    return [(index.place(node, loop.file), head) for node, head in found]

@@ -507,7 +507,7 @@ class EpochLoop(Site):
         earlier: the places of the loops that train before it and validate nothing, as for a warm-up.
         leftovers: the statements after the loop that no longer run when training leaves inside it.
         ends: lines at which the loop is left, but for the end of what a `for` loop goes through.
-        thaws: (place, head) of each `if` about the turn's number under which it lets frozen parameters train.
+        thaws: (place, code) of each `if` about the turn's number by which it lets frozen parameters train.
         resumed: counters that may go on in it from a number of an earlier start, such as that in a checkpoint.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
         tried: the place at which a library runs it as one of several trials, "" for none.
