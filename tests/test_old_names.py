@@ -182,6 +182,11 @@ SET = {
         "GPA.pc.set_module_names_to_perforate(['PAISequential'])\nGPA.pc.set_modules_to_perforate([nn.Linear])\n"
         "GPA.pc.append_module_names_to_perforate(['Block'])",
     ),
+    "more names, then types": (
+        "GPA.pc.append_module_names_to_convert(['Block'])\nGPA.pc.set_modules_to_convert([nn.Linear])",
+        "GPA.pc.set_module_names_to_perforate(['PAISequential'])\nGPA.pc.append_module_names_to_perforate(['Block'])\n"
+        "GPA.pc.set_modules_to_perforate([nn.Linear])",
+    ),
     "present ones": ("GPA.pc.set_n_epochs_to_switch(3)", "GPA.pc.set_n_epochs_to_switch(3)"),
     "of an add-on": ("GPA.pc.set_p_epochs_to_switch(3)", "GPA.pc.set_p_epochs_to_switch(3)"),
 }
@@ -222,8 +227,8 @@ ASKED = {
         "kinds = GPA.pc.get_modules_to_convert()",
         "PAI031",
     ),
-    "a name that would be lost": (
-        "GPA.pc.append_module_names_to_convert(['Block'])\nGPA.pc.set_modules_to_convert([nn.Linear])\n",
+    "a name that may be lost": (
+        "if nn:\n    GPA.pc.append_module_names_to_convert(['Block'])\nGPA.pc.set_modules_to_convert([nn.Linear])\n",
         "GPA.pc.set_modules_to_convert([nn.Linear])",
         "PAI032",
     ),
@@ -238,11 +243,37 @@ def test_what_does_not_mean_the_same_is_asked(tmp_path: Path, before: str, line:
     assert (question.code, text.splitlines()[question.line - 1]) == (rule, line)
 
 
+def test_the_coming_release_is_asked_about_beside_blocks_that_are_replaced(tmp_path: Path) -> None:
+    text = integrated("", perforated="    model = UPA.initialize_dendrites(model, torch.randn(1, 4))\n")
+    assert [question.code for question in plan_of(tmp_path, text).questions] == ["PAI108"]
+
+
 def test_a_script_that_asks_what_there_is_keeps_both(tmp_path: Path) -> None:
     text = integrated(before="grow = UPA.initialize_pai if hasattr(UPA, 'initialize_pai') else UPA.perforate_model\n")
     assert "grow = UPA.initialize_pai if hasattr(UPA, 'initialize_pai') else UPA.perforate_model\n" in adopted(
         tmp_path, text
     )
+
+
+TRIED = {
+    "the library may not be there": (
+        "    try:\n        model = UPA.initialize_pai(model, save_name='mine')\n"
+        "    except ImportError:\n        sys.exit(1)\n",
+        "UPA.perforate_model(model, save_name=pai_distributed.save_name('mine'))",
+    ),
+    "both names": (
+        "    try:\n        model = UPA.perforate_model(model, save_name='mine')\n"
+        "    except AttributeError:\n        model = UPA.initialize_pai(model, save_name='mine')\n",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "made"), TRIED.values(), ids=TRIED)
+def test_what_is_tried_is_left_alone_only_beside_its_successor(tmp_path: Path, given: str, made: str) -> None:
+    plan = plan_of(tmp_path, old(given, load=""))
+    assert [question.code for question in plan.questions] == ([] if made else ["PAI108"])
+    assert not made or made in rewritten(plan)
 
 
 def test_a_present_script_keeps_what_it_calls_a_pair(tmp_path: Path) -> None:

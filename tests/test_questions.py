@@ -206,9 +206,9 @@ QUESTIONS: dict[str, Question] = {
         },
     ),
     "PAI032 1": Question(
-        (GPA, before("GPA.pc.append_module_names_to_convert(['A'])\nGPA.pc.set_modules_to_convert([Net])\n")),
+        (GPA, before("GPA.pc.set_metric(1)\n")),
         {
-            "in another order": (
+            "two of one list": (
                 GPA,
                 before("GPA.pc.set_modules_to_convert([Net])\nGPA.pc.append_module_names_to_convert(['A'])\n"),
             ),
@@ -764,6 +764,17 @@ QUESTIONS: dict[str, Question] = {
             "written": (UPA, before("model: Net = UPA.perforate_model(model, save_name='mine')\n", WRAPPED)),
             "left out": (UPA, before("model = UPA.perforate_model(model)\n", WRAPPED)),
             "an own function's": (before("model = own.perforate_model(model, save_name=args.name)\n", WRAPPED),),
+        },
+    ),
+    "PAI106 3": Question(
+        (
+            GPA,
+            before("import perforatedai.utils_perforatedai as UPA\nmodel = UPA.perforate_model(model)\n", WRAPPED),
+            before("GPA.pc.set_save_name('mine')\n"),
+        ),
+        {
+            "an own object's": (before(f"{HELD}held.pc.set_save_name('mine')\n"),),
+            "behind a raise": (GPA, before(unused("GPA.pc.set_save_name('mine')"))),
         },
     ),
     "PAI107 1": Question(

@@ -148,14 +148,25 @@ class LibrarySetting(Call):
 
     @property
     def resets(self) -> bool:
-        """Whether what has to be set beside its successor would undo a setting that is made before."""
+        """Whether what has to be set beside its successor would undo a setting, wherever it goes."""
+        return self.first and any(not follows(one, self._place) for one in self._undone if one is not self._place)
+
+    @property
+    def _undone(self) -> list[Statement]:
+        """The statements that make the setting which has to be set beside its successor, under any name of it."""
         method, _, _ = self.beside.removeprefix(f"{self.holder}.").partition("(")
-        if not self.first:
-            return False
         name = method.removeprefix("set_")
         same = {name, *(one for one, entry in self.history.settings.items() if entry.successor == name)}
-        others = [one for setting in same for one in self._settings(setting)]
-        return any(not follows(self.index.statement(one.node), self.statement) for one in others)
+        return [one.statement for setting in same for one in self._settings(setting)]
+
+    @property
+    def _place(self) -> Statement:
+        """The statement beside which that is set: its own, or the first of its block that would be undone."""
+        near = [one for one in self._undone if one.siblings is self.statement.siblings] if self.first else []
+        return min([self.statement, *near], key=lambda one: one.index)
+
+    def anchor(self, name: str | None) -> cst.CSTNode:
+        return self._place.node if name == "place" else super().anchor(name)
 
     def _settings(self, name: str) -> list[LibrarySetting]:
         sites = self.habits.sites("library-setting")
@@ -265,7 +276,7 @@ class LibraryCall(Call):
     @property
     def guarded(self) -> bool:
         """Whether the code around it asks first what the library has."""
-        return guarded(self.habits, self.statement, self.node)
+        return guarded(self.habits, self.statement, self.node, self.entry.successor.rpartition(".")[2])
 
     @property
     def perforates(self) -> bool:
@@ -306,11 +317,17 @@ class LibraryCall(Call):
         return any(one and self.history.not_after(one, release) for one in gone)
 
 
-def guarded(file: TrainingFile, statement: Statement, node: cst.CSTNode) -> bool:
-    """Whether code stands where it may fail, or where it was asked before what the library has."""
+def guarded(file: TrainingFile, statement: Statement, node: cst.CSTNode, successor: str = "") -> bool:
+    """Whether code stands where it may fail, or where it was asked before what the library has.
+
+    Args:
+        successor: the name that can take the place of one in it. Where the code around it does not try that as well,
+            it may fail for another reason: that there is no library at all.
+    """
     if any(_ASKS.search(file.index.source.code(test)) for test in _tests(file, node)):
         return True
-    return any(isinstance(part.node, (cst.Try, cst.TryStar)) for part in statement.ancestors)
+    tried = [part.node for part in statement.ancestors if isinstance(part.node, (cst.Try, cst.TryStar))]
+    return any(not successor or successor in file.index.source.words(one) for one in tried)
 
 
 def _tests(file: TrainingFile, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
@@ -352,10 +369,12 @@ def find_old_names(file: TrainingFile) -> Iterator[OldName]:
             entry = history.layers.get(part.attr.value)
             if entry is None and not _called_setting(history, full):
                 entry = history.entry(full)
-            if entry is None or history.has(entry) or guarded(file, file.index.statement(part), part):
+            if entry is None or history.has(entry):
+                continue
+            name = _renamed(history, entry, full)
+            if guarded(file, file.index.statement(part), part, name):
                 continue
             holder = file.index.source.code(part.value)
-            name = _renamed(history, entry, full)
             yield OldName(
                 node=part,
                 index=file.index,
@@ -393,8 +412,6 @@ def _imported(file: TrainingFile, history: History) -> Iterator[OldName]:
     """Yield the imports of modules and names that are no more."""
     index = file.index
     for statement, module in (one for each in index.files for one in each.imports):
-        if guarded(file, statement, statement.node):
-            continue
         node = _import_in(statement.node)
         names = [] if node is None or isinstance(node.names, cst.ImportStar) else node.names
         fulls = {f"{module}.{dotted(one.name)}": one for one in names} if isinstance(node, cst.ImportFrom) else {}
@@ -404,6 +421,8 @@ def _imported(file: TrainingFile, history: History) -> Iterator[OldName]:
                 continue
             alias = fulls.get(full)
             renamed = "" if entry is None or alias is None else _renamed(history, entry, full)
+            if guarded(file, statement, statement.node, renamed):
+                continue
             yield OldName(
                 node=statement.node,
                 index=index,
