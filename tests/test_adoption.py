@@ -459,6 +459,19 @@ def test_the_optimizer_of_a_training_without_dendrites_is_not_handed_over(tmp_pa
     assert "set_optimizer_instance" not in done
 
 
+def test_nor_where_the_tracker_builds_its_own_anew_in_the_loop(tmp_path: Path) -> None:
+    again = """\
+        if args.dendrites:
+            model, grown, done = GPA.pai_tracker.add_validation_score(acc, model)
+            history.append(grown)
+            if grown:
+                optimizer, _ = GPA.pai_tracker.setup_optimizer(model, {'params': model.parameters(), 'lr': 0.1})
+"""
+    text = integrated(perforated="", load="", hand_over=again, before="history = []\n")
+    start, end = text.index("    model = model.to(device)\n"), text.index("    if not args.perforate_model")
+    assert "set_optimizer_instance" not in adopted(tmp_path, text[:start] + PLAIN + text[end:])
+
+
 def test_an_optimizer_for_a_first_step_is_not_handed_over_beside_another(tmp_path: Path) -> None:
     first = """\
     first = torch.optim.SGD(model.parameters(), lr=0.01)

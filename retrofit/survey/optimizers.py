@@ -603,7 +603,7 @@ def _beside_tracker(index: Index, flow: Flow, made: cst.Call, handover: frozense
     """Whether an optimizer is built on another way than that on which the tracker has one: without dendrites."""
     own = index.statement(made)
     handing = [index.statement(call) for call in index.calls_of(own.scope) if _by_tracker(index, flow, call, handover)]
-    return bool(handing) and all(exclude_each_other(one, own) for one in handing)
+    return any(exclude_each_other(one, own) for one in handing)
 
 
 def _reason_to_keep(
