@@ -57,6 +57,12 @@ SAME = {
     ),
     "over two lines": (START, START.replace(" --pai", " \\\n            --pai"), "3", ""),
     "its own arguments": (START, f'{START} "$@"', "3", ""),
+    "its own arguments by a name": (
+        "NUM_GPUS=3\n",
+        'NUM_GPUS=3\nMORE="$@"\nuntil false; do torchrun $PYTHON_SCRIPT --pai_load_folder $SAVE_NAME $MORE; done\n',
+        "3",
+        "",
+    ),
     "a folder beside it": (START, START.replace("$PYTHON_SCRIPT", "./$PYTHON_SCRIPT"), "3", ""),
 }
 
