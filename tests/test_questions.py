@@ -50,6 +50,11 @@ FITTING = (
 RANK = "torch.distributed.get_rank()"
 UPA = (IMPORT, f"from perforatedai import utils_perforatedai as UPA\n{IMPORT}")
 GPA = (IMPORT, f"from perforatedai import globals_perforatedai as GPA\n{IMPORT}")
+GROUPED = (
+    "groups = [p for p in model.parameters() if p.dim() > 1]\n"
+    "optimizer = torch.optim.SGD([{'params': groups}], lr=0.1)\n"
+)
+HANDED = "model, grown, done = GPA.pai_tracker.add_validation_score(acc, model)\n"
 
 
 def inner(text: str) -> str:
@@ -152,6 +157,18 @@ QUESTIONS: dict[str, Question] = {
             "another one behind a raise": (DP, before(unused(f"optimizer = {ADAM}"))),
         },
         IN_PROCESS,
+    ),
+    "PAI007 2": Question(
+        (DP, GPA, (OPTIMIZER, GROUPED), scored(f"{SCORE}{HANDED}")),
+        {
+            "of the model": (DP, GPA, scored(f"{SCORE}{HANDED}")),
+            "told by the script": (
+                DP,
+                GPA,
+                (OPTIMIZER, f"{GROUPED}GPA.pai_tracker.set_optimizer_instance(optimizer)\n"),
+                scored(f"{SCORE}{HANDED}"),
+            ),
+        },
     ),
     "PAI014 1": Question(
         (before("from absl import flags\nflags.DEFINE_integer('local_rank', 0, '')\n", IMPORT),),
