@@ -159,8 +159,8 @@ def test_broken_rewriting_is_an_error_of_ours_and_no_plan(
 
 
 def test_rewriting_that_raises_a_question_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    break_rewrite(monkeypatch, "model = DistributedDataParallel(", "DistributedDataParallel(")
-    with pytest.raises(EngineError, match=r"PAI102 .*after the rewriting"):
+    break_rewrite(monkeypatch, "model = DistributedDataParallel(", "wrapped = DistributedDataParallel(")
+    with pytest.raises(EngineError, match=r"PAI101 .*after the rewriting"):
         plan_of(tmp_path, SCRIPT)
 
 

@@ -181,7 +181,12 @@ LOOP = "    for epoch in range(args.epochs):\n"
 OPTIMIZER = "    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)\n"
 
 NO_WRAPPER = "«" + swapped(SCRIPT, (WRAP, ""))
-NOT_ASSIGNED = swapped(SCRIPT, (WRAP, ""), (LOOP, f"    fit(«DistributedDataParallel(model), args)\n{LOOP}"))
+NOT_CALLED = swapped(
+    SCRIPT,
+    (WRAP, ""),
+    (LOOP, f"    fit(DistributedDataParallel(model), args)\n{LOOP}"),
+    ("criterion(model(x), y)", "criterion(«model(x), y)"),
+)
 INSIDE_LOOP = swapped(
     SCRIPT, (WRAP, ""), ("criterion(model(x), y)", "criterion(«DistributedDataParallel(model)(x), y)")
 )
@@ -277,7 +282,7 @@ CASES = {
     "blank": Case("«\n\n", "PAI101", ("DistributedDataParallel", "DataParallel")),
     "no wrapper": Case(NO_WRAPPER, "PAI101", ("DistributedDataParallel", "DataParallel")),
     "GAN": Case(GAN, "PAI102", ("`netD`", "`netG`", "line 11", "--model NAME")),
-    "not assigned": Case(NOT_ASSIGNED, "PAI102", ("`model = DistributedDataParallel(...)`",)),
+    "not called": Case(NOT_CALLED, "PAI101", ("the bare model", "line 31", "called nowhere around the backward pass")),
     "wrapped in the loop": Case(INSIDE_LOOP, "PAI102", ("`model = DistributedDataParallel(...)`",)),
     "imported model": Case(IMPORTED_MODEL, "PAI102", ("`model`", "not found")),
     "two optimizers": Case(TWO_OPTIMIZERS, "PAI103", ("`optimizer` (line 29)", "`other` (line 30)")),
