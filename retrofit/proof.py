@@ -128,10 +128,33 @@ def _ends_or_gives(index: Index, name: str, block: Statement) -> bool:
     """Whether a compound statement may leave, survive an error, or give a name a value without reading it."""
     if isinstance(block.node, (cst.Try, cst.TryStar)):
         return True
+    if isinstance(block.node, cst.If):
+        return any(_passes_by(index, name, branch) for branch in _branches(index, block.node))
     inside = [one for one in index.statements if block in one.path]
     given = [one.value for one in index.bound([name], block.scope) if block in one.statement.path]
     ends = any(leaves(one.node) or always_leaves(one) for one in inside)
     return ends or any(value is None or name not in _roots(value) for value in given)
+
+
+def _branches(index: Index, choice: cst.If) -> Iterator[list[Statement]]:
+    yield index.statements_in(choice.body)
+    if isinstance(choice.orelse, cst.If):
+        yield from _branches(index, choice.orelse)
+    elif choice.orelse is not None:
+        yield index.statements_in(choice.orelse.body)
+
+
+def _passes_by(index: Index, name: str, branch: Sequence[Statement]) -> bool:
+    """Whether the statements of a branch may leave, or give a name a value, before they read it."""
+    for one in branch:
+        if not isinstance(one.node, cst.SimpleStatementLine):
+            if _ends_or_gives(index, name, one):
+                return True
+        elif _is_read_by(name, one.node):
+            return False
+        elif leaves(one.node) or always_leaves(one) or any(b.statement is one for b in index.bound([name], one.scope)):
+            return True
+    return False
 
 
 def _why(index: Index, name: str, edit: Edit) -> str:
