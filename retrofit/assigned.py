@@ -208,8 +208,10 @@ class _Scope:
             self._block(self._node.body, start)
             yield from self._faults
         module = isinstance(self._node, ast.Module)
-        everything = frozenset(["*"]) if module and self._starred else frozenset()
-        around = self._outer if isinstance(self._node, ast.ClassDef) else (self._names | everything, *self._outer)
+        given = {"*"} if module and self._starred else set()
+        if module:  # what some function gives a value, the others may read
+            given.update(*(one.names for one in ast.walk(self._node) if isinstance(one, ast.Global)))
+        around = self._outer if isinstance(self._node, ast.ClassDef) else (self._names | given, *self._outer)
         for inner in self._inner:
             reads = frozenset(one for one in self._reads if inner.lineno <= one[0] <= (inner.end_lineno or 0))
             if reads:

@@ -71,6 +71,7 @@ SURE = {
     "from outside": "def f():\n    take(it)\nit = 1\nf()",
     "of the function around": "def f():\n    def g():\n        take(it)\n    it = 1\n    return g",
     "global": "def f():\n    global it\n    take(it)\nit = 1",
+    "global, by another function": "def f():\n    global it\n    it = 1\ndef g():\n    take(it)",
     "starred": "from settings import *\ntake(it)",
     "starred in a function": "from settings import *\ndef f():\n    take(it)",
     "executed": "exec(open('settings.py').read())\ntake(it)",
