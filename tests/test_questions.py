@@ -82,6 +82,11 @@ def tried(started: str) -> Swaps:
     return ((ALL, f"def train():\n{inner(ALL)}\n{started}"), (IMPORT, f"{IMPORT}import wandb\n"))
 
 
+def clocked(last: str) -> Swaps:
+    """Return the swaps of a clock that is read before the epoch loop, and of the loop's last statement."""
+    return before("import time\nbegun = time.time()\n", "best = 0\n"), scored(SCORE + last)
+
+
 def unused(text: str) -> str:
     """Return code behind a `raise`."""
     return f"def old(model):\n    raise NotImplementedError\n{inner(text)}\n"
@@ -168,6 +173,15 @@ QUESTIONS: dict[str, Question] = {
                 (OPTIMIZER, f"{GROUPED}GPA.pai_tracker.set_optimizer_instance(optimizer)\n"),
                 scored(f"{SCORE}{HANDED}"),
             ),
+        },
+    ),
+    "PAI011 1": Question(
+        clocked("if time.time() - begun > 60:\n    break\n"),
+        {
+            "another limit": clocked("if epoch > 60:\n    break\n"),
+            "a time that is told": clocked("if time.time() - begun > 60:\n    print(acc)\n"),
+            "a batch loop of its own": clocked("for x in loader:\n    if time.time() - begun > 60:\n        break\n"),
+            "what the time is kept beside": clocked("spent = time.time() - begun\nif acc > 0.9:\n    break\n"),
         },
     ),
     "PAI014 1": Question(

@@ -16,6 +16,7 @@ from retrofit.survey.backwards import find_backwards
 from retrofit.survey.blocks import NO_SIGNS, Signs, find_blocks
 from retrofit.survey.bypass import find_bypass
 from retrofit.survey.classes import Trainers
+from retrofit.survey.clocks import find_clocks
 from retrofit.survey.disorder import begun_anew, beside_another, built_again, disorder, late_layers, paired_parts
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.folders import find_new_folders
@@ -142,6 +143,7 @@ def survey(
         mark_members(groups[0][1], flow, set(_before_leaving(script, flow)))
     for loop in script.loops:
         loop.repeated, loop.tried = _repeated(loop, script.models, flow), tried(index, flow, loop)
+        loop.clocks = find_clocks(index, flow, loop)
     origins = flow.closure(origins)
     script.bypass = find_bypass(script.wrappers, script.backwards, origins, flow) if groups else None
     script.neighbours = neighbours or {}

@@ -1,0 +1,51 @@
+"""Find where the clock ends a training, which is not the end that the script has planned for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
+from retrofit.survey.sites import EpochLoop, Site
+
+#: What tells the time, by full names.
+_CLOCKS = frozenset(
+    {
+        *(f"time.{name}" for name in ("time", "time_ns", "monotonic", "perf_counter", "process_time")),
+        *(f"datetime.{name}" for name in ("now", "utcnow", "datetime.now", "datetime.utcnow", "datetime.today")),
+        "timeit.default_timer",
+    }
+)
+
+
+def find_clocks(index: Index, flow: Flow, loop: EpochLoop) -> list[Site]:
+    """Return the conditions, of an epoch loop or of what leaves it, that hold at a time of the clock."""
+    return [Site(node=test, index=index) for test in _ending(index, loop) if _tells_time(test, flow, frozenset())]
+
+
+def _ending(index: Index, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
+    """Yield the conditions that end an epoch loop."""
+    if isinstance(loop.node, cst.While):
+        yield loop.node.test
+    for node in (*index.nodes_of(cst.Break), *index.nodes_of(cst.Return), *index.nodes_of(cst.Expr)):
+        if loop.statement in index.statement(node).path and index.source.position(node)[0] in loop.ends:
+            choice = next((one for one in index.ancestors(node) if isinstance(one, (cst.If, cst.For, cst.While))), None)
+            if isinstance(choice, cst.If):
+                yield choice.test
+
+
+def _tells_time(node: cst.CSTNode, flow: Flow, seen: frozenset[cst.CSTNode]) -> bool:
+    """Whether an expression is made of the time, by names and by what functions of the project return."""
+    index, made = flow.index, list[cst.CSTNode]()
+    if isinstance(node, cst.Call):
+        if index.qualified(node.func) in _CLOCKS:
+            return True
+        function = flow.called(node)
+        made = [one.value for one, scope in index.returns if scope is function and one.value is not None]
+    elif isinstance(node, (cst.Name, cst.Attribute)):
+        made = [origin.node for origin in flow.origins(node, index.scope_of(node))]
+    if node in seen:
+        return False
+    return any(_tells_time(one, flow, seen | {node}) for one in (*made, *node.children))

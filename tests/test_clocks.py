@@ -1,0 +1,47 @@
+"""A training that the clock ends is asked about: each round would take that for its planned end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from retrofit.options import Options
+from tests.helpers import plan_of, script, survey_of
+
+BEGUN = "import datetime, time\nbest, begun = 0, time.time()\n"
+SCORE = "acc = evaluate(model)\nif acc > best:\n    best = acc\n"
+OVER = "def is_over():\n    return time.time() > begun + 60\n"
+
+
+@pytest.mark.parametrize(
+    ("ended", "before"),
+    [
+        pytest.param("if time.time() - begun > 60:\n    break", "", id="at once"),
+        pytest.param("spent = time.time() - begun\nif spent > 60 and epoch:\n    break", "", id="by a name"),
+        pytest.param("if datetime.datetime.now() > end:\n    exit()", "end = 5\n", id="by another clock"),
+        pytest.param("if is_over():\n    break", OVER, id="by a function"),
+    ],
+)
+def test_a_clock_that_ends_a_training_is_found(tmp_path: Path, ended: str, before: str) -> None:
+    text = script(SCORE + ended, BEGUN + before)
+    (loop,) = survey_of(text).loops
+    (clock,) = loop.clocks
+    (question,) = plan_of(tmp_path, text).questions
+    assert (question.code, question.line, question.column) == ("PAI011", *clock.position)
+    assert "ends the training by the clock" in question.message
+    assert plan_of(tmp_path, text, Options(rounds="planned")).questions == []
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        "if epoch > 60:\n    break",
+        "if time.time() - begun > 60:\n    print(acc)",
+        "for x in loader:\n    if time.time() - begun > 60:\n        break",
+        "spent = time.time() - begun\nif acc > 0.9:\n    break",
+    ],
+)
+def test_other_ends_are_no_clocks(ended: str) -> None:
+    (loop,) = survey_of(script(SCORE + ended, BEGUN)).loops
+    assert loop.clocks == []
