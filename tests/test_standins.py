@@ -35,6 +35,20 @@ def reduced(model):
     return (right / total).item()
 
 
+def reduced_in_turn(model):
+    right, total = count(model)
+    for value in (right, total):
+        dist.reduce(value, dst=0)
+    return right / total
+
+
+def shared_in_turn(model):
+    right, total = count(model)
+    for value in (right, total):
+        dist.all_reduce(value)
+    return right / total
+
+
 def broadcast(model):
     right = count(model)
     dist.reduce(right, 0)
@@ -123,6 +137,7 @@ BEST = "\nbest = max(best, acc)"
     "epoch",
     [
         pytest.param(f"acc = reduced(model){BEST}", id="reduced in a function"),
+        pytest.param(f"acc = reduced_in_turn(model){BEST}", id="reduced one after the other"),
         pytest.param(f"acc = mean_of(evaluate(model)){BEST}", id="by a helper"),
         pytest.param(f"acc = evaluate(model)\nadd_up(acc)\nacc = acc / world{BEST}", id="by a helper, in place"),
         pytest.param(f"acc = evaluate(model)\ndist.reduce(tensor=acc, dst=0){BEST}", id="in the loop"),
@@ -154,6 +169,7 @@ def test_so_is_an_item_that_it_alone_makes(tmp_path: Path, made: str, given: str
     "epoch",
     [
         pytest.param(f"acc = mean_for_all(evaluate(model)){BEST}", id="all have it"),
+        pytest.param(f"acc = shared_in_turn(model){BEST}", id="shared one after the other"),
         pytest.param(f"acc = broadcast(model){BEST}", id="all get it"),
         pytest.param(f"dist.reduce(loss, 0)\nlog(loss)\nacc = evaluate(model){BEST}", id="another value"),
         pytest.param(f"acc = evaluate(model){BEST}\nadd_up(acc)", id="after it is taken"),

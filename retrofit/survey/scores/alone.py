@@ -55,6 +55,10 @@ def _given(index: Index, flow: Flow, collectives: Mapping[str, tuple[str, int]])
         if name is None:
             continue
         yield _Given(name, here, made)
+        for one in index.bound([name], here.scope):
+            walk = one.statement.node.iter if isinstance(one.statement.node, cst.For) else None
+            if isinstance(walk, (cst.Tuple, cst.List)) and one.statement in here.path:  # `for x in (total, hits):`
+                yield from (_Given(dotted(part.value) or "", here, made) for part in walk.elements)
         if name in here.scope.parameters and not index.bound([name], here.scope) and here.scope not in seen:
             seen.add(here.scope)
             waiting += [(made, outer, argument_of(here.scope, outer, name)) for outer in flow.callers(here.scope)]
