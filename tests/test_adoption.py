@@ -384,6 +384,30 @@ ASKED: dict[str, tuple[dict[str, str], str, str]] = {
         "model = UPA.load_system(model, 'mine', 'best_model', True)",
         "belongs to the block around `load_system`",
     ),
+    "one rank alone, which tells the others": (
+        {
+            "hand_over": """\
+        if dist.get_rank() == 0:
+            _, restructured, complete = GPA.pai_tracker.add_validation_score(acc, model.module)
+        else:
+            restructured = complete = False
+        restructured, complete = tell_all(restructured, complete)
+        if complete:
+            break
+""",
+            "before": "from telling import tell_all\n",
+        },
+        "if dist.get_rank() == 0:",
+        "only some ranks hand the score over here (`dist.get_rank() == 0`)",
+    ),
+    "a function that one rank alone calls": (
+        {
+            "hand_over": "        if dist.get_rank() == 0:\n            hand(acc, model)\n",
+            "before": "def hand(score, net):\n    GPA.pai_tracker.add_validation_score(score, net)\n\n",
+        },
+        "GPA.pai_tracker.add_validation_score(score, net)",
+        "only some ranks hand the score over here",
+    ),
     "one rank alone": (
         {"hand_over": f"        if dist.get_rank() == 0:\n    {HANDED}"},
         "if dist.get_rank() == 0:",

@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit.survey.blocks import Reading, Signs, named, names_read
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Statement, argument, dotted, names_in
-from retrofit.survey.ranks import condition
+from retrofit.survey.ranks import condition, ranks_at
 from retrofit.survey.sites import Block, EpochLoop, Site
 from retrofit.survey.wrappers import wrapper_kind
 
@@ -34,7 +34,8 @@ def find_hand_overs(index: Index, flow: Flow, signs: Signs, loops: list[EpochLoo
         if call not in done:
             others = _beside(call, calls, reading)
             done.update(others)
-            found += _HandOver(call, others, reading, loops).blocks()
+            one = _HandOver(call, others, reading, loops)
+            found += one.blocks() or one.of_some_ranks()
     return found
 
 
@@ -107,6 +108,12 @@ class _HandOver:
         )
         moves = [Block(node=one.node, index=self.index, name="move", anchors={"whole": one.node}) for one in after]
         return [found, *moves, *branches]
+
+    def of_some_ranks(self) -> list[Block]:
+        """Return a hand-over that cannot be taken out, where some ranks never come to it, which all must."""
+        odd = self._ranked()
+        found = Block(node=self.call, index=self.index, name="hand-over", odd=odd, anchors={"whole": self.whole.node})
+        return [found] if odd else []
 
     def _answer(self, call: cst.Call) -> tuple[str, str, str] | None:
         """Return the names of what a call answers: the model, whether it was restructured, whether all is complete."""
@@ -237,11 +244,12 @@ class _HandOver:
         return min((code.removesuffix(".module") if len(codes) > 1 else code for code in codes), key=len)
 
     def _ranked(self) -> list[Site]:
-        """Return the condition that keeps some ranks from handing their score over."""
+        """Return the condition, or the call, that keeps some ranks from handing their score over."""
         for part in self.whole.ancestors:
             if isinstance(part.node, cst.If) and part.scope is self.scope and condition(self.index, part.node.test):
                 return [Site(node=part.node.test, index=self.index)]
-        return []
+        reached = ranks_at(self.index, self.reading.flow, self.whole, [])
+        return [Site(node=self.call, index=self.index)] if reached in ("first", "others") else []
 
 
 def _holds(test: cst.BaseExpression, known: dict[str, bool | None]) -> bool | None:
