@@ -120,6 +120,7 @@ def find_optimizers(
     by_target: dict[str, list[cst.Call]] = {}
     beside = {index.scope_of(origin.node) for origin in model}
     built = _outermost(flow, _used_to_train(index, flow, _constructions(index, flow, model, handover), loops, handover))
+    built = [one for one in built if not _beside_tracker(index, flow, one.node, handover)]
     made_at = [
         one if index.scope_of(one.node) in beside else _at_the_call(flow, one, near, shared)
         for one in [o for o in built if not apart_from_training(index.statement(o.node), loops, flow)] or built
@@ -585,8 +586,6 @@ def _handed_over(
     index: Index, flow: Flow, optimizer: Optimizer, calls: list[cst.Call], handover: frozenset[str]
 ) -> bool:
     origins = {Origin(call) for call in calls}
-    if all(_beside_tracker(index, flow, call, handover) for call in calls):
-        return True
     for call in index.calls:
         operand = argument(call, "", 0) if index.qualified(call.func) in handover else None
         if operand is None:
@@ -599,7 +598,7 @@ def _handed_over(
     return False
 
 
-def _beside_tracker(index: Index, flow: Flow, made: cst.Call, handover: frozenset[str]) -> bool:
+def _beside_tracker(index: Index, flow: Flow, made: cst.CSTNode, handover: frozenset[str]) -> bool:
     """Whether an optimizer is built on another way than that on which the tracker has one: without dendrites."""
     own = index.statement(made)
     handing = [index.statement(call) for call in index.calls_of(own.scope) if _by_tracker(index, flow, call, handover)]
