@@ -39,6 +39,20 @@ def test_an_object_may_be_its_own_part() -> None:
     assert Flow(index).origins(cst.Name("model"), index.scope) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("state = load()\nstate = state['model']\n", id="itself"),
+        pytest.param("state = load()\nother = state['model']\nstate = other['net']\n", id="by another"),
+        pytest.param("state = {'model': load()}\nstate = state['model']\n", id="a dict"),
+    ],
+)
+def test_a_dict_may_be_an_item_of_itself(text: str) -> None:
+    index = Index(source_of(text))
+    found = Flow(index).origins(cst.Name("state"), index.scope)
+    assert "load()" in [index.source.code(one.node) for one in found]
+
+
 HELPERS = """
 def load(path, net):
     net.load_state_dict(path)

@@ -123,6 +123,7 @@ class Flow:
         self._methods: dict[cst.Call, Scope] = {}
         self._members: dict[Variable, Variable] = {}
         self._passing: dict[tuple[cst.Call, int | None, cst.Call | None], list[Origin] | None] = {}
+        self._looked_into: set[cst.Subscript] = set()
         #: The calls by which the function that is followed just now, and the one that calls it, are called.
         self._followed: dict[Scope, cst.Call] = {}
         self._known: dict[Variable, list[Origin]] | None = None  # none as long as values are still found
@@ -582,12 +583,14 @@ class Flow:
     def _kept(self, node: cst.Subscript, scope: Scope) -> list[tuple[cst.BaseExpression, Scope, int | None]]:
         """Return what an item of a dict or list is given, where its key is written down, and the dict is made."""
         key = key_of(node)
-        if self._known is None or key is None:
+        if self._known is None or key is None or node in self._looked_into:
             return []
+        self._looked_into.add(node)  # `state = state["model"]`: what holds it may be made of it
         found: list[tuple[cst.BaseExpression, Scope, int | None]] = []
         for made in self._holders(node.value, scope):
             found += [(value, self.index.scope_of(value), None) for value in _written(made, key)]
             found += self._items.get((made, key), ())
+        self._looked_into.remove(node)
         return found
 
     def _holders(self, node: cst.BaseExpression, scope: Scope) -> list[cst.BaseExpression]:
