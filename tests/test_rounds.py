@@ -656,6 +656,18 @@ def test_processes_that_a_script_starts_train(started: str, tmp_path: Path) -> N
     assert "Traceback" not in result.stdout
 
 
+def test_a_script_that_names_another_gpu_is_told_how_to_initialise(tmp_path: Path) -> None:
+    """The only process of the initialisation run cannot leave it to others."""
+    (tmp_path / "two_gpus.py").write_text(TWO_GPUS)
+    text = swapped(DDP, ("from torch import nn\n", "import two_gpus\nfrom torch import nn\n"))
+    text = swapped(text, ("    args = p", "    torch.cuda.set_device(1)\n    args = p"))
+    result = train(tmp_path, text, python=sys.executable)
+    assert result.returncode not in (0, None), shown(result)
+    assert "if it names others ('invalid device ordinal'), INIT_GPUS=all shows it all" in result.stdout
+    again = ["bash", "train_distributed.sh"]
+    assert len(rounds(run(again, tmp_path, NUM_GPUS="2", PYTHON=sys.executable, INIT_GPUS="all"))) == 2
+
+
 DATA_PARALLEL = swapped(
     DDP,
     ("import torch.distributed as dist\n", ""),

@@ -68,11 +68,12 @@ _pai_set_device = torch.cuda.set_device
 
 
 def _pai_set_device_alone(device: Any) -> None:
-    """Choose a GPU: in the initialisation run, which has one, a process that is to have another is not needed."""
+    """Choose a GPU: in the initialisation run, which has one, a further process that is to have another is spare."""
     try:
         _pai_set_device(device)
     except RuntimeError as error:
-        if not initializing() or "invalid device ordinal" not in str(error):
+        further = multiprocessing.parent_process() is not None or int(os.environ.get("RANK", "0")) > 0
+        if not (initializing() and further) or "invalid device ordinal" not in str(error):
             raise
         _pai_stand_back()
 
