@@ -45,3 +45,11 @@ def test_a_clock_that_ends_a_training_is_found(tmp_path: Path, ended: str, befor
 def test_other_ends_are_no_clocks(ended: str) -> None:
     (loop,) = survey_of(script(SCORE + ended, BEGUN)).loops
     assert loop.clocks == []
+
+
+def test_values_that_are_made_of_each_other_are_looked_at_once() -> None:
+    made = "".join(f"v{number + 1} = v{number} + v{number}\n" for number in range(60))
+    text = script(
+        "acc = evaluate(model)\nif acc > best:\n    best = acc\nif v60 > 9:\n    break", f"best = v0 = 0\n{made}"
+    )
+    assert survey_of(text).loops[0].clocks == []

@@ -22,7 +22,7 @@ _CLOCKS = frozenset(
 
 def find_clocks(index: Index, flow: Flow, loop: EpochLoop) -> list[Site]:
     """Return the conditions, of an epoch loop or of what leaves it, that hold at a time of the clock."""
-    return [Site(node=test, index=index) for test in _ending(index, loop) if _tells_time(test, flow, frozenset())]
+    return [Site(node=test, index=index) for test in _ending(index, loop) if _tells_time(test, flow)]
 
 
 def _ending(index: Index, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
@@ -36,16 +36,21 @@ def _ending(index: Index, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
                 yield choice.test
 
 
-def _tells_time(node: cst.CSTNode, flow: Flow, seen: frozenset[cst.CSTNode]) -> bool:
+def _tells_time(test: cst.BaseExpression, flow: Flow) -> bool:
     """Whether an expression is made of the time, by names and by what functions of the project return."""
-    index, made = flow.index, list[cst.CSTNode]()
-    if isinstance(node, cst.Call):
-        if index.qualified(node.func) in _CLOCKS:
-            return True
-        function = flow.called(node)
-        made = [one.value for one, scope in index.returns if scope is function and one.value is not None]
-    elif isinstance(node, (cst.Name, cst.Attribute)):
-        made = [origin.node for origin in flow.origins(node, index.scope_of(node))]
-    if node in seen:
-        return False
-    return any(_tells_time(one, flow, seen | {node}) for one in (*made, *node.children))
+    index, seen = flow.index, set[cst.CSTNode]()
+    waiting: list[cst.CSTNode] = [test]
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        waiting += node.children
+        if isinstance(node, cst.Call):
+            if index.qualified(node.func) in _CLOCKS:
+                return True
+            function = flow.called(node)
+            waiting += [one.value for one, scope in index.returns if scope is function and one.value is not None]
+        elif isinstance(node, (cst.Name, cst.Attribute)):
+            waiting += [origin.node for origin in flow.origins(node, index.scope_of(node))]
+    return False
