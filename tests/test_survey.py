@@ -2719,6 +2719,12 @@ def test_score_that_is_returned_and_dropped(call: str, last: str, score: list[st
         pytest.param("model.eval()\nloss /= n\nacc /= n", ["loss", "acc"], id="two of them divided"),
         pytest.param("model.eval()\nloss_fn = self.loss_fn", [], id="attribute"),
         pytest.param("for x in val_loader:\n    n += f(x)\nacc = n / 9", ["acc"], id="without eval()"),
+        pytest.param(
+            "for x in val_loader:\n    model.eval()\n    told = np.append(told, f(x))\n    model.train()\n"
+            "acc = (told == meant).mean()",
+            ["acc"],
+            id="a mean of what is told",
+        ),
         pytest.param("for x in train_loader:\n    n += f(x)\nacc = n / 9", [], id="of training data"),
         pytest.param("model.eval()\ncorrect = torch.zeros(1)\nacc = f(correct) / n", ["acc"], id="tensor begun"),
         pytest.param("model.eval()\nmodel.train()\ntrain_loss = total / n", [], id="training again"),

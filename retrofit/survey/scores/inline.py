@@ -37,7 +37,8 @@ def inline_scores(index: Index, loop: EpochLoop, making: Making) -> list[Candida
         of_turn = around == [] or (around[-1] in loop.inner and under_condition(here, around[-1]))
         if not of_turn or not (made or average or _divided(here, binding.target)):
             continue
-        computed_here = not isinstance(value, cst.Call) and making.given_by(here, binding.target) == EVALUATED
+        given = isinstance(value, cst.Call) and dotted(value.func) is not None  # rather than made here
+        computed_here = not given and making.given_by(here, binding.target) == EVALUATED
         if not computed_here and making.around(here) != EVALUATED:
             continue
         node, evidence = target_node(index, here, binding.target), f"{index.place(here.node)}: its name"
