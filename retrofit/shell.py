@@ -135,7 +135,10 @@ class _Reader:
                 self.found.processes = processes[1] if processes[1] is not None else next(before, "")
                 known &= self.found.processes == "gpu" or self.found.processes.isdecimal()
             elif word == "-m":
-                known &= next(before, "") in ("torch.distributed.run", "torch.distributed.launch")
+                known &= next(before, "") in (
+                    "torch.distributed.run",
+                    "torch.distributed.launch",
+                )  # retrofit: ignore[DDP306]
             else:
                 known &= word in ("--standalone", "--nnodes=1", "-u")
         for word in after:

@@ -36,6 +36,8 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[R
     for here, names, value in _given(index):
         if ending.isdisjoint(v for name in names for v in _variables(flow, name, here.scope)):
             continue
+        if any(_first(index, name, here) for name in names):
+            continue  # nothing else gives it a value
         early = any(leads_to(way, training) for ways in ways_to(here, flow).values() for way in ways)
         if early and inside.isdisjoint(here.path) and loaded.holds(value):
             found.setdefault(here)
@@ -65,6 +67,12 @@ def _ending(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Variable]:
         for name in names_in(test):
             if name not in counters and name != "self":
                 yield next(_variables(flow, name, index.scope_of(test)))
+
+
+def _first(index: Index, name: str, here: Statement) -> bool:
+    """Whether a statement is the first of its function that gives a name a value."""
+    bound = [one.statement for one in index.bound([name], here.scope)]
+    return here in bound and "." not in name and not any(one.order < here.order for one in bound)
 
 
 def _given(index: Index) -> Iterator[tuple[Statement, list[str], cst.BaseExpression]]:
