@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+#: What starts the processes as a module.
+_MODULES = ("torch.distributed.run", "torch.distributed.launch")  # retrofit: ignore[DDP306]
 #: What changes nothing but what is shown, or the way through the script.
 _HARMLESS = frozenset(
     {
@@ -135,10 +137,7 @@ class _Reader:
                 self.found.processes = processes[1] if processes[1] is not None else next(before, "")
                 known &= self.found.processes == "gpu" or self.found.processes.isdecimal()
             elif word == "-m":
-                known &= next(before, "") in (
-                    "torch.distributed.run",
-                    "torch.distributed.launch",
-                )  # retrofit: ignore[DDP306]
+                known &= next(before, "") in _MODULES
             else:
                 known &= word in ("--standalone", "--nnodes=1", "-u")
         for word in after:
