@@ -478,7 +478,7 @@ def test_scores_of_one_rank_alone(helper: ModuleType, capsys: pytest.CaptureFixt
 def test_ranks_that_hand_over_different_scores(tmp_path: Path) -> None:
     run = launch(tmp_path, "places", script="hand_over.py", ranks=2)
     assert run.status == 1
-    here, there, _ = called("report_validation_score")
+    here, there, *_ = called("report_validation_score")
     places = f"rank 0 at hand_over.py:{here}, rank 1 at hand_over.py:{there}"
     assert said(run) == [
         f"The ranks hand over scores of different places, {places}: all must hand over the same one, or None"
