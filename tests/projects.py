@@ -40,6 +40,7 @@ class Project:
     save_name: str
     before_runs: bool = True
     history: bool = False
+    graphs: bool = True
 
     @property
     def before(self) -> Path:
@@ -95,6 +96,7 @@ def load_projects() -> list[Project]:
                 save_name=data.get("save_name", f"PAI_{Path(data['entry']).stem}"),
                 before_runs=data.get("before_runs", True),
                 history=data.get("history", False),
+                graphs=data.get("graphs", True),
             )
         )
     return projects
