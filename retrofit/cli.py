@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from retrofit.console import Console
-    from retrofit.plan import NewFile, Plan
+    from retrofit.plan import Plan
     from retrofit.rules import Recipe
+    from retrofit.write.new import NewFile
 
 _SCRIPT = click.argument("script", type=click.Path(readable=False, path_type=Path), metavar="SCRIPT")
 _SCRIPTS = click.argument(
@@ -108,7 +109,8 @@ def inspect(asked: Asked, script: Path, as_json: bool, project_root: Path | None
     """
     from retrofit import report
     from retrofit.options import load_options
-    from retrofit.plan import Company, make_plan
+    from retrofit.outputs import Company
+    from retrofit.plan import make_plan
 
     console = asked.console
     recipe = _recipe(asked.choices["rules"])
@@ -168,7 +170,8 @@ def apply(
     """
     from retrofit import report
     from retrofit.options import load_options
-    from retrofit.plan import final_files, make_plans
+    from retrofit.plan import make_plans
+    from retrofit.write.new import final_files
 
     console = asked.console
     if len(scripts) > 1 and asked.chosen["save_name"]:

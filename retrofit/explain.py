@@ -8,10 +8,11 @@ from pathlib import Path
 
 from retrofit.edits import Edit
 from retrofit.layout import PLAIN, View
-from retrofit.plan import NewFile, Plan
+from retrofit.plan import Plan
 from retrofit.report import diff
 from retrofit.rewrite import placed
 from retrofit.survey.index import File
+from retrofit.write.new import NewFile
 
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? ")
 #: The lines that a hunk shows around what changes.

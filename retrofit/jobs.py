@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from retrofit.errors import Problem, UserError, shown_path
 from retrofit.launch import SYSTEMS, is_ours, own_launcher, starts
 from retrofit.reading import read_file
-
-if TYPE_CHECKING:
-    from retrofit.plan import NewFile
+from retrofit.write.new import NewFile
 
 
 def job_file(
@@ -34,7 +31,6 @@ def job_file(
     Raises:
         UserError: a file is in the way.
     """
-    from retrofit.plan import NewFile  # imported here: both are slow
     from retrofit.templates import RuleEnvironment
 
     if not script.name.isprintable():

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from retrofit.adopt import NOTHING, Adopted, adopt
 from retrofit.edits import Edit
-from retrofit.errors import EngineError, Problem, UserError, shown_path
+from retrofit.errors import EngineError, Problem, UserError
 from retrofit.inline import inlining
-from retrofit.jobs import job_file
-from retrofit.launch import MARK, SUBMITTING, SYSTEMS, Launch, is_ours, launch_script, own_launcher, starts
+from retrofit.launch import SUBMITTING, SYSTEMS
 from retrofit.options import Options
+from retrofit.outputs import ALONE, Company, as_launched, chosen_launcher, find_place, job, new_file
 from retrofit.progress import Told, untold
-from retrofit.project import Project, above_package, load_project
+from retrofit.project import Project, load_project
 from retrofit.proof import prove, without_value
-from retrofit.reading import read_file
 from retrofit.rewrite import by_file, crowded, rewriting
-from retrofit.rules import STAGES, Evaluator, Outcome, Output, Recipe
-from retrofit.shell import Started, read_launcher
+from retrofit.rules import STAGES, Evaluator, Outcome, Recipe
 from retrofit.source import Source
 from retrofit.survey.frameworks import may_wrap
 from retrofit.survey.index import File
@@ -31,25 +28,7 @@ from retrofit.text import deepest, too_deep
 from retrofit.unfold import unfolded
 from retrofit.wording import counted, did_you_mean
 from retrofit.write.fence import outside
-
-_LAUNCH_CHOICES = frozenset({"nproc_per_node", "gpus", "launcher", "save_name"})
-
-
-@dataclass(frozen=True)
-class NewFile:
-    """A file that an apply writes.
-
-    Attributes:
-        path: where.
-        before: its bytes now, None where it does not exist.
-        after: its bytes then.
-        executable: whether it may be run.
-    """
-
-    path: Path
-    before: bytes | None
-    after: bytes
-    executable: bool = False
+from retrofit.write.new import NewFile
 
 
 @dataclass(frozen=True)
@@ -87,21 +66,6 @@ class Plan:
     def uses(self) -> list[Path]:
         """The real paths of the project's other files that the script trains by, as they are after the apply."""
         return [*(file.source.path for file in self.script.index.files), *self.kept]
-
-
-@dataclass(frozen=True)
-class Company:
-    """What else one command applies the recipe to.
-
-    Attributes:
-        pending: what the plans of the scripts before this one write, by the files' real paths.
-        neighbours: whether another script of this one's folder is among them, so that each gets a launcher of its own.
-        root: the folder below which files may be written, None for any.
-    """
-
-    pending: Mapping[Path, bytes] = field(default_factory=dict)
-    neighbours: bool = False
-    root: Path | None = None
 
 
 def make_plans(
@@ -144,15 +108,6 @@ def make_plans(
     return plans
 
 
-def final_files(written: Iterable[Sequence[NewFile]]) -> list[NewFile]:
-    """Return what is to be written in one go, where several plans write, as the last of them leaves it."""
-    found: dict[Path, NewFile] = {}
-    for file in (file for files in written for file in files):
-        first = found.get(file.path)
-        found[file.path] = file if first is None else replace(file, before=first.before)
-    return list(found.values())
-
-
 def make_plan(
     path: Path,
     shown: str,
@@ -160,7 +115,7 @@ def make_plan(
     options: Options,
     force: bool = False,
     survey_only: bool = False,
-    company: Company = Company(),
+    company: Company = ALONE,
     told: Told = untold,
 ) -> Plan:
     """Return what applying ``recipe`` to a script would do.
@@ -287,22 +242,23 @@ def _complete(
     save_name = str(names["save_name"])
     notes = list(outcome.notes)
     problems: list[Problem] = []
-    made: dict[Path, list[NewFile]] = {}
+    made: dict[Path, NewFile | None] = {}
     for output in (one for one in recipe.outputs if evaluator.evaluate(one.when, names)):
-        target = _target(output, script, company)
+        place = find_place(output, script, recipe, company)
         if output.launcher:
-            names["launcher"] = target.name
-            options = _as_launched(options, _published(target, script, recipe, company))
+            names["launcher"] = place.path.name
+            options = as_launched(options, place.started)
         try:
-            made[target] = _output(output, target, recipe, script, options, save_name, force, notes, company)
+            made[place.path], said = new_file(place, script, recipe, options, save_name, force, company.root)
+            notes += said
         except UserError as error:
             problems += error.problems
     ends = [(file.source, texts.get(file, file.source.text)) for file in script.index.files]
     new = [NewFile(source.path, source.data, source.encode(text)) for source, text in ends]
     files = [file for file in new if file.after != file.before]  # some are changed by the first stages alone
-    files += [file for written in made.values() for file in written]
     try:
-        files += _job(script, str(names.get("launcher", "")), recipe, options, force)
+        made_too = [*made.values(), job(script, str(names.get("launcher", "")), recipe, options, force)]
+        files += [file for file in made_too if file is not None]
     except UserError as error:
         problems += error.problems
     if problems:
@@ -311,7 +267,7 @@ def _complete(
     names["submitting"] = SUBMITTING.get(options.launcher, "")
     names["ending"] = SYSTEMS.get(options.launcher, "")
     next_steps = evaluator.render(recipe.next_steps, names).strip()
-    kept = [target for target, written in made.items() if not written]
+    kept = [path for path, file in made.items() if file is None]
     return Plan(script, outcome.edits, [], notes, files, decisions, next_steps, kept, adopted)
 
 
@@ -369,144 +325,6 @@ def _prove(
     codes = ", ".join(sorted({edit.code for outcome in outcomes for edit in outcome.edits}))
     if codes:
         raise EngineError(f"{project.entry.shown}: a second rewriting would change it again ({codes})")
-
-
-def _target(output: Output, script: Script, company: Company) -> Path:
-    """Return where a file goes: a launcher under a name of its own where the folder has other scripts to start.
-
-    What is imported lies where Python looks for the script's own modules.
-    """
-    entry = script.index.source.path
-    path = entry.parent / output.path
-    if not output.launcher:
-        return above_package(entry, script.module) / output.path
-    own = own_launcher(path, entry)
-    started = _text(_data(path, company) or b"")
-    free = not started or starts(started, entry.name)
-    return own if _data(own, company) is not None or (company.neighbours and not free) else path
-
-
-def _data(path: Path, company: Company) -> bytes | None:
-    """Return what a file holds, or is about to hold, None where there is none."""
-    with suppress(FileNotFoundError):  # an undo may take it away at this moment
-        return company.pending.get(path) or (read_file(path) if os.path.isfile(path) else None)
-    return None
-
-
-def _published(path: Path, script: Script, recipe: Recipe, company: Company) -> Started | None:
-    """Return what the launch script does that stands where ours goes, None where none starts the training as ours."""
-    text = _text(_data(path, company) or b"")
-    signs = recipe.signs
-    started = (
-        read_launcher(text, script.file_name, [signs.flag], [signs.folder]) if text and not is_ours(text) else None
-    )
-    return started if signs.flag else None
-
-
-def _as_launched(options: Options, started: Started | None) -> Options:
-    """Return the choices with those of a launch script that ours takes the place of, where the user made none."""
-    if started is None:
-        return options
-    taken = {"nproc_per_node": started.processes, "gpus": started.gpus}
-    taken = {name: value for name, value in taken.items() if value and not options.origin(name)}
-    return replace(options, launched=frozenset(taken), **taken)  # type: ignore[arg-type]
-
-
-def _output(
-    output: Output,
-    path: Path,
-    recipe: Recipe,
-    script: Script,
-    options: Options,
-    save_name: str,
-    force: bool,
-    notes: list[Problem],
-    company: Company,
-) -> list[NewFile]:
-    fault = outside(company.root, path) if company.root is not None else ""
-    if fault:
-        raise UserError(Problem(shown_path(path), 0, 0, "RF030", fault))
-    text = (recipe.folder / output.template).read_text(encoding="utf-8")
-    if output.launcher:
-        text = launch_script(text, _launch(script, options, save_name, path.name))
-    before = _data(path, company)
-    if before is not None:
-        old = _text(before)
-        ours = is_ours(old) if output.launcher else MARK in old[:200]
-        folder = script.import_folder if not output.launcher else os.path.dirname(script.index.source.shown)
-        shown = os.path.join(folder, path.name if output.launcher else output.path)
-        if output.launcher and ours and not force and not starts(old, script.file_name):
-            message = "starts another script of this folder. Move it away, or replace it with --force."
-            raise UserError(Problem(shown, 0, 0, "RF008", message))
-        started = _published(path, script, recipe, company) if output.launcher else None
-        if not ours and not force and (started is None or started.others):
-            line, message = 0, "exists and was not generated by retrofit. Move it away, or replace it with --force."
-            if started is not None:
-                line, code = started.others[0]
-                message = f"starts {script.file_name} round after round, as ours would, and does more here: `{code}`. \
-Do that before you start ours, or give it to ours as its arguments, and replace this with --force."
-            raise UserError(Problem(shown, line, 1 if line else 0, "RF008", message))
-        if started is not None:
-            message = (
-                "started the training round after round, and ours takes its place; `retrofit undo` brings it back."
-            )
-            notes.append(Problem(shown, 0, 0, "RF038", message))
-        if ours and not force and not (output.launcher and options.commanded & _LAUNCH_CHOICES):
-            if old != text:
-                notes.append(
-                    Problem(
-                        shown,
-                        0,
-                        0,
-                        "RF009",
-                        "differs from what would be generated and is kept. Replace it with --force.",
-                    )
-                )
-            return []
-    after = text.encode(errors="surrogateescape")  # a script's name may be in any bytes
-    return [NewFile(path, before, after, output.executable)] if before != after else []
-
-
-def _text(data: bytes) -> str:
-    return data.decode(errors="surrogateescape")
-
-
-def _launch(script: Script, options: Options, save_name: str, name: str) -> Launch:
-    number = options.nproc_per_node
-    return Launch(
-        script=script.file_name,
-        module=script.module,
-        save_name=save_name,
-        nproc_per_node="gpu" if number == "gpu" else int(number),
-        gpus=options.gpus or None,
-        launcher=chosen_launcher(script, options)[0],  # type: ignore[arg-type]
-        name=name,
-    )
-
-
-def _job(script: Script, launcher: str, recipe: Recipe, options: Options, force: bool) -> list[NewFile]:
-    if options.launcher not in SYSTEMS or not launcher:
-        return []
-    path, processes = script.index.source.path, options.nproc_per_node
-    job = job_file(path, launcher, recipe.folder, options.launcher, options.nodes, processes, force)
-    return [job] if job else []
-
-
-def chosen_launcher(script: Script, options: Options) -> tuple[str, str]:
-    """Return the launcher, and where the choice comes from.
-
-    A script that spawns its own workers, always or as the only way, is run by plain python; one that takes
-    `--local_rank` is started by torch.distributed.launch, which passes it; any other by torchrun.
-    """
-    if options.program:
-        return options.program, options.origin("launcher")
-    if script.kind == "dp":
-        return "python", "DataParallel trains in one process"
-    if script.spawning is not None:
-        return "python", f"{script.spawning.place()} spawns the workers"
-    for option in script.local_ranks[:1]:
-        return "launch", f"an option at {option.place()} is --local_rank"
-    return "torchrun", "default"
 
 
 def _decisions(script: Script, options: Options, save_name: str, launched: bool) -> list[tuple[str, str, str]]:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from retrofit.errors import shown_path
 from retrofit.layout import PLAIN, View
-from retrofit.plan import NewFile, Plan
+from retrofit.plan import Plan
 from retrofit.root import project_root
 from retrofit.rules import Rule
 from retrofit.survey.sites import Script, Site
 from retrofit.wording import counted
 from retrofit.write.journal import Step
+from retrofit.write.new import NewFile
 from retrofit.write.undo import Restored
 
 

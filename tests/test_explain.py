@@ -10,9 +10,10 @@ import pytest
 from retrofit.explain import colored, edits_text, explained
 from retrofit.layout import View
 from retrofit.options import load_options
-from retrofit.plan import NewFile, Plan, make_plan
+from retrofit.plan import Plan, make_plan
 from retrofit.report import diff
 from retrofit.rewrite import rewrite
+from retrofit.write.new import NewFile
 from tests.conftest import SCRIPT, Folder
 from tests.helpers import recipe
 from tests.projects import Project, load_projects

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from retrofit.errors import UserError
-from retrofit.plan import NewFile
 from retrofit.write.files import Content
 from retrofit.write.journal import Entry, Journal, Step, step_bytes, taken_path
+from retrofit.write.new import NewFile
 from retrofit.write.record import Written, recover_around, write_files
 from retrofit.write.undo import undo
 from tests.faults import around, no_flushes

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from retrofit.errors import UserError
-from retrofit.plan import NewFile
 from retrofit.write.files import DISK
 from retrofit.write.journal import Journal
 from retrofit.write.lock import locked
+from retrofit.write.new import NewFile
 from retrofit.write.record import Written, recover_around, write_files
 from retrofit.write.transaction import unfinished
 from retrofit.write.undo import undo

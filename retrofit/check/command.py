@@ -16,6 +16,7 @@ from retrofit.check.settings import Settings, unknown
 from retrofit.console import Console
 from retrofit.errors import Problem, UserError, shown_path
 from retrofit.reading import DEFAULT_MEGABYTES
+from retrofit.write.new import NewFile
 
 _NOTHING, _FOUND, _PROBLEM = 0, 1, 2
 #: Formats whose readers want to know what a fix changes.
@@ -110,7 +111,6 @@ def _exit_code(request: Request, result: Result) -> int:
 
 def _write(result: Result, given: tuple[str, bytes] | None, chosen: Path | None) -> None:
     """Write repaired files, and what was given on standard input, repaired or not, to standard output."""
-    from retrofit.plan import NewFile
     from retrofit.write.fence import root_of
     from retrofit.write.record import Written, write_files
 
@@ -129,7 +129,6 @@ def _write(result: Result, given: tuple[str, bytes] | None, chosen: Path | None)
 
 def _print_diff(result: Result, console: Console) -> None:
     from retrofit.explain import colored
-    from retrofit.plan import NewFile
     from retrofit.report import diff
 
     for path, (before, after) in result.fixed.items():

@@ -9,7 +9,8 @@ from retrofit.check.finding import Finding
 from retrofit.check.places import Located, located
 from retrofit.errors import EngineError, Problem, UserError
 from retrofit.options import Options
-from retrofit.plan import Company, make_plan
+from retrofit.outputs import Company
+from retrofit.plan import make_plan
 from retrofit.rules import Recipe, Rule, load_recipe
 from retrofit.rules_folder import rules_folder
 from retrofit.source import Source

@@ -9,17 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from retrofit.errors import Problem, UserError, shown_path
 from retrofit.write.fence import below, outside, root_of
 from retrofit.write.files import Content, new_mode
 from retrofit.write.journal import Entry, Journal, Step
 from retrofit.write.lock import locked
+from retrofit.write.new import NewFile, final_files
 from retrofit.write.transaction import make, recover, unfinished
-
-if TYPE_CHECKING:
-    from retrofit.plan import NewFile
 
 
 @dataclass(frozen=True)
@@ -49,8 +46,6 @@ def write_files(root: Path, command: str, *written: Written) -> None:
         UserError: a file lies elsewhere, has changed since it was read, is gone, or cannot be written; all are as they
             were.
     """
-    from retrofit.plan import final_files
-
     journal = Journal(root)
     files = final_files(one.files for one in written)
     problems = [

@@ -21,6 +21,7 @@ def work(rank: int) -> None:
         }
     with open(f"rank{rank}.json", "w") as file:
         json.dump(known, file)
+    dist.barrier()  # one that leaves while the other still connects would take it along
     pai_distributed.process._pai_leave(0)
 
 
