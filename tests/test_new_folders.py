@@ -96,3 +96,10 @@ def test_what_may_be_there_is_left_alone(text: str) -> None:
 def test_a_function_that_saves_once_is_left_alone() -> None:
     saves = "def save(path):\n    if os.path.exists(path):\n        return\n    torch.save(1, path)\n\nsave('x.pt')"
     assert survey_of(begun(saves)).new_folders == []
+
+
+def test_a_path_that_is_made_of_itself_is_followed_once(tmp_path: Path) -> None:
+    up = "def make(root):\n    while not root.exists():\n        root = root.parent\n    root.mkdir()\nmake(args.out)"
+    assert survey_of(begun(up)).new_folders == []
+    drawn = "out = args.out\nfor name in 'ab':\n    out = os.path.join(out, name) + str(out)\nos.makedirs(out)"
+    assert len(survey_of(begun(drawn)).new_folders) == 1

@@ -47,7 +47,7 @@ def _made(index: Index, flow: Flow, call: cst.Call) -> NewFolder | None:
     """Return a call that makes a folder and fails where it is there, if nothing around it sees to that."""
     name, func, here = index.qualified(call.func), call.func, index.statement(call)
     plain, path = name == "os.mkdir" and isinstance(func, cst.Attribute), argument(call, "name", 0)
-    if isinstance(func, cst.Attribute) and func.attr.value == "mkdir" and _is_path(func.value, here.scope, flow):
+    if isinstance(func, cst.Attribute) and func.attr.value == "mkdir" and _is_path(func.value, here.scope, flow, set()):
         path = func.value
     elif name != "os.makedirs" and not plain:
         return None
@@ -60,40 +60,47 @@ def _made(index: Index, flow: Flow, call: cst.Call) -> NewFolder | None:
         or any(isinstance(one, cst.Try) for one in around)
     ):
         return None
-    if path is None or _is_fresh(path, here.scope, flow):
+    if path is None or _is_fresh(path, flow):
         return None
     maker = f"{index.source.code(func).removesuffix('mkdir')}makedirs" if plain else ""
     return NewFolder(node=call, index=index, makes=True, maker=maker, anchors={"call": call, "function": func})
 
 
-def _is_path(node: cst.BaseExpression, scope: Scope, flow: Flow) -> bool:
-    """Whether an expression is one of `pathlib`'s paths."""
-    for origin in flow.origins(node, scope):
-        made = origin.node
-        if isinstance(made, cst.BinaryOperation) and isinstance(made.operator, cst.Divide):
-            return _is_path(made.left, flow.index.scope_of(made), flow)
+def _is_path(node: cst.BaseExpression, scope: Scope, flow: Flow, seen: set[cst.CSTNode]) -> bool:
+    """Whether an expression is one of `pathlib`'s paths; what was looked at already is in ``seen``."""
+    for made in (origin.node for origin in flow.origins(node, scope)):
+        if made in seen:
+            continue
+        seen.add(made)
         if isinstance(made, cst.Call) and flow.index.qualified(made.func).startswith("pathlib."):
             return True
         of = made.func if isinstance(made, cst.Call) else made
-        if isinstance(of, cst.Attribute) and of is not node and _is_path(of.value, flow.index.scope_of(of), flow):
+        if isinstance(of, cst.BinaryOperation) and isinstance(of.operator, cst.Divide):
+            inner = of.left
+        elif isinstance(of, cst.Attribute):
+            inner = of.value
+        else:
+            continue
+        if _is_path(inner, flow.index.scope_of(inner), flow, seen):
             return True
     return False
 
 
-def _is_fresh(path: cst.BaseExpression, scope: Scope, flow: Flow, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
+def _is_fresh(path: cst.BaseExpression, flow: Flow) -> bool:
     """Whether a path has the time of its making, or a number that is drawn, in it."""
-    made = {path, *(origin.node for origin in flow.origins(path, scope))}
-    parts = [part for one in made for part in _inside(one)]
-    if any(isinstance(part, cst.Call) and flow.index.qualified(part.func).startswith(_FRESH) for part in parts):
-        return True
-    inner = [part for part in parts if isinstance(part, (cst.Name, cst.Attribute)) and part not in seen | made]
-    return any(_is_fresh(part, flow.index.scope_of(part), flow, seen | made | {*inner}) for part in inner)
-
-
-def _inside(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    yield node
-    for child in node.children:
-        yield from _inside(child)
+    waiting: list[cst.CSTNode] = [path]
+    seen: set[cst.CSTNode] = set()
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        if isinstance(one, cst.Call) and flow.index.qualified(one.func).startswith(_FRESH):
+            return True
+        if isinstance(one, (cst.Name, cst.Attribute, cst.Call)):
+            waiting += [origin.node for origin in flow.origins(one, flow.index.scope_of(one))]
+        waiting += one.children
+    return False
 
 
 def _written(index: Index, call: cst.Call) -> Iterator[cst.BaseExpression]:
