@@ -6,11 +6,16 @@ the same command again must come to the same model by the same epochs.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -106,10 +111,31 @@ class Undisturbed(NamedTuple):
     Attributes:
         after: copies of the project before its first round, and after each of four.
         epochs: of each round.
+        opened: how often each file of SAVE was opened in the initialisation, and in each round.
     """
 
     after: list[Project]
     epochs: list[list[str]]
+    opened: list[Counter[str]]
+
+
+@contextlib.contextmanager
+def counted(folder: Path) -> Iterator[Counter[str]]:
+    """Count how often the files of a folder are opened in the `with` block, by whatever process or compiled part."""
+    counts: Counter[str] = Counter()
+    if sys.platform != "linux":
+        yield counts
+        return
+    libc = ctypes.CDLL(None)
+    events = libc.inotify_init1(os.O_NONBLOCK)
+    libc.inotify_add_watch(events, os.fsencode(folder), 0x20)  # IN_OPEN
+    with open(events, "rb", buffering=0) as file:
+        yield counts
+        while data := file.read(2**16):
+            while data:
+                length = struct.unpack_from("iIII", data)[3]
+                counts[os.fsdecode(data[16 : 16 + length].rstrip(b"\0"))] += 1
+                data = data[16 + length :]
 
 
 @pytest.fixture(scope="module")
@@ -125,12 +151,15 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     (project.save / "seed").write_text("1\n")
     after: list[Project] = []
     epochs: list[list[str]] = []
+    opened: list[Counter[str]] = []
     for status, settings in ((0, {"PREPARE": "only"}), (75, {}), (75, {}), (75, {}), (0, {})):
-        assert project.run(MAX_ROUNDS="1", **settings) == status, project.said
+        with counted(project.save) as counts:
+            assert project.run(MAX_ROUNDS="1", **settings) == status, project.said
+        opened.append(counts)
         epochs += project.epochs
         after.append(Project(Path(shutil.copytree(project.folder, folder / str(len(after))))))
     assert len(epochs) == 4, epochs
-    return Undisturbed(after, epochs)
+    return Undisturbed(after, epochs, opened)
 
 
 Copies = Callable[[int], Project]
@@ -308,6 +337,18 @@ def test_a_clock_that_jumps(hours: int, copied: Copies, completes: Completes, tm
         "time.time = jump\n"
     )
     completes(copied(2), 2, PYTHONPATH=str(tmp_path))
+
+
+# ---- the shared folder
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+def test_one_process_of_a_machine_reads_what_a_round_begins_with(undisturbed: Undisturbed) -> None:
+    assert undisturbed.opened[3]["best_model.pt"]
+    read = ("array_dims.csv", "switch_4.pt")
+    records = ("frozen_layers", "output_dimensions", "planned", "processes", "rounds", "loggers")
+    names = [*read, *(f"{name}.json" for name in records)]
+    assert {name: undisturbed.opened[3][name] for name in names} == dict.fromkeys(names, 1)
 
 
 # ---- round after round

@@ -240,7 +240,7 @@ def _pai_check_processes() -> None:
     if _pai.untrainable:
         return
     count = dist.get_world_size() if _pai_grouped() else 1
-    before = _pai_read("processes").get("count", count) if _pai.switch_time else count
+    before = _pai_read("processes", begins=True).get("count", count) if _pai.switch_time else count
     if count != before and os.environ.get("PAI_ACCEPT_WORLD_SIZE") != str(count):
         _pai_fail(
             f"Training began with {before} processes and would go on with {count}, with other batches than its rate is "

@@ -41,7 +41,7 @@ def _pai_read_rounds(number: int) -> None:
     Args:
         number: of the switch file that was loaded. What came of it, where later files cannot be read, begins anew too.
     """
-    known = _pai_read("rounds").get("structures", [])
+    known = _pai_read("rounds", begins=True).get("structures", [])
     for one in known:
         if one["kept"] is None and one.get("switch", number) < number:
             one["kept"] = True  # it was killed between writing the file and noting that

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from perforatedai import globals_perforatedai as GPA
 
+from .near import _pai_near
 from .place import _pai_root
 from .process import _pai, _pai_cuda_index, _pai_fail, _pai_leave, _pai_publish_rank, _pai_rank, _pai_say
 from .quiet import _pai_once, _pai_verbose
@@ -45,10 +46,10 @@ def _pai_load_settings_once(settings: Any, path: str, module_name: Any = None, *
     """Read SAVE_config.json, but not for each layer on each rank anew: few have settings of their own in it."""
     try:
         if module_name is not None and path not in _pai_of_layers:
-            with open(path) as file:
+            with open(_pai_near(path)) as file:
                 _pai_of_layers[path] = bool(json.load(file).get("module_settings"))
         if module_name is None or _pai_of_layers[path]:
-            _pai_load_settings(settings, path, module_name, *arguments, **more)
+            _pai_load_settings(settings, _pai_near(path), module_name, *arguments, **more)
     except ValueError as error:
         _pai_fail(f"{path} cannot be read ({error}). Remove it to train with the settings that the script makes")
 

@@ -6,19 +6,21 @@ from typing import Any
 
 from perforatedai import globals_perforatedai as GPA
 
+from .near import _pai_near
 from .process import _pai_fail, _pai_rank
 
 
-def _pai_read(name: str, save: str = "") -> dict[str, Any]:
+def _pai_read(name: str, save: str = "", *, begins: bool = False) -> dict[str, Any]:
     """What an earlier process has written; nothing, where there was none.
 
     Args:
         name: of the file, without its ending.
         save: the folder; "" for that of this training.
+        begins: as it was when this round began, where all ranks read it.
     """
     path = os.path.join(save or GPA.pc.get_save_name(), f"{name}.json")
     try:
-        with open(path) as file:
+        with open(_pai_near(path) if begins else path) as file:
             return dict(json.load(file))
     except FileNotFoundError:
         return {}

@@ -51,7 +51,8 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
     # One score, or none, says that the script validates when it has trained as long as it has planned.
     scored = list(turns.values())
     once = scored in ([0], [0, number]) and scored != [0, 1] and not _pai.continues
-    (ends,) = _pai_of_rank_0(once or _pai_is_planned() or _pai_read("planned").get("ends", False))
+    noted = _pai_rank() == 0 and _pai_read("planned").get("ends", False)
+    (ends,) = _pai_of_rank_0(once or _pai_is_planned() or noted)
     if not isinstance(epoch, int) or ends:
         _pai_end_structure("The planned end of training is reached")
         return
@@ -108,7 +109,7 @@ def from_the_start(number: Any, name: str) -> Any:
     """
     if not isinstance(number, int) or initializing():
         return number
-    known = _pai_read("planned")
+    known = _pai_read("planned", begins=bool(_pai.switch_time))  # else it is written here
     first = known.setdefault(name, number)
     if not _pai.switch_time:
         _pai_write("planned", known)

@@ -19,6 +19,7 @@ from .initialization import finish_initialization
 from .layers import _pai_fail_without_gradients, _pai_freeze_averages, _pai_settle, _pai_unwrap
 from .logbook import _pai_note_fate, _pai_note_score, _pai_tell_end
 from .loggers import _pai_write_runs
+from .near import _pai_near_folder
 from .optimizer import _pai_torch_optimizer
 from .place import _pai_place
 from .process import (
@@ -260,7 +261,8 @@ def _pai_complete(net: torch.nn.Module, *, load_best: bool) -> None:
     save = GPA.pc.get_save_name()
     if load_best:  # The library does it on rank 0 alone, and not at the end of a capacity test (measured).
         device = _pai_device(net)
-        UPA.load_system(net, save, "best_model", switch_call=True)
+        with _pai_near_folder(save, "best_model.pt") as near:
+            UPA.load_system(net, near, "best_model", switch_call=True)
         _pai_settle(net, device)
     if _pai_rank() == 0:
         with open(os.path.join(save, ".training_complete"), "w") as file:
