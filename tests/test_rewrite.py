@@ -1225,6 +1225,53 @@ def test_best_beside_which_another_number_is_kept_for_the_end_is_each_rounds_own
     assert ("best_so_far(best)" in rewritten(plan_of(tmp_path, text, Options(mode="max")))) is not own
 
 
+KEEPS_STATE = """
+class Keeper:
+    def __init__(self):
+        self.best = 0
+
+    def keep(self, turn, acc):
+        if acc > self.best:
+            self.kept = GIVEN
+            self.best = acc
+
+    def finish(self):
+        AFTER
+
+
+keeper = Keeper()
+""".strip()
+
+
+@pytest.mark.parametrize(
+    ("given", "after", "own"),
+    [
+        pytest.param("state.copy()", "torch.save(keeper.kept, path)", True, id="read after the loop"),
+        pytest.param("state.copy()", "keeper.finish()", True, id="read by what is called there"),
+        pytest.param("state.copy()", "print(keeper.best)", False, id="not read"),
+        pytest.param("turn", "print(keeper.kept)", False, id="the turn"),
+    ],
+)
+def test_best_of_an_object_that_gives_what_the_end_needs_is_each_rounds_own(
+    tmp_path: Path, given: str, after: str, own: bool
+) -> None:
+    before = KEEPS_STATE.replace("GIVEN", given).replace("AFTER", "print(self.kept)")
+    text = script("acc = evaluate(model)\nkeeper.keep(epoch, acc)", before).rstrip() + f"\n{after}\n"
+    assert ("best_so_far(" in rewritten(plan_of(tmp_path, text, Options(mode="max")))) is not own
+
+
+@pytest.mark.parametrize(("folder", "own"), [("f'out_{time.time()}'", True), ("'out'", False)])
+def test_best_whose_checkpoint_each_start_saves_elsewhere_is_each_rounds_own(
+    tmp_path: Path, folder: str, own: bool
+) -> None:
+    body = "acc = evaluate(model)\nif acc > best:\n    best = acc\n    torch.save(model.state_dict(), path)"
+    text = script(body, f"import time\nfolder = {folder}\npath = folder + '/best.pt'\nbest = 0")
+    plan = plan_of(tmp_path, text, Options(mode="max"))
+    assert ("best_so_far(best)" in rewritten(plan)) is not own
+    told = [note.message for note in plan.notes if note.code == "PAI022"]
+    assert [message.startswith("`best` begins anew in each round") for message in told] == [True] * own
+
+
 def test_turn_that_validates_before_it_trains_hands_the_score_over_before(tmp_path: Path) -> None:
     validates = "    if epoch % 10 == 0:\n        acc = evaluate(model)\n        save(model)\n    model.train()\n"
     text = script("pass").replace("    for x, y in loader:\n", f"{validates}    for x, y in loader:\n", 1)

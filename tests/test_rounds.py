@@ -557,6 +557,25 @@ def all_trains(folder: Path, text: str) -> None:
     assert int(values(found[1], "of")[0]) > int(values(found[0], "of")[0])
 
 
+def test_what_a_better_score_gives_is_there_when_training_is_complete(tmp_path: Path) -> None:
+    """Also where the last round comes to no score better than those of the rounds before."""
+    keeper = "class Keeper:\n    def __init__(self):\n        self.best = 0.0\n\n    def keep(self, acc, state):\n"
+    keeper += "        if acc > self.best:\n            self.best, self.kept = acc, state\n\n\n"
+    old = DDP[DDP.index("        if acc > best_acc:") : DDP.index("        if dist.get_rank() == 0:\n            rate")]
+    text = swapped(
+        DDP,
+        ("def validate(", f"{keeper}def validate("),
+        ("    best_acc = 0.0\n", "    keeper = Keeper()\n"),
+        (old, "        keeper.keep(acc, model.module.state_dict())\n"),
+        ("len(list(model.parameters())) / 1000", "1 / len(list(model.parameters()))"),
+        ('print("after the loop")', 'torch.save(keeper.kept, "kept.pt")'),
+    )
+    result = train(tmp_path, text)
+    assert len(rounds(result)) > 1
+    assert "AttributeError" not in result.stdout
+    assert (tmp_path / "kept.pt").exists()
+
+
 # ---- ways to start
 
 

@@ -60,7 +60,7 @@ def _made(index: Index, flow: Flow, call: cst.Call) -> NewFolder | None:
         or any(isinstance(one, cst.Try) for one in around)
     ):
         return None
-    if path is None or _is_fresh(path, flow):
+    if path is None or is_fresh(path, flow):
         return None
     maker = f"{index.source.code(func).removesuffix('mkdir')}makedirs" if plain else ""
     return NewFolder(node=call, index=index, makes=True, maker=maker, anchors={"call": call, "function": func})
@@ -86,7 +86,7 @@ def _is_path(node: cst.BaseExpression, scope: Scope, flow: Flow, seen: set[cst.C
     return False
 
 
-def _is_fresh(path: cst.BaseExpression, flow: Flow) -> bool:
+def is_fresh(path: cst.BaseExpression, flow: Flow) -> bool:
     """Whether a path has the time of its making, or a number that is drawn, in it."""
     waiting: list[cst.CSTNode] = [path]
     seen: set[cst.CSTNode] = set()

@@ -9,7 +9,8 @@ from dataclasses import replace
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, mentions, names_in
+from retrofit.survey.folders import is_fresh
+from retrofit.survey.index import Binding, Index, Scope, Statement, argument, dotted, mentions, names_in
 from retrofit.survey.loops import increments, is_number
 from retrofit.survey.order import first_values
 from retrofit.survey.scores.values import (
@@ -73,19 +74,8 @@ def tracked_scores(
                 saved = _saved_by(index, inside, score, binding.target)
                 scope = binding.statement.scope
                 yield Candidate(score, direction, f"{index.place(score)}: {code}", best, binding.target, saved, scope)
-    for comparison in index.comparisons:
-        if len(comparison.comparisons) != 1 or not inside(comparison):
-            continue
-        right = comparison.comparisons[0]
-        sign = COMPARE.get(type(right.operator))
-        if isinstance(right.operator, cst.Equal):
-            sign = _equal_to_best(right.comparator, 1) or _equal_to_best(comparison.left, -1)
-        if not sign:
-            continue
-        evidence = f"{index.place(comparison)}: {index.source.code(comparison)}"
-        sides = (right.comparator, comparison.left)
-        one, other = (side.target if isinstance(side, cst.NamedExpr) else side for side in sides)
-        pairs = ((one, other, sign), (other, one, -sign))
+    for comparison, pairs in _comparisons(index, inside):
+        evidence, scope = f"{index.place(comparison)}: {index.source.code(comparison)}", index.scope_of(comparison)
         for limit, compared, better in pairs:
             best = without_margin(limit)
             for score in dict.fromkeys((compared, without_margin(compared))):
@@ -94,7 +84,6 @@ def tracked_scores(
                     found = True
                     saved = _saved_by(index, inside, score, index.source.code(best))
                     direction = "max" if better * sense > 0 else "min"
-                    scope = index.scope_of(comparison)
                     yield Candidate(score, direction, evidence, root_of(best), index.source.code(best), saved, scope)
         if not found:
             for best, score, better in pairs:
@@ -104,6 +93,23 @@ def tracked_scores(
                     yield Candidate(score, "max" if better > 0 else "min", evidence, root_of(best))
 
 
+def _comparisons(
+    index: Index, inside: Callable[[cst.CSTNode], bool]
+) -> Iterator[tuple[cst.Comparison, list[tuple[cst.BaseExpression, cst.BaseExpression, int]]]]:
+    """Yield the comparisons inside, with each side as what may be the best, the other one, and when that is better."""
+    for comparison in index.comparisons:
+        if len(comparison.comparisons) != 1 or not inside(comparison):
+            continue
+        right = comparison.comparisons[0]
+        sign = COMPARE.get(type(right.operator))
+        if isinstance(right.operator, cst.Equal):
+            sign = _equal_to_best(right.comparator, 1) or _equal_to_best(comparison.left, -1)
+        if sign:
+            sides = (right.comparator, comparison.left)
+            one, other = (side.target if isinstance(side, cst.NamedExpr) else side for side in sides)
+            yield comparison, [(one, other, sign), (other, one, -sign)]
+
+
 def keepers_of_best(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, name: str) -> tuple[str, str]:
     """Return what is to begin with the best score of earlier rounds, and, where nothing is, what saves by its own.
 
@@ -111,31 +117,38 @@ def keepers_of_best(index: Index, flow: Flow, loop: EpochLoop, candidate: Candid
         name: the variable of the score.
     """
     best = _carried_over(index, flow, loop, candidate)
-    if best and not _counts_to_an_end(index, flow, loop, best, candidate) and not _gives_more(index, loop, best):
+    if (
+        best
+        and not _counts_to_an_end(index, flow, loop, best, candidate)
+        and not _gives_more(index, flow, loop, candidate, best)
+    ):
         return best, ""
     return "", (candidate.saved and (best or candidate.holder)) or _saved_by_an_object(index, flow, loop, name)
 
 
 def _carried_over(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> str:
     """Return what holds the best score already before the epoch loop, on every way there, "" where nothing does."""
+    name, begun = _begun(index, flow, loop, candidate)
+    numbers = (cst.Integer, cst.Float, cst.UnaryOperation, cst.Call, cst.Attribute)
+    return name if any(isinstance(value, numbers) or dotted(value) == "None" for value in begun) else ""
+
+
+def _begun(
+    index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate
+) -> tuple[str, list[cst.BaseExpression | None]]:
+    """Return what the epoch loop calls that which holds the best score, and the values with which it may begin."""
     name = _in_the_loop(index, flow, loop, candidate)
     root, _, key = name.partition("[")
     begun = [b.value for b in first_values(index, flow, loop, name)] if name else []
     if key and not begun and re.fullmatch(r"""(["'])\w+\1\]""", key):
         whole = [b.value for b in first_values(index, flow, loop, root)]
         begun = [dict(written_items(index, value)).get(key[:-1]) for value in whole if isinstance(value, cst.Dict)]
-    numbers = (cst.Integer, cst.Float, cst.UnaryOperation, cst.Call, cst.Attribute)
-    return name if any(isinstance(value, numbers) or dotted(value) == "None" for value in begun) else ""
+    return name, begun
 
 
 def begins_at(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> tuple[str, str]:
     """Return the direction that the first value of a best so far tells, and that value's code; "" where none does."""
-    name = _in_the_loop(index, flow, loop, candidate)
-    root, _, key = name.partition("[")
-    begun = [b.value for b in first_values(index, flow, loop, name)] if name else []
-    if key and not begun:
-        whole = [b.value for b in first_values(index, flow, loop, root)]
-        begun = [dict(written_items(index, value)).get(key[:-1]) for value in whole if isinstance(value, cst.Dict)]
+    _, begun = _begun(index, flow, loop, candidate)
     codes = {index.source.code(value) for value in begun if value is not None}
     told = {_begins(code) for code in codes}
     return (told.pop(), codes.pop()) if len(told) == len(codes) == 1 else ("", "")
@@ -205,23 +218,59 @@ def _counts_to_an_end(index: Index, flow: Flow, loop: EpochLoop, best: str, cand
     return any(within(rate.node) and not set(choices).isdisjoint(rate.path) for rate in rates)
 
 
-def _gives_more(index: Index, loop: EpochLoop, best: str) -> bool:
-    """Whether only a better score gives what the script reads after the loop, such as the path of its best checkpoint.
+def _gives_more(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, best: str) -> bool:
+    """Whether only a better score gives what is read after the loop, such as the path of its best checkpoint.
 
-    A round without a better one than those of all rounds would end without it, or with another model's. The number of
-    the turn in which it came is no matter.
+    A round without a better one than those of all rounds would end without it, or with another model's; so it would
+    where each start saves in a folder of its own. The number of the turn in which it came is no matter.
     """
-    inside = [b for b in index.bindings if in_loop(index, loop, b.statement.node)]
-    blocks = {b.statement.parent for b in inside if b.target == best.partition("[")[0]} - {loop.statement}
-    afterwards = [later for later in loop.leftovers if later.scope is loop.scope]
-    for name in {b.target for b in inside if b.statement.parent in blocks and b.target != best}:
-        given = [b for b in index.bindings if b.target == name and b.statement.scope is loop.scope]
-        alone = all(b.statement.parent in blocks and dotted(b.value) != loop.target for b in given if b in inside)
-        first = next((later for later in afterwards if mentions(later.node, [name])), None)
-        anew = any(b.statement is first and _begins_anew(b) for b in given)
+    paths = [argument(call, "f", 1) for call in index.calls_to("torch.save")]
+    if any(path is not None and is_fresh(path, flow) for path in paths):
+        return True
+    keeper = candidate.keeper if candidate.keeper is not None else loop.scope
+    inside = [b for b in index.bindings if b.statement.scope is keeper]
+    if keeper is loop.scope:
+        inside = [b for b in inside if loop.statement in b.statement.path]
+    bests = {one.partition("[")[0] for one in (best, candidate.holder)}
+    blocks = {b.statement.parent for b in inside if b.target in bests} - {loop.statement}
+    afterwards = _afterwards(flow, loop, keeper)
+    for name in {b.target for b in inside if b.statement.parent in blocks} - bests:
+        given = [b for b in inside if b.target == name]
+        first = next((node for node, scope in afterwards if _names(flow, node, scope, name, keeper)), None)
+        anew = any(b.statement.node is first and _begins_anew(b) for b in index.bindings if b.target == name)
+        alone = all(b.statement.parent in blocks and not _is_turn(flow, loop, b) for b in given)
         if alone and first is not None and not anew:
             return True
     return False
+
+
+def _afterwards(flow: Flow, loop: EpochLoop, keeper: Scope) -> list[tuple[cst.CSTNode, Scope]]:
+    """Return what runs after the loop: statements and the functions that they call, with their scopes."""
+    found: list[tuple[cst.CSTNode, Scope]] = [(later.node, later.scope) for later in loop.leftovers]
+    calls, seen = [call for later in loop.leftovers for call in flow.index.calls_in(later)], {keeper, loop.scope}
+    for call in calls:
+        function = flow.called(call)
+        if function is not None and function not in seen:
+            seen.add(function)
+            calls += flow.index.calls_of(function)
+            found.append((function.node, function))
+    return found
+
+
+def _names(flow: Flow, node: cst.CSTNode, scope: Scope, name: str, keeper: Scope) -> bool:
+    """Whether code in a scope has the variable that ``name`` means in another."""
+    bare = name.rpartition(".")[2]
+    said = {found for found in names_in(node) if bare in found.split(".")}
+    said = {found[: f"{found}.".rindex(f"{bare}.") + len(bare)] for found in said}
+    return any(flow.member(found, scope) == flow.variable(name, keeper) for found in said)
+
+
+def _is_turn(flow: Flow, loop: EpochLoop, binding: Binding) -> bool:
+    """Whether a name gets the number of the loop's turn."""
+    given, scope = dotted(binding.value), binding.statement.scope
+    if given in scope.parameters:
+        return {dotted(source.value) for source in flow.sources(flow.variable(given, scope))} == {loop.target}
+    return given == loop.target
 
 
 def _begins_anew(binding: Binding) -> bool:
