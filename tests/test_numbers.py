@@ -32,6 +32,10 @@ SET = "os.environ['RANK'] = str(args.rank)\nos.environ['WORLD_SIZE'] = str(args.
 GROUP = "torch.distributed.init_process_group('nccl')"
 FROM_MPI = "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\n"
 
+#: As under a launcher that shows each process one GPU alone.
+ON_ONE = script("val_loss = evaluate(model)", before=GROUP).replace("DDP(model)", "DDP(model, device_ids=[0])")
+SHOWN = "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = os.environ['LOCAL_RANK']\n"
+
 NUMBERED = {
     "options": (given(BY_HAND), ["--rank", "--world-size"]),
     "options that are handed on": (
@@ -64,6 +68,8 @@ NUMBERED = {
     ),
     "dask": (begun("int(get_worker().name)", before="from dask.distributed import get_worker"), ["get_worker().name"]),
     "a number": (begun("0", "1"), ["0", "1"]),
+    "one GPU": (ON_ONE, ["0"]),
+    "one GPU by a name": (ON_ONE.replace("[0]", "[gpu]").replace("model = Net()", "gpu = 0\nmodel = Net()"), ["0"]),
 }  # fmt: skip
 
 FINE = {
@@ -92,6 +98,8 @@ def first(names, default=-1):
     return default
 """,
     ),
+    "one GPU, the only one that the script shows": SHOWN + ON_ONE,
+    "one GPU of two ways": ON_ONE.replace("optimizer", "if many:\n    DDP(model, device_ids=[rank])\noptimizer", 1),
     "SLURM": begun("int(os.environ['SLURM_PROCID'])", before="import os"),
 }  # fmt: skip
 
@@ -113,6 +121,15 @@ def test_what_to_write_is_told(tmp_path: Path) -> None:
     assert 'default=int(os.environ.get("WORLD_SIZE", 1))` for `--world-size` (line 12)' in question.message
     (question,) = plan_of(tmp_path, NUMBERED["MPI"][0]).questions
     assert '`int(os.environ["WORLD_SIZE"])` for `comm.Get_size()`' in question.message
+
+
+def test_one_gpu_for_all_is_asked_about(tmp_path: Path) -> None:
+    (question,) = plan_of(tmp_path, ON_ONE).questions
+    assert (question.line, question.column) == (5, 32)
+    assert question.message == (
+        "each process that torchrun starts sees all GPUs and would take number 0, which NCCL refuses as a duplicate. "
+        'Take what torchrun says in the environment: `int(os.environ["LOCAL_RANK"])` for `0` (line 5).'
+    )
 
 
 def test_another_backend_is_asked_for(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -11,10 +12,12 @@ from retrofit.survey.arguments import spellings
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Scope, Statement, argument, dotted, names_in
 from retrofit.survey.sites import ProcessNumber
+from retrofit.torch_api import DDP_NAMES
 
 #: What a communicator of mpi4py says, and by which variable torchrun says it.
 _MPI = {"Get_rank": "RANK", "rank": "RANK", "Get_size": "WORLD_SIZE", "size": "WORLD_SIZE"}
 _ENVIRONMENT = ("os.environ", "os.getenv")
+_SHOWN = ("['CUDA_VISIBLE_DEVICES']", '["CUDA_VISIBLE_DEVICES"]')
 _ITEM = re.compile(r"(?:os\.)?environ\[[\"'](RANK|WORLD_SIZE)[\"']\]")
 
 
@@ -36,7 +39,14 @@ class Numbers:
         self._asking = {self._index.scope_of(node) for node in asked}
 
     def found(self) -> list[ProcessNumber]:
-        """Return what alone tells a process its number, then what tells how many there are, and which GPU it has.
+        """Return what alone tells a process its number, then what tells how many there are, and which GPU it has."""
+        shared = self._shared_device()
+        found = [*self._numbers(), *([] if shared is None else [shared])]
+        places = [one.node for one in found]
+        return [one for number, one in enumerate(found) if one.node not in places[:number]]
+
+    def _numbers(self) -> list[ProcessNumber]:
+        """Return what the process groups are told, and which options tell a GPU with them.
 
         Nothing where any group is begun by the environment, or where it cannot be told by what.
         """
@@ -48,9 +58,10 @@ class Numbers:
         if not ranks or None in ranks:
             return []
         counts = [found for call in begun for found in self._given(call, "WORLD_SIZE", "world_size", 3)]
-        found = [one for one in (*ranks, *counts, *self._devices()) if one is not None]
-        places = [one.node for one in found]
-        return [one for number, one in enumerate(found) if one.node not in places[:number]]
+        chosen = [call.args[0].value for call in self._index.calls_to("torch.cuda.set_device") if call.args]
+        told = [self._told(node, self._index.scope_of(node), "LOCAL_RANK") for node in (*self._listed(), *chosen)]
+        devices = [one for one in told if one is not None and one.source == "option"]
+        return [*(one for one in (*ranks, *counts) if one is not None), *devices]
 
     def _by_mpi(self, call: cst.Call) -> ProcessNumber | None:
         """Return the backend of a process group that can only be MPI's, which knows no processes but its own."""
@@ -72,16 +83,23 @@ class Numbers:
         if not written:
             yield None
 
-    def _devices(self) -> Iterator[ProcessNumber | None]:
-        """Yield the options that alone say which GPU a process has."""
-        for call in self._index.calls:
-            listed = argument(call, "device_ids")
-            given = [one.value for one in listed.elements[:1]] if isinstance(listed, cst.List) else []
-            if self._index.qualified(call.func) == "torch.cuda.set_device" and call.args:
-                given.append(call.args[0].value)
-            for node in given:
-                found = self._told(node, self._index.scope_of(call), "LOCAL_RANK")
-                yield found if found is not None and found.source == "option" else None
+    def _shared_device(self) -> ProcessNumber | None:
+        """Return the GPU that every process takes, as all that is wrapped is on one by its number.
+
+        Where the script itself says which GPUs a process sees, number 0 may be another one for each.
+        """
+        shown = [b.value for b in self._index.items if b.target.endswith(_SHOWN)]
+        begins = self._index.calls_to("torch.distributed.init_process_group")
+        if not begins or not all(isinstance(value, cst.SimpleString) for value in shown):
+            return None
+        told = [self._told(node, self._index.scope_of(node), "LOCAL_RANK") for node in self._listed()]
+        fixed = [replace(one, source="device") for one in told if one is not None and one.source == "fixed"]
+        return fixed[0] if fixed and len(fixed) == len(told) else None
+
+    def _listed(self) -> list[cst.BaseExpression]:
+        """Return the first device of each DistributedDataParallel that is given some."""
+        lists = [argument(call, "device_ids", 1) for call in self._index.calls_to(*sorted(DDP_NAMES))]
+        return [one.elements[0].value for one in lists if isinstance(one, cst.List) and one.elements]
 
     def _told(
         self, node: cst.BaseExpression, scope: Scope, variable: str, seen: frozenset[cst.CSTNode] = frozenset()

@@ -758,8 +758,8 @@ class ProcessNumber(Site):
     """What alone tells a process its number, the number of processes or its GPU, and is not torchrun's environment.
 
     Attributes:
-        source: "option" for one of the command line, "MPI", "dask", "backend" for a process group's of MPI, or "fixed"
-            for a number that is written down.
+        source: "option" for one of the command line, "MPI", "dask", "backend" for a process group's of MPI, "fixed" for
+            a number that is written down, or "device" for that of a GPU that all take.
         name: the option, or the code.
         variable: the environment variable in which torchrun says it.
     """
