@@ -128,3 +128,29 @@ def test_contradiction_is_told(tmp_path: Path) -> None:
         "whether a higher or a lower `acc` is better is told in two ways: by line 15: acc < best, and otherwise as the "
         "name of `acc` says that a higher one is. Say it with --mode max or --mode min."
     )
+
+
+SUMMED = """
+val_err = 0
+with torch.no_grad():
+    for j, batch in enumerate(val_loader):
+        val_err += criterion(model(batch), batch)
+val_err = val_err / (j + 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "expression"),
+    [
+        pytest.param("writer.add_scalar('v', val_err.mean(), epoch)", "val_err.mean()", id="a method"),
+        pytest.param("print(np.mean(val_err))", "np.mean(val_err)", id="a function"),
+        pytest.param("val_err = val_err.mean()", "val_err", id="one number from there on"),
+        pytest.param("print(val_err)", "val_err", id="never more than a number"),
+        pytest.param(
+            "print(np.mean(val_err))\nif val_err < best:\n    best = val_err", "val_err", id="compared as it is"
+        ),
+    ],
+)
+def test_score_of_which_the_loop_takes_the_mean_is_that_mean(told: str, expression: str) -> None:
+    (score,) = survey_of(script(SUMMED + told, "best = 9")).scores
+    assert (score.expression, score.direction) == (expression, "min")

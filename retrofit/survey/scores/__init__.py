@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -12,7 +13,7 @@ from retrofit.survey.index import Index, Statement
 from retrofit.survey.loops import VALIDATES, head
 from retrofit.survey.optimizers import find_schedulers
 from retrofit.survey.scores.alone import tell_ranks
-from retrofit.survey.scores.best import as_numbers, best_of_history, found_better, tracked_scores
+from retrofit.survey.scores.best import as_mean, as_numbers, best_of_history, found_better, tracked_scores
 from retrofit.survey.scores.carried import Carried
 from retrofit.survey.scores.evidence import BEST, NAME, PLATEAU, WATCHED, Evidence, against, outdone_by, weigh
 from retrofit.survey.scores.given import given_to_plateau, watched_scores, written_modes
@@ -117,7 +118,7 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         chosen, passed = weigh(making, groups)
     modes, turns = written_modes(index, loop, schedulers), Turns(index, flow, loop)
     carried = Carried(index, flow, loop)
-    for one in chosen:
+    for one in (replace(one, candidate=as_mean(index, loop, one.candidate)) for one in chosen):
         score = score_site(index, flow, loop, one.candidate)
         if score is None:
             continue

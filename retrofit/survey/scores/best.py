@@ -15,10 +15,12 @@ from retrofit.survey.loops import increments, is_number
 from retrofit.survey.order import first_values
 from retrofit.survey.scores.values import (
     bare_of,
+    bindings_of,
     code_within,
     in_loop,
     is_size,
     leaves_block,
+    mean_of,
     part_of,
     root_of,
     taken_by_turn,
@@ -325,6 +327,18 @@ def as_numbers(index: Index, flow: Flow, found: list[Candidate]) -> Iterator[Can
             yield replace(candidate, node=node)
         elif holder is None or "__float__" in holder.inner:
             yield candidate
+
+
+def as_mean(index: Index, loop: EpochLoop, candidate: Candidate) -> Candidate:
+    """Return a candidate as the loop itself takes the mean of it: one number, also where a variable holds several."""
+    name = candidate.node.value if isinstance(candidate.node, cst.Name) else None
+    if candidate.call is not None or candidate.best or name is None:
+        return candidate
+    bound = {one.statement for one in bindings_of(index, loop, name)}
+    taken = [one for one in index.nodes_of(cst.Name) if one.value == name and in_loop(index, loop, one)]
+    after = [one for one in taken if bound and all(b.order < index.statement(one).order for b in bound)]
+    means = [mean for one in after if (mean := mean_of(index, one)) is not None]
+    return replace(candidate, node=means[0]) if means else candidate
 
 
 def found_better(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:
