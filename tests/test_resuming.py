@@ -102,3 +102,70 @@ def test_what_ends_a_training_by_an_earlier_rounds_checkpoint_does_so_in_the_fir
 )
 def test_what_an_earlier_rounds_checkpoint_does_not_end_is_left_alone(text: str) -> None:
     assert survey_of(text).resumptions == []
+
+
+TESTED = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def build():
+    return Net()
+
+def train():
+    model = build()
+    BEFORE
+    model = DDP(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(10):
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        val_loss = evaluate(model)
+    AFTER
+
+def test():
+    net = MADE
+    net.load_state_dict(torch.load("best.pt"))
+
+if mode in ("train", "all"):
+    train()
+if mode in ("test", "all"):
+    test()
+"""
+
+
+def anew(made: str = "Other()", before: str = "pass", after: str = "pass") -> str:
+    return code(TESTED).replace("MADE", made).replace("BEFORE", before).replace("AFTER", after)
+
+
+LOADED = "net = build(); net.load_state_dict(torch.load('best.pt'))"
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        pytest.param(anew("build()"), [23], id="a test of its own"),
+        pytest.param(anew(after=LOADED), [19], id="behind the training"),
+        pytest.param(anew("build()", after=LOADED), [19, 23], id="both"),
+        pytest.param(anew("make()"), [], id="another model"),
+        pytest.param(anew(before=LOADED), [], id="a teacher, before the training"),
+        pytest.param(anew(after="model.module.load_state_dict(torch.load('best.pt'))"), [], id="the trained one"),
+    ],
+)
+def test_what_loads_weights_into_a_model_built_anew_is_told(tmp_path: Path, text: str, places: list[int]) -> None:
+    made = plan_of(tmp_path, text)
+    told = [note for note in made.notes if note.code == "PAI116"]
+    assert made.questions == []
+    assert [note.line for note in told] == places[:1]
+    assert all(f"line {place}" in told[0].message for place in places[1:])
+
+
+def test_how_to_test_what_was_trained_is_told(tmp_path: Path) -> None:
+    (note,) = plan_of(tmp_path, anew("build()")).notes
+    assert note.message == (
+        '`net.load_state_dict(torch.load("best.pt"))` loads into a model that is built anew: it has no dendrites, so '
+        "that what training saves with them does not fit. Test the model that was trained, or, in a process of its "
+        "own, one that `pai_distributed.load_final_model(model, 'PAI_train')` makes of the new one"
+    )

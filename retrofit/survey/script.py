@@ -37,7 +37,7 @@ from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, 
 from retrofit.survey.trainings import exclude_one_another, left_out, of_other_models, tried, without_warm_ups
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
 from retrofit.survey.walks import find_module_counts
-from retrofit.survey.weights import find_averages
+from retrofit.survey.weights import find_averages, find_reloads
 from retrofit.survey.wrappers import (
     answers,
     find_wrappers,
@@ -245,6 +245,7 @@ def _tell_disorder(
     script.module_counts = find_module_counts(origins, script.models, flow)
     if groups:
         script.averages = find_averages(origins, script.loops, flow)
+        script.reloads = find_reloads(origins, script.loops, flow)
         script.disorder = (
             script.disorder
             or late_layers(origins, script.models, script.loops, flow)

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Statement, dotted, is_choice
+from retrofit.survey.index import Index, Scope, Statement, dotted, is_choice
 from retrofit.survey.loops import called_in
-from retrofit.survey.sites import EpochLoop
+from retrofit.survey.order import apart_from_training
+from retrofit.survey.sites import CallSite, EpochLoop
 
 
 def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
@@ -90,3 +91,28 @@ def find_averages(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> l
         if any(re.search(follows, code) for code in trained):
             found.append((index.place(call), any(is_choice(part.node) for part in place.path)))
     return found
+
+
+def find_reloads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[CallSite]:
+    """Return where weights are loaded, after the training or instead of it, into a model that is built anew as it was.
+
+    Args:
+        origins: where the model is built.
+        loops: the epoch loops.
+    """
+    index, built = flow.index, {_made_by(one, flow) for one in origins} - {None}
+    found = []
+    for call, held in index.method_calls("load_state_dict"):
+        others = set(flow.origins(held, index.scope_of(call)))
+        anew = origins.isdisjoint(others) and not built.isdisjoint(_made_by(one, flow) for one in others)
+        if anew and apart_from_training(index.statement(call), loops, flow):
+            found.append(CallSite(node=call, index=index))
+    return found
+
+
+def _made_by(origin: Origin, flow: Flow) -> Scope | str | None:
+    """Return the function or class that makes an object, by its name where it is of no file of the project."""
+    node = origin.node
+    if not isinstance(node, cst.Call):
+        return None
+    return flow.defined(node.func, flow.index.scope_of(node)) or flow.index.qualified(node.func) or None
