@@ -303,6 +303,11 @@ KEYS = (
         default=False, shown="training restarts",
     ),
     Key(
+        "data-parallel", _RECIPE, Switch(),
+        "Wrap a model that grows dendrites on one GPU in DataParallel.",
+        default=False, shown="the script's own wrapper",
+    ),
+    Key(
         "settings", _RECIPE, Settings(), "A setting of the library, such as n_epochs_to_switch=5; may be repeated.",
         default=(), shown="the library's own", metavar="NAME=VALUE",
     ),

@@ -32,6 +32,7 @@ class Options:
         output_dimensions: `LAYER=-1,-1,0` words on layers whose neurons are in an unusual dimension.
         inline: whether the helper's functions go into the script itself.
         in_process: whether a DataParallel model is restructured while its process goes on, without a restart.
+        data_parallel: whether a model that has dendrites and no wrapper gets a DataParallel.
         rounds: when a structure is trained enough: "history", when its score rises no more; "planned", at the end that
             the script has planned; "", there if the learning rate moves until then, else by the score.
         settings: (name, code of the value) of the library's settings that the script is to make.
@@ -52,6 +53,7 @@ class Options:
     output_dimensions: tuple[str, ...] = ()
     inline: bool = False
     in_process: bool = False
+    data_parallel: bool = False
     rounds: str = ""
     settings: tuple[tuple[str, str], ...] = ()
     max_file_size: float = DEFAULT_MEGABYTES
@@ -79,6 +81,7 @@ class Options:
             "save_name": self.save_name,
             "inline": self.inline,
             "in_process": self.in_process,
+            "data_parallel": self.data_parallel,
             "rounds": self.rounds,
             "launcher": self.program,
             "settings": self.settings,

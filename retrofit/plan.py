@@ -162,7 +162,9 @@ def _plan(
     adopted: Adopted = NOTHING,
 ) -> Plan:
     source = project.entry
-    if not survey_only and not project.unread and not any(may_wrap(file.data) for file in project.sources):
+    library = recipe.signs.library.encode()
+    idle = not any(may_wrap(file.data) or (library and library in file.data) for file in project.sources)
+    if not survey_only and not project.unread and idle:
         plan = _without_wrapper(source, recipe, options)
         if plan.questions:
             return plan

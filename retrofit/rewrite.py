@@ -300,7 +300,8 @@ class _Rewriter(cst.CSTTransformer):
         """Return an edit's code, for `set-keyword` its value, with the file's own kind of quotes."""
         text = edit.text.partition("=")[2] if edit.kind == "set-keyword" else edit.text
         value = cst.parse_expression(text, self._module.config_for_parsing)
-        if self._double_quotes:
+        formatted = any(isinstance(part, cst.FormattedString) for part in self._index.ancestors(edit.node))
+        if self._double_quotes and not formatted:  # within an f-string, before Python 3.12, its own may not stand
             quoted = value.visit(_DoubleQuotes(self._source.code(edit.node)))
             assert isinstance(quoted, cst.BaseExpression)
             value = quoted

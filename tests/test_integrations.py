@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from retrofit.options import Options
 from tests.conftest import SCRIPT, swapped
 from tests.helpers import plan_of, rewritten
 
@@ -55,3 +56,90 @@ def test_names_of_others_that_sound_alike_are_none_of_the_library(tmp_path: Path
         ("def main", "def initialize_pai(net):\n    return net\n\n\ndef main"),
     )
     assert plan_of(tmp_path, text).questions == []
+
+
+SINGLE = f"""\
+import torch
+{_IMPORTS}
+from data import Net, loader
+
+
+def validate(model):
+    print(f"{{model.kinds}} kinds")
+    return 0.5
+
+
+def main(args):
+    model = Net()
+    PERFORATED
+    model = model.cuda()
+    BUILT
+    criterion = torch.nn.CrossEntropyLoss()
+    for epoch in range(100):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+        accuracy = validate(model)
+        model, restructured, complete = GPA.pai_tracker.add_validation_score(accuracy, model)
+        if complete:
+            break
+        if restructured:
+            arguments = {{"params": model.parameters(), "lr": 0.1}}
+            optimizer, _ = GPA.pai_tracker.setup_optimizer(model, arguments)
+
+
+main(object())
+"""
+PERFORATES = "model = UPA.perforate_model(model, save_name=args.name, maximizing_score=True)"
+BUILDS = """GPA.pai_tracker.set_optimizer(torch.optim.SGD)
+    optimizer, _ = GPA.pai_tracker.setup_optimizer(model, {"params": model.parameters(), "lr": 0.1})"""
+IN_PARALLEL = Options(data_parallel=True)
+
+
+def single(perforated: str = PERFORATES, built: str = BUILDS) -> str:
+    return swapped(SINGLE, ("PERFORATED", perforated), ("BUILT", built))
+
+
+def test_a_single_gpu_integration_is_asked_how_it_is_to_be_wrapped_where_it_perforates(tmp_path: Path) -> None:
+    [question] = plan_of(tmp_path, single()).questions
+    assert (question.code, question.line) == ("PAI101", 15)
+    assert "--data-parallel" in question.message
+
+
+def test_a_single_gpu_integration_gets_a_wrapper_behind_its_optimizer(tmp_path: Path) -> None:
+    new = rewritten(plan_of(tmp_path, single(), IN_PARALLEL))
+    assert "model = torch.nn.DataParallel(model)" in new.partition("setup_optimizer(")[2].partition("criterion")[0]
+    assert "getattr(model, 'module', model).kinds" in new  # with the other quotes than the f-string has
+    assert "pai_distributed.save_name(args.name)" in new  # no launcher has to know it
+    again = plan_of(tmp_path, new, IN_PARALLEL)
+    assert (again.questions, [file for file in again.files if file.path.name == "train.py"]) == ([], [])
+
+
+def test_it_gets_it_behind_the_perforation_where_its_optimizer_is_built_elsewhere(tmp_path: Path) -> None:
+    built = "optimizer = build(model)"
+    helper = "def build(model):\n    GPA.pai_tracker.set_optimizer(torch.optim.SGD)\n    arguments = "
+    helper += (
+        '{"params": model.parameters(), "lr": 0.1}\n    return GPA.pai_tracker.setup_optimizer(model, arguments)[0]'
+    )
+    text = swapped(single(built=built), ("\n\ndef main", f"\n\n{helper}\n\n\ndef main"))
+    assert "DataParallel(model)" in rewritten(plan_of(tmp_path, text, IN_PARALLEL)).partition("model.cuda()")[0]
+
+
+@pytest.mark.parametrize(
+    ("perforated", "seen"),
+    [
+        ("nets = [UPA.perforate_model(model, save_name='mine')]", "gets no name here"),
+        (f"{PERFORATES}\n    other = UPA.perforate_model(Net(), save_name='other')", "several models"),
+    ],
+)
+def test_it_is_asked_which_model_is_meant_where_that_is_open(tmp_path: Path, perforated: str, seen: str) -> None:
+    text = single(perforated, "optimizer = build(model)")
+    assert seen in plan_of(tmp_path, text, IN_PARALLEL).questions[0].message
+
+
+def test_a_wrapper_of_the_scripts_own_is_left_as_it_is(tmp_path: Path) -> None:
+    text = swapped(
+        with_(PERFORATED), ("        acc = validate(", "        print(model.kinds)\n        acc = validate(")
+    )
+    assert rewritten(plan_of(tmp_path, text, IN_PARALLEL)) == rewritten(plan_of(tmp_path, text))

@@ -33,6 +33,7 @@ KINDS = {
     "assigned-setting": "library",
     "library-call": "library",
     "perforation": "perforation",
+    "model-attribute": "perforation",
     "system-load": "perforation",
     "early-average": "perforation",
     "early-optimizer": "perforation",

@@ -13,7 +13,7 @@ from retrofit.habits.file import TrainingFile
 from retrofit.habits.library import LibrarySetting, calls_of_any, full_name, perforating
 from retrofit.habits.names import follows, literal
 from retrofit.habits.sites import Call
-from retrofit.survey.index import argument, dotted, exclude_each_other
+from retrofit.survey.index import Statement, argument, dotted, exclude_each_other
 from retrofit.survey.sites import Site
 
 _COMPILES = frozenset({"torch.compile", "torch.jit.script"})
@@ -57,6 +57,24 @@ class Perforation(Call):
     def grown(self) -> cst.BaseExpression | None:
         """The model."""
         return self.argument_node("model", 0)
+
+    @cached_property
+    def prepared(self) -> tuple[Statement, str]:
+        """The statement of its block after which the model is ready to be wrapped, and the model's name there.
+
+        That is where the tracker builds its optimizer, else the call itself; the name is "" where none holds it.
+        """
+        later = self.statement.following
+        for call in self.index.calls:
+            name = dotted(argument(call, "net", 0))
+            if name and self.index.statement(call) in later and self.index.qualified(call.func).endswith(_SETUP):
+                return self.index.statement(call), name
+        return self.statement, self.target
+
+    @property
+    def torch(self) -> str:
+        """The name under which its file imports torch, "" for none."""
+        return self.file.imported_as("torch") or ""
 
     @cached_property
     def save_name(self) -> str:
@@ -112,6 +130,19 @@ class Perforation(Call):
     def _settings(self, name: str) -> list[LibrarySetting]:
         sites = self.habits.sites("library-setting")
         return [one for one in sites if isinstance(one, LibrarySetting) and one.setting == name]
+
+
+@dataclass(eq=False, kw_only=True)
+class ModelAttribute(Site):
+    """What no wrapper has, asked of a model that may be in one.
+
+    Attributes:
+        holder: the code of what it is asked of.
+        quote: a quotation mark that may stand in the code there.
+    """
+
+    holder: str
+    quote: str
 
 
 @dataclass(eq=False, kw_only=True)
@@ -208,7 +239,25 @@ def _truth(file: TrainingFile, node: cst.BaseExpression | None) -> bool | None:
 
 def find_perforations(file: TrainingFile) -> list[Perforation]:
     """Return the calls that make a model grow dendrites."""
-    return [Perforation(node=call, index=file.index, habits=file) for call in perforating(file)]
+    found = [Perforation(node=call, index=file.index, habits=file) for call in perforating(file)]
+    for one in found:
+        one.anchors["prepared"] = one.prepared[0].node
+    return found
+
+
+def find_model_attributes(file: TrainingFile) -> Iterator[ModelAttribute]:
+    """Yield where something that no wrapper has is asked of a model that may be in one."""
+    wrapped = {one: set(file.flow.origins(one.call, one.scope)) for one in file.wrappers}
+    for node in file.index.attributes if wrapped else ():
+        name, scope = dotted(node.value), file.index.scope_of(node)
+        if name is None or name.endswith(".module") or node.attr.value in torch_api.WRAPPER_MEMBERS:
+            continue
+        made, statement = file.flow.origins(node.value, scope), file.index.statement(node)
+        around = [one for one, origins in wrapped.items() if origins.intersection(made)]
+        if any(not follows(one.statement, statement) for one in around):
+            quotes = {f.start[-1] for f in file.index.ancestors(node) if isinstance(f, cst.FormattedString)}
+            quote = "'" if quotes == {'"'} else '"'
+            yield ModelAttribute(node=node, index=file.index, anchors={"holder": node.value}, holder=name, quote=quote)
 
 
 def find_system_loads(file: TrainingFile) -> list[SystemLoad]:
