@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from retrofit.survey.scores.making import TRAINED
 from tests.helpers import code, plan_of, script, survey_of
 
 SAVES = "    torch.save(model.state_dict(), 'best.pt')\n"
@@ -154,3 +155,52 @@ val_err = val_err / (j + 1)
 def test_score_of_which_the_loop_takes_the_mean_is_that_mean(told: str, expression: str) -> None:
     (score,) = survey_of(script(SUMMED + told, "best = 9")).scores
     assert (score.expression, score.direction) == (expression, "min")
+
+
+OVER_FILES = """
+for epoch in range(3):
+    for part in parts:
+        for x, y in load(part):
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            if step % 100 == 0:
+                model.eval()
+                with torch.no_grad():
+                    for x, y in held_out:
+                        meter.update(criterion(model(x), y).item())
+                value = meter.avg
+                RESET
+                if TESTED < low:
+                    low = TESTED
+                    torch.save(model.state_dict(), 'best.pt')
+"""
+
+
+def over_files(tested: str, reset: str = "meter.reset()") -> str:
+    before, _, _ = script().partition("for epoch")
+    return before + code(OVER_FILES).replace("TESTED", tested).replace("RESET", reset)
+
+
+@pytest.mark.parametrize("metric", ["", "value"])
+def test_a_best_within_two_loops_over_batches_counts_where_an_evaluation_makes_it(metric: str) -> None:
+    assert [score.expression for score in survey_of(over_files("value"), metric=metric).scores] == ["value"]
+    trained = over_files("loss").replace(
+        "            if step % 100 == 0:\n                model.eval()\n", "            if True:\n"
+    )
+    assert [score.made for score in survey_of(trained).scores] == [TRAINED]
+
+
+@pytest.mark.parametrize(
+    ("metric", "reset", "emptied"),
+    [
+        pytest.param("meter.avg", "meter.reset()", "line 20", id="before the place"),
+        pytest.param("meter.avg", "pass", "", id="not emptied"),
+        pytest.param("value", "meter.reset()", "", id="its value under a name"),
+    ],
+)
+def test_a_named_value_that_begins_anew_before_it_can_be_handed_over_is_refused(
+    metric: str, reset: str, emptied: str
+) -> None:
+    (score,) = survey_of(over_files("value", reset), metric=metric, mode="min").scores
+    assert score.emptied == emptied

@@ -130,6 +130,7 @@ HANDED = "GPA.pai_tracker.add_validation_score(acc, model)"
 SAVED = "        if args.perforate_model_parallel:\n            GPA.pai_tracker.save_tracker_settings()\n"
 SAVED_BY_HELD = SAVED.replace("GPA.pai_tracker", "held")
 
+METERED = "meter = Meter()\nfor part in parts:\n{}    meter.update(evaluate(model, part))\n    log(meter.avg)\n{}{}"
 QUESTIONS: dict[str, Question] = {
     "PAI001 1": Question(
         (before("def best_so_far():\n    pass\n\n\n"),),
@@ -780,6 +781,14 @@ QUESTIONS: dict[str, Question] = {
             ),
             "beside it": (before("total = 0\n"), scored(f"{SCORE}total += acc\nlog(total)\n")),
         },
+    ),
+    "PAI105 19": Question(
+        (scored(METERED.format("", "    meter.reset()\n", "")),),
+        {
+            "before each part": (scored(METERED.format("    meter.reset()\n", "", "")),),
+            "afterwards": (scored(METERED.format("", "", "meter.reset()\n")),),
+        },
+        Options(metric="meter.avg", mode="max"),
     ),
     "PAI106 1": Question(
         (UPA, before("model = UPA.perforate_model(model, save_name='mine')\n", WRAPPED)),

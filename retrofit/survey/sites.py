@@ -631,6 +631,7 @@ class Score(Site):
         last: the head of a loop of which it is the last turn's alone, and the place; "" for none.
         trained: where the training makes it, while an evaluation does on other ways; "" where it does not.
         carried: what it is made of that adds up over all epochs, and where it does; "" for nothing.
+        emptied: where what it is made of begins anew before it can be handed over, "" where it does not.
         unmeasured: what it is in turns in which nothing is measured, where, and the condition of those that measure it.
     """
 
@@ -662,6 +663,7 @@ class Score(Site):
     last: tuple[str, str] = ("", "")
     trained: str = ""
     carried: tuple[str, str] = ("", "")
+    emptied: str = ""
     unmeasured: tuple[str, str, str] = ("", "", "")
 
     @property

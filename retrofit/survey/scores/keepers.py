@@ -349,7 +349,7 @@ def dropped_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope
 
 def shown_for(index: Index, metric: str, known: list[Candidate]) -> list[Candidate]:
     """The user's own expression, with the direction that the script shows for it."""
-    return [replace(c, best="") for c in known if written(index, c.node) == metric][:1]
+    return [replace(c, best="", named=True) for c in known if written(index, c.node) == metric][:1]
 
 
 def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> Iterator[Candidate]:

@@ -14,7 +14,7 @@ from retrofit.survey.scores.best import keepers_of_best
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.keepers import best_in, kept_score
 from retrofit.survey.scores.makers import makers_of, reaching_makers
-from retrofit.survey.scores.making import EMPTIES, EVALUATED, TRAINED, Making
+from retrofit.survey.scores.making import EMPTIES, EVALUATED, FILLS, TRAINED, Making
 from retrofit.survey.scores.presence import presence
 from retrofit.survey.scores.standins import StandIn, StandIns
 from retrofit.survey.scores.validation import validated_variables
@@ -63,7 +63,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         if kept is not None:
             return None
         turns, way = [], way_in(index, flow, loop.statement, here)
-    if not candidate.named and _of_single_batches(index, loop, candidate, turns, way, name if kept is None else ""):
+    by_batch = loop.by_iteration and bool(candidate.best) and not (candidate.named or way.condition)
+    if by_batch and Making(index, flow, loop).of(candidate.node, candidate.call) == TRAINED:
         return None
     if len(turns) > 1:
         turns, way, direct = [], way_in(index, flow, loop.statement, here), False
@@ -116,6 +117,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif begun is not None and begun.order <= report.order:
         score.anchors["made"] = begun.siblings[begun.index - 1].node
     at, call = taken_at(score, candidate)
+    emptied = _emptied_before(index, candidate.node, at)
+    score.emptied = index.place(emptied.node, loop.file) if emptied is not None else ""
     stand_ins = StandIns(index, flow, loop).of(candidate.node, at, call)
     _tell_stand_ins(score, stand_ins)
     if kept is None:
@@ -171,14 +174,6 @@ def _block_that_parts(
             choice = index.parents[choice]
         return choice
     return way.block.node if guard is None and _is_filled_by(index, way.block, name) else None
-
-
-def _of_single_batches(
-    index: Index, loop: EpochLoop, candidate: Candidate, turns: list[Statement], way: Way, name: str
-) -> bool:
-    """Whether a value is the loss of single batches, which is no score to decide by."""
-    trains = name and re.search(rf"\b{name}\b.*\.backward\(", index.source.code(loop.body))
-    return len(turns) > 1 or bool(loop.by_iteration and candidate.best and trains and not way.condition)
 
 
 def _last_that_makes(way: Way, here: Statement) -> Statement:
@@ -306,10 +301,16 @@ def _last_of_turn(
 
 
 def _begun_anew(index: Index, flow: Flow, place: Statement, node: cst.BaseExpression) -> Statement | None:
-    """Return the first later statement of a block in which what an expression is made of begins anew, None for none."""
+    """Return the first later statement of a block in which what an expression is made of begins anew, None for none.
+
+    One in which it is filled as well counts as its making.
+    """
     parts = _parts(index, node)
     ends = _set_back(index, node)
+    filled = _changing(index, parts) - _emptying(index, parts)
     for later in place.following:
+        if any(later in one.path for one in filled):
+            continue
         calls = [call for call in index.calls_in(later) if index.scope_of(call) is place.scope]
         if any(later in end.path for end in ends) or any(_empties(index, flow, call, parts) for call in calls):
             return later
@@ -329,11 +330,33 @@ def _empties(index: Index, flow: Flow, call: cst.Call, parts: set[str]) -> bool:
 
 def _set_back(index: Index, node: cst.BaseExpression) -> set[Statement]:
     """Return where what an expression is made of begins anew for the next turn: `loss_sum = 0`, `meter.reset()`."""
-    names = _parts(index, node)
+    found = _emptying(index, _parts(index, node))
+    return {one for one in found if not any(mentions(later.node, [root_of(node)]) for later in one.following)}
+
+
+def _emptying(index: Index, names: set[str]) -> set[Statement]:
     begun = [b for b in (*index.bindings, *index.items) if unquoted(b.target) in names]
     found = {b.statement for b in begun if _begins(index, b)}
-    found |= {index.statement(call) for call, held in index.method_calls(*EMPTIES) if dotted(held) in names}
-    return {one for one in found if not any(mentions(later.node, [root_of(node)]) for later in one.following)}
+    return found | {index.statement(call) for call, held in index.method_calls(*EMPTIES) if dotted(held) in names}
+
+
+def _changing(index: Index, names: set[str]) -> set[Statement]:
+    bound = {b.statement for b in (*index.bindings, *index.items) if unquoted(b.target) in names}
+    return bound | {index.statement(call) for call, held in index.method_calls(*FILLS) if dotted(held) in names}
+
+
+def _emptied_before(index: Index, node: cst.BaseExpression, at: Statement) -> Statement | None:
+    """Return what lets the parts of an expression begin anew on the way from what fills them last to a statement's end.
+
+    None where nothing does, so that they are filled when the statement is over.
+    """
+    names, end = _parts(index, node), at.last
+    emptying = _emptying(index, names)
+    changed = [one for one in _changing(index, names) if one.scope is at.scope and one.order <= end]
+    filled = [one for one in changed if one not in emptying]
+    last = max(filled, key=lambda one: one.order, default=None)
+    behind = [later for part in last.path for later in part.following] if last is not None else []
+    return next((one for one in behind if one in emptying and one.order <= end), None)
 
 
 def _parts(index: Index, node: cst.BaseExpression) -> set[str]:
