@@ -91,6 +91,14 @@ def test_what_ends_a_training_by_an_earlier_rounds_checkpoint_does_so_in_the_fir
             resumed("pass", "kept = {'first': state['epoch'], 'worse': 0}", ended="if kept['worse'] > 3:\n    break"),
             id="all that begins a name, which is read later",
         ),
+        pytest.param(
+            resumed(
+                "pass",
+                "if only_test:\n    kept = {'worse': 9}\nelse:\n    kept = {'first': state['epoch'], 'worse': 0}",
+                ended="if kept['worse'] > 3:\n    break",
+            ),
+            id="all that begins a name in its branch",
+        ),
         pytest.param(resumed("pass", "if only_test:\n    evaluate(model)\n    return"), id="leaves by an option"),
         pytest.param(resumed("if 'model' not in state:\n    raise ValueError"), id="raises"),
         pytest.param(resumed(ended="if epoch > 5:\n    break"), id="a number of epochs"),

@@ -10,7 +10,7 @@ from retrofit.survey.flow import Flow, Variable
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index, Scope, Statement, dotted, exits, names_in
 from retrofit.survey.loops import called_in
-from retrofit.survey.order import leading_to, leads_to, ways_to
+from retrofit.survey.order import leading_to, leads_to, runs_always, ways_to
 from retrofit.survey.sites import EpochLoop, Resumption
 
 
@@ -36,8 +36,8 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[R
     for here, names, value in _given(index):
         if ending.isdisjoint(v for name in names for v in _variables(flow, name, here.scope)):
             continue
-        if any(_first(index, name, here) for name in names):
-            continue  # nothing else gives it a value
+        if any(_alone_gives(index, name, here) for name in names):
+            continue
         early = any(leads_to(way, training) for ways in ways_to(here, flow).values() for way in ways)
         if early and inside.isdisjoint(here.path) and loaded.holds(value):
             found.setdefault(here)
@@ -69,10 +69,11 @@ def _ending(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Variable]:
                 yield next(_variables(flow, name, index.scope_of(test)))
 
 
-def _first(index: Index, name: str, here: Statement) -> bool:
-    """Whether a statement is the first of its function that gives a name a value."""
-    bound = [one.statement for one in index.bound([name], here.scope)]
-    return here in bound and "." not in name and not any(one.order < here.order for one in bound)
+def _alone_gives(index: Index, name: str, here: Statement) -> bool:
+    """Whether a name may have no value but the one that a statement gives it, which is read in later rounds too."""
+    bound = {one.statement.node for one in index.bound([name], here.scope)}
+    earlier = [early.node for part in here.path if part.scope is here.scope for early in part.preceding]
+    return here.node in bound and "." not in name and not any(runs_always(early, bound) for early in earlier)
 
 
 def _given(index: Index) -> Iterator[tuple[Statement, list[str], cst.BaseExpression]]:
