@@ -178,6 +178,7 @@ def _plan(
         recipe.provided,
         recipe.handover,
         options.in_process,
+        options.program,
         recipe.signs,
         options.inline and bool(adopted.edits),
     )

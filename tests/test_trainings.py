@@ -441,3 +441,70 @@ def test_models_that_a_loop_wraps_are_several(head: str, several: bool) -> None:
     wraps = f"models = make()\nmodel, name = None, 'net'\n{head}\n{indent}model = DDP(models[name])\n"
     found = survey_of(IN_A_ROW.replace("model = Net()\nmodel = DDP(model)\n", wraps).replace(f"FIRST{PASS}", ""))
     assert found.plural == ("each turn of the loop at line 6 wraps one" if several else "")
+
+
+EITHER = """
+import argparse
+import torch
+
+def evaluate(model, training=False):
+    if args.n_gpu > 1 and training is False:
+        model = torch.nn.DataParallel(model)
+    with torch.no_grad():
+        return sum(float(model(x)) for x in val)
+
+def train(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if args.n_gpu > 1:
+        model = torch.nn.DataParallel(model)
+    if args.local_rank != -1:
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    best, step = 0, 0
+    for epoch in range(9):
+        for n, (x, y) in enumerate(loader):
+            (model(x) - y).mean().backward()
+            if n % 4 == 0:
+                optimizer.step()
+                step += 1
+                if args.local_rank in (-1, 0) and step % 100 == 0:
+                    if ALONE:
+                        acc = evaluate(model, training=True)
+                    if acc > best:
+                        best = acc
+
+def main():
+    model = Net()
+    train(model)
+    print(evaluate(model))
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int, default=-1)
+parser.add_argument("--n_gpu", type=int)
+args = parser.parse_args()
+main()
+"""
+ALONE = EITHER.replace("ALONE", "args.local_rank == -1")
+
+
+def test_a_script_that_scores_with_one_process_alone_is_trained_so_where_the_user_says_it(tmp_path: Path) -> None:
+    (asked,) = plan_of(tmp_path, ALONE).questions
+    assert asked.message.endswith("or let one process train on all GPUs, as line 14 does, by --launcher python.")
+    plan = plan_of(tmp_path, ALONE, Options(launcher="python"))
+    assert (plan.questions, plan.script.kind) == ([], "dp")
+    assert rewritten(plan).count("initialize_tracker_settings()") == 2
+    assert [note.message for note in plan.notes if "built anew" in note.message] == []
+    both = plan_of(tmp_path, EITHER.replace("ALONE", "step"))
+    assert (both.questions, both.script.kind) == ([], "ddp")
+
+
+def test_a_hand_over_within_a_loop_over_batches_is_made_only_where_a_counter_says_so(tmp_path: Path) -> None:
+    text = rewritten(plan_of(tmp_path, ALONE, Options(launcher="python")))
+    assert "training_complete = n % 4 == 0 and step % 100 == 0 and args.local_rank == -1 and " in text
+    other = ALONE.replace("step += 1\n", "step += draw()\n")
+    text = rewritten(plan_of(tmp_path, other, Options(launcher="python")))
+    assert "training_complete = pai_distributed.report_validation_score(" in text
+
+
+def test_a_script_that_starts_its_processes_itself_stays_with_them(tmp_path: Path) -> None:
+    spawned = EITHER.replace("ALONE", "step").removesuffix("main()\n") + "torch.multiprocessing.spawn(main, nprocs=2)\n"
+    assert plan_of(tmp_path, spawned, Options(launcher="python")).script.kind == "ddp"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import libcst as cst
 
@@ -22,6 +22,7 @@ from retrofit.survey.order import (
     one_after_the_other,
     ways_to,
 )
+from retrofit.survey.scores.conditions import argument_of, constant, default_of, holds_with
 from retrofit.survey.sites import EpochLoop, Model, Wrapper
 from retrofit.survey.weights import is_resume
 from retrofit.survey.wrappers import split_moves, wrapper_kind
@@ -133,7 +134,8 @@ def is_apart(wrapper: Wrapper, models: list[Model], loops: list[EpochLoop], flow
     own = [part for part in here.path if part.scope is here.scope]
     left = any(always_leaves(part.siblings[-1]) for part in own)
     training = leading_to(loops, flow)
-    if not after_training({part for part in training if not defines(part)}).isdisjoint(here.path):
+    over = after_training({part for part in training if not defines(part)})
+    if _runs_within(here, over, flow):
         return True
     if not models or not loops or (leads_to(here, training) and not left):
         return False
@@ -143,6 +145,32 @@ def is_apart(wrapper: Wrapper, models: list[Model], loops: list[EpochLoop], flow
         and ((left and here.order < model.statement.order) or exclude_each_other(here, model.statement))
         for model in models
     )
+
+
+def is_built_anew(wrapper: Wrapper, loops: list[EpochLoop], flow: Flow) -> bool:
+    """Whether what is wrapped apart from the training is also built there, rather than the trained model."""
+    operand = wrapper.anchors["operand"]
+    assert isinstance(operand, cst.BaseExpression)
+    built = [flow.index.statement(origin.node) for origin in flow.origins(operand, wrapper.scope)]
+    return any(apart_from_training(one, loops, flow) for one in built)
+
+
+def _runs_within(here: Statement, places: set[Statement], flow: Flow, *seen: Scope) -> bool:
+    """Whether a statement runs in some places alone, as far as calls give its conditions the constants to hold."""
+    if not places.isdisjoint(here.path):
+        return True
+    calls = [call for call in flow.callers(here.scope) if not _ruled_out(here, call, flow)]
+    ways = [flow.index.statement(call) for call in calls if here.scope not in seen]
+    return bool(ways) and all(_runs_within(way, places, flow, *seen, here.scope) for way in ways)
+
+
+def _ruled_out(here: Statement, call: cst.Call, flow: Flow) -> bool:
+    """Whether a statement of a function does not run by a call, as that gives it constants."""
+    function = here.scope
+    names = [name for name in function.parameters if not flow.index.bound([name], function)]
+    known = {name: constant(argument_of(function, call, name) or default_of(function, name)) for name in names}
+    ifs = [(part.node, below.node) for part, below in pairwise(here.path) if isinstance(part.node, cst.If)]
+    return any(holds_with(node.test, known) is (inner not in node.body.body) for node, inner in ifs)
 
 
 def find_models(

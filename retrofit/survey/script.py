@@ -24,7 +24,7 @@ from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.handovers import find_hand_overs
 from retrofit.survey.index import Index, Scope, Statement, mentions
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
-from retrofit.survey.models import find_models, group_by_model, is_apart, is_frozen, plural, repeated
+from retrofit.survey.models import find_models, group_by_model, is_apart, is_built_anew, is_frozen, plural, repeated
 from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.order import defines, leading_to, may_lack_value, ways_to
@@ -63,6 +63,7 @@ class Choices:
         provided: full names of functions that a recipe provides.
         handover: qualified names of functions by which a script gives its optimizer to the recipe's library.
         in_process: whether the model is to be restructured while the process goes on, without a restart.
+        launcher: what starts the training's processes, "" to choose by the script.
         signs: what tells what a script has in the place of what the recipe writes.
         inlining: whether the functions that a recipe provides are about to be put into the script, which calls them.
     """
@@ -74,6 +75,7 @@ class Choices:
     provided: frozenset[str] = frozenset()
     handover: frozenset[str] = frozenset()
     in_process: bool = False
+    launcher: str = ""
     signs: Signs = NO_SIGNS
     inlining: bool = False
 
@@ -138,7 +140,8 @@ def survey(
         script.unnamed_models = [] if script.models else unnamed_models(index, origins)
         apart = [w for w in groups[0][1] if is_apart(w, script.models, script.loops, flow)]
         groups[0][1][:] = [w for w in groups[0][1] if w not in apart]
-        script.apart = [wrapper.place(*groups[0][1][:1]) for wrapper in apart]
+        anew = [w for w in apart if is_built_anew(w, script.loops, flow)]
+        script.apart = [wrapper.place(*groups[0][1][:1]) for wrapper in anew]
         script.wrappers = [w for w in script.wrappers if w not in apart]
         mark_members(groups[0][1], flow, set(_before_leaving(script, flow)))
     for loop in script.loops:
@@ -193,7 +196,7 @@ def _find_training(
     index: Index, flow: Flow, choices: Choices
 ) -> tuple[Script, list[tuple[set[Origin], list[Wrapper]]]]:
     """Return a script with what is wrapped and trained in it, and the models with their wrappers."""
-    script = Script(node=index.entry.source.module, index=index)
+    script = Script(node=index.entry.source.module, index=index, launcher=choices.launcher)
     script.wrappers = find_wrappers(index, flow)
     script.in_process = choices.in_process and script.kind == "dp"
     script.backwards = find_backwards(index, flow)

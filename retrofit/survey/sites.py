@@ -1008,7 +1008,9 @@ class Script(Site):
         other_models: the same for all that are wrapped, where none of them is the one that the user named.
         neighbours: the other scripts that import one of the modules, by its full name, or the entry, by "".
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
-        kind: "ddp" where any wrapper is DistributedDataParallel, else "dp", "" without a wrapper.
+        kind: "ddp" where any wrapper is DistributedDataParallel, else "dp", and where the user has one process train by
+            a script that can do either; "" without a wrapper.
+        launcher: what the user has start it, "" where the script decides.
         in_process: whether the model is to be restructured while the process goes on, without a restart.
     """
 
@@ -1056,6 +1058,7 @@ class Script(Site):
     spawned_numbers: set[str] = field(default_factory=set)
     groups: list[list[Wrapper]] = field(default_factory=list)
     neighbours: Mapping[str, Sequence[Neighbour]] = field(default_factory=dict)
+    launcher: str = ""
     in_process: bool = False
     namespace: Callable[[Site], str | None] = lambda site: None
 
@@ -1154,7 +1157,14 @@ class Script(Site):
     @property
     def kind(self) -> str:
         kinds = {wrapper.kind for wrapper in self.wrappers}
-        return "ddp" if "ddp" in kinds else "dp" if kinds else ""
+        alone = self.launcher == "python" and self.either is not None
+        return "ddp" if "ddp" in kinds and not alone else "dp" if kinds else ""
+
+    @property
+    def either(self) -> Wrapper | None:
+        """The wrapper by which a single process trains, in a script that is started for that or for several."""
+        kinds = {wrapper.kind: wrapper for wrapper in self.wrappers}
+        return kinds["dp"] if len(kinds) > 1 and not self.spawns else None
 
     @property
     def parser(self) -> Parser | None:

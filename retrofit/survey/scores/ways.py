@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Source, Variable
-from retrofit.survey.index import Index, Statement, dotted, names_in
-from retrofit.survey.loops import conjuncts
+from retrofit.survey.index import Binding, Index, Statement, dotted, names_in
+from retrofit.survey.loops import conjuncts, increments
 from retrofit.survey.ranks import is_rank, of_some
 from retrofit.survey.scores.values import code_within, leaves_block
 
@@ -134,17 +134,23 @@ def common_condition(index: Index, flow: Flow, way: Way) -> str:
     around = [part for part in way.block.path[:-1] if way.guard in part.path]
     ifs = [(part, part.node) for part in around if isinstance(part.node, cst.If)]
     parts = [p for part, node in ifs for p in conjuncts(node.test) if not by_rank(index, flow, p, part)]
-    changed = {b.target for b in index.bindings if way.guard in b.statement.path}
-    changed.update(name for scope in index.scopes for name in scope.outer)
+    inside = [b for b in index.bindings if way.guard in b.statement.path]
     found = []
     for part in parts:
-        code = index.source.code(part)
+        code, asked = index.source.code(part), index.statement(part)
+        changed = {b.target for b in inside if b.statement.order > asked.order or not _counts(b)}
+        changed.update(name for scope in index.scopes for name in scope.outer)
         calls = set(re.findall(r"([\w.]+)\(", code)) - {"len", "int", "min", "max"}
         if calls or ":=" in code or not changed.isdisjoint(re.findall(r"[\w.]+", code)):
             return ""
         low = isinstance(part, (cst.BooleanOperation, cst.IfExp, cst.Lambda)) and not part.lpar
         found.append(f"({code})" if low or "\n" in code else code)
     return " and ".join(found) if all(code_within(index, way.block.node, node.body) for _, node in ifs) else ""
+
+
+def _counts(binding: Binding) -> bool:
+    """Whether an assignment counts on, alike on all ranks: `step += 1`."""
+    return increments(binding) and set(names_in(binding.statement.node)) == {binding.target}
 
 
 def cut_off_at(index: Index, flow: Flow, place: Statement) -> int:
