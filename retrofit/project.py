@@ -345,7 +345,8 @@ class _Module:
 def _relevant(main: _Module, files: Mapping[str, _Module]) -> list[str]:
     """The modules that say something of training, those that use them, and packages that pass their names on.
 
-    A module that uses them counts where the entry script leads to it by names; a package may import many more.
+    A module that uses them counts where the entry script leads to it by names, also by those that a package makes
+    itself; one that only passes names on may import many more.
     """
     code = {name: _COMMENT.sub(b"", m.data) for name, m in files.items()}
     used = {name: {one for full in m.imports for one in _meant(full, files, set())} for name, m in files.items()}
@@ -353,7 +354,7 @@ def _relevant(main: _Module, files: Mapping[str, _Module]) -> list[str]:
     waiting = {one for full in main.imports for one in _meant(full, files, set())}
     while waiting:
         named |= waiting
-        waiting = {one for name in waiting for one in used[name] if files[name].path.name != "__init__.py"} - named
+        waiting = {one for name in waiting for one in used[name]} - named
     found = {name for name, text in code.items() if _TRAINING.search(text) or _RELEVANT.search(text)}
     while more := {name for name in named - found if not found.isdisjoint(used[name])}:
         found |= more

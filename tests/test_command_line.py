@@ -66,6 +66,7 @@ KEPT = {
     "told": ("print(vars(args))",),
     "told one by one": ("for name, value in sorted(vars(args).items()):", "    print(f'{name}: {value}')"),
     "logged": ("for name, value in vars(args).items():", "    logging.info('%s: %s', name, value)"),
+    "printed as a dict": ("pprint.pprint({k: v for k, v in vars(args).items() if v is not None})",),
     "a text": ("text = ', '.join(f'{name}={value}' for name, value in vars(args).items())",),
     "as it is": ("wandb.init(config=vars(args))",),
     "to what takes anything": ("args = argparse.Namespace(**vars(args))",),

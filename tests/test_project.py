@@ -98,6 +98,19 @@ def test_a_script_in_a_package_imports_it_by_its_full_name(tmp_path: Path) -> No
     assert modules(tmp_path / "tool" / "train.py") == {"tool.core.engine": "core/engine.py"}
 
 
+def test_what_a_package_makes_its_own_names_of_counts(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "main": "from trainers import make\nmake('plain', model)\n",
+            "trainers/__init__": "from .plain import Plain\ndef make(kind, m): return {'plain': Plain}[kind](m)\n",
+            "trainers/base": TRAINS,
+            "trainers/plain": "from .base import train\n\nclass Plain:\n    pass\n",
+        },
+    )
+    assert list(modules(tmp_path / "main.py")) == ["trainers", "trainers.plain", "trainers.base"]
+
+
 def test_paths_that_the_script_adds_and_the_project_s_root_are_searched(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("")
     write(

@@ -13,7 +13,8 @@ from retrofit.survey.sites import CallSite, LocalRank, Parser, Site
 
 #: What tells of options, and what makes a text of them.
 _TELLING = frozenset(
-    {"print", "info", "debug", "log", "write", "warning", "join", "add_row", "add_text", "print_rank_0"}
+    {"print", "pprint", "pformat", "info", "debug", "log", "write", "warning", "join", "add_row", "add_text"}
+    | {"print_rank_0", "dump", "dumps"}
 )
 _TEXTS = frozenset(
     {"items", "vars", "sorted", "str", "repr", "format", "len", "get_rank", "ljust", "rjust", "keys", "type"}
