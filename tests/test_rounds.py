@@ -687,6 +687,25 @@ def test_a_script_that_names_another_gpu_is_told_how_to_initialise(tmp_path: Pat
     assert len(rounds(run(again, tmp_path, NUM_GPUS="2", PYTHON=sys.executable, INIT_GPUS="all"))) == 2
 
 
+@pytest.mark.parametrize("spawned", [False, True])
+def test_a_clean_up_that_fails_when_training_leaves_ends_nothing(spawned: bool, tmp_path: Path) -> None:
+    """It does in the initialisation, and in each round but the last."""
+    (tmp_path / "two_gpus.py").write_text(TWO_GPUS)
+    started = "    torch.multiprocessing.spawn(main, args=(args,), nprocs=2)\n"
+    text = in_processes(started) if spawned else DDP
+    loop = text[text.index(LOOP) : text.index(END)]
+    tried = "".join(f"    {line}" for line in loop.splitlines(keepends=True))
+    whole = (
+        f"    ended = None\n    try:\n{tried}        ended = epoch\n    finally:\n        print(f'ended {{ended:d}}')\n"
+    )
+    result = train(tmp_path, swapped(text, (loop, whole)), python=sys.executable)
+    assert len(rounds(result)) == 2
+    assert "failed with status" not in result.stdout
+    assert "left with status" not in result.stdout
+    failing = r"train.py:\d+: the script fails while it leaves \(TypeError: unsupported format string passed to None"
+    assert len(re.findall(failing, result.stdout)) >= 3
+
+
 DATA_PARALLEL = swapped(
     DDP,
     ("import torch.distributed as dist\n", ""),

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary, WeakSet
 import torch
 import torch.distributed as dist
 
+from .place import _pai_place_of_error
 from .rehearsal import _pai_note_failure
 
 
@@ -88,7 +89,8 @@ class _PaiState:
         kept: what was said to keep its state.
         passes: backward passes of the initialisation run that have reached the model.
         idle_passes: those that have not.
-        exit_status: with which to leave past the end of gloo, None where there is none.
+        exit_status: with which this process leaves, None where it does not.
+        by_gloo: whether its process group was one of gloo's then.
     """
 
     model: torch.nn.Module | None = None
@@ -158,6 +160,7 @@ class _PaiState:
     passes: int = 0
     idle_passes: int = 0
     exit_status: int | None = None
+    by_gloo: bool = False
 
 
 _pai = _PaiState()
@@ -258,8 +261,8 @@ def _pai_leave(status: int, net: torch.nn.Module | None = None) -> NoReturn:
         if net is not None:  # A barrier on the model's own device, where NCCL's would guess one.
             dist.all_reduce(meeting := torch.zeros(1, device=_pai_device(net)))
             meeting.item()
-        if "gloo" in str(dist.get_backend_config()):
-            _pai.exit_status = status
+        _pai.by_gloo = "gloo" in str(dist.get_backend_config())
+    _pai.exit_status = status
     threading.Thread(target=_pai_end_in_time, args=(status,), daemon=True).start()
     sys.exit(status)
 
@@ -289,11 +292,29 @@ def _pai_end_in_time(status: int) -> None:
         os._exit(status)
 
 
+def _pai_tell_clean_up(error: BaseException, trace: Any) -> None:
+    """Say that the script fails when what it was to do is done: in a `finally` block, say."""
+    said = f"{type(error).__name__}: {error}".splitlines()[0]
+    print(
+        f"[pai_distributed] {_pai_place_of_error(error, trace)}: the script fails while it leaves ({said}). What this "
+        f"process had to write is written, so it ends with status {_pai.exit_status} all the same",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
 @atexit.register
-def _pai_skip_the_end_of_gloo() -> None:
-    """Last of all, end the process before gloo's threads abort it now and then (measured, in any script)."""
-    if _pai.exit_status is not None:
-        logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(1 if hasattr(sys, "last_type") else _pai.exit_status)  # 1: a `finally` block has failed
+def _pai_end_as_it_left() -> None:
+    """Last of all, end the process by the status that it has left with, whatever the script's clean-up came to.
+
+    Nor may gloo's threads abort it, as they do now and then (measured, in any script).
+    """
+    failed = hasattr(sys, "last_type")
+    if _pai.exit_status is None or not (failed or _pai.by_gloo):
+        return
+    if failed:
+        _pai_tell_clean_up(sys.last_value, sys.last_traceback)
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(_pai.exit_status)

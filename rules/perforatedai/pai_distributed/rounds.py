@@ -15,7 +15,7 @@ from .layers import _pai_unwrap
 from .loggers import _pai_watch_loggers
 from .meeting import _pai_meet
 from .place import _pai_place_of_error
-from .process import _pai, _pai_fail, _pai_rank, _pai_say, initializing
+from .process import _pai, _pai_fail, _pai_rank, _pai_say, _pai_tell_clean_up, initializing
 from .rates import _pai_is_planned
 from .record import _pai_read, _pai_write
 from .rehearsal import _pai_note_exit, _pai_repeated
@@ -75,6 +75,9 @@ _pai_tell_error = sys.excepthook
 
 def _pai_end_at_error(kind: type[BaseException], error: BaseException, trace: Any) -> None:
     """End the structure, and all later ones there, where the script has data or settings for no more than its plan."""
+    if _pai.exit_status is not None:  # it is only its clean-up that fails
+        sys.__excepthook__(kind, error, trace)
+        return
     if not _pai.past_end or not issubclass(kind, (LookupError, StopIteration, ValueError, AssertionError)):
         _pai_tell_error(kind, error, trace)
         return
@@ -165,7 +168,15 @@ _pai_sys_exit = sys.exit
 
 
 def _pai_exit(status: Any = None) -> NoReturn:
-    """Leave as `sys.exit` does, and note a failure: a script that has failed has not ended its training."""
+    """Leave as `sys.exit` does, and note a failure: a script that has failed has not ended its training.
+
+    One whose clean-up fails has: torch leaves with status 1 after any error of a process that it has spawned.
+    """
+    if _pai.exit_status is not None:
+        _, error, trace = sys.exc_info()
+        if error is not None and not isinstance(error, SystemExit):
+            _pai_tell_clean_up(error, trace)
+        status = _pai.exit_status
     if not _pai.left and not (_pai.complete and status in (None, 0)):
         _pai_note_exit(status)
     _pai.left = _pai.left or status not in (None, 0)
