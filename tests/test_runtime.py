@@ -812,13 +812,14 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
         (torch.distributed, "reduce"), (builtins, "input"),
         (torch.nn.parallel.DistributedDataParallel, "will_sync_module_buffers"),
         (torch.utils.data.DistributedSampler, "set_epoch"), (modules_perforatedai.PAINeuronModule, "forward"),
+        (modules_perforatedai.PAINeuronModule, "__getstate__"),
         (utils_perforatedai, "save_net"), (utils_perforatedai, "load_net"),
         (torch.nn.Module, "_named_members"), (torch.nn.DataParallel, "replicate"),
         (torch.Tensor, "__deepcopy__"), (schedulers.LRScheduler, "__init__"),
         *((kind, name) for kind in of_library for name in ("named_modules", "register_buffer")),
         *((kind, "load_state_dict") for kind in loading),
     ):  # fmt: skip
-        monkeypatch.setattr(owner, name, getattr(owner, name))
+        monkeypatch.setattr(owner, name, getattr(owner, name, None), raising=False)
     monkeypatch.setattr(atexit, "register", lambda function: function)
     monkeypatch.setattr(globals_perforatedai, "pc", globals_perforatedai.PAIConfig())
     for name in ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks"):
@@ -1614,6 +1615,25 @@ def test_weights_from_before_dendrites_are_loaded_into_a_part(
     assert all((value == 7).all() for value in model[1].main_module.parameters())
     with pytest.raises(RuntimeError, match="Unexpected"):
         model[0].load_state_dict(plain | {"2.weight": torch.ones(1)})
+
+
+def test_a_whole_model_is_saved_and_loaded(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a batch in training too, for which the library's hook is a lambda."""
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2)), None)
+    given = torch.ones(1, 2)
+    expected = model(given)
+    assert model[0]._fb_hook_handle is not None
+    monkeypatch.setitem(sys.modules, "pai_distributed", helper)  # as pickle looks for its functions
+    torch.save(model, "model.pt")
+    assert model[0]._fb_hook_handle is not None
+    assert torch.load("model.pt", weights_only=False)(given).tolist() == expected.tolist()
+    monkeypatch.delattr(helper.PA.PAINeuronModule, "__getstate__")
+    with pytest.raises(AttributeError, match="Can't pickle local object"):
+        torch.save(model, "model.pt")
 
 
 def test_own_modules_are_those_from_before_dendrites(helper: ModuleType, perforate: Callable[..., Any]) -> None:

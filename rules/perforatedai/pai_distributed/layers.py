@@ -76,7 +76,15 @@ def _pai_forward(layer: Any, *arguments: Any, **keywords: Any) -> Any:
     return _pai_forward_with_dendrites(layer, *arguments, **keywords)
 
 
-PA.PAINeuronModule.forward = _pai_forward
+def _pai_state(layer: Any) -> dict[str, Any]:
+    """What is pickled of a layer, as where a script saves its whole model: all but the hook of its last batch.
+
+    The library's is a lambda within a function, which cannot be pickled (measured, in each round with dendrites).
+    """
+    return {**layer.__dict__, "_fb_hook_handle": None}
+
+
+PA.PAINeuronModule.forward, PA.PAINeuronModule.__getstate__ = _pai_forward, _pai_state
 
 
 def _pai_unwrap(model: torch.nn.Module) -> torch.nn.Module:
