@@ -343,6 +343,27 @@ def test_a_round_begins_with_just_what_was_saved(capacity_rounds: list[Run]) -> 
         assert any(name.endswith(".this_node_index") for name in saved)
 
 
+def test_a_layer_of_several_names_is_one_layer_and_goes_on(tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    options = ("--model", "Shared", "--stay")
+    load = (*options, "--pai_load_folder", "PAI_capacity_test")
+    run = launch(tmp_path, *options, "--perforate_model_parallel", capacity=True)
+    assert array_dims(tmp_path / "PAI_capacity_test") == {".layers.0,1,4", ".last,1,2"}
+    assert "No dendrites for" not in run.output
+    assert launch(tmp_path, *options, capacity=True).switches("PAI_capacity_test") == ["switch_2.pt"]
+    saved = load_file(tmp_path / "PAI_capacity_test" / "switch_2.pt")
+    again = launch(tmp_path, *load, capacity=True)
+    assert again.switches("PAI_capacity_test") == ["switch_2.pt", "switch_4.pt"]
+    loaded = again.rank(0)["loaded"]
+    known = {name for name in loaded if name != "tracker_string"}
+    assert {name: loaded[name] for name in known} == {name: saved[name].tolist() for name in known}
+    assert {"first.main_module.weight", "layers.0.main_module.weight", "body_norm.running_mean"} <= known
+    assert loaded["layers.0.main_module.weight"] == loaded["first.main_module.weight"]
+    without = launch(tmp_path, *load, "--without", "layers shared", capacity=True)
+    assert without.status != 0
+
+
 def test_a_thawed_model_is_searched_for_unused_parameters(helper: ModuleType, perforate: Callable[..., Any]) -> None:
     import torch
 

@@ -43,6 +43,21 @@ class Flat(nn.Sequential):
         super().__init__(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2))
 
 
+class Shared(nn.Module):
+    """Has layers under several names, of which those in its Sequential are used; another name begins as one of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(6, 4)
+        self.body = self.first
+        self.body_norm = nn.BatchNorm1d(4)
+        self.last = nn.Linear(4, 2)
+        self.layers = nn.Sequential(self.first, nn.ReLU(), self.last)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.relu(self.body_norm(self.layers[0](x))))
+
+
 def take_out(cure: str) -> None:
     """Take a cure out of pai_distributed, so that the training does what it would do without it."""
     if cure == "rank 0 first":
@@ -62,6 +77,8 @@ def take_out(cure: str) -> None:
         put("_pai_note_output_dimensions", lambda layer, inputs, output: None)
     elif cure == "almost zero":
         put("_pai_almost_zero", 0.0)
+    elif cure == "layers shared":
+        put("_pai_share_layers", lambda model: None)
     elif cure == "best model on every rank":
         complete = pai_distributed.score._pai_complete
         put("_pai_complete", lambda net, *, load_best: complete(net, load_best=False))
@@ -149,7 +166,7 @@ torch.manual_seed(rank)
 inputs = torch.randn(8, 5, 6) if args.model == "Sequence" else torch.randn(8, 6)
 targets = torch.arange(8) % 2
 torch.manual_seed(0)
-model = {"Sequence": Sequence, "Flat": Flat}[args.model]()
+model = {"Sequence": Sequence, "Flat": Flat, "Shared": Shared}[args.model]()
 
 report["parameters"] = {"original": sum(parameter.numel() for parameter in model.parameters())}
 pai_distributed.configure_library()

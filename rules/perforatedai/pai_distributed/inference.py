@@ -15,7 +15,7 @@ from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
 from .hidden import _pai_library_at_work, _pai_rest
-from .layers import _pai_leave_frozen_layers_out
+from .layers import _pai_leave_frozen_layers_out, _pai_share_layers
 from .library import _pai_folder, configure_library
 from .names import _pai_speak_plainly
 from .process import _pai, _pai_device
@@ -52,6 +52,7 @@ def load_final_model(model: torch.nn.Module, folder: str) -> torch.nn.Module:
     _pai.model = model
     _pai.backpropagates = bool(GPA.pc.get_perforated_backpropagation())
     _pai.frozen.update(_pai_read("frozen_layers", folder))
+    _pai_share_layers(model)
     _pai_leave_frozen_layers_out(model)
     _pai_speak_plainly(model)
     _pai_set_output_dimensions(model, _pai_read("output_dimensions", folder))

@@ -138,10 +138,34 @@ def _pai_leave_frozen_layers_out(model: torch.nn.Module) -> None:
         for name, child in list(module._modules.items()):
             if child is not None and child in left_out:
                 setattr(module, name, child.main_module)
+    _pai_forget(left_out)
+
+
+def _pai_forget(layers: list[Any]) -> None:
+    """Take layers out of those that the library gives dendrites."""
     tracker = GPA.pai_tracker
-    tracker.neuron_module_vector = [layer for layer in tracker.neuron_module_vector if layer not in left_out]
+    tracker.neuron_module_vector = [layer for layer in tracker.neuron_module_vector if layer not in layers]
     for scores in ("best_scores", "current_scores"):  # the library has one list for each layer
         tracker.member_vars[scores] = [[] for _ in tracker.neuron_module_vector]
+
+
+def _pai_share_layers(model: torch.nn.Module) -> None:
+    """Let a layer that the script has under several names be one of the library's under all of them, and be saved.
+
+    The library makes one for each name in a Sequential, and saves none but what comes first, nor what has a name that
+    begins as one of the others does (measured): the next round would begin without their weights or dendrites.
+    """
+    first: dict[torch.nn.Module, Any] = {}
+    layers = _pai_layers(model)
+    for layer in layers:
+        first.setdefault(layer.main_module, layer)
+    for module in (one for one in _pai_modules(model) if one not in layers):
+        for name, child in list(module._modules.items()):
+            if child is not None:
+                setattr(module, name, first.get(child.main_module if child in layers else child, child))
+    _pai_forget([layer for layer in layers if layer is not first[layer.main_module]])
+    if "module_names_to_not_save" not in GPA.pc._manually_set_keys:
+        GPA.pc.set_module_names_to_not_save([])
 
 
 def _pai_freeze_averages(net: torch.nn.Module) -> None:

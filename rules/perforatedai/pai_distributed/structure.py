@@ -20,6 +20,7 @@ from .layers import (
     _pai_frozen_layers,
     _pai_layers,
     _pai_leave_frozen_layers_out,
+    _pai_share_layers,
 )
 from .library import _pai_copy_tied_tensors, _pai_with_frozen_parameters
 from .loggers import _pai_watch_loggers
@@ -60,6 +61,7 @@ def load_latest_switch(
             run, or one with another model.
     """
     _pai_check_perforated(model)
+    _pai_share_layers(model)
     _pai_watch_loggers()
     _pai.model = model
     _pai.backpropagates = bool(GPA.pc.get_perforated_backpropagation())
