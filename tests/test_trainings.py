@@ -508,3 +508,36 @@ def test_a_hand_over_within_a_loop_over_batches_is_made_only_where_a_counter_say
 def test_a_script_that_starts_its_processes_itself_stays_with_them(tmp_path: Path) -> None:
     spawned = EITHER.replace("ALONE", "step").removesuffix("main()\n") + "torch.multiprocessing.spawn(main, nprocs=2)\n"
     assert plan_of(tmp_path, spawned, Options(launcher="python")).script.kind == "ddp"
+
+
+ROUND_TRIP = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def spread(first, second):
+    first = DDP(first)
+    second = DDP(second)
+    return tuple(one for one in [first, second] if one is not None)
+
+maker, judge = Maker(), Judge()
+maker, judge = spread(maker, judge)
+optimizer = torch.optim.SGD(maker.parameters(), lr=0.1)
+for epoch in range(9):
+    for x in loader:
+        judge(maker(x)).mean().backward()
+        optimizer.step()
+    acc = evaluate(maker)
+    best = max(best, acc)
+"""
+
+
+def test_models_that_a_function_wraps_and_gives_back_under_their_names_are_two() -> None:
+    survey = survey_of(ROUND_TRIP)
+    assert [[wrapper.line for wrapper in group] for group in survey.groups] == [[5], [6]]
+    assert survey.answers == ["first", "second"]
+    one = survey_of(
+        ROUND_TRIP.replace("    second = DDP(second)\n", "").replace(
+            "first = DDP(first)", "first = DDP(first) if one else DDP(first, [0])"
+        )
+    )
+    assert len(one.groups) == 1

@@ -35,7 +35,7 @@ def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin
         operand = wrapper.anchors["operand"]
         assert isinstance(operand, cst.BaseExpression)
         origins = set(flow.origins(operand, wrapper.scope))
-        makers = {flow.called(o.node) for o in origins if isinstance(o.node, cst.Call)}
+        makers = {flow.called(o.node) for o in origins if isinstance(o.node, cst.Call)} - {wrapper.scope}
         for known, members in groups:
             if not known.isdisjoint(origins) or any(member.scope in makers for member in members):
                 known |= origins
