@@ -4,6 +4,7 @@ from __future__ import annotations
 
 #: What these names mean where nothing in a file gives them a meaning but a star import.
 USUAL_NAMES = {"torch": "torch", "nn": "torch.nn", "optim": "torch.optim"}
+DATA_LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 
 DDP_NAMES = frozenset(
     {

@@ -541,3 +541,32 @@ def test_models_that_a_function_wraps_and_gives_back_under_their_names_are_two()
         )
     )
     assert len(one.groups) == 1
+
+
+PIECES = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader
+
+model = DDP(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(data)
+for n in rounds:
+    for x in tqdm(loader):
+        at = 0
+        while at < len(x):
+            for part in x[at].split(4):
+                model(part).mean().backward()
+            optimizer.step()
+            at += 1
+    acc = evaluate(model)
+    best = max(best, acc)
+"""
+
+
+def test_a_loop_within_one_over_a_dataloader_is_over_no_epochs() -> None:
+    assert [loop.line for loop in survey_of(PIECES).loops] == []
+    counted = PIECES.replace("in rounds", "in range(9)")
+    assert [loop.line for loop in survey_of(counted).loops] == [8]
+    drawn = PIECES.replace("tqdm(loader)", "parts")  # of which nothing tells that it is no loop over epochs
+    assert [loop.line for loop in survey_of(drawn).loops] == [11]

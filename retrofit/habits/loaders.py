@@ -9,6 +9,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import alone, made_of
 from retrofit.habits.sites import Call
@@ -22,7 +23,6 @@ _DISTRIBUTED = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.
 _WHOLE = frozenset(
     f"torch.utils.data.{path}{name}" for path in ("", "sampler.") for name in ("RandomSampler", "SequentialSampler")
 )
-_LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 _OWNERS = frozenset(
     {"accelerate", "deepspeed", "horovod", "ignite", "lightning", "lightning_fabric", "pytorch_lightning"}
 )
@@ -396,7 +396,7 @@ def _loader(file: TrainingFile, call: cst.Call) -> Loader:
 
 def find_loaders(file: TrainingFile) -> list[Loader]:
     """Return the data loaders of a file."""
-    return [_loader(file, call) for call in file.calls(*_LOADERS)]
+    return [_loader(file, call) for call in file.calls(*torch_api.DATA_LOADERS)]
 
 
 def find_samplers(file: TrainingFile) -> Iterator[Sampler]:

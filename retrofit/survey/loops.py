@@ -52,7 +52,8 @@ def find_loops(
     ways = [loops for loops in ways if not any(_only_tries(index, part) for part in loops)] or ways
     ways = [loops for loops in ways if not _by_pieces(index, flow, loops, ways)]
     sites = {s: _epoch_loop(index, flow, s) for loops in ways for s in loops}
-    within = [_before_repeats(index, flow, loops, sites) for loops in ways]
+    outside = [_around_batches(index, flow, loops) for loops in ways]
+    within = [_before_repeats(index, flow, loops, sites) for loops in outside]
     for alone in (False, True):
         for loops in within if not found else []:
             candidates = [site for s in loops if (site := sites[s]) is not None]
@@ -111,6 +112,18 @@ def _only_tries(index: Index, loop: Statement) -> bool:
         if kept and before and all(one.value is not None and "state_dict()" in code(one.value) for one in kept):
             return True
     return False
+
+
+def _around_batches(index: Index, flow: Flow, loops: list[Statement]) -> list[Statement]:
+    """Return the loops around a backward pass without those within one over a DataLoader, which go over no epochs."""
+
+    def over_batches(loop: Statement) -> bool:
+        node = loop.node
+        made = flow.origins(_gone_through(index, node.iter), loop.scope) if isinstance(node, cst.For) else []
+        calls = [one.node for one in made if isinstance(one.node, cst.Call)]
+        return any(index.qualified(call.func) in torch_api.DATA_LOADERS for call in calls)
+
+    return next((loops[number:] for number, loop in enumerate(loops) if over_batches(loop)), loops)
 
 
 def _by_pieces(index: Index, flow: Flow, loops: list[Statement], ways: list[list[Statement]]) -> bool:
