@@ -204,3 +204,26 @@ def test_a_named_value_that_begins_anew_before_it_can_be_handed_over_is_refused(
 ) -> None:
     (score,) = survey_of(over_files("value", reset), metric=metric, mode="min").scores
     assert score.emptied == emptied
+
+
+@pytest.mark.parametrize(
+    ("test", "taken", "found"),
+    [
+        pytest.param("a + b > best_a + best_b", "best_a, best_b = a, b", [("a + b", "max")], id="sums"),
+        pytest.param("best_a + best_b > b + a", "best_b, best_a = a, b", [("b + a", "min")], id="turned round"),
+        pytest.param("a + b > best_a + best_b", "best_a, best_b = a, 0", [], id="of which one is not taken"),
+        pytest.param("a > best_a + 0.1", "best_a = a", [("a", "max")], id="a margin"),
+    ],
+)
+def test_a_sum_is_the_score_where_the_best_of_each_part_is_kept_by_it(
+    test: str, taken: str, found: list[tuple[str, str]]
+) -> None:
+    epoch = f"a, b = validate(model)\nif {test}:\n    {taken}\n{SAVES}"
+    scores = survey_of(script(epoch, "best_a = best_b = 0")).scores
+    assert [(score.expression, score.direction) for score in scores if score.evidence != "--metric"] == found
+
+
+def test_values_of_the_training_are_not_proposed_as_the_validations() -> None:
+    epoch = "outs = run(model)\ntrain_acc = compare(outs)\nprint(train_acc)\nouts = test(model)"
+    found = survey_of(script(epoch, "def test(model):\n    return {key: model(key) for key in sets}\n"))
+    assert (found.scores, found.measures) == ([], [])

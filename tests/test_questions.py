@@ -387,8 +387,9 @@ QUESTIONS: dict[str, Question] = {
         },
     ),
     "PAI103 1": Question(
-        (before(f"other = {ADAM}\n", "best = 0\n"),),
+        (before(f"other = {ADAM}\n", "best = 0\n"), (STEP, f"{STEP[:-1]}; other.step()\n")),
         {
+            "never stepped": (before(f"other = {ADAM}\n", "best = 0\n"),),
             "exclusive branches": ((OPTIMIZER, f"if adam: optimizer = {ADAM}\nelse: {OPTIMIZER}"),),
             "another name, annotated": (
                 (OPTIMIZER, f"{OPTIMIZER.replace('optimizer', 'sgd: SGD', 1)}optimizer: SGD = sgd\n"),

@@ -190,7 +190,11 @@ NOT_CALLED = swapped(
 INSIDE_LOOP = swapped(
     SCRIPT, (WRAP, ""), ("criterion(model(x), y)", "criterion(«DistributedDataParallel(model)(x), y)")
 )
-TWO_OPTIMIZERS = swapped(SCRIPT, (OPTIMIZER, OPTIMIZER + "    other = «torch.optim.Adam(model.parameters())\n"))
+STEP = "            optimizer.step()\n"
+BOTH_STEP = (STEP, STEP + STEP.replace("optimizer", "other"))
+TWO_OPTIMIZERS = swapped(
+    SCRIPT, (OPTIMIZER, OPTIMIZER + "    other = «torch.optim.Adam(model.parameters())\n"), BOTH_STEP
+)
 NO_OPTIMIZER = swapped(
     SCRIPT,
     (OPTIMIZER, ""),
@@ -416,7 +420,9 @@ def test_an_option_that_does_not_help_is_not_named(folder: Folder) -> None:
 
 def test_several_problems_are_all_named_in_the_order_of_their_lines(folder: Folder) -> None:
     script = swapped(
-        NO_DIRECTION.replace("«", ""), (OPTIMIZER, OPTIMIZER + "    other = torch.optim.Adam(model.parameters())\n")
+        NO_DIRECTION.replace("«", ""),
+        (OPTIMIZER, OPTIMIZER + "    other = torch.optim.Adam(model.parameters())\n"),
+        BOTH_STEP,
     )
     lines = refused(folder, script)
     places = [PLACE.fullmatch(line) for line in lines]

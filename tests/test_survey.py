@@ -4724,6 +4724,7 @@ def test_optimizer_of_a_loss_in_an_item_is_left_alone(losses: str) -> None:
     text = text.replace("optimizer.", "opts['model'].")
     assert [one.target for one in survey_of(text).optimizers] == ["opts['model']"]
     text = text.replace("CenterLoss(9)", "Part(model)")
+    text = text.replace("opts['model'].step()", "opts['model'].step(); opts['center'].step()")
     assert [one.target for one in survey_of(text).optimizers] == ["opts['model']", "opts['center']"]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from retrofit.options import Options
-from tests.helpers import plan_of, rewritten, survey_of
+from tests.helpers import code, plan_of, rewritten, survey_of
 
 CHOICE = """
 import argparse
@@ -570,3 +570,66 @@ def test_a_loop_within_one_over_a_dataloader_is_over_no_epochs() -> None:
     assert [loop.line for loop in survey_of(counted).loops] == [8]
     drawn = PIECES.replace("tqdm(loader)", "parts")  # of which nothing tells that it is no loop over epochs
     assert [loop.line for loop in survey_of(drawn).loops] == [11]
+
+
+BOTH_BUILT = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def take_step(loss, used, other):
+    loss.backward()
+    used.step()
+    other.zero_grad()
+
+model = DDP(Net())
+slow = torch.optim.SGD(model.parameters(), lr=0.1)
+fast = torch.optim.Adam(model.parameters(), lr=0.1)
+rates = torch.optim.lr_scheduler.StepLR(slow, 3)
+for epoch in range(9):
+    for x in loader:
+        STEP
+    for x in extra:
+        take_step(model(x).mean(), used=fast, other=slow)
+    acc = evaluate(model)
+    best = max(best, acc)
+    torch.save({"slow": slow.state_dict(), "fast": fast.state_dict()}, "last.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "found"),
+    [
+        ("slow.zero_grad(); model(x).mean().backward(); fast.step()", ["fast"]),
+        ("model(x).mean().backward(); scaler.step(fast)", ["fast"]),
+        ("model(x).mean().backward(); fast.step(); slow.step()", ["slow", "fast"]),
+        ("model(x).mean().backward(); fast.step(); engine.run(slow)", ["slow", "fast"]),
+        ("model(x).mean().backward(); fast.step(); held.step()", ["slow", "fast"]),
+    ],
+)
+def test_an_optimizer_that_nothing_steps_trains_nothing(step: str, found: list[str]) -> None:
+    text = BOTH_BUILT.replace("STEP", step)
+    if "scaler" in step:
+        text = text.replace("model = DDP", "scaler = torch.amp.GradScaler()\nmodel = DDP")
+    assert [optimizer.target for optimizer in survey_of(text).optimizers] == found
+
+
+def test_a_list_of_models_that_a_loop_wraps_is_told_as_that_alone(tmp_path: Path) -> None:
+    text = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    parts, wrapped = torch.nn.ModuleList([Net()]), []
+    parts.append(Teacher())
+    for part in parts:
+        wrapped.append(DDP(part))
+    optimizer = torch.optim.SGD(parts.parameters(), lr=0.1)
+    for epoch in range(9):
+        for x in loader:
+            wrapped[0](x).mean().backward()
+            optimizer.step()
+        acc = evaluate(wrapped)
+        best = max(best, acc)
+    """
+    (question,) = plan_of(tmp_path, code(text)).questions
+    assert "this wraps more than one model" in question.message
+    assert "each turn of the loop at line 6 wraps one" in question.message

@@ -120,6 +120,7 @@ def find_optimizers(
     by_target: dict[str, list[cst.Call]] = {}
     beside = {index.scope_of(origin.node) for origin in model}
     built = _outermost(flow, _used_to_train(index, flow, _constructions(index, flow, model, handover), loops, handover))
+    built = _stepped(index, flow, built) if len(built) > 1 else built
     built = [one for one in built if not _beside_tracker(index, flow, one.node, handover)]
     made_at = [
         one if index.scope_of(one.node) in beside else _at_the_call(flow, one, near, shared)
@@ -512,6 +513,20 @@ def _used_to_train(
     used |= _used(index, flow, "zero_grad")  # a further one may train all the same, but not one that is only given on
     kept = [one for one in made if not used.isdisjoint(flow.closure({one})) or not _given_on(index, one)]
     return kept if found or by_tracker else made
+
+
+def _stepped(index: Index, flow: Flow, made: list[Origin]) -> list[Origin]:
+    """Leave out what nothing steps, where something else is stepped, and all that is stepped is known."""
+    stepped: set[Origin] = set()
+    for call, whose in index.method_calls("step"):
+        held = {o for o in flow.deep_origins(whose, index.scope_of(call)) if dotted(o.node) != "None"}
+        if not held or not all(isinstance(one.node, cst.Call) for one in held):
+            return made
+        stepped |= held
+    for call in index.calls:  # of what is out of sight, which may step what it is given
+        if flow.called(call) is None and not index.qualified(call.func).startswith(_SCHEDULER_MODULE):
+            stepped.update(*(flow.deep_origins(arg.value, index.scope_of(call)) for arg in call.args))
+    return [one for one in made if not stepped.isdisjoint(flow.closure({one}))] or made
 
 
 def _given_on(index: Index, made: Origin) -> bool:

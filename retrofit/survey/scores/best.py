@@ -79,9 +79,11 @@ def tracked_scores(
     for comparison, pairs in _comparisons(index, inside):
         evidence, scope = f"{index.place(comparison)}: {index.source.code(comparison)}", index.scope_of(comparison)
         for limit, compared, better in pairs:
-            best = without_margin(limit)
-            for score in dict.fromkeys((compared, without_margin(compared))):
-                sense = _sense(index, comparison, best, score, bindings)
+            for best, score in _read_as(limit, compared):
+                bests, terms = _terms(best), _terms(score)
+                parts = zip(bests, terms, strict=True) if len(bests) == len(terms) else [(best, score)]
+                senses = {_sense(index, comparison, *pair, bindings) for pair in parts}
+                sense = senses.pop() if len(senses) == 1 else 0
                 if sense and is_score(score, best) and not taken_by_turn(index, inside, best):
                     found = True
                     saved = _saved_by(index, inside, score, index.source.code(best))
@@ -93,6 +95,23 @@ def tracked_scores(
                 known = re.search(r"best|lowest|highest", name) or _best_of_history(best)
                 if known and root_of(score) in bound and is_score(score) and _saves(index, comparison):
                     yield Candidate(score, "max" if better > 0 else "min", evidence, root_of(best))
+
+
+def _read_as(
+    limit: cst.BaseExpression, compared: cst.BaseExpression
+) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """Yield what may be the best and the score of a comparison: of sums term by term, else without a margin."""
+    if len(_terms(limit)) == len(_terms(compared)) > 1:
+        yield limit, compared
+    else:
+        yield from ((without_margin(limit), score) for score in dict.fromkeys((compared, without_margin(compared))))
+
+
+def _terms(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return what an expression is the sum of: `srocc + plcc`."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+        return [*_terms(node.left), *_terms(node.right)]
+    return [node]
 
 
 def _comparisons(

@@ -95,7 +95,7 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
             validated = {binding.target for binding, _ in validated_variables(index, flow, loop)}
             logged = {name: index.place(node, loop.file) for name, node in told_values(index, loop, validated)}
             found = logged or found
-    return [(name, place) for name, place in found.items() if not OF_TRAINING.search(name)] or list(found.items())
+    return [(name, place) for name, place in found.items() if not OF_TRAINING.search(name)]
 
 
 class _Dropped:
