@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import builtins
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import cast
@@ -150,6 +150,19 @@ def unassigned(text: str, reads: Iterable[int]) -> list[int]:
         line = bisect_right(starts, offset)
         places[line, len(text[starts[line - 1] : offset].encode())] = offset
     return sorted({places[place] for place in _Scope(parsed(text), frozenset(places), ()).faults()})
+
+
+def unassigned_names(text: str, names: Collection[str]) -> set[str]:
+    """Return those of some names that are read anywhere in a module where they may have no value.
+
+    Args:
+        text: the module's source, which compiles.
+        names: the names.
+    """
+    tree = parsed(text)
+    asked = [one for one in ast.walk(tree) if isinstance(one, ast.Name) and one.id in names]
+    read = {_place(one): one.id for one in asked if isinstance(one.ctx, ast.Load)}
+    return {read[place] for place in _Scope(tree, frozenset(read), ()).faults()}
 
 
 @dataclass

@@ -16,7 +16,7 @@ from retrofit.options import Options
 from retrofit.outputs import ALONE, Company, as_launched, chosen_launcher, find_place, job, new_file
 from retrofit.progress import Told, untold
 from retrofit.project import Project, load_project
-from retrofit.proof import prove, without_value
+from retrofit.proof import left_without_value, prove, without_value
 from retrofit.rewrite import by_file, crowded, rewriting
 from retrofit.rules import STAGES, Evaluator, Outcome, Recipe
 from retrofit.source import Source
@@ -216,7 +216,8 @@ def _plan(
             for file, mine in edited.items():
                 new = rewriting(script.index, mine, file)
                 written[file] = new.text
-                questions += without_value(script.index, file, new)
+                lacking = [*without_value(script.index, file, new)]
+                questions += lacking or left_without_value(script.index, file, mine, new)
         except UserError as error:
             if not survey_only:
                 raise

@@ -8,7 +8,7 @@ from tokenize import TokenInfo
 
 import libcst as cst
 
-from retrofit.assigned import unassigned
+from retrofit.assigned import unassigned, unassigned_names
 from retrofit.edits import Edit
 from retrofit.errors import EngineError, Problem, UserError
 from retrofit.rewrite import Rewriting
@@ -16,6 +16,9 @@ from retrofit.source import Source
 from retrofit.survey.index import File, Index, Statement, leaves, names_in
 from retrofit.survey.order import always_leaves
 from retrofit.text import comments, split_lines
+
+#: The kinds of edits after which code that was there may run no longer.
+_TAKING = ("replace", "guard", "remove", "take-out")
 
 
 def prove(source: Source, edits: Sequence[Edit], text: str) -> None:
@@ -73,6 +76,35 @@ def without_value(index: Index, file: File, written: Rewriting) -> Iterator[Prob
             told.add((name, edit.node))
             line, column = file.source.position(edit.node)
             yield Problem(file.source.shown, line, column, edit.code, _why(index, name, edit))
+
+
+def left_without_value(index: Index, file: File, edits: Sequence[Edit], written: Rewriting) -> Iterator[Problem]:
+    """Yield a question for each name that a line of the script reads, and that loses its value there to an edit.
+
+    That is so where what gave it one goes, or runs no longer in each round.
+
+    Args:
+        index: the project's files.
+        file: the file.
+        edits: what is applied to it.
+        written: what becomes of it, as long as that compiles.
+    """
+    given: dict[str, Edit] = {}
+    for edit in edits:
+        if edit.kind in _TAKING and edit.node in index.parents and not isinstance(edit.node, cst.BaseExpression):
+            here = index.statement(edit.node)
+            last = here if edit.last is None else index.statement(edit.last)
+            taken = [here, *(one for one in here.following if one.order <= last.order)]
+            for bound in index.bindings:
+                if not set(taken).isdisjoint(bound.statement.path):
+                    given.setdefault(bound.target, edit)
+    if not given or not _compiles(written.text, file.source.shown):
+        return
+    for name in sorted(unassigned_names(written.text, given) - unassigned_names(file.source.text, given)):
+        line, column = file.source.position(given[name].node)
+        message = f"what gives `{name}` its value here no longer runs at each start, but what comes later reads it at"
+        message += f" all of them. Give `{name}` a value before, on every way there."
+        yield Problem(file.source.shown, line, column, given[name].code, message)
 
 
 def _reads_anyway(index: Index, name: str, edit: Edit) -> bool:
@@ -219,7 +251,7 @@ def _untouched_lines(source: Source, edits: Sequence[Edit]) -> list[str]:
     lines = split_lines(source.text)
     touched: set[int] = set()
     for edit in edits:
-        if edit.kind in ("replace", "guard", "remove", "take-out", "set-keyword", "name-arguments"):
+        if edit.kind in (*_TAKING, "set-keyword", "name-arguments"):
             first, last = source.lines(edit.node)[0], source.lines(edit.last or edit.node)[1]
             touched.update(range(first, last + 1))
             while edit.kind in ("remove", "take-out") and first > 1 and not lines[first - 2].strip():

@@ -112,6 +112,35 @@ def test_what_an_earlier_rounds_checkpoint_does_not_end_is_left_alone(text: str)
     assert survey_of(text).resumptions == []
 
 
+CHOSEN = """if not os.path.exists("last.pt"):
+        first, stop = 0, False
+    else:
+        state = torch.load("last.pt")
+        model.load_state_dict(state["model"])
+        first, stop = state["epoch"], state["stop"]
+    """
+ENDING = "if acc > 0.9:\n    stop = True\nif stop:\n    break"
+
+
+@pytest.mark.parametrize(
+    ("before", "asked"),
+    [
+        pytest.param("pass", ["first", "stop"], id="by one of two branches"),
+        pytest.param("first = 0", ["stop"], id="one of two names"),
+        pytest.param("first, stop = 0, False", [], id="also before"),
+    ],
+)
+def test_names_that_later_rounds_would_read_without_a_value_are_asked_about(
+    tmp_path: Path, before: str, asked: list[str]
+) -> None:
+    text = resumed(ended=ENDING).replace("best, first, stopper, stop = 0, 0, Stopper(), False", "best = 0")
+    head, tail = text[: text.index("if os.path")], text[text.index("pass\n    for ") :]
+    made = plan_of(tmp_path, f"{head}{before}\n    {CHOSEN}{tail}")
+    assert [(one.code, one.line, one.column) for one in made.questions] == [("PAI024", 15, 9)] * len(asked)
+    assert [one.message.split("`")[1] for one in made.questions] == asked
+    assert asked or "if not pai_distributed.load_folder():\n            first, stop =" in rewritten(made)
+
+
 TESTED = """
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP
