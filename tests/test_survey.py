@@ -3127,10 +3127,11 @@ def test_score_that_is_compared_in_some_of_the_turns_is_there_in_all() -> None:
         ("m = Meter()\ntrain(m)\nm.reset()\nvalidate(m)\nlast()", "m.avg", "last()"),
     ],
 )
-def test_score_is_handed_over_before_it_is_set_back(epoch: str, metric: str, place: str) -> None:
+def test_score_is_taken_before_it_is_set_back_and_handed_over_last(epoch: str, metric: str, place: str) -> None:
     found = survey_of(script(epoch), metric=metric, mode="min")
     (score,) = found.scores
-    assert score.index.source.code(score.anchors["report"]) == place
+    taken, handed = score.anchors.get("made", score.anchors["report"]), score.index.statement(score.anchors["report"])
+    assert (score.index.source.code(taken), handed.following) == (place, [])
 
 
 def test_names_of_measures_are_no_score() -> None:

@@ -81,7 +81,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     outer = guard or before or way.block
     parted = _block_that_parts(index, way, here, makers, name, guard)
     apart = direct and not together and guard is not None
-    report = outer if apart else _last_of_turn(index, loop, outer, passing, candidate)
+    report = outer if apart else _last_of_turn(loop, outer, passing)
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
         index=index,
@@ -286,16 +286,13 @@ def _left_by_others(index: Index, flow: Flow, made: Statement, passing: list[Sta
     return None
 
 
-def _last_of_turn(
-    index: Index, loop: EpochLoop, place: Statement, passing: list[Statement], candidate: Candidate
-) -> Statement:
-    """Return the last statement of a block that no `continue` passes over, before the score is set back.
+def _last_of_turn(loop: EpochLoop, place: Statement, passing: list[Statement]) -> Statement:
+    """Return the last statement of a block that no `continue` passes over.
 
     A turn that validates before it trains has measured other weights than it ends with.
     """
-    ends = _set_back(index, candidate.node) | loop.training
     for later in place.following:
-        if later in ends or any(later in part.path[:-1] for part in passing):
+        if later in loop.training or any(later in part.path[:-1] for part in passing):
             return later.siblings[later.index - 1]
     return last_before_leaving(place)
 
