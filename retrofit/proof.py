@@ -94,16 +94,21 @@ def left_without_value(index: Index, file: File, edits: Sequence[Edit], written:
         if edit.kind in _TAKING and edit.node in index.parents and not isinstance(edit.node, cst.BaseExpression):
             here = index.statement(edit.node)
             last = here if edit.last is None else index.statement(edit.last)
-            taken = [here, *(one for one in here.following if one.order <= last.order)]
+            taken = {here, *(one for one in here.following if one.order <= last.order)}
+            staying = always_leaves(here)  # where it left before, all that follows runs now
             for bound in index.bindings:
-                if not set(taken).isdisjoint(bound.statement.path):
+                if (staying and bound.statement.scope is here.scope) or not taken.isdisjoint(bound.statement.path):
                     given.setdefault(bound.target, edit)
     if not given or not _compiles(written.text, file.source.shown):
         return
     for name in sorted(unassigned_names(written.text, given) - unassigned_names(file.source.text, given)):
         line, column = file.source.position(given[name].node)
-        message = f"what gives `{name}` its value here no longer runs at each start, but what comes later reads it at"
-        message += f" all of them. Give `{name}` a value before, on every way there."
+        staying = always_leaves(index.statement(given[name].node))
+        why = "the script no longer leaves" if staying else f"what gives `{name}` its value no longer runs"
+        message = (
+            f"{why} here at each start, but what comes later reads `{name}` at all of them. Give it a value before, \
+on every way there."
+        )
         yield Problem(file.source.shown, line, column, given[name].code, message)
 
 

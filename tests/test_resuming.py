@@ -137,7 +137,11 @@ def test_names_that_later_rounds_would_read_without_a_value_are_asked_about(
     head, tail = text[: text.index("if os.path")], text[text.index("pass\n    for ") :]
     made = plan_of(tmp_path, f"{head}{before}\n    {CHOSEN}{tail}")
     assert [(one.code, one.line, one.column) for one in made.questions] == [("PAI024", 15, 9)] * len(asked)
-    assert [one.message.split("`")[1] for one in made.questions] == asked
+    assert [one.message for one in made.questions] == [
+        f"what gives `{name}` its value no longer runs here at each start, but what comes later reads `{name}` at all "
+        "of them. Give it a value before, on every way there."
+        for name in asked
+    ]
     assert asked or "if not pai_distributed.load_folder():\n            first, stop =" in rewritten(made)
 
 

@@ -113,9 +113,13 @@ def _written(index: Index, call: cst.Call) -> Iterator[cst.BaseExpression]:
 
 
 def _paths(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """Yield what is there where some code runs, as the innermost `if` around it says."""
+    """Yield what is there where some code runs, as the innermost `if` around it says, or a failure to make it."""
     around = list(index.ancestors(node))
-    choice = next((one for one in around if isinstance(one, (cst.If, cst.FunctionDef, cst.For, cst.While))), None)
+    choices = (cst.If, cst.ExceptHandler, cst.FunctionDef, cst.For, cst.While)
+    choice = next((one for one in around if isinstance(one, choices)), None)
+    if isinstance(choice, cst.ExceptHandler) and index.qualified(choice.type) == "FileExistsError":
+        tried = index.statement(choice)
+        yield from (path for call in index.calls_in(tried) for path in _written(index, call))
     if isinstance(choice, cst.If):
         for part in _affirmed(choice.test) if choice.body in around else _negated(choice.test):
             yield from _asked_for(index, part)

@@ -36,8 +36,8 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[R
     for here, names, value in _given(index):
         if ending.isdisjoint(v for name in names for v in _variables(flow, name, here.scope)):
             continue
-        if any(_alone_gives(index, name, here) for name in names):
-            continue
+        if isinstance(value, cst.Dict) and any(_alone_gives(index, name, here) for name in names):
+            continue  # a part of it may be of the checkpoint, and the rest is needed
         early = any(leads_to(way, training) for ways in ways_to(here, flow).values() for way in ways)
         if early and inside.isdisjoint(here.path) and loaded.holds(value):
             found.setdefault(here)
