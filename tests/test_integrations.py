@@ -108,7 +108,9 @@ def test_a_single_gpu_integration_is_asked_how_it_is_to_be_wrapped_where_it_perf
 
 
 def test_a_single_gpu_integration_gets_a_wrapper_behind_its_optimizer(tmp_path: Path) -> None:
-    new = rewritten(plan_of(tmp_path, single(), IN_PARALLEL))
+    plan = plan_of(tmp_path, single(), IN_PARALLEL)
+    assert [note.code for note in plan.notes] == ["PAI106"]  # the same folder, whatever its name is
+    new = rewritten(plan)
     assert "model = torch.nn.DataParallel(model)" in new.partition("setup_optimizer(")[2].partition("criterion")[0]
     assert "getattr(model, 'module', model).kinds" in new  # with the other quotes than the f-string has
     assert "pai_distributed.save_name(args.name)" in new  # no launcher has to know it
@@ -136,6 +138,34 @@ def test_it_gets_it_behind_the_perforation_where_its_optimizer_is_built_elsewher
 def test_it_is_asked_which_model_is_meant_where_that_is_open(tmp_path: Path, perforated: str, seen: str) -> None:
     text = single(perforated, "optimizer = build(model)")
     assert seen in plan_of(tmp_path, text, IN_PARALLEL).questions[0].message
+
+
+def test_it_is_asked_what_a_wrapper_could_do_where_parts_of_the_model_are_called_one_by_one(tmp_path: Path) -> None:
+    text = swapped(single(), ("criterion(model(x), y)", "criterion(model.head(model.body(x)), y)"))
+    assert "calls `model`" in plan_of(tmp_path, text, IN_PARALLEL).questions[0].message
+
+
+def test_what_is_read_of_the_model_after_a_hand_over_is_asked_of_the_model(tmp_path: Path) -> None:
+    text = swapped(single(), ("        if complete:", "        print(model.kinds)\n        if complete:"))
+    assert 'print(getattr(model, "module", model).kinds)' in rewritten(plan_of(tmp_path, text, IN_PARALLEL))
+
+
+def test_a_training_that_is_a_trial_of_many_is_refused_with_dendrites_as_without(tmp_path: Path) -> None:
+    text = swapped(single(), ("main(object())", "import wandb\nwandb.agent('sweep', lambda: main(object()))"))
+    [question] = plan_of(tmp_path, text, IN_PARALLEL).questions
+    assert (question.code, "trial" in question.message) == ("PAI104", True)
+
+
+def test_a_module_of_the_models_name_is_no_use_of_the_model(tmp_path: Path) -> None:
+    handed = "model, restructured, complete = GPA.pai_tracker.add_validation_score(acc, model)\n"
+    loop = "for epoch in range(9):\n    for x, y in loader:\n        optimizer.zero_grad()\n        "
+    loop += "loss(model(x), y).backward()\n        optimizer.step()\n    acc = test()\n    "
+    text = f"import torch\n{_IMPORTS}from model import Net, loader, loss, test\nmodel = Net()\n"
+    text += (
+        "model = UPA.perforate_model(model, save_name='mine')\noptimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+    )
+    text += f"model = torch.nn.parallel.DistributedDataParallel(model)\n{loop}{handed}    if complete:\n        break\n"
+    assert [q.code for q in plan_of(tmp_path, text).questions] == []
 
 
 def test_a_wrapper_of_the_scripts_own_is_left_as_it_is(tmp_path: Path) -> None:

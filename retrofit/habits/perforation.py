@@ -71,6 +71,13 @@ class Perforation(Call):
                 return self.index.statement(call), name
         return self.statement, self.target
 
+    @cached_property
+    def called_whole(self) -> bool:
+        """Whether anything calls the model itself, and not its parts alone."""
+        made = set(self.habits.flow.origins(self.call, self.scope))
+        calls = [call for call in self.index.calls if call is not self.node]
+        return any(made.intersection(self.habits.flow.origins(c.func, self.index.scope_of(c))) for c in calls)
+
     @property
     def torch(self) -> str:
         """The name under which its file imports torch, "" for none."""

@@ -245,7 +245,7 @@ def _inside(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 
 def names_read(node: cst.CSTNode, name: str) -> list[cst.Name]:
-    """Return where a name stands in some code, but for names of attributes, keywords and parameters."""
+    """Return where a name stands in some code, but for names of attributes, keywords, parameters and modules."""
     found: list[cst.Name] = []
     waiting = [node]
     while waiting:
@@ -256,7 +256,7 @@ def names_read(node: cst.CSTNode, name: str) -> list[cst.Name]:
             waiting.append(here.value)
         elif isinstance(here, cst.Param):
             waiting += [here.default] if here.default is not None else []
-        else:
+        elif not isinstance(here, (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal)):
             waiting += here.children
     return found
 
