@@ -183,6 +183,16 @@ def test_every_message_of_a_training_is_explained(messages: Any) -> None:
         assert " ".join(longest[:6]) in page, " ".join(message)
 
 
+def test_what_is_said_to_be_tried_is_a_test() -> None:
+    rows = [row for row in text_of("docs/launching.md").splitlines() if re.search(r"`test_\w+`", row)]
+    assert len(rows) > 10
+    for row in rows:
+        file = re.search(r"`(test_\w+\.py)`", row)
+        tests = (ROOT / "tests" / (file[1] if file else "test_faults_of_runs.py")).read_text("utf-8")
+        for name in re.findall(r"`(test_\w+)`", row):
+            assert f"def {name}(" in tests
+
+
 # Links
 
 

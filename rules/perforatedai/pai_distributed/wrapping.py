@@ -13,6 +13,7 @@ from .layers import _pai_layers, _pai_settle
 from .meeting import _pai_introduce
 from .names import _pai_is_of_library, _pai_with_library
 from .process import _pai, _pai_cuda_index, _pai_device
+from .watch import _pai_watch
 
 
 def keep_tracker_state_local(model: torch.nn.Module) -> None:
@@ -23,6 +24,7 @@ def keep_tracker_state_local(model: torch.nn.Module) -> None:
     """
     _pai_check_processes()
     _pai_introduce()
+    _pai_watch()
     _pai_settle(model, _pai_device(model))
     with _pai_library_at_work(model):
         _pai_rest(model)
