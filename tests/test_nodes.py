@@ -339,7 +339,7 @@ def test_which_machine_this_is(known: Mapping[str, str], found: tuple[int, int, 
         ({"NNODES": "2", "MASTER_ADDR": "a"}, "NODE_RANK is '', but must be 0 to 1"),
         ({"NNODES": "2", "NODE_RANK": "2", "MASTER_ADDR": "a"}, "NODE_RANK is '2', but must be 0 to 1"),
         ({"NNODES": "two"}, "NNODES is 'two'"),
-        ({"NNODES": "1:4"}, "NNODES is '1:4'"),
+        ({"NNODES": "1:4"}, "NNODES is '1:4', but must be one number of machines, which the learning rate"),
         ({"NNODES": "2", "NODE_RANK": "0"}, "MASTER_ADDR must be the name or address of node 0"),
         ({"NNODES": "2", "NODE_RANK": "0", "MASTER_ADDR": "a", "MASTER_PORT": "x"}, "MASTER_PORT is 'x'"),
         ({**SLURM, "SLURM_STEP_NUM_TASKS": "8"}, "8 launchers were started on 2 machines"),
@@ -353,6 +353,17 @@ def test_which_machine_this_is(known: Mapping[str, str], found: tuple[int, int, 
 def test_what_does_not_say_which_machine_this_is(known: Mapping[str, str], said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         place(**known)
+
+
+def test_machines_do_not_come_and_go(run: Run) -> None:
+    run.write(ROUNDS)
+    Nodes(run, 1)
+    assert run(NNODES="1:4", NODE_RANK="0", MASTER_ADDR="127.0.0.1") == 2
+    assert run.said == (
+        "train_distributed: NNODES is '1:4', but must be one number of machines, which the learning rate and the "
+        "batches are for.\n"
+    )
+    assert not run.calls
 
 
 def test_several_launchers_on_one_machine_train_nothing(run: Run) -> None:

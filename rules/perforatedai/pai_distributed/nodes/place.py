@@ -30,7 +30,8 @@ def find_place(known: Mapping[str, str]) -> tuple[int, int, str, int]:
     told = known.get(nodes_name) or "1"
     smallest, _, largest = told.partition(":")
     if not smallest.isdigit() or largest not in ("", smallest) or int(smallest) < 1:
-        raise ValueError(f"{nodes_name} is '{told}', but must be a number of machines")
+        cure = ", which the learning rate and the batches are for" if largest else ""
+        raise ValueError(f"{nodes_name} is '{told}', but must be one number of machines{cure}")
     nodes, rank = int(smallest), known.get(rank_name) or ("0" if smallest == "1" else "")
     tasks = known.get(tasks_name, "")
     one = "1" if "LOCAL" in tasks_name else str(nodes)
