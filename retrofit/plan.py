@@ -189,7 +189,7 @@ def _plan(
     texts = inlining(recipe, script.index) if options.inline else {}
     evaluator = Evaluator(recipe, options.for_rules(), texts, bool(adopted.edits))
     first = evaluator.first(script)
-    first_questions = [*first.questions, *_outside(script, first.edits, company.root)]
+    first_questions = [*dict.fromkeys(first.questions), *_outside(script, first.edits, company.root)]
     if first_questions:
         return Plan(script, [], [*project.unread] or first_questions, first.notes)
     adopted = adopted.noting(first.notes)

@@ -327,7 +327,9 @@ def test_a_helper_may_return_the_wrapped_model(tmp_path: Path) -> None:
     main = MAIN.replace("IMPORT", "from engine import evaluate, train_one_epoch\nfrom tools import wrap")
     main = main.replace("TRAIN", "train_one_epoch").replace("EVALUATE", "evaluate")
     main = main.replace("(model, ", "(net, ")
-    main = main.replace("model = DistributedDataParallel(model)", "bare = model\n    net = wrap(model, 0)")
+    main = main.replace(
+        "model = DistributedDataParallel(model)", "bare = model\n    net = wrap(model, torch.distributed.get_rank())"
+    )
     tools = """\
 from torch.nn.parallel import DistributedDataParallel
 

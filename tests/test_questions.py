@@ -43,6 +43,7 @@ CHOSEN = "model = Wrap(model)\n"
 DP = ("DistributedDataParallel as DDP", "DataParallel as DDP")
 PLAINLY = Options()
 IN_PROCESS = Options(in_process=True)
+SINGLE_GPU = Options(data_parallel=True)
 ADAM = "torch.optim.Adam(model.parameters())"
 FITTING = (
     "def fit(model, epoch):\n    for x, y in loader:\n        loss = criterion(model(x), y)\n        loss.backward()\n"
@@ -54,6 +55,7 @@ GROUPED = (
     "groups = [p for p in model.parameters() if p.dim() > 1]\n"
     "optimizer = torch.optim.SGD([{'params': groups}], lr=0.1)\n"
 )
+GROWN = f"{BUILT}model = UPA.perforate_model(model, save_name='mine', maximizing_score=True)\n"
 HANDED = "model, grown, done = GPA.pai_tracker.add_validation_score(acc, model)\n"
 
 
@@ -248,6 +250,25 @@ QUESTIONS: dict[str, Question] = {
             "behind a raise": (GPA, before(unused("GPA.pc.set_metric(1)"))),
         },
     ),
+    "PAI038 1": Question(
+        (UPA, (BUILT, f"{BUILT}UPA.perforate_model(model, save_name='mine', maximizing_score=True)\n"), (WRAPPED, "")),
+        {"a name": (UPA, (BUILT, GROWN), (WRAPPED, ""))},
+        options=SINGLE_GPU,
+    ),
+    "PAI038 2": Question(
+        (UPA, (BUILT, GROWN), (WRAPPED, ""), ("model(x)", "model.head(x)")),
+        {"called whole as well": (UPA, (BUILT, GROWN), (WRAPPED, ""), (CALLED, f"{CALLED} + model.head(x).sum()"))},
+        options=SINGLE_GPU,
+    ),
+    "PAI038 3": Question(
+        (
+            UPA,
+            (BUILT, GROWN + GROWN.replace("model", "other").replace("perforate_other", "perforate_model")),
+            (WRAPPED, ""),
+        ),
+        {"another one as it is": (UPA, (BUILT, f"{GROWN}other = Net()\n"), (WRAPPED, ""))},
+        options=SINGLE_GPU,
+    ),
     "PAI100 1": Question(
         (before("engine = deepspeed.initialize(model)\n", OPTIMIZER), before("import deepspeed\n", IMPORT)),
         {
@@ -262,6 +283,17 @@ QUESTIONS: dict[str, Question] = {
         files={"accelerators.py": "deepspeed = None\n"},
     ),
     "PAI101 1": Question(
+        (UPA, (BUILT, GROWN), (WRAPPED, "")),
+        {
+            "a wrapper": (UPA, (BUILT, GROWN)),
+            "a wrapper by its module": (
+                UPA,
+                (BUILT, GROWN),
+                (WRAPPED, "model = torch.nn.parallel.DataParallel(model)\n"),
+            ),
+        },
+    ),
+    "PAI101 2": Question(
         ((WRAPPED, ""),),
         {
             "by its module": ((WRAPPED, "model = torch.nn.parallel.DistributedDataParallel(model)\n"),),
@@ -272,7 +304,7 @@ QUESTIONS: dict[str, Question] = {
             "by keyword": ((WRAPPED, "model = DDP(module=model)\n"),),
         },
     ),
-    "PAI101 2": Question(
+    "PAI101 3": Question(
         ((WRAPPED, "wrapped = DDP(model)\n"),),
         {
             "the wrapper is called": (

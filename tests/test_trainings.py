@@ -443,7 +443,7 @@ def test_models_that_a_loop_wraps_are_several(head: str, several: bool) -> None:
     assert found.plural == ("each turn of the loop at line 6 wraps one" if several else "")
 
 
-EITHER = """
+ONE_OR_SEVERAL = """
 import argparse
 import torch
 
@@ -483,7 +483,7 @@ parser.add_argument("--n_gpu", type=int)
 args = parser.parse_args()
 main()
 """
-ALONE = EITHER.replace("ALONE", "args.local_rank == -1")
+ALONE = ONE_OR_SEVERAL.replace("ALONE", "args.local_rank == -1")
 
 
 def test_a_script_that_scores_with_one_process_alone_is_trained_so_where_the_user_says_it(tmp_path: Path) -> None:
@@ -493,7 +493,7 @@ def test_a_script_that_scores_with_one_process_alone_is_trained_so_where_the_use
     assert (plan.questions, plan.script.kind) == ([], "dp")
     assert rewritten(plan).count("initialize_tracker_settings()") == 2
     assert [note.message for note in plan.notes if "built anew" in note.message] == []
-    both = plan_of(tmp_path, EITHER.replace("ALONE", "step"))
+    both = plan_of(tmp_path, ONE_OR_SEVERAL.replace("ALONE", "step"))
     assert (both.questions, both.script.kind) == ([], "ddp")
 
 
@@ -506,7 +506,10 @@ def test_a_hand_over_within_a_loop_over_batches_is_made_only_where_a_counter_say
 
 
 def test_a_script_that_starts_its_processes_itself_stays_with_them(tmp_path: Path) -> None:
-    spawned = EITHER.replace("ALONE", "step").removesuffix("main()\n") + "torch.multiprocessing.spawn(main, nprocs=2)\n"
+    spawned = (
+        ONE_OR_SEVERAL.replace("ALONE", "step").removesuffix("main()\n")
+        + "torch.multiprocessing.spawn(main, nprocs=2)\n"
+    )
     assert plan_of(tmp_path, spawned, Options(launcher="python")).script.kind == "ddp"
 
 
