@@ -155,13 +155,19 @@ def is_built_anew(wrapper: Wrapper, loops: list[EpochLoop], flow: Flow) -> bool:
     return any(apart_from_training(one, loops, flow) for one in built)
 
 
-def _runs_within(here: Statement, places: set[Statement], flow: Flow, *seen: Scope) -> bool:
+def _runs_within(here: Statement, places: set[Statement], flow: Flow) -> bool:
     """Whether a statement runs in some places alone, as far as calls give its conditions the constants to hold."""
-    if not places.isdisjoint(here.path):
-        return True
-    calls = [call for call in flow.callers(here.scope) if not _ruled_out(here, call, flow)]
-    ways = [flow.index.statement(call) for call in calls if here.scope not in seen]
-    return bool(ways) and all(_runs_within(way, places, flow, *seen, here.scope) for way in ways)
+    waiting, seen = [here], {here}
+    while waiting:
+        one = waiting.pop()
+        if places.isdisjoint(one.path):
+            calls = [call for call in flow.callers(one.scope) if not _ruled_out(one, call, flow)]
+            ways = {flow.index.statement(call) for call in calls}
+            if not ways:
+                return False
+            waiting += ways - seen
+            seen |= ways
+    return True
 
 
 def _ruled_out(here: Statement, call: cst.Call, flow: Flow) -> bool:
