@@ -11,9 +11,9 @@ from itertools import takewhile
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
-from retrofit.habits.ranked import RankCall, alone, conditional, made_of
+from retrofit.habits.ranked import RankCall, bare, made_of
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Scope, Statement, argument, dotted
+from retrofit.survey.index import Scope, Statement, argument, dotted, last_name, method_name, receiver
 from retrofit.survey.sites import Wrapper
 from retrofit.survey.words import OWN, speak
 
@@ -49,7 +49,7 @@ class Save(RankCall):
         if any(_exact(self.habits, argument(call, "f", 0)) == path for call in self.habits.calls("torch.load")):
             return True
         behind = self.statement.following[len(self.together) :]
-        behind += [later for part in self.statement.ancestors if part.scope is self.scope for later in part.following]
+        behind += [later for part in self.statement.around for later in part.following]
         return any(self._uses(part) for part in behind)
 
     @cached_property
@@ -74,8 +74,9 @@ class State(Call):
     @property
     def model_node(self) -> cst.BaseExpression:
         """The model."""
-        assert isinstance(self.call.func, cst.Attribute)
-        return self.call.func.value
+        model = receiver(self.call)
+        assert model is not None
+        return model
 
     @property
     def model_code(self) -> str:
@@ -91,9 +92,7 @@ class State(Call):
     def bare(self) -> str:
         """The code of the model without its wrapper."""
         assert self.wrapper is not None
-        if conditional(self.habits, self.wrapper.node) or (self.wrapper.kind == "ddp" and alone(self.habits)):
-            return f"getattr({self.model_code}, 'module', {self.model_code})"
-        return f"{self.model_code}.module"
+        return bare(self.habits, self.wrapper, self.model_code)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -230,12 +229,10 @@ def find_saved_states(file: TrainingFile) -> Iterator[SavedState]:
 
 def find_restored_states(file: TrainingFile) -> Iterator[RestoredState]:
     """Yield the calls of `load_state_dict`."""
-    for call in file.index.calls:
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "load_state_dict" and call.args:
+    for call, model in file.index.method_calls("load_state_dict"):
+        if call.args:
             reads = _reads(file, call.args[0].value, "", frozenset())
-            site = RestoredState(node=call, index=file.index, habits=file, reads=reads)
-            site.anchors["model"] = site.model_node
-            yield site
+            yield RestoredState(node=call, index=file.index, habits=file, reads=reads, anchors={"model": model})
 
 
 def find_checkpoint_reads(file: TrainingFile) -> Iterator[CheckpointRead]:
@@ -245,9 +242,9 @@ def find_checkpoint_reads(file: TrainingFile) -> Iterator[CheckpointRead]:
         return
     restored = {
         origin.node
-        for call in file.index.calls
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "load_state_dict" and call.args
-        for origin in file.flow.origins(_root(call.args[0].value), file.index.scope_of(call))
+        for call, _ in file.index.method_calls("load_state_dict")
+        for given in call.args[:1]
+        for origin in file.flow.origins(_root(given.value), file.index.scope_of(call))
     }
     placed = {
         file.index.source.code(call.args[0].value)
@@ -262,7 +259,7 @@ def find_checkpoint_reads(file: TrainingFile) -> Iterator[CheckpointRead]:
 def _hands_wrapper_to_load(file: TrainingFile) -> bool:
     """Whether a wrapper goes to a function that loads, by its name: `restart_from_checkpoint(path, model)`."""
     for call in file.index.calls:
-        name = (dotted(call.func) or "").rpartition(".")[2]
+        name = last_name(call.func)
         if name != "load_state_dict" and _LOADS.search(name):
             values = [value for arg in call.args for value in _parts(arg.value)]
             if any(file.wrapper_of(value) is not None for value in values):
@@ -300,7 +297,7 @@ def _states(
     if isinstance(node, cst.IfExp):
         yield from _states(file, node.body, scope, key, seen)
         yield from _states(file, node.orelse, scope, key, seen)
-    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "state_dict":
+    elif isinstance(node, cst.Call) and method_name(node) == "state_dict":
         yield node, key
     elif isinstance(node, (cst.Dict, cst.Call)):
         for item_key, value in _items(file, node):
@@ -345,23 +342,12 @@ def _reads(
         return []
     found = []
     for source in file.flow.sources(variable):
-        reads = (
-            []
-            if source.value is None or source.item is not None
-            else _reads(file, source.value, key, seen | {variable})
-        )
-        if not reads:
-            return []
-        found += reads
-    return found
+        plain = source.value if source.item is None else None
+        found.append([] if plain is None else _reads(file, plain, key, seen | {variable}))
+    return [one for reads in found for one in reads] if all(found) else []
 
 
 def _root(node: cst.BaseExpression) -> cst.BaseExpression:
     """Return what an item or attribute is taken from: `checkpoint` for `checkpoint["model"]`."""
-    while True:
-        if isinstance(node, cst.Subscript):
-            node = node.value
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "get":
-            node = node.func.value
-        else:
-            return node
+    held = node.value if isinstance(node, cst.Subscript) else receiver(node) if method_name(node) == "get" else None
+    return node if held is None else _root(held)

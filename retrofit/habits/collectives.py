@@ -10,8 +10,9 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
-from retrofit.habits.ranked import RankCall, alone, conditional, told_by_rank
-from retrofit.survey.index import Scope, dotted
+from retrofit.habits.ranked import RankCall, bare, told_by_rank
+from retrofit.survey.index import Scope, dotted, last_name
+from retrofit.survey.ranks import opposite
 from retrofit.survey.sites import Wrapper
 
 _COLLECTIVES = frozenset(
@@ -39,7 +40,7 @@ class Collective(RankCall):
     @property
     def name(self) -> str:
         """What waits, by its last name."""
-        return (dotted(self.waits.func) or "").rpartition(".")[2]
+        return last_name(self.waits.func)
 
     @property
     def through(self) -> str:
@@ -81,9 +82,7 @@ class WrappedForward(RankCall):
     @property
     def bare(self) -> str:
         """The code of the model without its wrapper."""
-        if conditional(self.habits, self.wrapper.node) or alone(self.habits):
-            return f"getattr({self.model_code}, 'module', {self.model_code})"
-        return f"{self.model_code}.module"
+        return bare(self.habits, self.wrapper, self.model_code)
 
     @cached_property
     def trains(self) -> bool:
@@ -114,8 +113,7 @@ def find_collectives(file: TrainingFile) -> Iterator[Collective]:
     ranks = {call: file.ranks(call) for call, _ in found}
     for call, waits in found:
         if call is waits or ranks[waits] not in ("first", "others"):
-            other = {"first": "others", "others": "first"}.get(ranks[call])
-            answered = any(ranks[one] == other for one, _ in found)
+            answered = any(ranks[one] == opposite(ranks[call]) for one, _ in found)
             yield Collective(node=call, index=file.index, habits=file, waits=waits, answered=answered)
 
 

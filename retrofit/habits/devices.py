@@ -13,7 +13,7 @@ from retrofit.habits.names import conditions, follows, met, moves, unconditional
 from retrofit.habits.processes import Group
 from retrofit.habits.sites import Call
 from retrofit.habits.wrapping import Wrapping
-from retrofit.survey.index import Statement, dotted, exclude_each_other
+from retrofit.survey.index import Statement, dotted, exclude_each_other, last_name, method_name, receiver
 from retrofit.survey.sites import Site
 from retrofit.survey.words import OF_RANK, SEEDED, WARMING, speak
 
@@ -126,6 +126,14 @@ def _ddp(file: TrainingFile) -> list[Wrapping]:
     return [site for site in file.sites("wrapping") if isinstance(site, Wrapping) and site.kind == "ddp"]
 
 
+def _calls_on(file: TrainingFile, site: Wrapping, *methods: str) -> Iterator[cst.Call]:
+    """Yield the calls of methods of some names on the model that is wrapped."""
+    origins = set(file.flow.origins(site.operand_node, site.scope))
+    for call, holder in file.index.method_calls(*methods):
+        if not origins.isdisjoint(file.flow.origins(holder, file.index.scope_of(call))):
+            yield call
+
+
 def find_fixed_devices(file: TrainingFile) -> Iterator[FixedDevice]:
     """Yield where a rank's device is a fixed one."""
     wrappings = _ddp(file)
@@ -175,24 +183,18 @@ def _in_every_process(file: TrainingFile, statement: Statement) -> bool:
 def _placed_on(file: TrainingFile, site: Wrapping) -> Iterator[cst.BaseExpression]:
     """Yield the one expression that names the device of each move of a wrapped model."""
     index = file.index
-    origins = set(file.flow.origins(site.operand_node, site.scope))
-    for call in index.calls:
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("to", "cuda") or not call.args:
+    for call in _calls_on(file, site, "to", "cuda"):
+        if not call.args or not moves(index, call):
             continue
-        if not moves(index, call):
-            continue
-        statement = index.statement(call)
-        value = file.value_of(call.args[0].value)
-        if not _FIXED.search(index.source.code(value)) and not (
-            call.func.attr.value == "cuda" and isinstance(value, cst.Integer)
-        ):
-            continue
+        statement, value = index.statement(call), file.value_of(call.args[0].value)
+        numbered = method_name(call) == "cuda" and isinstance(value, cst.Integer)
         # What runs under further conditions may be for a run of one process.
-        if exclude_each_other(site.statement, statement) or not _wherever(site, statement):
-            continue
-        if origins.isdisjoint(file.flow.origins(call.func.value, index.scope_of(call))):
-            continue
-        if _wherever(site, index.statement(value)):
+        apart = exclude_each_other(site.statement, statement) or not _wherever(site, statement)
+        if (
+            (numbered or _FIXED.search(index.source.code(value)))
+            and not apart
+            and _wherever(site, index.statement(value))
+        ):
             yield value
 
 
@@ -212,14 +214,10 @@ def find_same_devices(file: TrainingFile) -> Iterator[SameDevice]:
         group = next((group for group in groups if group.before(site.statement)), None)
         if group is None:
             continue
-        origins = set(file.flow.origins(site.operand_node, site.scope))
-        for call in file.index.calls:
-            if not isinstance(call.func, cst.Attribute) or not moves(file.index, call):
-                continue
+        for call in _calls_on(file, site, "to", "cuda", "xpu"):
             where = file.index.source.code(file.value_of(call.args[0].value)) if call.args else ""
-            if where and not re.search(r"^[\"']cuda[\"']$|device\([\"']cuda[\"']", where):
-                continue
-            if not origins.isdisjoint(file.flow.origins(call.func.value, file.index.scope_of(call))):
+            plain = not where or re.search(r"^[\"']cuda[\"']$|device\([\"']cuda[\"']", where)
+            if plain and moves(file.index, call):
                 yield SameDevice(node=call, index=file.index, group=group, certain=_sees_all(file))
                 return
 
@@ -282,9 +280,7 @@ def find_prints(file: TrainingFile) -> Iterator[Print]:
     if not file.ddp or not file.groups or _QUIET.search(file.source.read()):
         return
     index = file.index
-    ways = [way for b in file.backwards for way in file.flow.enclosing_loops(b.statement)]
-    loops = {way[-1] for way in ways if way}
-    inside = {scope for way in ways for s in way for scope in (s.scope,)}
+    inside = {loop.scope for loop in file.training_loops}
     prints = [call for call in index.calls if dotted(call.func) == "print" or _logs(file, call)]
     prints = [call for call in prints if not speak(index.source.words(call), OF_RANK)]
     found: dict[Statement, list[cst.Call]] = {}
@@ -292,7 +288,7 @@ def find_prints(file: TrainingFile) -> Iterator[Print]:
         statement = index.statement(call)
         if statement.scope not in inside:
             continue
-        around = [p for p in statement.ancestors if p in loops or any(p in way for way in ways)]
+        around = [part for part in statement.ancestors if part in file.training_loops]
         if around and file.ranks(call) == "all":
             found.setdefault(around[-1], []).append(call)
     for calls in list(found.values())[:1]:
@@ -301,13 +297,12 @@ def find_prints(file: TrainingFile) -> Iterator[Print]:
 
 def _logs(file: TrainingFile, call: cst.Call) -> bool:
     """Whether a call logs something that no rank is set up to leave out, as far as the file shows."""
-    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _LOGGING:
-        return False
-    made = [origin.node for origin in file.flow.origins(call.func.value, file.index.scope_of(call))]
+    logger = receiver(call) if method_name(call) in _LOGGING else None
+    made = [one.node for one in file.flow.origins(logger, file.index.scope_of(call))] if logger is not None else []
     names = {file.index.qualified(node.func if isinstance(node, cst.Call) else node) for node in made}
     if not names or not names <= {"logging", "logging.getLogger"}:
         return False
-    setups = [one for one in file.index.calls if _LOGGING_SETUP.match((dotted(one.func) or "").rpartition(".")[2])]
+    setups = [one for one in file.index.calls if _LOGGING_SETUP.match(last_name(one.func))]
     seen = any(file.index.qualified(one.func) == "logging.basicConfig" for one in setups)
     return seen and all(file.ranks(one) == "all" and not speak(file.source.words(one), OF_RANK) for one in setups)
 
@@ -332,18 +327,12 @@ def _device_of(file: TrainingFile, site: Wrapping) -> str:
     """Return "cpu" or "cuda" where every move of a model before it is wrapped goes there, else ""."""
     index = file.index
     found = set()
-    origins = set(file.flow.origins(site.operand_node, site.scope))
-    for call in index.calls:
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("to", "cuda", "cpu"):
-            continue
-        statement = index.statement(call)
+    for call in _calls_on(file, site, "to", "cuda", "cpu"):
+        statement, name = index.statement(call), method_name(call)
         if statement.scope is site.scope and follows(statement, site.statement):
-            continue
-        if origins.isdisjoint(file.flow.origins(call.func.value, statement.scope)):
             continue
         if statement is not site.statement and not follows(site.statement, statement):
             return ""
-        name = call.func.attr.value
         if name in ("cuda", "cpu"):
             found.add(name)
         elif call.args:

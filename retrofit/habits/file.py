@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cached_property, partial
 from importlib import import_module
@@ -16,7 +15,17 @@ from retrofit.history import History
 from retrofit.source import Source
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, exclude_each_other
+from retrofit.survey.index import (
+    Binding,
+    Index,
+    Scope,
+    Statement,
+    dotted,
+    exclude_each_other,
+    mentions,
+    method_name,
+    receiver,
+)
 from retrofit.survey.loops import find_loops
 from retrofit.survey.ranks import Ranks, ranks_at
 from retrofit.survey.scores import decides
@@ -106,6 +115,11 @@ class TrainingFile:
         return find_backwards(self.index, self.flow)
 
     @cached_property
+    def training_loops(self) -> set[Statement]:
+        """The loops around backward passes, on all ways by which these are reached."""
+        return {loop for one in self.backwards for way in self.flow.enclosing_loops(one.statement) for loop in way}
+
+    @cached_property
     def trains(self) -> bool:
         """Whether the file is a program that trains, and not a module that another one calls."""
         return any(self.flow.uncalled(backward.statement) is None for backward in self.backwards)
@@ -128,16 +142,7 @@ class TrainingFile:
 
     def calls(self, *names: str) -> list[cst.Call]:
         """Return the calls of functions, given by their full names, in the order of the file."""
-        found = [one for name in names for one in self._calls.get(name, ())]
-        return [call for _, call in sorted(found, key=lambda one: one[0])]
-
-    @cached_property
-    def _calls(self) -> dict[str, list[tuple[int, cst.Call]]]:
-        """Every call with its number in the file, by the full name of what it calls."""
-        found: dict[str, list[tuple[int, cst.Call]]] = {}
-        for number, call in enumerate(self.index.calls):
-            found.setdefault(self.index.qualified(call.func), []).append((number, call))
-        return found
+        return self.index.calls_to(*names)
 
     def ranks(self, node: cst.CSTNode) -> Ranks:
         """Return which ranks get to a node: "first", "others", "all" or "unknown"."""
@@ -169,7 +174,6 @@ class TrainingFile:
         name = dotted(node)
         if name is None:
             return False
-        other = re.compile(rf"(?<![.\w]){re.escape(name)}\.module\b")
         inner: cst.CSTNode = node
         for outer in self.index.ancestors(node):
             if isinstance(outer, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
@@ -179,7 +183,7 @@ class TrainingFile:
                 branches = [outer.body, outer.orelse]
             elif isinstance(outer, cst.If):
                 branches = [outer.body] if outer.orelse is None else [outer.body, outer.orelse]
-            if inner in branches and any(b is not inner and other.search(self.source.read(b)) for b in branches):
+            if inner in branches and any(b is not inner and mentions(b, [f"{name}.module"]) for b in branches):
                 return True
             inner = outer
         return False
@@ -187,8 +191,8 @@ class TrainingFile:
     def _wrapper_of(self, node: cst.BaseExpression, seen: frozenset[object]) -> Wrapper | None:
         if isinstance(node, cst.Call):
             made = next((wrapper for wrapper in self.wrappers if wrapper.node is node), None)
-            chained = isinstance(node.func, cst.Attribute) and node.func.attr.value in torch_api.MODULE_METHODS
-            return self._wrapper_of(cast("cst.Attribute", node.func).value, seen) if made is None and chained else made
+            held = receiver(node) if method_name(node) in torch_api.MODULE_METHODS else None
+            return made if made is not None or held is None else self._wrapper_of(held, seen)
         name = dotted(node)
         if name is None or name.endswith((".module", "._orig_mod")):
             return None

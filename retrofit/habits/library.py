@@ -13,7 +13,7 @@ from retrofit.habits.file import TrainingFile
 from retrofit.habits.names import follows
 from retrofit.habits.sites import Call
 from retrofit.history import Entry, History
-from retrofit.survey.index import Index, Statement, dotted
+from retrofit.survey.index import Index, Statement, dotted, receiver
 from retrofit.survey.sites import Site
 from retrofit.wording import did_you_mean
 
@@ -144,7 +144,7 @@ class LibrarySetting(Call):
         """Whether the setting is set as well with which its successor means the same as it."""
         if self._entry is None or self.word not in self._entry.beside:
             return False
-        return any(one.word == self.word for one in self._settings(self._entry.unless))
+        return any(one.word == self.word for one in settings(self.habits, self._entry.unless))
 
     @property
     def resets(self) -> bool:
@@ -157,7 +157,7 @@ class LibrarySetting(Call):
         method, _, _ = self.beside.removeprefix(f"{self.holder}.").partition("(")
         name = method.removeprefix("set_")
         same = {name, *(one for one, entry in self.history.settings.items() if entry.successor == name)}
-        return [one.statement for setting in same for one in self._settings(setting)]
+        return [one.statement for setting in same for one in settings(self.habits, setting)]
 
     @property
     def _place(self) -> Statement:
@@ -167,10 +167,6 @@ class LibrarySetting(Call):
 
     def anchor(self, name: str | None) -> cst.CSTNode:
         return self._place.node if name == "place" else super().anchor(name)
-
-    def _settings(self, name: str) -> list[LibrarySetting]:
-        sites = self.habits.sites("library-setting")
-        return [one for one in sites if isinstance(one, LibrarySetting) and one.setting == name]
 
     @property
     def alone(self) -> bool:
@@ -211,6 +207,12 @@ class LibrarySetting(Call):
     def versioned(self) -> bool:
         """Whether the code around it asks for the release first; whether there is such a method says nothing."""
         return any(_VERSION.search(self.index.source.code(test)) for test in _tests(self.habits, self.node))
+
+
+def settings(file: TrainingFile, name: str) -> list[LibrarySetting]:
+    """Return the calls that make one setting."""
+    sites = file.sites("library-setting")
+    return [one for one in sites if isinstance(one, LibrarySetting) and one.setting == name]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -454,18 +456,13 @@ def find_library_settings(file: TrainingFile) -> Iterator[LibrarySetting]:
     if history is None or not file.perforated:
         return
     for call in file.index.calls:
-        method = history.method(full_name(file, call.func))
-        if method is not None and method[0] in history.taken and isinstance(call.func, cst.Attribute):
-            word, setting = method
-            yield LibrarySetting(
-                node=call,
-                index=file.index,
-                habits=file,
-                anchors={"name": call.func, "holder": call.func.value},
-                word=word,
-                setting=setting,
-                history=history,
+        method, holder = history.method(full_name(file, call.func)), receiver(call)
+        if method is not None and method[0] in history.taken and holder is not None:
+            site = LibrarySetting(
+                node=call, index=file.index, habits=file, word=method[0], setting=method[1], history=history
             )
+            site.anchors.update(name=call.func, holder=holder)
+            yield site
 
 
 def find_assigned_settings(file: TrainingFile) -> Iterator[AssignedSetting]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,8 +14,9 @@ from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import alone, made_of
 from retrofit.habits.sites import Call
 from retrofit.survey.flow import Origin
-from retrofit.survey.index import Scope, Statement, argument, dotted
+from retrofit.survey.index import Statement, argument, dotted
 from retrofit.survey.loops import increments
+from retrofit.survey.order import defines
 from retrofit.survey.sites import EpochLoop, Site
 from retrofit.survey.words import GATHERS, NORMALISES, SEVERAL, SHARES, speak
 
@@ -67,22 +68,20 @@ class Loader(Call):
     @property
     def shared_out(self) -> bool:
         """Whether its sampler may be a DistributedSampler."""
-        return any(
-            isinstance(o.node, cst.Call) and self.index.qualified(o.node.func) in _DISTRIBUTED for o in self.samplers
-        )
+        return any(self._made_by(origin, _DISTRIBUTED) for origin in self.samplers)
 
     @property
     def all_shared_out(self) -> bool:
         """Whether its sampler is surely a DistributedSampler."""
-        return all(
-            isinstance(o.node, cst.Call) and self.index.qualified(o.node.func) in _DISTRIBUTED for o in self.samplers
-        )
+        return all(self._made_by(origin, _DISTRIBUTED) for origin in self.samplers)
+
+    def _made_by(self, origin: Origin, names: Collection[str]) -> bool:
+        return isinstance(origin.node, cst.Call) and self.index.qualified(origin.node.func) in names
 
     @cached_property
     def training(self) -> list[Statement]:
         """The batch loops with a backward pass in them that take their batches from it."""
-        loops = {s for b in self.habits.backwards for way in self.habits.flow.enclosing_loops(b.statement) for s in way}
-        return [s for s in loops if isinstance(s.node, cst.For) and self.gives(s.node.iter)]
+        return [s for s in self.habits.training_loops if isinstance(s.node, cst.For) and self.gives(s.node.iter)]
 
     def gives(self, iterable: cst.BaseExpression) -> bool:
         """Whether ``iterable`` goes over it."""
@@ -119,10 +118,7 @@ class Loader(Call):
             return False
         if self.sampler is None:
             return True
-        made = [origin.node for origin in self.samplers]
-        return bool(made) and all(
-            isinstance(node, cst.Call) and self.index.qualified(node.func) in _WHOLE for node in made
-        )
+        return bool(self.samplers) and all(self._made_by(origin, _WHOLE) for origin in self.samplers)
 
     @cached_property
     def elsewhere(self) -> bool:
@@ -227,8 +223,8 @@ class Loader(Call):
         return any(
             early.scope is late.scope and early.order < late.order
             for group in self.habits.groups
-            for early in _lifted(self.habits, group)
-            for late in _lifted(self.habits, self.node)
+            for early in self.habits.flow.leading(self.index.statement(group))
+            for late in self.habits.flow.leading(self.statement)
         )
 
     @property
@@ -289,9 +285,8 @@ class Sampler(Call):
     @property
     def conditional(self) -> bool:
         """Whether there is another value where the script does not run on several ranks."""
-        in_branch = any(isinstance(s.node, cst.If) and s.scope is self.scope for s in self.statement.ancestors)
-        inline = any(isinstance(node, cst.IfExp) for node in self.index.ancestors(self.node))
-        return in_branch or inline
+        in_branch = any(isinstance(part.node, cst.If) for part in self.statement.around)
+        return in_branch or self.index.inside(self.node, cst.IfExp)
 
     @property
     def class_name(self) -> str:
@@ -414,10 +409,9 @@ def find_evaluations(file: TrainingFile) -> Iterator[Evaluation]:
     """Yield the loops that evaluate on a share of the data."""
     loaders = [site for site in file.sites("loader") if isinstance(site, Loader)]
     shared = [loader for loader in loaders if loader.samplers and loader.sampler_given and loader.all_shared_out]
-    training = {s for b in file.backwards for way in file.flow.enclosing_loops(b.statement) for s in way}
     for statement in file.index.loops if shared else ():
         node = statement.node
-        if not isinstance(node, cst.For) or statement in training or statement.scope.kind != "function":
+        if not isinstance(node, cst.For) or statement in file.training_loops or statement.scope.kind != "function":
             continue
         mine = [loader for loader in shared if loader.gives(node.iter)]
         if not mine:
@@ -425,7 +419,7 @@ def find_evaluations(file: TrainingFile) -> Iterator[Evaluation]:
         if any(loader.gives(node.iter) for loader in loaders if loader not in shared):
             continue
         sums = list(_sums(file, statement))
-        around = [statement, *(part for part in statement.ancestors if part.scope is statement.scope)]
+        around = (statement, *statement.around)
         later = {name for part in around for after in part.following for name in file.source.words(after.node)}
         yield Evaluation(
             node=node,
@@ -433,7 +427,7 @@ def find_evaluations(file: TrainingFile) -> Iterator[Evaluation]:
             anchors={"head": node.iter},
             sums=sums,
             used=any(name in later for name in sums),
-            reduced=_may_reduce(file, statement.scope),
+            reduced=_may_reduce(file, statement),
             dropping=mine[0].dropping if len(mine) == 1 else "",
         )
 
@@ -450,42 +444,24 @@ def _sums(file: TrainingFile, loop: Statement) -> Iterator[str]:
             yield binding.target
 
 
-def _may_reduce(file: TrainingFile, function: Scope) -> bool:
-    """Whether the code of a function, or of those that call it, speaks of bringing the ranks together."""
-    waiting, seen = [function], set()
-    while waiting:
-        here = waiting.pop()
-        if here in seen:
-            continue
-        seen.add(here)
-        own = [part for part in file.index.entry.body if not isinstance(part.node, (cst.FunctionDef, cst.ClassDef))]
-        parts = [part.node for part in own] if here.kind == "module" else [here.node]
-        words = {word for part in parts for word in file.source.words(part)}
-        if speak((word for word in words if not speak([word], NORMALISES)), GATHERS):
-            return True
-        waiting += [file.index.scope_of(call) for call in file.flow.callers(here)]
-    return False
+def _may_reduce(file: TrainingFile, loop: Statement) -> bool:
+    """Whether the code of a loop's function, or of those that call it, speaks of bringing the ranks together."""
+    scopes = {here.scope for here in file.flow.leading(loop)}
+    parts = [scope.node for scope in scopes if scope.kind != "module"]
+    if file.index.scope in scopes:
+        parts += [part.node for part in file.index.entry.body if not defines(part)]
+    words = {word for part in parts for word in file.source.words(part)}
+    return speak((word for word in words if not speak([word], NORMALISES)), GATHERS)
 
 
 def _epoch_loop(file: TrainingFile, loaders: list[Loader]) -> EpochLoop | None:
     """Return the epoch loop that goes over one of some loaders again and again with a variable that counts."""
     if not any(loader.training for loader in loaders):
         return None
-    found = [loop for loop in file.loops if re.fullmatch(r"[A-Za-z_]\w*", loop.target)]
-    own = {s for b in file.backwards for way in file.flow.enclosing_loops(b.statement) for s in way}
+    found = [loop for loop in file.loops if loop.target.isidentifier()]
     repeated = [
         loop
         for loop in found
-        if loop.statement in own and not any(loop.statement in loader.training for loader in loaders)
+        if loop.statement in file.training_loops and not any(loop.statement in loader.training for loader in loaders)
     ]
     return repeated[0] if len(repeated) == 1 else None
-
-
-def _lifted(file: TrainingFile, node: cst.CSTNode) -> list[Statement]:
-    """Return the statement of a node and, a few calls up, the statements that lead there."""
-    found = [file.index.statement(node)]
-    for statement in found:
-        if len(found) < 20:
-            calls = [file.index.statement(call) for call in file.flow.callers(statement.scope)]
-            found += [call for call in calls if call not in found]
-    return found

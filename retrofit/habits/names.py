@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from retrofit.survey.index import Index, Scope, Statement, exclude_each_other, guards_main
+from retrofit.survey.index import Index, Scope, Statement, exclude_each_other, guards_main, method_name, nodes_in
 
 if TYPE_CHECKING:
     from retrofit.habits.file import TrainingFile
 
-_FORMAT = re.compile(r"torch\.(float16|half|bfloat16|float64|double)")
+_FORMATS = frozenset(f"torch.{name}" for name in ("float16", "half", "bfloat16", "float64", "double"))
 _NO_DEVICE = re.compile(r"dtype|memory_format|channels_last|torch\.(b?float\d*|half|double|int\d*|long|bool)\b")
 
 
@@ -29,12 +29,7 @@ def spelled(index: Index, full: str, scope: Scope) -> str:
 
 
 def _visible(name: str, scope: Scope) -> bool:
-    here: Scope | None = scope
-    while here is not None:
-        if name in here.names:
-            return True
-        here = here.parent
-    return False
+    return any(name in here.names for here in (scope, *scope.around))
 
 
 def literal(file: TrainingFile, node: cst.BaseExpression | None) -> str | int | None:
@@ -46,11 +41,15 @@ def literal(file: TrainingFile, node: cst.BaseExpression | None) -> str | int | 
     return int(value.value, 0) if isinstance(value, cst.Integer) else None
 
 
+def text(file: TrainingFile, node: cst.BaseExpression | None) -> str:
+    """Return the text that an expression stands for, "" where it is none or cannot be told."""
+    value = literal(file, node)
+    return value if isinstance(value, str) else ""
+
+
 def moves(index: Index, call: cst.Call) -> bool:
     """Whether a call is one of a module or tensor that puts it on an accelerator: `.cuda()`, `.to(device)`."""
-    if not isinstance(call.func, cst.Attribute):
-        return False
-    name = call.func.attr.value
+    name = method_name(call)
     if name == "to" and call.args:
         first = call.args[0]
         word = first.keyword.value if first.keyword is not None else ""
@@ -64,11 +63,9 @@ def converts(index: Index, call: cst.Call) -> bool:
 
     `.float()` is left out: it is what most models have already.
     """
-    if not isinstance(call.func, cst.Attribute):
-        return False
-    if call.func.attr.value == "to" and len(call.args) == 1:
-        return _FORMAT.fullmatch(index.qualified(call.args[0].value)) is not None
-    return call.func.attr.value in ("half", "bfloat16", "double") and not call.args
+    if method_name(call) == "to" and len(call.args) == 1:
+        return index.qualified(call.args[0].value) in _FORMATS
+    return method_name(call) in ("half", "bfloat16", "double") and not call.args
 
 
 def follows(later: Statement, earlier: Statement) -> bool:
@@ -89,70 +86,23 @@ def may_follow(later: Statement, earlier: Statement) -> bool:
 def conditions(statement: Statement) -> list[cst.BaseExpression]:
     """Return what the `if`s around a statement ask, within its function."""
     found = []
-    for part in statement.ancestors:
-        if isinstance(part.node, (cst.FunctionDef, cst.ClassDef)):
-            break
-        if isinstance(part.node, cst.If):
-            found.append(part.node.test)
-            other = part.node.orelse
-            while isinstance(other, cst.If):
-                found.append(other.test)
-                other = other.orelse
+    for part in statement.around:
+        choice: cst.CSTNode | None = part.node
+        while isinstance(choice, cst.If):
+            found.append(choice.test)
+            choice = choice.orelse
     return found
 
 
 def met(index: Index, statement: Statement) -> list[cst.BaseExpression]:
     """Return the tests of the `if`s, within its function, whose body holds a statement."""
-    found = []
-    inner = statement
-    for part in statement.ancestors:
-        if isinstance(part.node, (cst.FunctionDef, cst.ClassDef)):
-            break
-        if isinstance(part.node, cst.If) and inner.siblings is index.statements_in(part.node.body):
-            found.append(part.node.test)
-        inner = part
-    return found
+    return [test for test, holds in index.guards(statement.node) if holds]
 
 
 def unconditional(statement: Statement) -> bool:
     """Whether a statement runs whenever its function, or the module, does."""
-    for part in statement.ancestors:
-        if isinstance(part.node, cst.FunctionDef):
-            break
-        guard = guards_main(part.node) and part.parent is None
-        if not guard and not isinstance(part.node, cst.With):
-            return False
-    return not any(_may_leave(one.node) for one in _earlier(statement))
-
-
-def _earlier(statement: Statement) -> list[Statement]:
-    found = []
-    for part in [statement, *statement.ancestors]:
-        if isinstance(part.node, cst.FunctionDef) and part is not statement:
-            break
-        found += part.preceding
-    return found
-
-
-class _Leaving(cst.CSTVisitor):
-    found = False
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: N802
+    around = [part for part in statement.around if part.parent is not None or not guards_main(part.node)]
+    if not all(isinstance(part.node, cst.With) for part in around):
         return False
-
-    def visit_Return(self, node: cst.Return) -> None:  # noqa: N802
-        self.found = True
-
-
-def _may_leave(node: cst.CSTNode) -> bool:
-    """Whether a statement may return from its function."""
-    if isinstance(node, cst.SimpleStatementLine):
-        return isinstance(node.body[-1], cst.Return)
-    leaving = _Leaving()
-    node.visit(leaving)
-    return leaving.found
-
-
-def main_guarded(scope: Scope, statement: Statement) -> bool:
-    """Whether a statement of the module runs only where the file is the program."""
-    return scope.kind == "module" and any(guards_main(part.node) for part in statement.ancestors)
+    earlier = (one.node for part in (statement, *statement.around) for one in part.preceding)
+    return not any(isinstance(part, cst.Return) for node in earlier for part in nodes_in(node, cst.FunctionDef))

@@ -10,10 +10,10 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
-from retrofit.habits.library import LibrarySetting, calls_of_any, full_name, perforating
-from retrofit.habits.names import follows, literal
+from retrofit.habits.library import calls_of_any, full_name, perforating, settings
+from retrofit.habits.names import follows, literal, text
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Statement, argument, dotted, exclude_each_other
+from retrofit.survey.index import Statement, argument, dotted, exclude_each_other, receiver
 from retrofit.survey.sites import Site
 
 _COMPILES = frozenset({"torch.compile", "torch.jit.script"})
@@ -86,8 +86,7 @@ class Perforation(Call):
     @cached_property
     def save_name(self) -> str:
         """The name under which it is saved, "" where it is not written out."""
-        value = literal(self.habits, self.argument_node("save_name", 2))
-        return value if isinstance(value, str) else ""
+        return text(self.habits, self.argument_node("save_name", 2))
 
     @cached_property
     def wrapped(self) -> str:
@@ -107,7 +106,7 @@ class Perforation(Call):
             return None
         given = self.argument_node("maximizing_score", 4)
         if given is None:
-            made = [s for s in self._settings("maximizing_score") if s.word == "set_"]
+            made = [s for s in settings(self.habits, "maximizing_score") if s.word == "set_"]
             given = made[-1].call.args[0].value if made and made[-1].call.args else None
             return _truth(self.habits, given) if made else True
         return _truth(self.habits, given)
@@ -118,7 +117,7 @@ class Perforation(Call):
 
         It is on unless it is turned off, by a setting of the file, or by the helper.
         """
-        made = self._settings(_TESTS)
+        made = settings(self.habits, _TESTS)
         values = [_truth(self.habits, s.call.args[0].value) for s in made if s.call.args]
         if made:
             return "set" if all(value is True for value in values) else ""
@@ -133,10 +132,6 @@ class Perforation(Call):
     def trains(self) -> bool:
         """Whether the file hands scores over as well, so that the whole of a training is in it."""
         return bool(self.habits.sites("score-report"))
-
-    def _settings(self, name: str) -> list[LibrarySetting]:
-        sites = self.habits.sites("library-setting")
-        return [one for one in sites if isinstance(one, LibrarySetting) and one.setting == name]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -194,8 +189,7 @@ class SystemLoad(Call):
     @cached_property
     def state(self) -> str:
         """The name of the saved state, "" where it is not written out."""
-        value = literal(self.habits, self.argument_node("name", 2))
-        return value if isinstance(value, str) else ""
+        return text(self.habits, self.argument_node("name", 2))
 
     @property
     def after_newest(self) -> bool:
@@ -280,7 +274,8 @@ def find_early_averages(file: TrainingFile) -> Iterator[EarlyAverage]:
         name = dotted(perforation.grown)
         for call in averages:
             given = argument(call, "model", 0)
-            if name is not None and dotted(given) == name and _same_way(file, perforation.node, call):
+            after = follows(perforation.statement, file.index.statement(call))
+            if name is not None and dotted(given) == name and after:
                 yield EarlyAverage(node=call, index=file.index, habits=file, later=perforation.line)
 
 
@@ -290,7 +285,7 @@ def find_early_optimizers(file: TrainingFile) -> Iterator[EarlyOptimizer]:
         name = dotted(load.argument_node("net", 0))
         for call in file.calls(*(f"torch.optim.{kind}" for kind in torch_api.OPTIMIZERS)) if name is not None else ():
             given = argument(call, "params", 0)
-            if given is None or not _same_way(file, load.node, call):
+            if given is None or not follows(load.statement, file.index.statement(call)):
                 continue
             plain = file.source.read(given) in (f"{name}.parameters()", f"list({name}.parameters())")
             if plain and _goes_on(file, call, load):
@@ -303,18 +298,8 @@ def _goes_on(file: TrainingFile, made: cst.Call, load: SystemLoad) -> bool:
     if any(follows(b.statement, load.statement) for b in file.index.bound([target], load.scope)):
         return False
     later = [call for call in file.index.calls if follows(file.index.statement(call), load.statement)]
-    return any(dotted(node) == target for call in later for node in _given_to(call)) if target else False
-
-
-def _given_to(call: cst.Call) -> Iterator[cst.BaseExpression]:
-    """What a call is about: its arguments, and the object whose method it is."""
-    yield from (arg.value for arg in call.args)
-    if isinstance(call.func, cst.Attribute):
-        yield call.func.value
-
-
-def _same_way(file: TrainingFile, later: cst.CSTNode, earlier: cst.CSTNode) -> bool:
-    return follows(file.index.statement(later), file.index.statement(earlier))
+    used = [node for call in later for node in (receiver(call), *(arg.value for arg in call.args))]
+    return bool(target) and any(dotted(node) == target for node in used)
 
 
 def find_early_trackers(file: TrainingFile) -> Iterator[EarlyTracker]:

@@ -10,9 +10,20 @@ from functools import cached_property
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
-from retrofit.habits.names import follows, literal, main_guarded, met, spelled, unconditional
+from retrofit.habits.names import follows, met, spelled, text, unconditional
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other
+from retrofit.survey.arguments import spellings
+from retrofit.survey.index import (
+    Index,
+    Scope,
+    Statement,
+    dotted,
+    exclude_each_other,
+    exits,
+    guards_main,
+    last_name,
+    nodes_in,
+)
 from retrofit.survey.order import always_leaves
 from retrofit.survey.sites import Site
 from retrofit.survey.words import ENDING, speak
@@ -22,6 +33,7 @@ _TELLS = re.compile(
 )
 _DESTROY = "torch.distributed.destroy_process_group"
 _COMMAND = re.compile(r"\s*(\S*=\S*\s+)*\S*python\S*\s+-m torch\.distributed\.launch")
+_LEAVING = (cst.Break, cst.Return, cst.Raise)
 _RANK_OPTION = re.compile(r"--local[-_]rank")
 
 
@@ -32,8 +44,7 @@ class Group(Call):
     @cached_property
     def backend(self) -> str:
         """Its backend, "" where it is not given as one plain text."""
-        value = literal(self.habits, self.argument_node("backend", 0))
-        return value.lower() if isinstance(value, str) else ""
+        return text(self.habits, self.argument_node("backend", 0)).lower()
 
     @property
     def alone(self) -> bool:
@@ -84,20 +95,13 @@ class Group(Call):
     @cached_property
     def trains(self) -> bool:
         """Whether the file is a program that trains: it starts this group when it is run, and has a backward pass."""
-        return bool(self.habits.backwards) and self._run(self.statement, frozenset())
-
-    def _run(self, statement: Statement, seen: frozenset[Scope]) -> bool:
-        scope = statement.scope
-        if scope.kind == "module":
-            return True
-        if scope in seen:
-            return False
-        return any(self._run(self.index.statement(call), seen | {scope}) for call in self.habits.flow.callers(scope))
+        ways = self.habits.flow.leading(self.statement)
+        return bool(self.habits.backwards) and any(way.scope.kind == "module" for way in ways)
 
     @property
     def ended(self) -> bool:
         """Whether the file ends process groups, or calls something whose name says so."""
-        called = {(dotted(call.func) or "").rpartition(".")[2] for call in self.index.calls}
+        called = {last_name(call.func) for call in self.index.calls}
         return "destroy_process_group" in self.index.source.words() or speak(called, ENDING)
 
     def _spelled(self, full: str) -> str:
@@ -136,32 +140,18 @@ class Group(Call):
 
         That is the function, or the program, in which the training starts as well.
         """
-        training = {
-            s for b in self.habits.backwards for way in self.habits.flow.enclosing_loops(b.statement) for s in way
-        }
+        ways = [way for one in self.habits.backwards for way in self.habits.flow.leading(one.statement)[1:]]
+        training = self.habits.training_loops.union(ways)
         for statement in self._started:
             inside = [s for s in training if s.scope is statement.scope]
-            inside += [
-                self.index.statement(call)
-                for scope in self._training_functions
-                for call in self.habits.flow.callers(scope)
-                if self.index.scope_of(call) is statement.scope
-            ]
             if inside and all(s.order > statement.order for s in inside):
                 return self._last_of(statement, frozenset())
         return None
 
-    def _goes_on(self, scope: Scope, seen: frozenset[Scope]) -> bool:
-        """Whether anything that may need the group runs after a function, in those that call it."""
-        if scope.kind != "function" or scope in seen:
-            return False
-        for call in self.habits.flow.callers(scope):
-            statement = self.index.statement(call)
-            if any(s.scope is statement.scope and follows(s, statement) for s in self._calling):
-                return True
-            if self._goes_on(statement.scope, seen | {scope}):
-                return True
-        return False
+    def _goes_on(self, statement: Statement) -> bool:
+        """Whether anything that may need the group runs after a statement's function, in those that call it."""
+        ways = self.habits.flow.leading(statement)[1:]
+        return any(later.scope is way.scope and follows(later, way) for way in ways for later in self._calling)
 
     @cached_property
     def _calling(self) -> set[Statement]:
@@ -172,18 +162,6 @@ class Group(Call):
             if not _TELLS.search(dotted(call.func) or self.index.source.code(call.func))
         }
 
-    @cached_property
-    def _training_functions(self) -> set[Scope]:
-        """The functions with a backward pass in them, and those that call them."""
-        found = [b.statement.scope for b in self.habits.backwards]
-        for scope in found:
-            found += [
-                s
-                for call in self.habits.flow.callers(scope)
-                if (s := self.index.scope_of(call)) not in found and s.kind == "function"
-            ]
-        return {scope for scope in found if scope.kind == "function"}
-
     def _last_of(self, statement: Statement, seen: frozenset[Scope]) -> Statement | None:
         """Return the last statement of a function, or of the program, that holds a statement.
 
@@ -193,7 +171,7 @@ class Group(Call):
         if isinstance(scope.node, cst.FunctionDef):
             block = self.index.statements_in(scope.node.body)
             leaves = any(holder is scope for _, holder in self.index.returns)
-            if leaves or self._goes_on(scope, frozenset()):
+            if leaves or self._goes_on(statement):
                 calls = self.habits.flow.callers(scope)
                 plain = len(calls) == 1 and not self._spawns(calls[0]) and not scope.node.decorators
                 return (
@@ -202,7 +180,8 @@ class Group(Call):
                     else None
                 )
         else:
-            block = next((p for p in statement.path if main_guarded(p.scope, p) or p is statement), statement).siblings
+            guarded = [part for part in statement.path if part.parent is not None and guards_main(part.parent.node)]
+            block = [*guarded, statement][0].siblings
         last = block[-1]
         ends = (
             isinstance(last.node, (cst.FunctionDef, cst.ClassDef))
@@ -239,11 +218,11 @@ class Group(Call):
         return any(self._again(statement) for statement in self._started)
 
     def _again(self, statement: Statement) -> bool:
-        for part in statement.ancestors:
-            if isinstance(part.node, (cst.FunctionDef, cst.ClassDef, cst.Try, cst.TryStar)):
+        for part in statement.around:
+            if isinstance(part.node, (cst.Try, cst.TryStar)):
                 return False
             if isinstance(part.node, (cst.For, cst.While)):
-                return not re.search(r"\b(break|return|exit|raise)\b", self.index.source.read(part.node))
+                return not any(isinstance(node, _LEAVING) or exits(node) for node in nodes_in(part.node))
         return False
 
     @property
@@ -259,8 +238,7 @@ class RankOption(Call):
     @property
     def flags(self) -> list[str]:
         """The spellings that it takes."""
-        values = [arg.value for arg in self.call.args if arg.keyword is None]
-        return [str(value.evaluated_value) for value in values if isinstance(value, cst.SimpleString)]
+        return [str(spelling) for spelling in spellings(self.call)]
 
     @property
     def from_environment(self) -> bool:
@@ -316,11 +294,10 @@ def find_rank_options(file: TrainingFile) -> Iterator[RankOption]:
     """Yield the options by which old launchers tell a process its local rank."""
     if not _RANK_OPTION.search(file.source.read()):
         return
-    for call in file.index.calls:
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument":
-            site = RankOption(node=call, index=file.index, habits=file)
-            if any(_RANK_OPTION.fullmatch(flag) for flag in site.flags):
-                yield site
+    for call, _ in file.index.method_calls("add_argument"):
+        site = RankOption(node=call, index=file.index, habits=file)
+        if any(_RANK_OPTION.fullmatch(flag) for flag in site.flags):
+            yield site
 
 
 def find_launchers(file: TrainingFile) -> Iterator[Launcher]:

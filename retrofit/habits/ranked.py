@@ -9,6 +9,7 @@ import libcst as cst
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.sites import Call
 from retrofit.survey.index import Scope, is_choice, names_in
+from retrofit.survey.sites import Wrapper
 from retrofit.survey.words import OF_RANK, speak
 
 #: How many values of names are followed.
@@ -20,23 +21,14 @@ def told_by_rank(file: TrainingFile, node: cst.CSTNode) -> bool:
 
     `ranks` takes names such as `save` or `first` for rank 0's as well, which is no ground for an error.
     """
-    waiting, seen = [file.index.statement(node)], set()
-    while waiting:
-        statement = waiting.pop()
-        if statement.scope in seen:
-            continue
-        seen.add(statement.scope)
-        for part in [statement, *statement.ancestors]:
-            if isinstance(part.node, (cst.FunctionDef, cst.ClassDef)) and part is not statement:
-                break
-            tests = [part.node] if isinstance(part.node, cst.If) else []
-            tests += [one.node for one in part.preceding if isinstance(one.node, cst.If)]
-            if any(speak(made_of(file, test.test, part.scope), OF_RANK) for test in tests):
+    for statement in file.flow.leading(file.index.statement(node)):
+        for part in (statement, *statement.around):
+            tests = [one.node.test for one in (part, *part.preceding) if isinstance(one.node, cst.If)]
+            if any(speak(made_of(file, test, part.scope), OF_RANK) for test in tests):
                 return True
         decorators = statement.scope.node.decorators if isinstance(statement.scope.node, cst.FunctionDef) else ()
         if any(speak(file.source.words(one.decorator), OF_RANK) for one in decorators):
             return True
-        waiting += [file.index.statement(call) for call in file.flow.callers(statement.scope)]
     return False
 
 
@@ -46,11 +38,17 @@ def alone(file: TrainingFile) -> bool:
     return not file.groups or any(conditional(file, node) for node in made)
 
 
+def bare(file: TrainingFile, wrapper: Wrapper, model: str) -> str:
+    """Return the code of a model without its wrapper, where it may have none as well."""
+    maybe = conditional(file, wrapper.node) or (wrapper.kind == "ddp" and alone(file))
+    return f"getattr({model}, 'module', {model})" if maybe else f"{model}.module"
+
+
 def conditional(file: TrainingFile, node: cst.CSTNode) -> bool:
     """Whether a node runs only under a condition other than being the main program, as far as its function shows."""
-    if any(isinstance(part, cst.IfExp) for part in file.index.ancestors(node)):
-        return True
-    return any(is_choice(part.node) for part in file.index.statement(node).ancestors)
+    return file.index.inside(node, cst.IfExp) or any(
+        is_choice(part.node) for part in file.index.statement(node).ancestors
+    )
 
 
 def made_of(file: TrainingFile, node: cst.CSTNode, scope: Scope) -> frozenset[str]:
@@ -78,9 +76,7 @@ class RankCall(Call):
     @property
     def inline(self) -> bool:
         """Whether its own statement may leave it out on some ranks: `rank == 0 and save()`."""
-        return any(
-            isinstance(node, (cst.IfExp, cst.BooleanOperation, cst.Lambda)) for node in self.index.ancestors(self.node)
-        )
+        return self.index.inside(self.node, cst.IfExp, cst.BooleanOperation, cst.Lambda)
 
     @property
     def plain(self) -> bool:

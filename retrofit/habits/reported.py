@@ -12,10 +12,10 @@ from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.library import full_name
 from retrofit.habits.loaders import Evaluation
-from retrofit.habits.names import follows, literal
+from retrofit.habits.names import follows, text
 from retrofit.habits.perforation import Perforation, find_perforations
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Binding, Statement, argument, dotted, mentions
+from retrofit.survey.index import Binding, Statement, argument, dotted, mentions, method_name, receiver
 from retrofit.survey.scores.words import told_by_name
 from retrofit.survey.sites import Site
 
@@ -125,8 +125,7 @@ class ExtraScore(Call):
     @cached_property
     def name(self) -> str:
         """The score's name, "" where it is not written out."""
-        value = literal(self.habits, self.argument_node("extra_score_name", 1))
-        return value if isinstance(value, str) else ""
+        return text(self.habits, self.argument_node("extra_score_name", 1))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -151,11 +150,8 @@ def _named(file: TrainingFile, node: cst.BaseExpression | None) -> str:
     if isinstance(node, cst.Attribute):
         return _named(file, node.value) if node.attr.value in _AVERAGES else node.attr.value
     if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
-        key = literal(file, node.slice[0].slice.value)
-        return key if isinstance(key, str) else ""
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _SMALLER:
-        return _named(file, node.func.value)
-    return ""
+        return text(file, node.slice[0].slice.value)
+    return _named(file, receiver(node)) if method_name(node) in _SMALLER else ""
 
 
 def _keeps_best(binding: Binding, name: str) -> bool:

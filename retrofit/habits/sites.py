@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
+from retrofit.survey.index import receiver
 from retrofit.survey.sites import CallSite
 
 
@@ -46,9 +47,8 @@ class Call(CallSite):
             name: the end of the function's full name.
             item: the position in a tuple that it returns, None for the whole.
         """
-        if not isinstance(self.call.func, cst.Attribute):
-            return False
-        made = self.habits.flow.origins(self.call.func.value, self.scope)
+        held = receiver(self.call)
+        made = [] if held is None else self.habits.flow.origins(held, self.scope)
         return any(
             isinstance(one.node, cst.Call) and one.item == item and self.index.qualified(one.node.func).endswith(name)
             for one in made

@@ -12,7 +12,7 @@ import libcst as cst
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import alone, conditional
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Statement, dotted
+from retrofit.survey.index import Statement, dotted, last_name, names_in
 from retrofit.survey.sites import Site, Wrapper
 
 _KNOWN = frozenset({"no_sync", "require_backward_grad_sync"})
@@ -96,9 +96,8 @@ class LossWeight(Call):
         if not name:
             return True
         last = name.rpartition(".")[2]
-        return re.search(
-            rf"\b{re.escape(last)}\s*\.\s*(to|cuda|half|double)\(", self.index.source.read()
-        ) is not None or (name.startswith("self.") and self._in_module)
+        moved = any(last_name(held) == last for _, held in self.index.method_calls("to", "cuda", "half", "double"))
+        return moved or (name.startswith("self.") and self._in_module)
 
     @property
     def _in_module(self) -> bool:
@@ -113,9 +112,7 @@ class LossWeight(Call):
     @property
     def on_gpu(self) -> bool:
         """Whether what goes through the model is surely on a GPU."""
-        return any(
-            isinstance(call.func, cst.Attribute) and call.func.attr.value == "cuda" for call in self.index.calls
-        ) and any(b.scope for b in self.habits.backwards)
+        return bool(self.index.method_calls("cuda") and self.habits.backwards)
 
 
 def find_accumulations(file: TrainingFile) -> Iterator[Accumulation]:
@@ -137,7 +134,7 @@ def find_accumulations(file: TrainingFile) -> Iterator[Accumulation]:
             continue
         first, model, wrapper = forward
         assert isinstance(step.node, cst.If)
-        names = set(re.findall(r"(?<![.\w])[A-Za-z_]\w*", file.index.source.code(step.node.test)))
+        names = {name.partition(".")[0] for name in names_in(step.node.test)}
         between = block[first.index : step.index]
         changed = {b.target for b in file.index.bindings if any(part in between for part in b.statement.path)}
         site = Accumulation(
@@ -175,13 +172,14 @@ def _guarded_step(file: TrainingFile, block: list[Statement]) -> Statement | Non
     compared = test.left if isinstance(test, cst.BooleanOperation) else test
     if not isinstance(compared, cst.Comparison) or "%" not in code(compared):
         return None
-    cleared = [part for part in block if part is not steps[0] and re.search(r"\bzero_grad\(", code(part.node))]
+    clearing = [file.index.statement(call) for call, _ in file.index.method_calls("zero_grad")]
+    cleared = any(part in one.path for one in clearing for part in block if part is not steps[0])
     return None if cleared else steps[0]
 
 
 def _steps(file: TrainingFile, part: Statement) -> bool:
-    found = re.findall(r"([\w.\]\[]+)\.step\(", file.index.source.read(part.node))
-    return any(_OPTIMIZERS.search(name) for name in found)
+    stepped = [held for call, held in file.index.method_calls("step") if part in file.index.statement(call).path]
+    return any(_OPTIMIZERS.search(file.index.source.code(held)) for held in stepped)
 
 
 def _forward(file: TrainingFile, block: list[Statement]) -> tuple[Statement, str, Wrapper] | None:

@@ -16,9 +16,9 @@ from retrofit.habits.names import conditions, converts, follows, literal, may_fo
 from retrofit.habits.perforation import made_by
 from retrofit.habits.processes import Group
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Scope, Statement, dotted
+from retrofit.survey.index import Scope, Statement, dotted, last_of, names_in, nodes_in, receiver
 from retrofit.survey.sites import Site, Wrapper
-from retrofit.survey.words import ASKS_FOR_WRAPPER, speak
+from retrofit.survey.words import ASKS_FOR_WRAPPER, WITHOUT_GRADIENT, speak
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _NORMALISED = re.compile(r"\bBatchNorm[123]d\b")
@@ -26,6 +26,7 @@ _NORMALISED_MODELS = re.compile(
     r"torchvision\.models\.(resnet|resnext|wide_resnet|densenet|mobilenet|efficientnet|googlenet|inception|mnasnet|"
     r"regnet|shufflenet|vgg\d+_bn)"
 )
+_SHARDING = frozenset({"OSS", "ShardedDataParallel", "FullyShardedDataParallel", "FSDP"})
 _SMALL_BATCH = 8
 _DEFAULTS = frozenset({"set_default_device", "set_default_tensor_type"})
 
@@ -126,7 +127,9 @@ class Wrapping(Call):
         groups = self.habits.groups
         if self.unknown != ["timeout"] or self.spread or len(groups) != 1 or "\n" in self.code:
             return False
-        known = set(re.findall(r"[A-Za-z_]\w*", self.argument("timeout") or "")) - set(self.index.entry.aliases)
+        given = self.argument_node("timeout")
+        named = set[str]() if given is None else {name.partition(".")[0] for name in names_in(given)}
+        known = named - set(self.index.entry.aliases)
         shared = {arg.keyword.value for arg in groups[0].args if arg.keyword is not None}
         local = {b.target.partition(".")[0] for b in self.index.bindings} & known
         return "timeout" not in shared and not local and not any(arg.star for arg in groups[0].args)
@@ -148,11 +151,10 @@ class Wrapping(Call):
         same = converts if converts(index, late) else moves
         origins = set(self.habits.flow.origins(self.operand_node, self.scope))
         for call in index.calls:
-            if call is late or not isinstance(call.func, cst.Attribute) or not same(index, call):
+            held = receiver(call) if call is not late and same(index, call) else None
+            if held is None or (self._after(index.statement(call)) and dotted(held) == self.wrapper.target):
                 continue
-            if self._after(index.statement(call)) and self._is_target(call.func.value):
-                continue
-            if not origins.isdisjoint(self.habits.flow.origins(call.func.value, index.scope_of(call))):
+            if not origins.isdisjoint(self.habits.flow.origins(held, index.scope_of(call))):
                 return None
         return late
 
@@ -168,20 +170,15 @@ class Wrapping(Call):
         if late is None or self.spread or len(self.call.args) == 0:
             return ""
         if late is self._chained_change:
-            return "chain" if isinstance(late.func, cst.Attribute) and late.func.value is self.call else ""
+            return "chain" if receiver(late) is self.call else ""
         statement = self.index.statement(late)
-        line = statement.node
-        if (
-            statement.siblings is not self.statement.siblings
-            or statement.crowded
-            or not isinstance(line, cst.SimpleStatementLine)
-        ):
+        if statement.siblings is not self.statement.siblings or statement.crowded:
             return ""
-        small = line.body[0]
+        small = last_of(statement.node)
         plain = isinstance(small, (cst.Expr, cst.Assign)) and small.value is late
         if isinstance(small, cst.Assign):
             plain = plain and [dotted(t.target) for t in small.targets] == [self.wrapper.target]
-        named = set(re.findall(r"[A-Za-z_]\w*", self.move_code))
+        named = {name.partition(".")[0] for arg in late.args for name in names_in(arg.value)}
         between = range(self.statement.order, statement.order)
         changed = any(b.target.partition(".")[0] in named and b.statement.order in between for b in self.index.bindings)
         return "statement" if plain and not changed else ""
@@ -189,10 +186,8 @@ class Wrapping(Call):
     @property
     def move_code(self) -> str:
         """The code of the late move, such as `.to(device)`."""
-        if self.late_move is None or not isinstance(self.late_move.func, cst.Attribute):
-            return ""
-        code = self.index.source.code
-        return code(self.late_move)[len(code(self.late_move.func.value)) :]
+        code, held = self.index.source.code, receiver(self.late_move)
+        return "" if self.late_move is None or held is None else code(self.late_move)[len(code(held)) :]
 
     @property
     def moved_operand(self) -> str:
@@ -209,37 +204,21 @@ class Wrapping(Call):
     def _after(self, statement: Statement) -> bool:
         return statement.scope is self.scope and follows(statement, self.statement)
 
-    def _is_target(self, node: cst.BaseExpression) -> bool:
-        return bool(self.wrapper.target) and dotted(node) == self.wrapper.target
-
     @property
     def _chained_change(self) -> cst.Call | None:
-        here: cst.CSTNode = self.call
-        while True:
-            attribute = self.index.parents.get(here)
-            outer = self.index.parents.get(attribute) if isinstance(attribute, cst.Attribute) else None
-            if not isinstance(outer, cst.Call) or outer.func is not attribute:
-                return None
-            if moves(self.index, outer) or converts(self.index, outer):
-                return outer
-            here = outer
+        chain = self.index.called_on(self.call)
+        return next((call for call in chain if moves(self.index, call) or converts(self.index, call)), None)
 
     @property
     def _later_change(self) -> cst.Call | None:
-        given = [
-            b.statement.order
-            for b in self.index.bindings
-            if b.target == self.wrapper.target and b.statement.scope is self.scope and b.statement is not self.statement
-        ]
+        target = self.wrapper.target
+        given = [one.statement for one in self.index.bound([target], self.scope) if one.statement is not self.statement]
+        trained = [loop for loop in self.index.loops if loop.scope is self.scope]
         for call in self.index.calls:
-            if not isinstance(call.func, cst.Attribute) or not self._is_target(call.func.value):
-                continue
-            statement = self.index.statement(call)
-            if (moves(self.index, call) or converts(self.index, call)) and self._after(statement):
+            statement, changes = self.index.statement(call), moves(self.index, call) or converts(self.index, call)
+            if target and changes and dotted(receiver(call)) == target and self._after(statement):
                 between = range(self.statement.order + 1, statement.order)
-                again = [order for order in given if order in between]
-                trained = [loop for loop in self.index.loops if loop.order in between and loop.scope is self.scope]
-                return None if again or trained else call
+                return None if any(one.order in between for one in (*given, *trained)) else call
         return None
 
     @cached_property
@@ -290,9 +269,9 @@ class Wrapping(Call):
         """Whether the model's own code shows that a step may leave parameters out: branches, frozen parts."""
         if self.model_class is None:
             return False
-        code = self.index.source.read(self.model_class.node)
-        branches = re.search(r"^\s+(if|for|while|try|elif)\b|\bif\b.*\belse\b|requires_grad|no_grad|detach", code, re.M)
-        return branches is not None
+        node = self.model_class.node
+        branches = any(isinstance(part, (cst.If, cst.For, cst.While, cst.Try, cst.IfExp)) for part in nodes_in(node))
+        return branches or speak(self.index.source.words(node), WITHOUT_GRADIENT)
 
     @cached_property
     def unsynchronised(self) -> bool:
@@ -416,24 +395,17 @@ def find_own_attributes(file: TrainingFile) -> Iterator[OwnAttribute]:
             name=name,
             class_name=found.name,
             certain=wraps.scope is statement.scope and may_follow(statement, wraps),
-            always=wraps.scope is statement.scope and follows(statement, wraps) and not _inline(file, wrapper),
+            always=wraps.scope is statement.scope
+            and follows(statement, wraps)
+            and not index.inside(wrapper.node, cst.IfExp),
         )
 
 
 def find_fairscale_calls(file: TrainingFile) -> list[FairscaleCall]:
     """Return the calls that shard a model or an optimizer by fairscale."""
-    calls = [
-        call
-        for call in file.index.calls
-        if re.match(
-            r"fairscale\..*\b(OSS|ShardedDataParallel|FullyShardedDataParallel|FSDP)$", file.index.qualified(call.func)
-        )
-    ]
+    named = [(call, file.index.qualified(call.func)) for call in file.index.calls]
+    calls = [call for call, name in named if name.startswith("fairscale.") and name.rpartition(".")[2] in _SHARDING]
     return [FairscaleCall(node=call, index=file.index, habits=file) for call in calls]
-
-
-def _inline(file: TrainingFile, wrapper: Wrapper) -> bool:
-    return any(isinstance(node, cst.IfExp) for node in file.index.ancestors(wrapper.node))
 
 
 def _model_class(file: TrainingFile, node: cst.BaseExpression, scope: Scope) -> Scope | None:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement, argument, dotted, guards_main, names_in
+from retrofit.survey.index import (
+    Index,
+    Scope,
+    Statement,
+    argument,
+    dotted,
+    guards_main,
+    method_name,
+    names_in,
+    receiver,
+)
 from retrofit.survey.sites import CallSite, LocalRank, Parser, Site
 
 #: What tells of options, and what makes a text of them.
@@ -28,12 +37,9 @@ _PARSE_METHODS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_
 
 def _reads(call: cst.Call) -> bool:
     """Whether a call parses the command line, not a list that stands there: `parse_args([])`, `'-a 1'.split()`."""
-    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _PARSE_METHODS:
-        return False
     given = argument(call, "args", 0)
-    if isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute):
-        given = given.func.value
-    return not isinstance(given, (cst.List, cst.Tuple, cst.SimpleString))
+    listed = isinstance(receiver(given) or given, (cst.List, cst.Tuple, cst.SimpleString))
+    return method_name(call) in _PARSE_METHODS and not listed
 
 
 def find_parsers(index: Index, flow: Flow) -> list[Parser]:
@@ -92,8 +98,6 @@ def find_local_ranks(index: Index) -> list[LocalRank]:
 
     Their spellings may stand in a list, `Option(["-l", "--local_rank"], default=0)`, out of which a loop adds them.
     """
-    if not re.search(r"local[_-]rank", index.source.read()):
-        return []
     spelled = [spellings(call) for call, _ in index.method_calls("add_argument")]
     lists: list[cst.List | cst.Tuple] = [*index.nodes_of(cst.List), *index.nodes_of(cst.Tuple)]
     for node in lists:
@@ -107,19 +111,18 @@ def find_local_ranks(index: Index) -> list[LocalRank]:
 
 def find_rank_flags(index: Index) -> list[CallSite]:
     """Return absl's flags of that name, where nothing reads the number that launchers give in the environment."""
-    calls = [call for call in index.calls if re.fullmatch(r"absl\.flags\.DEFINE_\w+", index.qualified(call.func))]
+    calls = [call for call in index.calls if index.qualified(call.func).startswith("absl.flags.DEFINE_")]
     named = [call for call in calls if "local_rank" in spellings(call)]
     return [] if "LOCAL_RANK" in index.source.words() else [CallSite(node=call, index=index) for call in named]
 
 
 def _taken_over(index: Index, call: cst.Call, construction: cst.Call) -> bool:
     """Whether the name that an argument is added to means a later parser there: `config_parser = parser = ...`."""
-    assert isinstance(call.func, cst.Attribute)
     here = index.statement(call)
     earlier = [
         binding
         for binding in index.bindings
-        if binding.target == dotted(call.func.value)
+        if binding.target == dotted(receiver(call))
         and binding.statement.siblings is here.siblings
         and binding.statement.order < here.order
     ]
@@ -136,9 +139,8 @@ class Namespaces:
         self._origins = {
             Origin(call, item)
             for call in index.calls
-            if isinstance(call.func, cst.Attribute) and _reads(call)
-            if not self._is_replaced(index.target_of(call), index.scope_of(call), [call])
-            for item in ((0,) if call.func.attr.value == "parse_known_args" else (None,))
+            if _reads(call) and not self._is_replaced(index.target_of(call), index.scope_of(call), [call])
+            for item in ((0,) if method_name(call) == "parse_known_args" else (None,))
         } | self._returned()
         self._known: dict[Scope, str | None] = {}
         self._spawns = any("multiprocessing" in index.qualified(call.func) for call in index.calls)
@@ -148,8 +150,8 @@ class Namespaces:
         found: set[Origin] = set()
         for node, scope in self._index.returns:
             value = node.value
-            if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-                parses = value.func.attr.value == "parse_args" and _reads(value)
+            if isinstance(value, cst.Call) and method_name(value):
+                parses = method_name(value) == "parse_args" and _reads(value)
             else:
                 made = [origin.node for origin in self._flow.origins(value, scope)] if value is not None else []
                 read = [node for node in made if isinstance(node, cst.Call) and _reads(node)]
@@ -175,9 +177,9 @@ class Namespaces:
         if node in seen:  # `options = options.copy()` is made of itself
             return False
         seen |= {node}
-        method = node.func if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
-        if method is not None and method.attr.value in ("items", "keys", "values", "copy"):
-            return self._holds_all(method.value, scope, seen)
+        held = receiver(node) if method_name(node) in ("items", "keys", "values", "copy") else None
+        if held is not None:
+            return self._holds_all(held, scope, seen)
         if isinstance(node, cst.Call) and dotted(node.func) in ("dict", "vars", "sorted", "list") and node.args:
             inner = node.args[0].value
             named = dotted(node.func) == "vars"
@@ -240,5 +242,5 @@ class Namespaces:
         return any(isinstance(one, cst.Call) and one not in parsed and name not in names_in(one) for one in values)
 
     def _may_be_passed_over(self, statement: Statement) -> bool:
-        around = [part.node for part in statement.ancestors if part.scope is statement.scope]
-        return any(isinstance(node, (cst.If, cst.For, cst.While)) and not guards_main(node) for node in around)
+        around = [part.node for part in statement.around if isinstance(part.node, (cst.If, cst.For, cst.While))]
+        return not all(map(guards_main, around))

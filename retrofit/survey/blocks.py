@@ -10,7 +10,18 @@ from typing import Any
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement, argument, dotted, names_in
+from retrofit.survey.index import (
+    Index,
+    Scope,
+    Statement,
+    argument,
+    dotted,
+    last_name,
+    method_name,
+    names_in,
+    nodes_in,
+    receiver,
+)
 from retrofit.survey.order import apart_from_training
 from retrofit.survey.sites import Block, EpochLoop, Site, Wrapper
 
@@ -176,15 +187,14 @@ class Reading:
             return depth > 0 and isinstance(function.node, cst.FunctionDef) and self._only_tells(function, call, depth)
         if full and any(fnmatchcase(full, pattern) for pattern in self.signs.harmless):
             return True
-        if not isinstance(call.func, cst.Attribute):
-            return False
-        first = full.partition(".")[0] or self.index.source.code(call.func.value)
+        held = receiver(call)
+        first = full.partition(".")[0] or ("" if held is None else self.index.source.code(held))
         foreign = first in self.index.file(call).aliases.values() or full != dotted(call.func)
-        return not (full and foreign) and f".{call.func.attr.value}" in self.signs.harmless
+        return held is not None and not (full and foreign) and f".{method_name(call)}" in self.signs.harmless
 
     def _reads(self, node: cst.CSTNode) -> bool:
         """Whether code reads anything but what is the same each time."""
-        return any(isinstance(part, cst.Name) and part.value not in self._fixed for part in _inside(node))
+        return any(isinstance(part, cst.Name) and part.value not in self._fixed for part in nodes_in(node))
 
     def _only_tells(self, function: Scope, call: cst.Call, depth: int) -> bool:
         """Whether a function of the project does nothing else, with what it is given here."""
@@ -227,7 +237,7 @@ class Reading:
         if isinstance(statement.node, cst.For) and name in (statement.node.target, *statement.node.target.children):
             return True
         given = [b for b in self.index.bindings if b.statement is statement and b.target == name.value]
-        return any(b.value is None or name not in _inside(b.value) for b in given)
+        return any(b.value is None or name not in nodes_in(b.value) for b in given)
 
 
 def _parts(targets: Iterable[cst.BaseExpression]) -> Iterator[cst.BaseExpression]:
@@ -236,12 +246,6 @@ def _parts(targets: Iterable[cst.BaseExpression]) -> Iterator[cst.BaseExpression
             yield from _parts(element.value for element in target.elements)
         else:
             yield target
-
-
-def _inside(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    yield node
-    for child in node.children:
-        yield from _inside(child)
 
 
 def names_read(node: cst.CSTNode, name: str) -> list[cst.Name]:
@@ -280,7 +284,7 @@ def find_blocks(index: Index, flow: Flow, signs: Signs, loops: list[EpochLoop], 
                 found.setdefault(around.anchors["whole"], around)
     found.update((block.anchors["whole"], block) for block in _filled(index, flow, signs))
     guards = [guard for wrapper in wrappers if (guard := _guard(wrapper, found, index, signs)) is not None]
-    within = {statement for guard in guards for statement in _inside(guard.anchors["whole"])}
+    within = {statement for guard in guards for statement in nodes_in(guard.anchors["whole"])}
     blocks = [one for one in found.values() if one.anchors["whole"] not in within]
     fed = [part for block in blocks for part in _fed(block, index, flow, signs)]
     return [*blocks, *guards, *fed]
@@ -360,7 +364,7 @@ def _guard(wrapper: Wrapper, found: Mapping[cst.CSTNode, Block], index: Index, s
     test = parent.node.test
     if not isinstance(test, cst.UnaryOperation) or not isinstance(test.operator, cst.Not):
         return None
-    if (dotted(test.expression) or "").rpartition(".")[2] != signs.flag:
+    if last_name(test.expression) != signs.flag:
         return None
     inside = index.statements_in(parent.node.body)
     rest = [one.node for one in inside if one.node not in found]
@@ -382,7 +386,7 @@ def _fed(block: Block, index: Index, flow: Flow, signs: Signs) -> Iterator[Block
         if block.odd or not isinstance(small, cst.Assign) or not read or next(reading.other(node), None) is not None:
             return
         bound = [b for name in names for b in index.bindings if b.target == name]
-        inside = {part for one in (early, *whole) for part in _inside(one.node)}
+        inside = {part for one in (early, *whole) for part in nodes_in(one.node)}
         everywhere = [use for name in names for use in names_read(early.scope.node, name)]
         if len(bound) != len(names) or not inside.issuperset(everywhere):
             return

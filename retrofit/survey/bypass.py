@@ -7,6 +7,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holding import Holding
+from retrofit.survey.index import method_name, receiver
 from retrofit.survey.loops import called_in
 from retrofit.survey.sites import Backward, CallSite, Wrapper
 
@@ -46,7 +47,6 @@ def find_bypass(
 
 def _forwards(call: cst.Call, origins: set[Origin], flow: Flow) -> bool:
     """Whether a call is of the model, or of a method that the model has of its own."""
-    func = call.func
-    own = isinstance(func, cst.Attribute) and func.attr.value not in torch_api.WRAPPER_MEMBERS - {"forward"}
-    made = [func, func.value] if isinstance(func, cst.Attribute) and own else [func]
+    held = receiver(call) if method_name(call) not in torch_api.WRAPPER_MEMBERS - {"forward"} else None
+    made = [call.func] if held is None else [call.func, held]
     return any(not origins.isdisjoint(flow.origins(node, flow.index.scope_of(call))) for node in made)

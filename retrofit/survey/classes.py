@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Scope, dotted
+from retrofit.survey.index import Scope, dotted, last_name, method_name, receiver
 from retrofit.survey.wrappers import wrapper_kind
 
 #: What finds a class by a name that is made at run time.
@@ -30,7 +30,7 @@ class Trainers:
         holders = {
             holder
             for call in flow.index.calls
-            if (isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward") or wrapper_kind(flow, call)
+            if method_name(call) == "backward" or wrapper_kind(flow, call)
             if (holder := flow.index.scope_of(call).enclosing_class) is not None
         }
         self._classes = [scope for scope in flow.index.scopes if scope.kind == "class"] if holders else []
@@ -137,7 +137,7 @@ class Trainers:
             if isinstance(around, cst.BaseStatement):
                 break
             if isinstance(around, cst.Call):
-                lent = isinstance(around.func, cst.Attribute) and around.func.value is node and around.args
+                lent = receiver(around) is node and around.args
                 return bool(lent and dotted(around.args[0].value) == "self") or dotted(around.func) in _ASKING
         return False
 
@@ -146,6 +146,6 @@ class Trainers:
         for node in self._flow.index.attributes:
             owner = node.value.func if isinstance(node.value, cst.Call) else node.value
             above = holder.name if owner is node.value else "super"
-            if node.attr.value == name and (dotted(owner) or "").rpartition(".")[2] == above:
+            if node.attr.value == name and last_name(owner) == above:
                 return True
         return False

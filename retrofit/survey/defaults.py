@@ -41,26 +41,17 @@ class Defaults:
         for one in name or ():
             self._options[str(one).replace("-", "_")].append(default)
 
-    def leave_out(self, node: cst.CSTNode, seen: frozenset[Scope] = frozenset()) -> bool:
+    def leave_out(self, node: cst.CSTNode) -> bool:
         """Whether some code runs only where an option says otherwise than by default."""
-        inner = node
-        for around in self._index.ancestors(node):
-            test, holds = None, True
-            if isinstance(around, (cst.If, cst.IfExp)) and inner is not around.test:
-                test, holds = around.test, inner is around.body
-            elif isinstance(around, cst.BooleanOperation) and inner is around.right:
-                test, holds = around.left, isinstance(around.operator, cst.And)
-            values = self._values(test, self._index.scope_of(around), frozenset()) if test is not None else None
+        return self._flow.on_every_way(node, self._fails_around)
+
+    def _fails_around(self, node: cst.CSTNode) -> bool:
+        """Whether a condition around some code does not hold by default."""
+        for test, holds in self._index.guards(node):
+            values = self._values(test, self._index.scope_of(test), frozenset())
             if values is not None and not any(bool(value) is holds for value in values):
                 return True
-            if isinstance(around, (cst.FunctionDef, cst.ClassDef)):
-                break
-            inner = around
-        scope = self._index.scope_of(node)
-        if scope.kind != "function" or scope in seen:
-            return False
-        callers = self._flow.callers(scope)
-        return bool(callers) and all(self.leave_out(call, seen | {scope}) for call in callers)
+        return False
 
     def _values(self, node: cst.BaseExpression | None, scope: Scope, seen: frozenset[object]) -> _Values:
         """Return what an expression may be by default."""

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Statement, dotted, exclude_each_other
+from retrofit.survey.index import Statement, dotted, exclude_each_other, last_name, method_name, receiver
 from retrofit.survey.order import (
     after_model,
     built_by,
@@ -86,15 +86,14 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
             re.fullmatch(r"torch\.nn\.([A-Z]\w+|modules\..*)", kind)
             and kind not in torch_api.DATA_PARALLEL_NAMES | torch_api.DDP_NAMES
         )
-        ways = [way for calls in ways_to(place, flow).values() for way in calls] if holder and layer else []
-        if not any(leads_to(way, training) for way in ways):
+        if not holder or not layer or not any(leads_to(way, training) for way in flow.leading(place)):
             continue
         names = flow.names_of(origins, place.scope)
         late = any(after_model(place, model, flow) for model in models)
         if late and any(holder == name or holder.startswith(f"{name}.") for name in names):
             return f"`{binding.target}` gets another layer after it, at {index.place(place.node)}"
     for call in index.calls:
-        name, place = (dotted(call.func) or "").rpartition(".")[2], index.statement(call)
+        name, place = last_name(call.func), index.statement(call)
         if not _OTHER_LAYERS.match(name) or not leads_to(place, training) or place in training:
             continue
         given = any(not origins.isdisjoint(flow.deep_origins(arg.value, place.scope)) for arg in call.args)
@@ -110,7 +109,7 @@ def begun_anew(origins: set[Origin], models: list[Model], loops: list[EpochLoop]
         place, changed = index.statement(call), _given_first_values(call, flow)
         if changed is None or place in training or not any(after_model(place, model, flow) for model in models):
             continue
-        if not any(leads_to(way, training) for calls in ways_to(place, flow).values() for way in calls):
+        if not any(leads_to(way, training) for way in flow.leading(place)):
             continue
         holder = (dotted(changed) or "").removesuffix(".module")
         if any(holder == name or holder.startswith(f"{name}.") for name in flow.names_of(origins, place.scope)):
@@ -122,21 +121,16 @@ def _given_first_values(call: cst.Call, flow: Flow) -> cst.BaseExpression | None
     """Return the model, or the part of one, to which a call gives first values, None for another call."""
     index = flow.index
     if index.qualified(call.func).startswith(_INITIALISES):
-        walks = [
-            one.iter for one in index.ancestors(call) if isinstance(one, cst.For) and isinstance(one.iter, cst.Call)
-        ]
-        methods = [walk.func for walk in walks if isinstance(walk.func, cst.Attribute)]
-        return next((one.value for one in methods if re.fullmatch("(named_)?parameters", one.attr.value)), None)
-    if not isinstance(call.func, cst.Attribute):
-        return None
+        walks = (one.iter for one in index.ancestors(call) if isinstance(one, cst.For))
+        return next((receiver(walk) for walk in walks if method_name(walk) in ("parameters", "named_parameters")), None)
     function = flow.called(call)
-    if call.func.attr.value == "apply" and call.args:
+    if method_name(call) == "apply" and call.args:
         function = flow.defined(call.args[0].value, index.scope_of(call))
-    elif call.func.attr.value in _FIRST_VALUES:
-        return call.func.value
+    elif method_name(call) in _FIRST_VALUES:
+        return receiver(call)
     inner = index.calls_of(function) if function is not None else ()
     first = any(index.qualified(one.func).startswith(_INITIALISES) for one in inner)
-    return call.func.value if first else None
+    return receiver(call) if first else None
 
 
 def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> str:
@@ -148,23 +142,20 @@ def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> str
     parts = re.compile(r"(?:named_)?(?:parameters|modules|children|buffers)|state_dict|values|items|keys")
     for call in index.calls:
         here = index.statement(call)
-        loads = isinstance(call.func, cst.Attribute) and call.func.attr.value == "load_state_dict"
-        if not loads and index.qualified(call.func) != "zip":
+        loaded = receiver(call) if method_name(call) == "load_state_dict" else None
+        if loaded is None and index.qualified(call.func) != "zip":
             continue
         if not any(after_model(here, model, flow) for model in models):
             continue
         operands = [node for arg in call.args if (node := walked_module(arg.value, parts)) is not None]
-        others = [call.func.value] if isinstance(call.func, cst.Attribute) and loads else operands
+        others = [loaded] if loaded is not None else operands
         made = {node: set(flow.origins(node, here.scope)) for node in (*operands, *others)}
         wholes = [node for node in operands if not origins.isdisjoint(made[node])]
         wholes = wholes or [node for node in operands if not origins.isdisjoint(flow.closure(made[node]))]
         for whole, other in product(wholes, others):
             built = [o.node for o in made[other] if isinstance(o.node, cst.Call)]
-            copied = any(
-                not origins.isdisjoint(flow.deep_origins(given.value, index.scope_of(one)))
-                for one in built
-                for given in one.args
-            )
+            given = [(arg.value, index.scope_of(one)) for one in built for arg in one.args]
+            copied = any(not origins.isdisjoint(flow.deep_origins(*one)) for one in given)
             if built and not copied and made[whole].isdisjoint(made[other]):
                 return (
                     f"{index.place(call)} takes its layers for those of `{index.source.code(other)}`, which gets no "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, takewhile
@@ -11,7 +11,7 @@ from itertools import count, takewhile
 import libcst as cst
 
 from retrofit import torch_api
-from retrofit.survey.index import Index, Scope, Statement, argument, dotted, key_of
+from retrofit.survey.index import Index, Scope, Statement, argument, dotted, key_of, last_name, method_name, receiver
 
 Variable = tuple[Scope, str]
 
@@ -45,8 +45,7 @@ class Origin:
 
 def _gives(call: cst.Call, source: Source) -> bool:
     """Whether a call's arguments, or the object whose method it calls, give a parameter its value."""
-    holder = call.func.value if isinstance(call.func, cst.Attribute) else None
-    return source.value is holder or any(arg.value is source.value for arg in call.args)
+    return source.value is receiver(call) or any(arg.value is source.value for arg in call.args)
 
 
 def _may_be(key: cst.BaseExpression, asked: cst.BaseExpression | None) -> bool:
@@ -67,7 +66,7 @@ def _element(node: cst.BaseExpression, item: int) -> cst.BaseExpression | None:
 def _decorators(scope: Scope) -> set[str]:
     """Return the last names of what decorates a function."""
     nodes = scope.node.decorators if isinstance(scope.node, cst.FunctionDef) else ()
-    return {(dotted(one.decorator) or "").rpartition(".")[2] for one in nodes}
+    return {last_name(one.decorator) for one in nodes}
 
 
 def _written(made: cst.BaseExpression, key: str) -> Iterator[cst.BaseExpression]:
@@ -297,7 +296,7 @@ class Flow:
             given = argument(call, "fn", 0)
         elif self.starts_process(call):
             given = argument(call, "target")
-        elif isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
+        elif method_name(call) == "step":
             given = argument(call, "closure", 0)
         else:
             given = None
@@ -316,8 +315,7 @@ class Flow:
         """Whether a call makes a process of Python's `multiprocessing`, perhaps of one of its contexts."""
         if self.index.qualified(call.func) in PROCESSES:
             return True
-        of_context = isinstance(call.func, cst.Attribute) and call.func.attr.value == "Process"
-        return of_context and argument(call, "target") is not None
+        return method_name(call) == "Process" and argument(call, "target") is not None
 
     def choices(
         self,
@@ -356,8 +354,8 @@ class Flow:
         if self._function(call.func, self.index.scope_of(call)) is not None:
             return []
         ways = [(call.func, "__call__")]
-        if isinstance(call.func, cst.Attribute):
-            ways.append((call.func.value, call.func.attr.value))
+        if (held := receiver(call)) is not None:
+            ways.append((held, method_name(call)))
         for operand, name in ways:
             if name not in self._method_names or dotted(operand) == "self":
                 continue
@@ -381,6 +379,32 @@ class Flow:
     def callers(self, function: Scope) -> list[cst.Call]:
         """Return the calls of a local function, `mp.spawn(function, ...)` among them."""
         return self._callers[function]
+
+    def leading(self, statement: Statement) -> list[Statement]:
+        """Return a statement, and those whose calls lead to it, at any depth."""
+        found = {statement: None}
+        waiting = [statement]
+        while waiting:
+            calls = {self.index.statement(call): None for call in self.callers(waiting.pop().scope)}
+            waiting += [call for call in calls if call not in found]
+            found |= calls
+        return list(found)
+
+    def on_every_way(self, node: cst.CSTNode, holds: Callable[[cst.CSTNode], bool]) -> bool:
+        """Whether something holds of a node, or of a call on each way of calls that leads to its function."""
+        known: dict[Scope, bool] = {}
+
+        def told(here: cst.CSTNode) -> bool:
+            if holds(here):
+                return True
+            scope = self.index.scope_of(here)
+            if scope not in known:
+                known[scope] = False  # where the function calls itself
+                calls = self.callers(scope) if scope.kind == "function" else []
+                known[scope] = bool(calls) and all(map(told, calls))
+            return known[scope]
+
+        return told(node)
 
     def _pass_arguments(self, call: cst.Call, function: Scope) -> None:
         scope = self.index.scope_of(call)
@@ -407,7 +431,7 @@ class Flow:
         kinds = _decorators(method)
         if "staticmethod" in kinds or "classmethod" in kinds:
             return "classmethod" in kinds
-        owner = call.func.value if isinstance(call.func, cst.Attribute) else None
+        owner = receiver(call)
         named = self.defined(owner, self.index.scope_of(call)) if owner is not None and dotted(owner) else None
         return named is None or named.kind != "class"
 
@@ -428,8 +452,8 @@ class Flow:
             return node.value
         if not isinstance(node, cst.Call):
             return None
-        if isinstance(node.func, cst.Attribute) and node.func.attr.value in torch_api.MODULE_METHODS:
-            return node.func.value
+        if method_name(node) in torch_api.MODULE_METHODS:
+            return receiver(node)
         name = self.class_called(node)
         if name in self._functions:
             return self.wrapped(node, self._numbers.get(name, 0))
@@ -741,7 +765,7 @@ class Flow:
 
         A loop that starts processes and waits for none of them, as for one on each GPU, is not around what they do.
         """
-        loops = [s for s in self._within(statement) if isinstance(s.node, (cst.For, cst.While))]
+        loops = [s for s in (statement, *statement.around) if isinstance(s.node, (cst.For, cst.While))]
         scope = statement.scope
         callers = [] if scope.kind != "function" or scope in seen else self.callers(scope)
         if not callers:
@@ -766,12 +790,3 @@ class Flow:
                 return scope
             scope = self.index.scope_of(callers[0])
         return None
-
-    @staticmethod
-    def _within(statement: Statement) -> Iterator[Statement]:
-        """The statement itself and those around it in the same function."""
-        yield statement
-        for ancestor in statement.ancestors:
-            if isinstance(ancestor.node, (cst.FunctionDef, cst.ClassDef)):
-                return
-            yield ancestor

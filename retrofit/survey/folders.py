@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, argument, dotted, exits, names_in
+from retrofit.survey.index import Index, Scope, argument, dotted, exits, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import leading_to, leads_to
 from retrofit.survey.sites import EpochLoop, NewFolder
 
@@ -38,32 +38,27 @@ def find_new_folders(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[N
         if leaves or (isinstance(node, cst.Return) and leads_to(here, training)):
             asked += [node] if any(_is_written(path, writing, flow) for path in _paths(index, node)) else []
     for test in index.nodes_of(cst.Assert):
-        paths = [path for part in _negated(test.test) for path in _asked_for(index, part)]
+        paths = [path for part in _holding(test.test, affirmed=False) for path in _asked_for(index, part)]
         asked += [test] if any(_is_written(path, writing, flow) for path in paths) else []
     return [*made, *(NewFolder(node=node, index=index) for node in asked if index.holds(index.scope_of(node)))]
 
 
 def _made(index: Index, flow: Flow, call: cst.Call) -> NewFolder | None:
     """Return a call that makes a folder and fails where it is there, if nothing around it sees to that."""
-    name, func, here = index.qualified(call.func), call.func, index.statement(call)
-    plain, path = name == "os.mkdir" and isinstance(func, cst.Attribute), argument(call, "name", 0)
-    if isinstance(func, cst.Attribute) and func.attr.value == "mkdir" and _is_path(func.value, here.scope, flow, set()):
-        path = func.value
+    name, held, here = index.qualified(call.func), receiver(call), index.statement(call)
+    plain, path = name == "os.mkdir" and held is not None, argument(call, "name", 0)
+    if held is not None and method_name(call) == "mkdir" and _is_path(held, here.scope, flow, set()):
+        path = held
     elif name != "os.makedirs" and not plain:
         return None
     allowed = argument(call, "exist_ok", 2) or cst.Name("False")
-    around = [one.node for one in here.ancestors if one.scope is here.scope]
+    around = [one.node for one in here.around]
     looked = any(True for one in around if isinstance(one, cst.If) for _ in _asked_for(index, one.test))
-    if (
-        (allowed is not None and dotted(allowed) != "False")
-        or looked
-        or any(isinstance(one, cst.Try) for one in around)
-    ):
+    minded = dotted(allowed) != "False" or looked or any(isinstance(one, cst.Try) for one in around)
+    if minded or path is None or is_fresh(path, flow):
         return None
-    if path is None or is_fresh(path, flow):
-        return None
-    maker = f"{index.source.code(func).removesuffix('mkdir')}makedirs" if plain else ""
-    return NewFolder(node=call, index=index, makes=True, maker=maker, anchors={"call": call, "function": func})
+    maker = f"{index.source.code(call.func).removesuffix('mkdir')}makedirs" if plain else ""
+    return NewFolder(node=call, index=index, makes=True, maker=maker, anchors={"call": call, "function": call.func})
 
 
 def _is_path(node: cst.BaseExpression, scope: Scope, flow: Flow, seen: set[cst.CSTNode]) -> bool:
@@ -105,11 +100,10 @@ def is_fresh(path: cst.BaseExpression, flow: Flow) -> bool:
 
 def _written(index: Index, call: cst.Call) -> Iterator[cst.BaseExpression]:
     """Yield what a call that writes gets, and the path whose method it is."""
-    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    method, held = method_name(call), receiver(call)
     if index.qualified(call.func) in _MAKING or method in ("mkdir", "save_pretrained"):
         yield from (arg.value for arg in call.args)
-        if isinstance(call.func, cst.Attribute) and method == "mkdir":
-            yield call.func.value
+        yield from [held] if held is not None and method == "mkdir" else []
 
 
 def _paths(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
@@ -121,37 +115,28 @@ def _paths(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         tried = index.statement(choice)
         yield from (path for call in index.calls_in(tried) for path in _written(index, call))
     if isinstance(choice, cst.If):
-        for part in _affirmed(choice.test) if choice.body in around else _negated(choice.test):
+        for part in _holding(choice.test, choice.body in around):
             yield from _asked_for(index, part)
 
 
-def _affirmed(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """Yield the parts of a condition that hold where it does."""
+def _holding(test: cst.BaseExpression, affirmed: bool) -> Iterator[cst.BaseExpression]:
+    """Yield the parts of a condition that hold where it does, or else those that do not."""
     if isinstance(test, cst.BooleanOperation):
-        yield from _affirmed(test.left)
-        yield from _affirmed(test.right)
-    elif not (isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not)):
-        yield test
-
-
-def _negated(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """Yield the parts of a condition that do not hold where it does."""
-    if isinstance(test, cst.BooleanOperation):
-        yield from _negated(test.left)
-        yield from _negated(test.right)
+        yield from _holding(test.left, affirmed)
+        yield from _holding(test.right, affirmed)
     elif isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        yield test.expression
+        yield from [] if affirmed else [test.expression]
+    elif affirmed:
+        yield test
 
 
 def _asked_for(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """Yield the paths of which an expression asks whether they are there."""
-    if isinstance(node, cst.Call):
-        if index.qualified(node.func) in _ASKING:
-            yield from (arg.value for arg in node.args[:1])
-        elif isinstance(node.func, cst.Attribute) and node.func.attr.value in _ASKED:
-            yield node.func.value
-    for child in node.children:
-        yield from _asked_for(index, child)
+    for call in nodes_in(node):
+        if isinstance(call, cst.Call) and index.qualified(call.func) in _ASKING:
+            yield from (arg.value for arg in call.args[:1])
+        elif method_name(call) in _ASKED and (held := receiver(call)) is not None:
+            yield held
 
 
 def _is_written(path: cst.BaseExpression, writing: list[cst.BaseExpression], flow: Flow) -> bool:

@@ -206,13 +206,14 @@ def _only_buffers(index: Index, attribute: cst.Attribute) -> bool:
         return isinstance(source, cst.Call) and (dotted(source.func) or "").endswith(".named_buffers")
     if not isinstance(value, (cst.List, cst.Set, cst.Tuple)):
         return False
-    ends = [re.search(r"(\w+)'$", index.source.read(element.value)) for element in value.elements]
+    named = [one.value.evaluated_value for one in value.elements if isinstance(one.value, cst.SimpleString)]
     parameters = {
         binding.target.rpartition(".")[2]
         for binding in index.bindings
         if isinstance(binding.value, cst.Call) and index.qualified(binding.value.func).endswith("Parameter")
     }
-    return all(end is not None and end[1] not in {"weight", "bias", *parameters} for end in ends)
+    ends = {str(name).rpartition(".")[2] for name in named}
+    return len(named) == len(value.elements) and ends.isdisjoint({"", "weight", "bias", *parameters})
 
 
 def _uses(index: Index, library: _Library) -> Iterator[cst.Call | cst.ClassDef]:
@@ -254,27 +255,25 @@ def _option(index: Index, flow: Flow, uses: list[cst.Call | cst.ClassDef]) -> st
                 for call in index.calls
                 if flow.defined(call.func, index.scope_of(call)) is index.function_scope(use)
             ]
-            found += [_asked(index, flow, call, set()) for call in made] or [""]
+            found += [_asked(index, flow, call, {}) for call in made] or [""]
         else:
-            found.append(_asked(index, flow, use, set()))
+            found.append(_asked(index, flow, use, {}))
     return found[0] if all(found) and found else ""
 
 
-def _asked(index: Index, flow: Flow, node: cst.CSTNode, seen: set[Scope]) -> str:
-    """Return an option's condition that alone leads to some code, the outermost in its function or around its calls."""
-    inner, found = node, ""
-    for around in index.ancestors(node):
-        if isinstance(around, (cst.If, cst.IfExp)) and inner is not around.test:
-            code = index.source.read(around.test)
-            if not condition(index, around.test) and not _NO_OPTION.search(code):
-                found = code if inner is around.body else f"not ({code})"
-        if isinstance(around, (cst.FunctionDef, cst.ClassDef)):
-            break
-        inner = around
-    if found:
-        return found
+def _asked(index: Index, flow: Flow, node: cst.CSTNode, known: dict[Scope, str]) -> str:
+    """Return an option's condition that alone leads to some code, the outermost in its function or around its calls.
+
+    Args:
+        known: the same of functions, as far as it is told.
+    """
+    codes = [(index.source.read(test), holds) for test, holds in index.guards(node) if not condition(index, test)]
+    options = [code if holds else f"not ({code})" for code, holds in codes if not _NO_OPTION.search(code)]
+    if options:
+        return options[-1]
     scope = index.scope_of(node)
-    if scope.kind != "function" or scope in seen:
-        return ""
-    callers = [_asked(index, flow, call, seen | {scope}) for call in flow.callers(scope)]
-    return callers[0] if callers and all(callers) else ""
+    if scope not in known:
+        known[scope] = ""  # where it calls itself
+        callers = [_asked(index, flow, call, known) for call in flow.callers(scope)]
+        known[scope] = callers[0] if callers and all(callers) else ""
+    return known[scope]

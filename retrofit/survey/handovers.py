@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.survey.blocks import Reading, Signs, named, names_read
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Statement, argument, dotted, names_in
+from retrofit.survey.index import EXITS, Index, Statement, argument, dotted, last_of, method_name, names_in, receiver
 from retrofit.survey.ranks import condition, ranks_at
 from retrofit.survey.sites import Block, EpochLoop, Site
 from retrofit.survey.wrappers import wrapper_kind
@@ -151,8 +151,8 @@ class _HandOver:
         value = node.value if isinstance(node, (cst.Assign, cst.Expr)) else None
         if isinstance(node, cst.Assign) and (dotted(node.targets[0].target) not in models or len(node.targets) > 1):
             return False
-        if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-            moved = dotted(value.func.value) in models and value.func.attr.value in ("to", "cuda", "cpu")
+        if isinstance(value, cst.Call) and method_name(value):
+            moved = dotted(receiver(value)) in models and method_name(value) in ("to", "cuda", "cpu")
             return moved and all(self.reading.harmless(arg.value) for arg in value.args)
         return isinstance(node, cst.Assign) and (dotted(value) or "").removesuffix(".module") in models
 
@@ -216,18 +216,16 @@ class _HandOver:
     def _names(self, node: cst.CSTNode) -> list[str]:
         if isinstance(node, cst.Assign):
             return [dotted(target.target) or "" for target in node.targets]
-        value = node.value if isinstance(node, cst.Expr) else None
-        func = value.func if isinstance(value, cst.Call) else None
-        return [dotted(func.value) or ""] if isinstance(func, cst.Attribute) else []
+        held = receiver(node.value) if isinstance(node, cst.Expr) else None
+        return [dotted(held) or ""] if held is not None else []
 
     def _only_ends(self, done: cst.If, statement: Statement) -> bool:
         """Whether what follows complete training is nothing but its end."""
         if next(self.reading.other(done.body), None) is not None:
             return False
-        last = self.index.statements_in(done.body)[-1].node
-        small = last.body[-1] if isinstance(last, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else None
+        small = last_of(done.body)
         if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
-            return self.index.qualified(small.value.func) in ("exit", "quit", "sys.exit", "os._exit")
+            return self.index.qualified(small.value.func) in EXITS
         loop = next((loop for loop in self.loops if loop.statement in statement.path), None)
         return isinstance(small, cst.Break) and loop is not None and not loop.leftovers
 
@@ -245,8 +243,8 @@ class _HandOver:
 
     def _ranked(self) -> list[Site]:
         """Return the condition, or the call, that keeps some ranks from handing their score over."""
-        for part in self.whole.ancestors:
-            if isinstance(part.node, cst.If) and part.scope is self.scope and condition(self.index, part.node.test):
+        for part in self.whole.around:
+            if isinstance(part.node, cst.If) and condition(self.index, part.node.test):
                 return [Site(node=part.node.test, index=self.index)]
         reached = ranks_at(self.index, self.reading.flow, self.whole, [])
         return [Site(node=self.call, index=self.index)] if reached in ("first", "others") else []

@@ -102,6 +102,11 @@ class Statement:
             parent = parent.parent
 
     @property
+    def around(self) -> list[Statement]:
+        """The statements around this one in its own function, innermost first."""
+        return [one for one in self.ancestors if one.scope is self.scope]
+
+    @property
     def path(self) -> list[Statement]:
         """The way from module level down to this statement, itself last."""
         return [*reversed(list(self.ancestors)), self]
@@ -160,6 +165,7 @@ class Binding:
     statement: Statement
 
 
+_ASSIGNING = (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.NamedExpr, cst.For, cst.CompFor)
 EXITS = frozenset({"exit", "quit", "sys.exit", "os._exit"})
 _SKIPPED = frozenset(
     {
@@ -202,6 +208,32 @@ def dotted(node: cst.CSTNode | None) -> str | None:
     return ".".join(reversed(parts))
 
 
+def last_name(node: cst.CSTNode | None) -> str:
+    """Return `c` for `c` and for `a.b.c`, "" for what is no name or chain of attributes."""
+    return (dotted(node) or "").rpartition(".")[2]
+
+
+def receiver(node: cst.CSTNode | None) -> cst.BaseExpression | None:
+    """Return `a.b` for the call `a.b.method(...)`, None for what calls no method."""
+    function = node.func if type(node) is cst.Call else None
+    return function.value if type(function) is cst.Attribute else None
+
+
+def method_name(node: cst.CSTNode | None) -> str:
+    """Return `method` for the call `a.b.method(...)`, "" for what calls no method."""
+    function = node.func if type(node) is cst.Call else None
+    return function.attr.value if type(function) is cst.Attribute else ""
+
+
+def nodes_in(node: cst.CSTNode, *left_out: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+    """Yield a node and all that is in it, but for nodes of some kinds and what is in these."""
+    if isinstance(node, left_out):
+        return
+    yield node
+    for child in node.children:
+        yield from nodes_in(child, *left_out)
+
+
 def key_of(node: cst.CSTNode | None) -> str | None:
     """Return the key of an item as it is written down, None for any other expression."""
     index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
@@ -216,11 +248,14 @@ def spelled(node: cst.CSTNode | None) -> str | None:
 
 
 def leaves(node: cst.CSTNode) -> bool:
-    """Whether nothing behind a statement runs in its block: a `return`, a `raise`, a `continue` or a `break`."""
-    return isinstance(_last_of(node), (cst.Return, cst.Raise, cst.Continue, cst.Break))
+    """Whether nothing behind a statement runs, or a block ends so: by `return`, `raise`, `continue` or `break`."""
+    return isinstance(last_of(node), (cst.Return, cst.Raise, cst.Continue, cst.Break))
 
 
-def _last_of(line: cst.CSTNode) -> cst.BaseSmallStatement | None:
+def last_of(line: cst.CSTNode) -> cst.BaseSmallStatement | None:
+    """Return the last small statement of a line or block, None where it ends with a compound one."""
+    if isinstance(line, cst.IndentedBlock):
+        return last_of(line.body[-1])
     return line.body[-1] if isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else None
 
 
@@ -315,7 +350,10 @@ def _contradict(first: Statement, second: Statement, one: Statement, other: Stat
         return False
     asked = {name for test in (one.node.test, other.node.test) for name in names_in(test)}
     start, end = sorted((one.index, other.index))
-    given = {name for part in one.siblings[start:end] for name in _assigned(part.node)}
+    assigning = [
+        node for part in one.siblings[start:end] for node in nodes_in(part.node) if isinstance(node, _ASSIGNING)
+    ]
+    given = {name for node in assigning for name in names_in(node.target)}
     return not any(name == new or name.startswith(f"{new}.") for name in asked for new in given)
 
 
@@ -336,18 +374,10 @@ def _exclude(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
     return values[0] != values[1]
 
 
-def _assigned(node: cst.CSTNode) -> Iterator[str]:
-    """Yield the names and dotted names that code assigns, at any depth."""
-    if isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.NamedExpr, cst.For, cst.CompFor)):
-        yield from names_in(node.target)
-    for child in node.children:
-        yield from _assigned(child)
-
-
 def _returns_before(early: Statement, later: Statement) -> bool:
     """Whether what runs a statement, in a block beside ``later``, returns before it comes there."""
     while early.siblings is not later.siblings and early.parent is not None:
-        if any(isinstance(_last_of(part.node), cst.Return) for part in (early, *early.following)):
+        if any(isinstance(last_of(part.node), cst.Return) for part in (early, *early.following)):
             return True
         early = early.parent
     return False
@@ -543,8 +573,8 @@ class Index:
     def method_calls(self, *names: str) -> list[tuple[cst.Call, cst.BaseExpression]]:
         """Return the calls of methods of some names, in the order of the files, each with what it is a method of."""
         if names not in self._method_calls:
-            methods = [(call, call.func) for call in self.calls if isinstance(call.func, cst.Attribute)]
-            self._method_calls[names] = [(call, func.value) for call, func in methods if func.attr.value in names]
+            methods = [(call, held) for call in self.calls if (held := receiver(call)) is not None]
+            self._method_calls[names] = [(call, held) for call, held in methods if method_name(call) in names]
         return self._method_calls[names]
 
     def calls_in(self, statement: Statement) -> list[cst.Call]:
@@ -596,6 +626,30 @@ class Index:
         while here is not None:
             yield here
             here = self.parents.get(here)
+
+    def inside(self, node: cst.CSTNode, *kinds: type[cst.CSTNode]) -> bool:
+        """Whether a node of one of some kinds is around ``node``."""
+        return any(isinstance(around, kinds) for around in self.ancestors(node))
+
+    def called_on(self, node: cst.CSTNode) -> Iterator[cst.Call]:
+        """Yield the calls of methods on what an expression gives, one after the other: of `a` in `a.b().c()`."""
+        attribute = self.parents.get(node)
+        call = self.parents.get(attribute) if isinstance(attribute, cst.Attribute) else None
+        if isinstance(call, cst.Call) and receiver(call) is node:
+            yield call
+            yield from self.called_on(call)
+
+    def guards(self, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bool]]:
+        """Yield the conditions around a node in its function, innermost first, each with whether it holds there."""
+        inner = node
+        for around in self.ancestors(node):
+            if isinstance(around, (cst.FunctionDef, cst.ClassDef)):
+                return
+            if isinstance(around, (cst.If, cst.IfExp)) and inner is not around.test:
+                yield around.test, inner is around.body
+            elif isinstance(around, cst.BooleanOperation) and inner is around.right:
+                yield around.left, isinstance(around.operator, cst.And)
+            inner = around
 
     def scope_of(self, node: cst.CSTNode) -> Scope:
         """Return the scope that ``node`` is evaluated in."""
@@ -767,8 +821,9 @@ class Index:
 
     def _append(self, call: cst.Call, statement: Statement) -> None:
         """Note what a list gets appended as a value of its last item."""
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "append" and len(call.args) == 1:
-            target = f"{self.source.code(call.func.value)}[-1]"
+        held = receiver(call)
+        if held is not None and method_name(call) == "append" and len(call.args) == 1:
+            target = f"{self.source.code(held)}[-1]"
             self.appended.append(Binding(target, call.args[0].value, None, statement))
 
     def _import(self, node: cst.Import | cst.ImportFrom, statement: Statement) -> None:

@@ -291,7 +291,7 @@ def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[
     using = {statement.scope for statement in [*optimizers, *(wrapper.statement for wrapper in wrappers)]}
     using |= _handing_out(origins, flow)
     made = [origin for origin in origins if not isinstance(origin.node, (cst.Name, cst.Attribute))]
-    found = {part for origin in made for part in _before_use(origin, using, flow, frozenset())}
+    found = {part for origin in made for part in _before_use(origin, using, flow, {})}
     built = {o for o in found if not _takes_model(o, flow, origins)}
     if not built or built == found:
         return found
@@ -321,18 +321,21 @@ def _handing_out(origins: set[Origin], flow: Flow) -> set[Scope]:
     return found
 
 
-def _before_use(origin: Origin, using: set[Scope], flow: Flow, seen: frozenset[Origin]) -> set[Origin]:
+def _before_use(origin: Origin, using: set[Scope], flow: Flow, known: dict[Origin, set[Origin]]) -> set[Origin]:
     """Return what a call builds the model by, at any depth, inside the functions that wrap it or build its optimizer.
 
     Args:
         origin: the call, or any other expression.
         using: the functions that do so by themselves.
-        seen: the calls that led to it.
+        known: the same of other calls, nothing of those that led to it.
     """
-    inside = [o for o in flow.inside(origin) if o != origin and o not in seen]
-    deeper = {part for one in inside for part in _before_use(one, using, flow, seen | {origin})}
-    function = flow.called(origin.node) if isinstance(origin.node, cst.Call) else None
-    return deeper if deeper and (function in using or deeper != {*inside}) else {origin}
+    if origin not in known:
+        known[origin] = set()
+        inside = {o for o in flow.inside(origin) if known.get(o) != set()}
+        deeper = {part for one in inside for part in _before_use(one, using, flow, known)}
+        function = flow.called(origin.node) if isinstance(origin.node, cst.Call) else None
+        known[origin] = deeper if deeper and (function in using or deeper != inside) else {origin}
+    return known[origin]
 
 
 def optimizer_statements(index: Index) -> list[Statement]:

@@ -18,9 +18,12 @@ from retrofit.survey.index import (
     argument,
     dotted,
     exclude_each_other,
+    last_name,
     meeting,
     mentions,
+    method_name,
     named_in,
+    receiver,
 )
 from retrofit.survey.loops import called_in, passing_over
 from retrofit.survey.order import apart_from_training, leading_to, sooner_than_model
@@ -57,7 +60,7 @@ def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[l
         stepped = [by_origin[o] for o in origins if o in by_origin]
         if not stepped:
             continue
-        step = _step(index, flow, call, loops)
+        step = _step(index, flow, call, operand, loops)
         steps.append(step)
         for scheduler in stepped:
             scheduler.steps.append(step)
@@ -70,8 +73,7 @@ def _by_star(index: Index, call: cst.Call, name: str) -> bool:
     return "." not in name and name not in file.aliases and name not in file.scope.names
 
 
-def _step(index: Index, flow: Flow, call: cst.Call, loops: list[EpochLoop]) -> Step:
-    assert isinstance(call.func, cst.Attribute)
+def _step(index: Index, flow: Flow, call: cst.Call, scheduler: cst.BaseExpression, loops: list[EpochLoop]) -> Step:
     statement = index.statement(call)
     around = next(iter(flow.enclosing_loops(statement)))
     epoch_loops = {loop.statement: loop for loop in loops}
@@ -81,7 +83,7 @@ def _step(index: Index, flow: Flow, call: cst.Call, loops: list[EpochLoop]) -> S
     return Step(
         node=call,
         index=index,
-        receiver=index.source.code(call.func.value),
+        receiver=index.source.code(scheduler),
         argument=index.source.code(call.args[0].value) if call.args else "",
         per=per,
         conditional=loop is None or bool(passing_over(index, loop, statement)),
@@ -236,8 +238,7 @@ def _holder(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoo
         if "." in binding.target and means_it(binding.value, binding.statement.scope):
             return binding.target
     for call in index.calls:
-        name = (dotted(call.func) or "").rpartition(".")[2]
-        place = index.statement(call)
+        name, place = last_name(call.func), index.statement(call)
         lasting = name[:1].isupper() and not any(loop.statement in place.path for loop in loops)
         scheduler = name in torch_api.SCHEDULERS or index.qualified(call.func).startswith(_SCHEDULER_MODULE)
         if lasting and not scheduler and any(means_it(arg.value, place.scope) for arg in call.args):
@@ -314,7 +315,7 @@ def _at_the_call(flow: Flow, made: Origin, near: set[Scope], shared: Collection[
 def _calls_by_name(index: Index, function: Scope) -> Iterator[cst.Call]:
     """Yield the calls of what has a function's name, also in code that is no part of the training."""
     for call in index.nodes_of(cst.Call):
-        if (dotted(call.func) or "").rpartition(".")[2] == function.name:
+        if last_name(call.func) == function.name:
             yield call
 
 
@@ -351,9 +352,7 @@ def _held(flow: Flow, call: cst.Call) -> str:
 
 def _with_parameters(params: cst.BaseExpression | None) -> cst.BaseExpression | None:
     """Return what `X.parameters(...)` is called on, None for any other expression."""
-    if not isinstance(params, cst.Call) or not isinstance(params.func, cst.Attribute):
-        return None
-    return params.func.value if params.func.attr.value == "parameters" else None
+    return receiver(params) if method_name(params) == "parameters" else None
 
 
 def _parameter_model(call: cst.Call) -> str:
@@ -411,11 +410,10 @@ def is_torchs_class(index: Index, node: cst.CSTNode) -> bool:
 def _used(index: Index, flow: Flow, method: str) -> set[Origin]:
     """Return where all that has a method called is made, and what `scaler.step` is given."""
     found: set[Origin] = set()
-    for call in index.calls:
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == method:
-            operand = argument(call, "", 0) if method == "step" else None
-            for node in (call.func.value, operand):
-                found |= flow.deep_origins(node, index.scope_of(call)) if node is not None else set()
+    for call, holder in index.method_calls(method):
+        operand = argument(call, "", 0) if method == "step" else None
+        for node in (holder, operand):
+            found |= flow.deep_origins(node, index.scope_of(call)) if node is not None else set()
     return found | {Origin(o.node.value) for o in found if isinstance(o.node, cst.Subscript)}  # what returns an item
 
 
@@ -746,8 +744,8 @@ def _plain_parameters(index: Index, call: cst.Call) -> bool:
     if params is None:
         return False
     if isinstance(params, cst.Call):
-        if isinstance(params.func, cst.Attribute):
-            return params.func.attr.value == "parameters"
+        if method_name(params):
+            return method_name(params) == "parameters"
         return index.qualified(params.func) in ("filter", "list") and ".parameters()" in index.source.code(params)
     return isinstance(params, (cst.List, cst.Tuple, cst.GeneratorExp, cst.ListComp)) and "named_parameters" not in (
         index.source.code(params)

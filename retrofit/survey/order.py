@@ -7,19 +7,14 @@ from collections.abc import Collection, Iterable, Set
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import EXITS, Binding, Index, Scope, Statement, dotted, exclude_each_other, exits
+from retrofit.survey.index import EXITS, Binding, Index, Scope, Statement, dotted, exclude_each_other, exits, receiver
 from retrofit.survey.index import leaves as leaves_block
 from retrofit.survey.sites import EpochLoop, Model, Site
 
 
 def leads_to(place: Statement, training: set[Statement]) -> bool:
     """Whether a statement runs before what leads to the epoch loop in its own function."""
-    return any(
-        later in training and not defines(later)
-        for part in place.path
-        if part.scope is place.scope
-        for later in part.following
-    )
+    return any(later in training and not defines(later) for part in (place, *place.around) for later in part.following)
 
 
 def apart_from_training(place: Statement, loops: list[EpochLoop], flow: Flow) -> bool:
@@ -52,14 +47,7 @@ def beside_training(place: Statement, loops: list[EpochLoop], flow: Flow) -> lis
 
 def leading_to(places: Iterable[Site], flow: Flow) -> set[Statement]:
     """Return the statements around some places, as epoch loops, in their functions and in those that call these."""
-    found: set[Statement] = set()
-    waiting = [place.statement for place in places]
-    while waiting:
-        here = waiting.pop()
-        if here not in found:
-            found.update(here.path)
-            waiting += [flow.index.statement(call) for call in flow.callers(here.scope)]
-    return found
+    return {part for place in places for way in flow.leading(place.statement) for part in way.path}
 
 
 def after_training(training: set[Statement]) -> set[Statement]:
@@ -184,7 +172,7 @@ def first_values(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[B
     makers = [one for one in makers if one.enclosing_class and flow.lineage(one.enclosing_class)[-1] is variable[0]]
     begun = [b for b in index.bindings if b.target == variable[1] and b.value is not None and makers]
     begun = [b for b in begun if flow.variable(b.target, b.statement.scope) == variable]
-    return begun if any(_always_gives(one, begun, flow, frozenset()) for one in makers) else []
+    return begun if any(_always_gives(one, begun, flow) for one in makers) else []
 
 
 def may_lack_value(name: str, place: Statement, index: Index) -> bool:
@@ -195,19 +183,31 @@ def may_lack_value(name: str, place: Statement, index: Index) -> bool:
 
 def _come_first(place: Statement, some: list[Binding]) -> bool:
     """Whether one of some assignments runs on every way to a statement of its function."""
-    around = [part for part in place.path if part.scope is place.scope]
     nodes = {binding.statement.node for binding in some}
-    return any(runs_always(early.node, nodes) for part in around for early in part.preceding)
+    return any(runs_always(early.node, nodes) for part in (place, *place.around) for early in part.preceding)
 
 
-def _always_gives(method: Scope, begun: list[Binding], flow: Flow, seen: frozenset[Scope]) -> bool:
+def _always_gives(maker: Scope, begun: list[Binding], flow: Flow) -> bool:
     """Whether one of some assignments runs in each call of a method, perhaps in another one that it calls."""
-    assert isinstance(method.node, cst.FunctionDef)
-    some = {b.statement.node for b in begun}
-    for call in flow.index.calls_of(method):
-        if isinstance(call.func, cst.Attribute):
-            own = dotted(call.func.value) == "self" or isinstance(call.func.value, cst.Call)  # super()
-            called = flow.called(call) if own else None
-            if called is not None and called not in seen and _always_gives(called, begun, flow, seen | {method}):
-                some.add(flow.index.statement(call).node)
-    return runs_always(method.node.body, some)
+    some: set[cst.CSTNode] = {b.statement.node for b in begun}
+    calls: dict[Scope, list[tuple[Scope, cst.CSTNode]]] = {}
+    waiting = [maker]
+    while waiting:
+        method = waiting.pop()
+        own = [call for call in flow.index.calls_of(method) if _of_itself(receiver(call))]
+        calls[method] = [(one, flow.index.statement(call).node) for call in own if (one := flow.called(call))]
+        waiting += [one for one, _ in calls[method] if one not in calls]
+    giving: set[Scope] = set()
+    while new := [one for one in calls if one not in giving and runs_always(_body(one), some)]:
+        giving.update(new)
+        some |= {node for called in calls.values() for one, node in called if one in giving}
+    return maker in giving
+
+
+def _body(function: Scope) -> cst.CSTNode | None:
+    return function.node.body if isinstance(function.node, cst.FunctionDef) else None
+
+
+def _of_itself(node: cst.CSTNode | None) -> bool:
+    """Whether what a method is called on is the object whose method calls it: `self`, `super()`."""
+    return dotted(node) == "self" or isinstance(node, cst.Call)

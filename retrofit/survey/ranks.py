@@ -125,7 +125,7 @@ def _compared(index: Index, test: cst.Comparison, depth: int) -> Literal["first"
         true = isinstance(part.operator, cst.Equal) and index.source.code(part.comparator) == "True"
         return condition(index, test.left, depth) if true else ""
     operator, value = compared
-    with_zero = re.fullmatch(r"[(\[{]\s*(-1|0)(\s*,\s*(-1|0))*,?\s*[)\]}]", value) is not None and "0" in value
+    with_zero = {"0"} <= {one.strip() for one in value.strip("()[]{}").split(",")} <= {"", "0", "-1"}
     if compared in _FIRST_ONE or (operator is cst.In and with_zero):
         return "first"
     return "others" if compared in _ALL_OTHERS or (operator is cst.NotIn and with_zero) else ""
@@ -164,8 +164,8 @@ def is_rank(index: Index, node: cst.BaseExpression, depth: int = _DEPTH) -> bool
         name = dotted(node.func) or ""
         if name in ("int", "str") and len(node.args) == 1:
             return is_rank(index, node.args[0].value, depth)
-        if re.search(r"environ\.get$|getenv$", name) and node.args:
-            return re.search(r"RANK", index.source.read(node.args[0].value)) is not None
+        if name.endswith(("environ.get", "getenv")) and node.args:
+            return "RANK" in index.source.read(node.args[0].value)
         return re.search(r"get_\w*rank$|(^|\.)rank$|process_index$", name) is not None
     if isinstance(node, cst.Subscript):
         code = index.source.read(node)
@@ -182,7 +182,7 @@ def ranks_at(
     flow: Flow,
     statement: Statement,
     spawns: Collection[cst.Call] = (),
-    seen: frozenset[Scope] = frozenset(),
+    known: dict[Scope, Ranks] | None = None,
 ) -> Ranks:
     """Return which ranks get to a statement.
 
@@ -192,11 +192,9 @@ def ranks_at(
 
     Args:
         spawns: the calls that start the ranks, such as `mp.spawn(main_worker, ...)`.
+        known: the same of functions, as far as it is told.
     """
-    for part in [statement, *statement.ancestors]:
-        node = part.node
-        if isinstance(node, (cst.FunctionDef, cst.ClassDef)) and part is not statement:
-            break
+    for part in (statement, *statement.around):
         told: Ranks | Literal[""] = _held_back(index, flow, part)
         if told:
             return told
@@ -208,15 +206,24 @@ def ranks_at(
     scope = statement.scope
     if scope.kind == "module":
         return "unknown" if spawns else "all"
-    if scope.kind != "function" or scope in seen:
+    if scope.kind != "function":
         return "unknown"
+    known = {} if known is None else known
+    if scope not in known:
+        known[scope] = "unknown"  # where it calls itself
+        known[scope] = _ranks_of(index, flow, scope, spawns, known)
+    return known[scope]
+
+
+def _ranks_of(index: Index, flow: Flow, scope: Scope, spawns: Collection[cst.Call], known: dict[Scope, Ranks]) -> Ranks:
+    """Return which ranks call a function."""
     decorators = scope.node.decorators if isinstance(scope.node, cst.FunctionDef) else ()
     if any(_ONLY_FIRST.search(index.source.read(one.decorator)) for one in decorators):
         return "first"
     calls = flow.callers(scope)
     if any(call in spawns for call in calls):
         return "all"
-    ways = {ranks_at(index, flow, index.statement(call), spawns, seen | {scope}) for call in calls}
+    ways = {ranks_at(index, flow, index.statement(call), spawns, known) for call in calls}
     return ways.pop() if len(ways) == 1 else ("unknown" if not ways or "unknown" in ways else "all")
 
 
@@ -284,7 +291,9 @@ def _held_back(index: Index, flow: Flow, part: Statement) -> Ranks | Literal[""]
     """Which ranks are left after an earlier `if rank != 0: return` of the same block."""
     for earlier in part.preceding:
         node = earlier.node
-        if isinstance(node, cst.If) and node.orelse is None and _leaves(index, node.body):
+        if not isinstance(node, cst.If) or node.orelse is not None:
+            continue
+        if leaves(node.body) or always_leaves(index.statements_in(node.body)[-1]):
             meant = _meant(index, flow, earlier, node.test)
             told = opposite(condition(index, meant))
             if told and not isinstance(node.test, cst.BooleanOperation):
@@ -294,8 +303,3 @@ def _held_back(index: Index, flow: Flow, part: Statement) -> Ranks | Literal[""]
             if told or _may_tell(index, flow, earlier, node.test):
                 return "unknown"
     return ""
-
-
-def _leaves(index: Index, body: cst.BaseSuite) -> bool:
-    last = index.statements_in(body)[-1]
-    return leaves(last.node) or always_leaves(last)

@@ -8,9 +8,9 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow, Variable
 from retrofit.survey.holding import Holding
-from retrofit.survey.index import Index, Scope, Statement, dotted, exits, names_in
+from retrofit.survey.index import Index, Scope, Statement, dotted, exits, names_in, receiver
 from retrofit.survey.loops import called_in
-from retrofit.survey.order import leading_to, leads_to, runs_always, ways_to
+from retrofit.survey.order import leading_to, leads_to, runs_always
 from retrofit.survey.sites import EpochLoop, Resumption
 
 
@@ -27,10 +27,9 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[R
     found: dict[Statement, None] = {}
     for node in (*index.nodes_of(cst.Return), *index.nodes_of(cst.Expr)):
         here = index.statement(node)
-        if (isinstance(node, cst.Return) or exits(node)) and leads_to(here, training):
-            around = [one.node for one in here.ancestors if one.scope is here.scope]
-            if any(isinstance(one, cst.If) and loaded.holds(one.test) for one in around):
-                found.setdefault(here)
+        leaves = (isinstance(node, cst.Return) or exits(node)) and leads_to(here, training)
+        if leaves and any(isinstance(one.node, cst.If) and loaded.holds(one.node.test) for one in here.around):
+            found.setdefault(here)
     ending = {variable for loop in loops for variable in _ending(index, flow, loop)}
     inside = {loop.statement for loop in loops}
     for here, names, value in _given(index):
@@ -38,7 +37,7 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[R
             continue
         if isinstance(value, cst.Dict) and any(_alone_gives(index, name, here) for name in names):
             continue  # a part of it may be of the checkpoint, and the rest is needed
-        early = any(leads_to(way, training) for ways in ways_to(here, flow).values() for way in ways)
+        early = any(leads_to(way, training) for way in flow.leading(here))
         if early and inside.isdisjoint(here.path) and loaded.holds(value):
             found.setdefault(here)
     return [Resumption(node=here.node, index=index) for here in found]
@@ -82,7 +81,7 @@ def _given(index: Index) -> Iterator[tuple[Statement, list[str], cst.BaseExpress
         if bound.value is not None:
             yield bound.statement, [bound.target], bound.value
     for call in index.calls:
-        told = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else None
+        told = dotted(receiver(call))
         if told is not None and isinstance(index.parents.get(call), cst.Expr):
             for arg in call.args:
                 yield index.statement(call), [told], arg.value

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Scope, Statement, dotted, mentions, names_in
+from retrofit.survey.index import Scope, Statement, dotted, mentions, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import after_model
 from retrofit.survey.sites import Model, ModuleCount
 from retrofit.survey.weights import of_model
@@ -34,8 +34,8 @@ def find_module_counts(origins: set[Origin], models: list[Model], flow: Flow) ->
         if call.args or not any(after_model(here, one, flow) for one in models):
             continue
         if walks.counts(call) or walks.raises(call) or walks.asserts(call):
-            kind = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-            site = ModuleCount(node=call, index=flow.index, kind=kind, whose=flow.index.source.code(model))
+            whose = flow.index.source.code(model)
+            site = ModuleCount(node=call, index=flow.index, kind=method_name(call), whose=whose)
             site.anchors["state"] = call
             found.append(site)
     return found
@@ -60,14 +60,14 @@ class _Walks:
     def counts(self, call: cst.Call) -> bool:
         """Whether a loop counts or numbers the modules of a class."""
         here = self._index.statement(call)
-        if not isinstance(here.node, cst.For) or not _is_walk(call, ("modules",)) or not self._is_mine(call, here):
+        if not isinstance(here.node, cst.For) or method_name(call) != "modules" or not self._is_mine(call, here):
             return False
         numbered = isinstance(here.node.iter, cst.Call) and dotted(here.node.iter.func) == "enumerate"
         if call not in (here.node.iter, *(_walked(here.node.iter) if numbered else ())):
             return False
         body = self._index.source.read(here.node.body)
-        counts = re.search(r"^\s*(\w+)\s*(\+= 1|= \1 \+ 1)$", body, re.MULTILINE) or numbered
-        return bool(counts) and re.search(r"\b(isinstance|type)\(", body) is not None
+        counts = numbered or re.search(r"^\s*(\w+)\s*(\+= 1|= \1 \+ 1)$", body, re.MULTILINE) is not None
+        return counts and any(dotted(one.func) in ("isinstance", "type") for one in self._index.calls_in(here))
 
     def raises(self, call: cst.Call) -> bool:
         """Whether a loop raises at what it does not know, or is in one that does, and goes through what that gives."""
@@ -83,18 +83,19 @@ class _Walks:
             return False
         return self._is_mine(call, here) or any(self._is_of_loop(call, one) for one in here.path if one is not here)
 
-    def _is_mine(self, call: cst.Call, here: Statement) -> bool:
+    def _is_mine(self, call: cst.CSTNode, here: Statement) -> bool:
         """Whether a walk goes through the model, or a part of it."""
-        assert isinstance(call.func, cst.Attribute)
-        own = dotted(call.func.value) == "self" and here.scope.enclosing_class in self._classes
-        return own or of_model(call.func.value, self._origins, self._flow)
+        held = receiver(call)
+        assert held is not None
+        own = dotted(held) == "self" and here.scope.enclosing_class in self._classes
+        return own or of_model(held, self._origins, self._flow)
 
     def _is_of_loop(self, call: cst.Call, loop: Statement) -> bool:
         """Whether a walk goes through what a loop through the model gives."""
-        if not isinstance(loop.node, cst.For) or not isinstance(call.func, cst.Attribute):
+        if not isinstance(loop.node, cst.For):
             return False
-        outer = [walk for walk in _walked(loop.node.iter) if _is_walk(walk, _WALKS)]
-        given = dotted(call.func.value) in set(names_in(loop.node.target))
+        outer = [walk for walk in _walked(loop.node.iter) if method_name(walk) in _WALKS]
+        given = dotted(receiver(call)) in set(names_in(loop.node.target))
         return given and any(self._is_mine(walk, loop) for walk in outer)
 
     def _loops_that_raise(self) -> Iterator[cst.For]:
@@ -112,18 +113,12 @@ class _Walks:
         """Where it is asserted that a collection of names has no others than another: the function, and the place."""
         for node in self._index.nodes_of(cst.Assert):
             here = self._index.statement(node)
-            parts = [part for part in _inside(node.test) if _is_lacking(part)]
+            parts = [part for part in nodes_in(node.test) if _is_lacking(part)]
             compared = [name.partition(".")[0] for part in parts for name in names_in(part)]
             bound = [one.value for one in self._index.bound(compared, here.scope) if one.value is not None]
-            walks = [part for value in bound for part in _inside(value) if _is_walk(part, _WALKS[1:])]
-            if any(isinstance(walk, cst.Call) and self._is_mine(walk, here) for walk in walks):
+            walks = [part for value in bound for part in nodes_in(value) if method_name(part) in _WALKS[1:]]
+            if any(self._is_mine(walk, here) for walk in walks):
                 yield here.scope, here.order
-
-
-def _inside(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    yield node
-    for child in node.children:
-        yield from _inside(child)
 
 
 def _walked(walk: cst.BaseExpression) -> list[cst.Call]:
@@ -137,20 +132,16 @@ def _walked(walk: cst.BaseExpression) -> list[cst.Call]:
     return found
 
 
-def _is_walk(node: cst.CSTNode, methods: tuple[str, ...]) -> bool:
-    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in methods
-
-
 def _is_lacking(node: cst.CSTNode) -> bool:
     """Whether an expression is what one set has and another lacks."""
     if isinstance(node, cst.BinaryOperation):
         return isinstance(node.operator, (cst.Subtract, cst.BitXor))
-    return _is_walk(node, tuple(_LACKING))
+    return method_name(node) in _LACKING
 
 
 def _tells_apart(test: cst.BaseExpression, target: cst.BaseExpression) -> bool:
     """Whether a condition asks for a class, or for words in a name that a loop gives."""
-    parts = list(_inside(test))
+    parts = list(nodes_in(test))
     by_class = any(isinstance(one, cst.Call) and dotted(one.func) in _CLASS for one in parts)
     worded = any(isinstance(one, cst.SimpleString) for one in parts)
     return by_class or (worded and mentions(test, list(names_in(target))))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement, dotted, is_choice
+from retrofit.survey.index import Index, Scope, Statement, is_choice, last_name, method_name, receiver
 from retrofit.survey.loops import called_in
 from retrofit.survey.order import apart_from_training
 from retrofit.survey.sites import CallSite, EpochLoop
@@ -43,10 +43,8 @@ def of_model(node: cst.BaseExpression, origins: set[Origin], flow: Flow) -> bool
 def walked_module(value: cst.BaseExpression, parts: re.Pattern[str]) -> cst.BaseExpression | None:
     """Return the module in `module.parameters()`, `module.state_dict().values()` and the like."""
     node: cst.BaseExpression = value
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        if not parts.fullmatch(node.func.attr.value):
-            break
-        node = node.func.value
+    while (held := receiver(node)) is not None and parts.fullmatch(method_name(node)):
+        node = held
     return None if node is value else node
 
 
@@ -74,7 +72,7 @@ def find_averages(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> l
         call, place = binding.value, binding.statement
         if not isinstance(call, cst.Call) or binding.item is not None or not call.args:
             continue
-        kind, name = (dotted(call.func) or "").rpartition(".")[2], re.escape(binding.target.rpartition(".")[2])
+        kind, name = last_name(call.func), re.escape(binding.target.rpartition(".")[2])
         if re.search(r"EMA|Ema(?![a-z])|(^|_)ema(_|$)|MovingAverage", kind):
             follows = rf"\b{name}\.(update|step)\w*\("
         elif kind == "deepcopy":

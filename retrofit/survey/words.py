@@ -47,6 +47,7 @@ GATHERS = frozenset(
 NORMALISES = frozenset({"batchnorm", "bn"})
 #: A seed of its own for each rank, or one that a library sees to.
 SEEDED = frozenset({"rank", "localrank", "generator", "seedeverything", "workerinit", "workerinitfn"})
+WITHOUT_GRADIENT = frozenset({"requiresgrad", "nograd", "detach"})
 WARMING = frozenset({"warmup", "warmstart", "onecyclelr", "sequentiallr", "linearlr", "rampup"})
 ENDING = frozenset({"cleanup", "destroy", "teardown", "shutdown", "finalize", "finalise", "finalizer"})
 #: What asks whether a model is wrapped.

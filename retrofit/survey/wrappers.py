@@ -5,12 +5,13 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Collection, Sequence
+from itertools import takewhile
 
 import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin, Variable
-from retrofit.survey.index import Index, Scope, Statement, dotted, names_in, spelled
+from retrofit.survey.index import Index, Scope, Statement, dotted, method_name, names_in, nodes_in, receiver, spelled
 from retrofit.survey.sites import Site, UnnamedModel, Wrapper
 
 _WRAPPER_MEMBERS = frozenset({"no_sync", "require_backward_grad_sync"})
@@ -41,7 +42,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
         whole, chain = _chain(index, call)
         target, others = _targets(index, whole)
         module = _module_name(flow, operand, index.scope_of(call))
-        returned = bool(module) and _is_returned(index, whole)
+        returned = bool(module) and isinstance(_holder(index, whole), cst.Return)
         spread = [("mapping", arg.value) for arg in call.args if arg.star == "**"]
         meant = list(flow.meanings(call.func, index.scope_of(call)))
         made = flow.called(call)  # the `__init__` of the project's own class
@@ -80,12 +81,14 @@ def _choice(meant: Sequence[tuple[str, object]]) -> str:
 
 def _wraps_again(index: Index, call: cst.Call) -> bool:
     """Whether a call stands where a wrapper is found, in a function that converts what is in one by calling itself."""
-    inside, itself = [call, *index.ancestors(call)], re.escape(index.scope_of(call).name)
-    return itself != "" and any(
+    inside, itself = [call, *index.ancestors(call)], index.scope_of(call).name
+    return any(
         isinstance(part, cst.If)
         and part.body in inside
-        and re.match(r"isinstance\(.*(DataParallel|\bDDP)\b", index.source.read(part.test)) is not None
-        and re.search(rf"(?<![.\w]){itself}\(", index.source.read(part.body)) is not None
+        and isinstance(part.test, cst.Call)
+        and dotted(part.test.func) == "isinstance"
+        and any(name.endswith(("DataParallel", "DDP")) for name in names_in(part.test, called=False))
+        and any(isinstance(one, cst.Call) and dotted(one.func) == itself for one in nodes_in(part.body))
         for part in inside
     )
 
@@ -141,27 +144,16 @@ def _takes_unused(function: Scope) -> bool:
 
 def _chain(index: Index, call: cst.Call) -> tuple[cst.BaseExpression, str]:
     """Follow `.cuda()` and the like called on the wrapper; return the whole expression and the code of what follows."""
-    whole: cst.BaseExpression = call
-    while True:
-        attribute = index.parents.get(whole)
-        outer = index.parents.get(attribute) if isinstance(attribute, cst.Attribute) else None
-        if not (isinstance(attribute, cst.Attribute) and isinstance(outer, cst.Call) and outer.func is attribute):
-            break
-        if attribute.attr.value not in torch_api.MODULE_METHODS:
-            break
-        whole = outer
+    moves = takewhile(lambda one: method_name(one) in torch_api.MODULE_METHODS, index.called_on(call))
+    whole = [call, *moves][-1]
     return whole, index.source.code(whole)[len(index.source.code(call)) :]
 
 
 def split_moves(index: Index, value: cst.BaseExpression) -> tuple[str, str]:
     """Split the code of `Net().to(device)` into what builds and what moves, each as it stands at the left margin."""
     here = value
-    while (
-        isinstance(here, cst.Call)
-        and isinstance(here.func, cst.Attribute)
-        and here.func.attr.value in torch_api.MOVING_METHODS
-    ):
-        here = here.func.value
+    while method_name(here) in torch_api.MOVING_METHODS and (held := receiver(here)) is not None:
+        here = held
     built, whole = _at_margin(index, here), _at_margin(index, value)
     moved = whole[whole.index(built) + len(built) :]
     for _ in value.rpar if here is not value else ():
@@ -180,9 +172,7 @@ def _at_margin(index: Index, node: cst.BaseExpression) -> str:
 
 def _targets(index: Index, value: cst.BaseExpression) -> tuple[str, list[str]]:
     """Return the name that a value is assigned to, "" for none, and those that it gets in the same statement."""
-    assign = index.parents.get(value)
-    while isinstance(assign, cst.IfExp):
-        assign = index.parents.get(assign)
+    assign = _holder(index, value)
     if isinstance(assign, cst.AnnAssign):
         return dotted(assign.target) or "", []
     targets = [dotted(one.target) for one in assign.targets] if isinstance(assign, cst.Assign) else []
@@ -190,11 +180,9 @@ def _targets(index: Index, value: cst.BaseExpression) -> tuple[str, list[str]]:
     return (names[0], names[1:]) if names and len(names) == len(targets) else ("", [])
 
 
-def _is_returned(index: Index, value: cst.BaseExpression) -> bool:
-    holder = index.parents.get(value)
-    while isinstance(holder, cst.IfExp):
-        holder = index.parents.get(holder)
-    return isinstance(holder, cst.Return)
+def _holder(index: Index, value: cst.BaseExpression) -> cst.CSTNode | None:
+    """Return what holds a value, perhaps as one of two."""
+    return next((node for node in index.ancestors(value) if not isinstance(node, cst.IfExp)), None)
 
 
 def _name_before(
@@ -213,8 +201,9 @@ def _name_before(
     while isinstance(holder, _HOLDING):
         key = _key(holder.key) or key if isinstance(holder, cst.DictElement) else key
         holder = index.parents[holder]
-    loops = [part for part in line.path if part.scope is line.scope and isinstance(part.node, (cst.For, cst.While))]
-    if loops or not isinstance(holder, (cst.Assign, cst.AnnAssign, cst.Expr, cst.Return)):
+    if any(isinstance(part.node, (cst.For, cst.While)) for part in (line, *line.around)) or not isinstance(
+        holder, (cst.Assign, cst.AnnAssign, cst.Expr, cst.Return)
+    ):
         return ""
     named = [one.anchors["whole"] for one in others if one.fresh]
     begin = index.source.span(whole)[0]
