@@ -166,16 +166,12 @@ class Loader(Call):
         name = self.index.qualified(made.func)
         if name.startswith("torchvision.datasets.") or name.rpartition(".")[2] in ("TensorDataset", "Subset"):
             return True
-        defined = self.habits.flow.defined(made.func, self.index.scope_of(made))
-        return defined is not None and defined.kind == "class"
+        return self.habits.flow.class_made(made) is not None
 
     def _classes(self, made: cst.BaseExpression) -> list[cst.CSTNode]:
         """Return the class of the file that a call makes an object of, and its bases in the file."""
-        name = made.func if isinstance(made, cst.Call) else None
-        defined = None if name is None else self.habits.flow.defined(name, self.index.scope_of(made))
-        if defined is None or defined.kind != "class":
-            return []
-        return [part.node for part in self.habits.flow.lineage(defined)]
+        defined = self.habits.flow.class_made(made)
+        return [] if defined is None else [part.node for part in self.habits.flow.lineage(defined)]
 
     @cached_property
     def loop(self) -> EpochLoop | None:

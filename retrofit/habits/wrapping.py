@@ -410,16 +410,8 @@ def find_fairscale_calls(file: TrainingFile) -> list[FairscaleCall]:
 
 def _model_class(file: TrainingFile, node: cst.BaseExpression, scope: Scope) -> Scope | None:
     """Return the class of this file that alone makes a value."""
-    origins = file.flow.closure(set(file.flow.origins(node, scope)))
-    made = [origin for origin in origins if not file.flow.inside(origin)]
-    classes = set()
-    for origin in made:
-        if not isinstance(origin.node, cst.Call):
-            return None
-        found = file.flow.defined(origin.node.func, file.index.scope_of(origin.node))
-        if found is None or found.kind != "class":
-            return None
-        classes.add(found)
+    made = [origin.node for origin in file.flow.deep_origins(node, scope) if not file.flow.inside(origin)]
+    classes = {file.flow.class_made(one) for one in made}
     return classes.pop() if len(classes) == 1 else None
 
 

@@ -227,7 +227,7 @@ class Namespaces:
             return False  # a checkpoint's, which may be older than our options
         if self._is_replaced(name, scope, [origin.node for origin in self._origins]):
             return False
-        bindings = [b for b in self._index.bindings if b.target == name and b.statement.scope is variable[0]]
+        bindings = self._index.bound([name], variable[0])
         if "." in name and not name.startswith("self."):
             return False
         if name == "_" or (bindings and all(self._may_be_passed_over(b.statement) for b in bindings)):

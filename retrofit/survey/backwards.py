@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Statement, argument, dotted
+from retrofit.survey.index import Index, Statement, argument, dotted, last_name
 from retrofit.survey.sites import Backward
 
 
@@ -77,7 +77,7 @@ def has_own_tensors(index: Index, made: cst.BaseExpression) -> bool:
 
 def _scales(index: Index, flow: Flow, call: cst.Call) -> bool:
     """Whether a call hands loss and optimizer to a helper of another project that does the backward pass."""
-    name = (dotted(call.func) or "").rpartition(".")[2]
+    name = last_name(call.func)
     statement = index.statement(call).node
     if not re.search(r"scaler$", name, re.IGNORECASE) or flow.called(call) is not None or len(call.args) < 2:
         return False

@@ -209,9 +209,9 @@ class Flow:
             return self.variable(name, scope)
         origins = self.origins(cst.parse_expression(holder), scope)
         made = [deep.node for origin in origins for deep in (self.inside(origin) or [origin])]
-        classes = {self.defined(one.func, self.index.scope_of(one)) for one in made if isinstance(one, cst.Call)}
+        classes = {self.class_made(one) for one in made if isinstance(one, cst.Call)}
         found = classes.pop() if len(classes) == 1 else None
-        if found is None or found.kind != "class":
+        if found is None:
             return self.variable(name, scope)
         return (self.lineage(found)[-1], f"self.{attribute}")
 
@@ -239,6 +239,11 @@ class Flow:
         if owner is not None and owner.kind == "class":
             return self._method(owner, name.rpartition(".")[2])
         return holder.inner.get(name)
+
+    def class_made(self, node: cst.CSTNode) -> Scope | None:
+        """Return the local class of which a call makes an object."""
+        found = self.defined(node.func, self.index.scope_of(node)) if isinstance(node, cst.Call) else None
+        return found if found is not None and found.kind == "class" else None
 
     def _of_base(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
         """Return the base class's method that `super().name` means."""
@@ -465,8 +470,8 @@ class Flow:
         Args:
             behind: how many arguments come before it, where no class of the project says so.
         """
-        defined = self.defined(call.func, self.index.scope_of(call))
-        init = self._method(defined, "__init__") if defined is not None and defined.kind == "class" else None
+        defined = self.class_made(call)
+        init = self._method(defined, "__init__") if defined is not None else None
         if init is not None and isinstance(init.node, cst.FunctionDef):
             names = [param.name.value for param in init.node.params.params[1:]]
             passes_on = isinstance(init.node.params.star_arg, cst.Param)
@@ -489,9 +494,8 @@ class Flow:
             name = meant.pop()  # a variable of the script: `DDP = nn.parallel.DistributedDataParallel`
         name = next(iter(meant & torch_api.DDP_NAMES or meant & torch_api.DATA_PARALLEL_NAMES), name)
         if name.rpartition(".")[2] in self._wrapper_classes:
-            defined = self.defined(call.func, self.index.scope_of(call))
-            if defined is not None and defined.kind == "class":
-                return self.root(defined)
+            defined = self.class_made(call)
+            return name if defined is None else self.root(defined)
         return name
 
     def meanings(

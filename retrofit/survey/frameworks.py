@@ -206,14 +206,13 @@ def _only_buffers(index: Index, attribute: cst.Attribute) -> bool:
         return isinstance(source, cst.Call) and (dotted(source.func) or "").endswith(".named_buffers")
     if not isinstance(value, (cst.List, cst.Set, cst.Tuple)):
         return False
-    named = [one.value.evaluated_value for one in value.elements if isinstance(one.value, cst.SimpleString)]
+    ends = [re.search(r"(\w+)'$", index.source.read(element.value)) for element in value.elements]
     parameters = {
         binding.target.rpartition(".")[2]
         for binding in index.bindings
         if isinstance(binding.value, cst.Call) and index.qualified(binding.value.func).endswith("Parameter")
     }
-    ends = {str(name).rpartition(".")[2] for name in named}
-    return len(named) == len(value.elements) and ends.isdisjoint({"", "weight", "bias", *parameters})
+    return all(end is not None and end[1] not in {"weight", "bias", *parameters} for end in ends)
 
 
 def _uses(index: Index, library: _Library) -> Iterator[cst.Call | cst.ClassDef]:

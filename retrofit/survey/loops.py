@@ -10,7 +10,7 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, leaves, names_in
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, last_name, leaves, names_in
 from retrofit.survey.order import defines, first_values, leading_to, may_lack_value, ways_to
 from retrofit.survey.sites import Backward, EpochLoop
 
@@ -512,7 +512,7 @@ def _thaws(index: Index, flow: Flow, loop: EpochLoop) -> list[tuple[str, str]]:
     for call in index.calls:
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         given = [index.source.code(arg.value) for arg in call.args]
-        named = re.match(r"(?i)(un_?freeze|thaw)", (dotted(call.func) or "").rpartition(".")[2])
+        named = re.match(r"(?i)(un_?freeze|thaw)", last_name(call.func))
         if named or (name == "requires_grad_" and given in ([], ["True"])):
             places.append(index.statement(call))
     for function in {place.scope for place in places} - {loop.scope}:

@@ -10,7 +10,17 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting, mentions, spelled
+from retrofit.survey.index import (
+    Index,
+    Scope,
+    Statement,
+    dotted,
+    exclude_each_other,
+    last_name,
+    meeting,
+    mentions,
+    spelled,
+)
 from retrofit.survey.order import (
     after_training,
     always_leaves,
@@ -352,7 +362,7 @@ def optimizer_statements(index: Index) -> list[Statement]:
         if isinstance(b.value, cst.Call)
         and b.item is None
         and "optim" in b.target.lower()
-        and "optim" in (dotted(b.value.func) or "").rpartition(".")[2].lower()
+        and "optim" in last_name(b.value.func).lower()
     ]
     return [index.statement(call) for call in calls]
 
@@ -516,7 +526,7 @@ def _loading_calls(flow: Flow, target: str, built: Statement, training: set[Stat
             continue
         place, function = index.statement(call), flow.called(call)
         code = "" if function is None else index.source.read(function.node)
-        name = (dotted(call.func) or "").rpartition(".")[2]
+        name = last_name(call.func)
         if re.match(r"_*(load|init)_", name):
             found.append((place, code + "load_state_dict"))
         elif place in training or (function is not None and function.name == "__init__"):

@@ -115,15 +115,12 @@ def find_optimizers(
             again beside the epoch loop.
         shared: the names of modules that other scripts import too.
     """
-    leading = leading_to(loops, flow)
-    near = {statement.scope for statement in leading}
-    bodies = {loop.statement for loop in loops}
-    running = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
     by_target: dict[str, list[cst.Call]] = {}
-    beside = {index.scope_of(origin.node) for origin in model}
     built = _outermost(flow, _used_to_train(index, flow, _constructions(index, flow, model, handover), loops, handover))
     built = _stepped(index, flow, built) if len(built) > 1 else built
     built = [one for one in built if not _beside_tracker(index, flow, one.node, handover)]
+    beside = {index.scope_of(origin.node) for origin in model}
+    near = {statement.scope for statement in leading_to(loops, flow)}
     made_at = [
         one if index.scope_of(one.node) in beside else _at_the_call(flow, one, near, shared)
         for one in [o for o in built if not apart_from_training(index.statement(o.node), loops, flow)] or built
@@ -170,26 +167,49 @@ def find_optimizers(
             mine[0].optimizer = optimizer
             for step in mine[0].steps:
                 step.removed = True
-        made = [index.statement(call) for call in calls]
-        if target in optimizer.scope.parameters and _held_by(flow, target, optimizer.scope).issuperset(calls):
-            made = [statement for statement in made if statement.scope is optimizer.scope]
-        here = [s for s in made if s.scope is optimizer.scope] or [index.statement(call)]
-        if not in_process:
-            here = [s for s in here if not _at_a_turn(s, bodies)] or here
-        anchor = _unless_given(index, optimizer) or meeting([*here, *others]) or index.statement(call)
-        while anchor in leading and (inner := meeting([s for s in here if anchor in s.path[:-1]])) is not None:
-            if inner is anchor:
-                break
-            anchor = inner  # built anew in the block that trains
-        optimizer.anchors["made"] = later[-1].node if later else anchor.node
-        elsewhere = [one for one in calls if index.statement(one) in made and index.statement(one) not in here]
-        optimizer.rebuilt = [_rebuilding(index, flow, one, handover) for one in elsewhere]
-        late = [one.statement for one in optimizer.rebuilt if in_process and one.scope in running]
-        if not bodies.isdisjoint(anchor.path) or (anchor in leading and len(here) > 1):
-            late.append(next((s for s in here if not bodies.isdisjoint(s.path)), here[-1]))
-        optimizer.late = index.place(late[0].node, optimizer.file) if late else ""
+        _place(flow, optimizer, calls, others, loops, handover, in_process)
+        if later:
+            optimizer.anchors["made"] = later[-1].node
         found.append(optimizer)
     return found
+
+
+def _place(
+    flow: Flow,
+    optimizer: Optimizer,
+    calls: list[cst.Call],
+    others: list[Statement],
+    loops: list[EpochLoop],
+    handover: frozenset[str],
+    in_process: bool,
+) -> None:
+    """Tell after which statement an optimizer is there, and where it is built again.
+
+    Args:
+        calls: its constructions.
+        others: the statements that give its variable another value.
+    """
+    index, leading, bodies = flow.index, leading_to(loops, flow), {loop.statement for loop in loops}
+    made = [index.statement(call) for call in calls]
+    given = optimizer.target in optimizer.scope.parameters
+    if given and _held_by(flow, optimizer.target, optimizer.scope).issuperset(calls):
+        made = [statement for statement in made if statement.scope is optimizer.scope]
+    here = [s for s in made if s.scope is optimizer.scope] or [optimizer.statement]
+    if not in_process:
+        here = [s for s in here if not _at_a_turn(s, bodies)] or here
+    anchor = _unless_given(index, optimizer) or meeting([*here, *others]) or optimizer.statement
+    while anchor in leading and (inner := meeting([s for s in here if anchor in s.path[:-1]])) is not None:
+        if inner is anchor:
+            break
+        anchor = inner  # built anew in the block that trains
+    optimizer.anchors["made"] = anchor.node
+    elsewhere = [one for one in calls if index.statement(one) in made and index.statement(one) not in here]
+    optimizer.rebuilt = [_rebuilding(index, flow, one, handover) for one in elsewhere]
+    running = called_in(index, flow, *bodies) if in_process else ()
+    late = [one.statement for one in optimizer.rebuilt if one.scope in running]
+    if not bodies.isdisjoint(anchor.path) or (anchor in leading and len(here) > 1):
+        late.append(next((s for s in here if not bodies.isdisjoint(s.path)), here[-1]))
+    optimizer.late = index.place(late[0].node, optimizer.file) if late else ""
 
 
 def finished_after(model: Model, built: Statement) -> bool:
@@ -201,7 +221,7 @@ def finished_after(model: Model, built: Statement) -> bool:
 
 def _at_a_turn(made: Statement, bodies: set[Statement]) -> bool:
     """Whether a statement runs at some turns of the epoch loop only, as where frozen layers are let train."""
-    inside = [part for part in made.ancestors if not bodies.isdisjoint(part.path[:-1]) and part.scope is made.scope]
+    inside = [part for part in made.around if not bodies.isdisjoint(part.path[:-1])]
     return any(isinstance(part.node, cst.If) for part in inside)
 
 
@@ -273,13 +293,9 @@ def _held_by(flow: Flow, target: str, scope: Scope) -> set[cst.BaseExpression]:
 
 def _unless_given(index: Index, optimizer: Optimizer) -> Statement | None:
     """Return the `if` under which a function builds the optimizer only where it was not given one, None for no such."""
-    for statement in optimizer.statement.ancestors:
-        if statement.scope is not optimizer.scope or optimizer.target not in optimizer.scope.parameters:
-            return None
-        if isinstance(statement.node, cst.If) and index.source.code(statement.node.test) in (
-            f"{optimizer.target} is None",
-            f"not {optimizer.target}",
-        ):
+    asked = (f"{optimizer.target} is None", f"not {optimizer.target}")
+    for statement in optimizer.statement.around if optimizer.target in optimizer.scope.parameters else ():
+        if isinstance(statement.node, cst.If) and index.source.code(statement.node.test) in asked:
             return statement
     return None
 
@@ -323,16 +339,9 @@ def _other_branches(flow: Flow, optimizer: Optimizer, calls: list[cst.Call]) -> 
     """Return the statements that give the optimizer's variable another value where its constructions do not run."""
     index = flow.index
     made = [index.statement(call) for call in calls]
-    return [
-        b.statement
-        for b in index.bindings
-        if b.target == optimizer.target
-        and b.statement.scope is optimizer.scope
-        and b.value is not None
-        and dotted(b.value) != "None"
-        and b.statement not in made
-        and any(exclude_each_other(b.statement, statement) for statement in made)
-    ]
+    bound = [b for b in index.bound([optimizer.target], optimizer.scope) if b.value is not None]
+    others = [b.statement for b in bound if dotted(b.value) != "None" and b.statement not in made]
+    return [one for one in others if any(exclude_each_other(one, statement) for statement in made)]
 
 
 def _held(flow: Flow, call: cst.Call) -> str:
@@ -434,10 +443,8 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
     both |= {
         o
         for o in used["zero_grad"]
-        if named_so(o)
-        and isinstance(o.node, cst.Call)
-        and not flow.called(o.node)
-        and _trains(index, flow, o.node, model)
+        if named_so(o) and isinstance(o.node, cst.Call) and not flow.called(o.node)
+        if _trains(index, flow, o.node, model)
     }
     if not used["zero_grad"].isdisjoint(model):
         both |= {o for o in used["step"] if named_so(o)}
@@ -452,9 +459,7 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         )
         if not kinds or (_handed_back(index, call) and not torchs):
             continue
-        if has_own_tensors(index, call):
-            continue
-        if _by_tracker(index, flow, call, handover):
+        if has_own_tensors(index, call) or _by_tracker(index, flow, call, handover):
             continue
         several = kinds if kinds[0].item is not None else kinds[:1]
         found += [one for one in several if target_of(index, call, one.item)]
@@ -467,17 +472,9 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         holders = [init.parent for init in made if init is not None and init.name == "__init__"]
         return any(one in classes and not flow.root(one).startswith("torch.optim.") for one in holders if one)
 
-    found = [
-        o
-        for o in found
-        if isinstance(o.node, cst.Call) and not holds_another(o) and not _returned_by_name(index, flow, o.node, calls)
-    ]
-
-    def trains(origin: Origin) -> bool:
-        return isinstance(origin.node, cst.Call) and _trains(index, flow, origin.node, model)
-
+    found = [o for o in found if not holds_another(o) and not _returned_by_name(index, flow, o.node, calls)]
     own = [o for o in found if not trains_another(index, flow, o.node, model)]
-    training = {target_of(index, o.node, o.item) for o in found if trains(o)}
+    training = {target_of(index, o.node, o.item) for o in found if _trains(index, flow, o.node, model)}
     if not training and not any(index.qualified(call.func) in handover for call in index.calls):
         # where parameters are collected before, nothing names the model; but another's are named
         training = {target_of(index, o.node, o.item) for o in own or found}
@@ -550,10 +547,8 @@ def _makes_item(flow: Flow, origin: Origin) -> bool:
 
 def is_own_class(flow: Flow, call: cst.Call) -> bool:
     """Whether a call makes an object of a class of the project that extends one of torch's optimizers."""
-    defined = flow.defined(call.func, flow.index.scope_of(call))
-    if defined is None or defined.kind != "class":
-        return False
-    root = flow.root(defined)
+    defined = flow.class_made(call)
+    root = "" if defined is None else flow.root(defined)
     return root.startswith("torch.optim.") and not root.startswith((_SCHEDULER_MODULE, "torch.optim.swa_utils."))
 
 
@@ -563,18 +558,17 @@ def _handed_back(index: Index, call: cst.Call) -> bool:
     return changes is not None and target_of(index, call) in {dotted(arg.value) for arg in call.args}
 
 
-def _returned_by_name(index: Index, flow: Flow, call: cst.Call, found: list[cst.Call]) -> bool:
+def _returned_by_name(index: Index, flow: Flow, call: cst.BaseExpression, found: list[cst.Call]) -> bool:
     """Whether a call of an unknown object's method has the name of a function here that builds an optimizer."""
-    if not isinstance(call.func, cst.Attribute) or flow.called(call) is not None:
-        return False
     makers = {index.scope_of(other) for other in found if other is not call}
-    return any(scope.kind == "function" and scope.name == call.func.attr.value for scope in makers)
+    unknown = isinstance(call, cst.Call) and flow.called(call) is None
+    return unknown and any(scope.kind == "function" and scope.name == method_name(call) for scope in makers)
 
 
-def _trains(index: Index, flow: Flow, call: cst.Call, model: set[Origin]) -> bool:
+def _trains(index: Index, flow: Flow, call: cst.BaseExpression, model: set[Origin]) -> bool:
     """Whether a construction's arguments mention the model."""
     names = flow.names_of(model, index.scope_of(call))
-    return any(mentions(arg, names) for arg in call.args)
+    return isinstance(call, cst.Call) and any(mentions(arg, names) for arg in call.args)
 
 
 def trains_another(index: Index, flow: Flow, node: cst.BaseExpression, model: set[Origin]) -> bool:

@@ -177,7 +177,7 @@ def first_values(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[B
 
 def may_lack_value(name: str, place: Statement, index: Index) -> bool:
     """Whether a name gets its value in the function around a statement, and not on every way there."""
-    here = [b for b in index.bindings if b.target == name and b.statement.scope is place.scope]
+    here = index.bound([name], place.scope)
     return bool(here) and name not in place.scope.parameters and not _come_first(place, here)
 
 

@@ -96,10 +96,9 @@ def _runs_once(flow: Flow, call: cst.Call) -> bool:
     """Whether a call runs once in a run, as far as is seen: in no loop, and in a function of which that holds."""
     seen = set()
     while True:
-        if any(isinstance(around, _REPEATING) for around in flow.index.ancestors(call)):
-            return False
         place = flow.index.statement(call)
-        if any(isinstance(part.node, (cst.For, cst.While)) for part in place.path if part.scope is place.scope):
+        looped = any(isinstance(part.node, (cst.For, cst.While)) for part in (place, *place.around))
+        if looped or any(isinstance(around, _REPEATING) for around in flow.index.ancestors(call)):
             return False
         callers = list(dict.fromkeys(flow.callers(place.scope)))
         if not callers or place.scope in seen:

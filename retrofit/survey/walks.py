@@ -51,8 +51,7 @@ class _Walks:
 
     def __init__(self, origins: set[Origin], flow: Flow) -> None:
         self._origins, self._flow, self._index = origins, flow, flow.index
-        made = [(o.node.func, self._index.scope_of(o.node)) for o in origins if isinstance(o.node, cst.Call)]
-        classes = [one for func, scope in made if (one := flow.defined(func, scope)) and one.kind == "class"]
+        classes = [one for origin in origins if (one := flow.class_made(origin.node)) is not None]
         self._classes = {one for built in classes for one in flow.lineage(built)}
         self._raising = set(self._loops_that_raise())
         self._asserted = list(self._names_that_are_asserted())

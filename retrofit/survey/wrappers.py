@@ -264,12 +264,11 @@ def _is_part(flow: Flow, operand: cst.BaseExpression, call: cst.Call) -> bool:
 
 def _is_plain_object(flow: Flow, origin: Origin) -> bool:
     """Whether a value is no module, but only has one: an object of a class without bases, or a namespace."""
-    if not isinstance(origin.node, cst.Call):
-        return False
-    made = flow.defined(origin.node.func, flow.index.scope_of(origin.node))
-    if made is not None and made.kind == "class":
+    made = flow.class_made(origin.node)
+    if made is not None:
         return flow.root(made) in ("", "object")
-    return flow.index.qualified(origin.node.func) in ("types.SimpleNamespace", "argparse.Namespace")
+    called = origin.node.func if isinstance(origin.node, cst.Call) else None
+    return flow.index.qualified(called) in ("types.SimpleNamespace", "argparse.Namespace")
 
 
 def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection[Statement]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Variable
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, last_name, method_name, names_in, receiver
 from retrofit.survey.loops import called_in
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.making import EMPTIES, FILLS, changes
@@ -38,8 +38,7 @@ class Carried:
         for call in index.calls:
             at = index.statement(call)
             if self._runs(at) and isinstance(index.parents[call], cst.Expr):
-                held = call.func.value if isinstance(call.func, cst.Attribute) else call.func
-                name, method = dotted(held), call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+                name, method = dotted(receiver(call) or call.func), method_name(call)
                 if name is not None and method in EMPTIES:
                     self._emptied.add(flow.member(name, at.scope))
                 elif name is not None and (method in FILLS or not method):
@@ -79,10 +78,9 @@ class Carried:
                     if inside is function and leaving.value is not None:
                         yield from self._of(leaving.value, function, seen)
         elif isinstance(node, cst.Call):
-            if (dotted(node.func) or "").rpartition(".")[2] not in _CHOOSES:
-                yield from self._of(node.func.value, scope, seen) if isinstance(node.func, cst.Attribute) else ()
-                for arg in node.args:
-                    yield from self._of(arg.value, scope, seen)
+            if last_name(node.func) not in _CHOOSES:
+                for part in (receiver(node), *(arg.value for arg in node.args)):
+                    yield from self._of(part, scope, seen) if part is not None else ()
         elif not isinstance(node, (cst.Subscript, cst.BaseComp, cst.Lambda, cst.BaseString)):
             for child in node.children:
                 yield from self._of(child, scope, seen)

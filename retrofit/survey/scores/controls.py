@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Statement, dotted, named_in, names_in
+from retrofit.survey.index import Index, Statement, dotted, last_name, named_in, names_in
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.making import EVALUATED, Making
 from retrofit.survey.scores.validation import called_by
@@ -41,7 +41,7 @@ def deciders(index: Index, flow: Flow, loop: EpochLoop, making: Making) -> Itera
 
 def _saves(index: Index, choice: Statement) -> bool:
     inside = (call for call in index.calls_in(choice) if index.statement(call) is not choice)
-    return any(_SAVES.search((dotted(call.func) or "").rpartition(".")[2]) for call in inside)
+    return any(_SAVES.search(last_name(call.func)) for call in inside)
 
 
 def _evaluated(

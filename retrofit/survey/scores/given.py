@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, dotted
+from retrofit.survey.index import Index, dotted, receiver
 from retrofit.survey.scores.values import bare_of, in_loop, root_of
 from retrofit.survey.scores.words import STOPS, Candidate, direction_of
 from retrofit.survey.sites import EpochLoop, Scheduler
@@ -38,7 +38,7 @@ def written_modes(index: Index, loop: EpochLoop, schedulers: list[Scheduler]) ->
 
 def _mode_of(index: Index, flow: Flow, call: cst.Call) -> str:
     """Return the mode with which the object is built that a call is of, or whose method it calls; "" where unclear."""
-    held = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+    held = receiver(call) or call.func
     names = [call.func, held] if dotted(call.func) != dotted(held) else [held]
     made = [one.node for name in names for one in flow.origins(name, index.scope_of(call))]
     given = {

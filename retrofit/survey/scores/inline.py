@@ -94,10 +94,9 @@ def collected_values(index: Index, loop: EpochLoop, making: Making) -> Iterator[
         within = [b for b in index.bindings if batches in b.statement.path and b.value is None]
         added = {b.target: b.statement.node for b in within if direction_of(b.target) and "." not in b.target}
         filled = {
-            dotted(call.func.value)
-            for call in index.calls
-            if isinstance(call.func, cst.Attribute) and isinstance(index.parents[call], cst.Expr)
-            if call.func.attr.value in ("update", "append", "add") and batches in index.statement(call).path
+            dotted(held)
+            for call, held in index.method_calls("update", "append", "add")
+            if isinstance(index.parents[call], cst.Expr) and batches in index.statement(call).path
         }
         averages: dict[str, dict[str, cst.CSTNode]] = {}
         for name in _named_after(index, loop, batches, {*added, *filled}):

@@ -77,7 +77,7 @@ def _passed_in(
     """Return a score that the loop gives to a function that keeps the best of it: `best.update(epoch, stats)`."""
     candidate = _before_turning(index, function, candidate)
     name, code = root_of(candidate.node), index.source.code(bare_of(candidate.node))
-    own = any(b.target == name and b.statement.scope is function for b in index.bindings)
+    own = bool(index.bound([name], function))
     parameters = [one for one in function.parameters if one != "self"]
     if name not in parameters or own or not code.startswith(name):
         return None
@@ -142,7 +142,7 @@ def _handed_back(
         return None if taken is None or kept_score(index, flow, loop, own) is None else own
     if candidate.inner:
         return None
-    made = [b.value for b in index.bindings if b.statement.scope is function and b.target == code(candidate.node)]
+    made = [b.value for b in index.bound([code(candidate.node)], function)]
     same = {code(bare_of(candidate.node)), *([code(made[0])] if len(made) == 1 and made[0] is not None else [])}
     for binding in index.bindings:
         if binding.value is call and returned and "." not in binding.target:

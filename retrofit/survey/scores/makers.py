@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from retrofit.survey.index import Binding, Index, Statement, dotted, exclude_each_other
+from retrofit.survey.index import Binding, Index, Statement, dotted, exclude_each_other, receiver
 from retrofit.survey.loops import conjuncts
 from retrofit.survey.order import runs_always
 from retrofit.survey.ranks import of_some
@@ -54,7 +54,7 @@ def _filled_here(
     fills += [
         index.statement(call)
         for call in index.calls
-        if isinstance(call.func, cst.Attribute) and dotted(call.func.value) == name and inside(call)
+        if dotted(receiver(call)) == name and inside(call)
         if isinstance(index.parents[call], cst.Expr)
     ]
     around = {part for b in begun for part in b.statement.path}

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
+from retrofit.survey.index import (
+    Binding,
+    Index,
+    Scope,
+    Statement,
+    dotted,
+    last_name,
+    method_name,
+    names_in,
+    nodes_in,
+    receiver,
+)
 from retrofit.survey.loops import VALIDATES, called_in
 from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant, default_of, holds_with
 from retrofit.survey.scores.makers import reaching_makers
@@ -258,8 +269,7 @@ class Making:
         emptied = [
             self._index.statement(call)
             for call in self._index.calls_of(frame.scope)
-            if isinstance(call.func, cst.Attribute)
-            if call.func.attr.value in EMPTIES and dotted(call.func.value) == name
+            if method_name(call) in EMPTIES and dotted(receiver(call)) == name
         ]
         begun = [b.statement for b in self._bound.get(name, []) if b.statement.scope is frame.scope]
         reaching = reaching_makers(self._index, at.node, [*places, *emptied, *begun])[0]
@@ -279,8 +289,8 @@ class Making:
         """Whether a call puts something into an object: by a method, by itself, or a function that it is given to."""
         if dotted(call.func) == name:
             return isinstance(self._index.parents[call], cst.Expr)
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in FILLS:
-            held = call.func.value
+        held = receiver(call) if method_name(call) in FILLS else None
+        if held is not None:
             while isinstance(held, (cst.Subscript, cst.Attribute)) and dotted(held) != name:
                 held = held.value
             return dotted(held) == name
@@ -318,16 +328,15 @@ class Making:
 
     def _of_call(self, call: cst.Call, at: Statement, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
         function = self._flow.called(call) if call in self._index.parents else None
-        holder = [call.func.value] if isinstance(call.func, cst.Attribute) else []
+        holder = [held] if (held := receiver(call)) is not None else []
         if function is not None and function.name != "__init__" and frame.depth < _DEEP:
             # What an object tells by a method is made by what it was filled with, whatever the method does.
-            held = holder if function.parent is not None and function.parent.kind == "class" else []
-            return self._all(held, at, frame) or self._of_function(function, call, frame, keys)
+            owner = holder if function.parent is not None and function.parent.kind == "class" else []
+            return self._all(owner, at, frame) or self._of_function(function, call, frame, keys)
         found = self._all([*holder, *(arg.value for arg in call.args)], at, frame)
         if found:
             return found
-        name = (dotted(call.func) or "").rpartition(".")[2]
-        if VALIDATES.search(name) and call.args:
+        if VALIDATES.search(last_name(call.func)) and call.args:
             return {EVALUATED}
         return self._around(at, frame)
 
@@ -347,8 +356,12 @@ class Making:
         if self._trains(inner):
             return set()
         passes = any(part.scope is function for part in self._index.loops)
-        evaluates = passes or _goes_through(function.node) or VALIDATES.search(function.name) is not None
-        return {EVALUATED} if evaluates else self._around(self._index.statement(call), frame)
+        passes = passes or any(isinstance(one, cst.BaseComp) for one in nodes_in(function.node))
+        return (
+            {EVALUATED}
+            if passes or VALIDATES.search(function.name)
+            else self._around(self._index.statement(call), frame)
+        )
 
     def _called(self, function: Scope, call: cst.Call, frame: _Frame) -> _Frame:
         given: dict[str, object] = {}
@@ -361,7 +374,11 @@ class Making:
             if value is not None or default is not None:
                 given[name] = known
         for flag in self._flags.get(function, ()):
-            if flag.value is not None and not given.keys().isdisjoint(_names(flag.value)) and flag.target not in given:
+            if (
+                flag.value is not None
+                and not given.keys().isdisjoint(names_in(flag.value))
+                and flag.target not in given
+            ):
                 holds = holds_with(flag.value, given)
                 given[flag.target] = SOMETHING if holds is None else holds
         return _Frame(function, given, call, frame)
@@ -417,7 +434,7 @@ class Making:
         if scope not in self._modes:
             found = []
             for call in self._index.calls_of(scope):
-                name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+                name = method_name(call)
                 if name in ("eval", "train"):
                     given = [self._code(arg.value) for arg in call.args]
                     if given in ([], ["True"], ["False"]):
@@ -443,19 +460,16 @@ class Making:
         """Tell whether a call runs a backward pass, None where it depends on what is not told."""
         answers: list[bool | None] = []
         below = step
-        for part in step.ancestors:
+        for part in step.around:
             node = part.node
-            if part.scope is not frame.scope:
-                break
             if isinstance(node, cst.If):
                 yes = _within(self._index, below, node.body)
                 either = node.orelse is not None and any(
                     part in one.path and _within(self._index, one, node.body) is not yes for one in steps
                 )
                 holds = None if either else holds_with(node.test, frame.given)
-                depends = any(name.partition(".")[0] in frame.given for name in _names(node.test)) or any(
-                    name.endswith(".training") for name in _names(node.test)
-                )
+                names = list(names_in(node.test))
+                depends = any(one.partition(".")[0] in frame.given or one.endswith(".training") for one in names)
                 if holds is not None:
                     answers.append(holds is yes)
                 elif depends and not either and self._loop.scope is not frame.scope:
@@ -464,14 +478,8 @@ class Making:
         return False if False in answers else None if None in answers else True
 
     def _may_run(self, statement: Statement, frame: _Frame) -> bool:
-        below = statement
-        for part in statement.ancestors:
-            if isinstance(part.node, cst.If) and part.scope is frame.scope:
-                holds = holds_with(part.node.test, frame.given)
-                if holds is not None and holds is not _within(self._index, below, part.node.body):
-                    return False
-            below = part
-        return True
+        guards = self._index.guards(statement.node)
+        return all(holds_with(test, frame.given) in (None, holds) for test, holds in guards)
 
 
 def _kind(found: set[str]) -> str:
@@ -482,11 +490,6 @@ def _is_bound(index: Index, node: cst.BaseExpression) -> bool:
     """Whether a name is given its value where it stands."""
     parent = index.parents.get(node)
     return isinstance(parent, (cst.AssignTarget, cst.Element)) or getattr(parent, "target", None) is node
-
-
-def _goes_through(node: cst.CSTNode) -> bool:
-    """Whether code has a comprehension."""
-    return isinstance(node, cst.BaseComp) or any(_goes_through(child) for child in node.children)
 
 
 def wholes_of(name: str) -> list[str]:
@@ -508,15 +511,6 @@ def _within(index: Index, statement: Statement, body: cst.CSTNode) -> bool:
     return statement.node is body or any(around is body for around in index.ancestors(statement.node))
 
 
-def _names(node: cst.CSTNode) -> Iterator[str]:
-    name = dotted(node)
-    if name is not None:
-        yield name
-        return
-    for child in node.children:
-        yield from _names(child)
-
-
 def without_gradients(index: Index, node: cst.CSTNode) -> bool:
     """Whether a statement is `with torch.no_grad():`, or a function with `@torch.no_grad()` on it."""
     marks = node.items if isinstance(node, cst.With) else node.decorators if isinstance(node, cst.FunctionDef) else ()
@@ -525,6 +519,6 @@ def without_gradients(index: Index, node: cst.CSTNode) -> bool:
 
 def _switches_off(index: Index, node: cst.WithItem | cst.Decorator) -> bool:
     made = node.item if isinstance(node, cst.WithItem) else node.decorator
-    name = (dotted(made.func if isinstance(made, cst.Call) else made) or "").rpartition(".")[2]
+    name = last_name(made.func if isinstance(made, cst.Call) else made)
     off = isinstance(made, cst.Call) and [index.source.code(arg.value) for arg in made.args] == ["False"]
     return name in ("no_grad", "inference_mode") or (name == "set_grad_enabled" and off)

@@ -8,7 +8,7 @@ from itertools import chain
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, dotted, names_in
+from retrofit.survey.index import Binding, Index, Scope, dotted, last_name, method_name, names_in, receiver
 from retrofit.survey.loops import VALIDATES
 from retrofit.survey.scores.best import COMPARE, class_of
 from retrofit.survey.scores.inline import collected_values, told_values
@@ -72,7 +72,7 @@ def find_silent(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
         if call.args  # else it may be `model.eval()`
         and in_loop(index, loop, call)
         and isinstance(index.parents[call], cst.Expr)
-        and VALIDATES.search((dotted(call.func) or "").rpartition(".")[2])
+        and VALIDATES.search(last_name(call.func))
     ]
 
 
@@ -242,21 +242,20 @@ def _place_in(index: Index, node: cst.CSTNode, loop: EpochLoop) -> str:
 def _of_coco(binding: Binding) -> bool:
     """Whether a variable or item gets what pycocotools computes, of which the first number is the average precision."""
     value = binding.value
-    if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value == "tolist":
-        value = value.func.value
+    value = receiver(value) if method_name(value) == "tolist" else value
     return isinstance(value, cst.Attribute) and value.attr.value == "stats"
 
 
 def _searched(index: Index, function: Scope, best: str) -> bool:
     """Whether a function looks for the best of what it goes through itself, from a constant on: for a threshold."""
-    values = [b.value for b in index.bindings if b.target == best and b.statement.scope is function]
+    values = [b.value for b in index.bound([best], function)]
     constants = (cst.Integer, cst.Float, cst.UnaryOperation)
     return not outlives(function, best) and any(isinstance(value, constants) for value in values)
 
 
 def _numbers_in(index: Index, function: Scope, name: str) -> list[str]:
     """Return how the numbers in a function's variable are written, `name[...]` for unknown ones of a collection."""
-    values = [b.value for b in index.bindings if b.target == name and b.statement.scope is function]
+    values = [b.value for b in index.bound([name], function)]
     items = [item for value in values if value is not None for item in written_items(index, value)]
     told = [f"{name}[{key}]" for key, item in items if direction_of(key) or direction_of(index.source.code(item))]
     several = any(value is not None and is_collection(index, value) for value in values)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, last_name, names_in
 from retrofit.survey.loops import increments
 from retrofit.survey.order import runs_always
 from retrofit.survey.scores.conditions import argument_of
@@ -228,9 +228,7 @@ def _is_constant(value: Value) -> bool:
 def _is_infinite(node: cst.BaseExpression | None) -> bool:
     """Whether an expression is infinity or no number: `-np.inf`, or the string of `float("nan")`."""
     node = node.expression if isinstance(node, cst.UnaryOperation) else node
-    written = (
-        str(node.evaluated_value) if isinstance(node, cst.SimpleString) else (dotted(node) or "").rpartition(".")[2]
-    )
+    written = str(node.evaluated_value) if isinstance(node, cst.SimpleString) else last_name(node)
     return written.lstrip("+-").lower() in _NO_NUMBERS
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, dotted, names_in
+from retrofit.survey.index import Binding, Index, Scope, last_name, method_name, names_in
 from retrofit.survey.loops import VALIDATES, called_in
 from retrofit.survey.scores.keepers import measured_scores
 from retrofit.survey.scores.making import TRAINED, Making, changes
@@ -21,8 +21,8 @@ def validation_at(index: Index, flow: Flow, loop: EpochLoop) -> str:
     """Return the place at which an epoch loop begins to validate, "" where nothing shows that it does."""
     running = called_in(index, flow, loop.statement)
     for call in index.calls:
-        name = (dotted(call.func) or "").rpartition(".")[2]
-        evaluates = name == "eval" and not call.args and isinstance(call.func, cst.Attribute)
+        name = last_name(call.func)
+        evaluates = method_name(call) == "eval" and not call.args
         if (evaluates or (VALIDATES.search(name) and call.args)) and (
             in_loop(index, loop, call) or index.scope_of(call) in running
         ):

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Statement, dotted, names_in
+from retrofit.survey.index import Binding, Index, Statement, dotted, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scores.conditions import argument_of, constant, holds_with
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making, changes, wholes_of
 from retrofit.survey.scores.standins import StandIns, Value, tests_around
@@ -98,9 +98,8 @@ class Turns:
     def _adds(self, call: cst.Call, name: str, depth: int = 0) -> bool:
         """Whether a call puts something into an object: as a method whose value nothing takes, or where it is given."""
         alone = isinstance(self._index.parents[call], cst.Expr) and bool(call.args)
-        held = call.func.value if isinstance(call.func, cst.Attribute) else call.func
-        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-        if alone and dotted(held) == name and method not in torch_api.MODULE_METHODS:
+        held = receiver(call) or call.func
+        if alone and dotted(held) == name and method_name(call) not in torch_api.MODULE_METHODS:
             return True
         function = self._flow.called(call) if any(dotted(arg.value) == name for arg in call.args) else None
         if function is None or depth == _DEEP:
@@ -160,10 +159,8 @@ def _changed(binding: Binding) -> bool:
 
 def _held(node: cst.CSTNode) -> Iterator[str]:
     """Yield the objects of which code calls methods: the `meter` of `meter.compute()`."""
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        yield from names_in(node.func.value)
-    for child in node.children:
-        yield from _held(child)
+    for held in map(receiver, nodes_in(node)):
+        yield from names_in(held) if held is not None else ()
 
 
 def _parts(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
@@ -171,8 +168,7 @@ def _parts(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     if isinstance(node, (cst.Attribute, cst.Subscript)):
         yield node.value
     elif isinstance(node, cst.Call):
-        yield from [node.func.value] if isinstance(node.func, cst.Attribute) else []
-        yield from (arg.value for arg in node.args)
+        yield from (one for one in (receiver(node), *(arg.value for arg in node.args)) if one is not None)
     elif isinstance(node, cst.CompFor):
         yield node.iter
     elif isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, last_name, method_name, names_in, receiver
 from retrofit.survey.loops import VALIDATES
 from retrofit.survey.scores.makers import reaching_makers
 from retrofit.survey.scores.making import without_gradients
@@ -73,13 +73,13 @@ def validated_variables(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[t
         call = call_within(binding.value)
         if call is None or not in_loop(index, loop, binding.statement.node):
             continue
-        name = (dotted(call.func) or "").rpartition(".")[2]
+        name = last_name(call.func)
         function = flow.called(call)
         turns = [*loop.inner, *([loop.statement] if loop.by_iteration else [])]
         batches = [part for part in binding.statement.ancestors if part in turns]
         every = batches and not under_condition(binding.statement, batches[0])
         validates = VALIDATES.search(name) or (function is not None and not every and is_validation(index, function))
-        moded = isinstance(call.func, cst.Attribute) and name == "eval" and not call.args
+        moded = method_name(call) == "eval" and not call.args
         plain = "." not in binding.target and binding.target != "_" and not NAMES.search(binding.target)
         named = direction_of(binding.target) or not NO_SCORE.search(binding.target)
         part = isinstance(bare_of(binding.value or call), cst.Subscript) and not direction_of(binding.target)
@@ -97,8 +97,8 @@ def call_within(value: cst.BaseExpression | None) -> cst.Call | None:
     while isinstance(value, (cst.Subscript, cst.Call)):
         if isinstance(value, cst.Subscript):
             value = value.value
-        elif isinstance(value.func, cst.Attribute) and value.func.attr.value in ("to", "cpu", "cuda", "numpy", "item"):
-            value = value.func.value
+        elif method_name(value) in ("to", "cpu", "cuda", "numpy", "item"):
+            value = receiver(value)
         else:
             return value
     return None
@@ -109,7 +109,7 @@ def _only_tests(index: Index, call: cst.Call, function: Scope | None) -> bool:
     returned = returned_by(index, function)
     if returned:
         return all(_is_condition(index, value) for value in returned)
-    return re.match(r"_?(is|has|should|needs?|can|must)_", (dotted(call.func) or "").rpartition(".")[2]) is not None
+    return re.match(r"_?(is|has|should|needs?|can|must)_", last_name(call.func)) is not None
 
 
 def _is_condition(index: Index, value: cst.BaseExpression) -> bool:
@@ -209,7 +209,7 @@ def named_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope])
     A function among ``keepers`` has a best of its own, so another value that it returns may not be what counts.
     """
     for binding, call in validated_variables(index, flow, loop):
-        name = (dotted(call.func) or "").rpartition(".")[2]
+        name = last_name(call.func)
         if flow.called(call) in keepers or (not direction_of(binding.target) and binding.item is not None):
             continue
         evidence = f"{index.place(call)}: its name"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, names_in
+from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, last_name, method_name, names_in, receiver
 from retrofit.survey.scores.words import COMPUTES
 from retrofit.survey.sites import EpochLoop
 
@@ -64,9 +64,8 @@ def bare_of(node: cst.BaseExpression) -> cst.BaseExpression:
         return node
     if isinstance(node.func, cst.Name) and node.func.value in ("float", "int", "round", "format") and node.args:
         return bare_of(node.args[0].value)
-    if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
-        return bare_of(node.func.value)
-    return node
+    held = receiver(node) if method_name(node) == "item" and not node.args else None
+    return node if held is None else bare_of(held)
 
 
 def without_margin(node: cst.BaseExpression) -> cst.BaseExpression:
@@ -134,7 +133,7 @@ def mean_of(index: Index, node: cst.BaseExpression) -> cst.BaseExpression | None
 
 def is_object(value: cst.BaseExpression) -> bool:
     """Whether an expression makes an object of a class, as its name tells: `Metrics(...)`."""
-    name = (dotted(value.func) or "").rpartition(".")[2] if isinstance(value, cst.Call) else ""
+    name = last_name(value.func) if isinstance(value, cst.Call) else ""
     return name[:1].isupper() and "Tensor" not in name
 
 
@@ -207,7 +206,7 @@ def only_begins(index: Index, binding: Binding) -> bool:
     """Whether what a variable is given still has to be filled: an empty collection, one of constants, a new meter."""
     value = binding.value
     if isinstance(value, cst.Call):
-        name = (dotted(value.func) or "").rpartition(".")[2]
+        name = last_name(value.func)
         return name[:1].isupper() or name in ("dict", "list", "set", "zeros", "ones", "defaultdict")
     constants = (cst.Integer, cst.Float, cst.SimpleString, cst.Name, cst.UnaryOperation)
     if isinstance(value, cst.Dict):

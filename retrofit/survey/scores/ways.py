@@ -125,7 +125,7 @@ def _given_by_rank(index: Index, flow: Flow, value: cst.BaseExpression) -> bool:
 
 def tests_around(place: Statement) -> list[cst.BaseExpression]:
     """Return the conditions around a statement within its function."""
-    return [part.node.test for part in place.ancestors if isinstance(part.node, cst.If) and part.scope is place.scope]
+    return [part.node.test for part in place.around if isinstance(part.node, cst.If)]
 
 
 def common_condition(index: Index, flow: Flow, way: Way) -> str:
