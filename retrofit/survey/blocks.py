@@ -203,8 +203,7 @@ class Reading:
         given = {name: argument(call, name, number) for number, name in enumerate(function.parameters)}
         fixed = {name for name, value in given.items() if value is not None and not self._reads(value)}
         inner = Reading(self.index, self.flow, self.signs, kind, self.telling, fixed)
-        values = [node.value for node, scope in self.index.returns if scope is function and node.value is not None]
-        harmless = all(inner.harmless(value, depth - 1) for value in values)
+        harmless = all(inner.harmless(value, depth - 1) for value in self.index.returned(function))
         return harmless and next(inner.other(function.node.body), None) is None
 
     def leaking(self, whole: Sequence[Statement], kept: Collection[str] = ()) -> list[Site]:

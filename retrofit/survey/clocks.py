@@ -49,8 +49,7 @@ def _tells_time(test: cst.BaseExpression, flow: Flow) -> bool:
         if isinstance(node, cst.Call):
             if index.qualified(node.func) in _CLOCKS:
                 return True
-            function = flow.called(node)
-            waiting += [one.value for one, scope in index.returns if scope is function and one.value is not None]
+            waiting += index.returned(flow.called(node))
         elif isinstance(node, (cst.Name, cst.Attribute)):
             waiting += [origin.node for origin in flow.origins(node, index.scope_of(node))]
     return False

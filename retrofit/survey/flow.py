@@ -326,7 +326,7 @@ class Flow:
         self,
         node: cst.BaseExpression | None,
         scope: Scope,
-        seen: frozenset[Variable] = frozenset(),
+        seen: set[object] | None = None,
         key: cst.BaseExpression | None = None,
     ) -> list[Scope]:
         """Return the local functions or classes of which an import, a condition or a dict of them chooses one.
@@ -338,6 +338,7 @@ class Flow:
             key: the key of the item that is meant of a dict.
         """
         found: list[Scope] = []
+        seen = set() if seen is None else seen
         if isinstance(node, cst.IfExp):
             found = [*self.choices(node.body, scope, seen, key), *self.choices(node.orelse, scope, seen, key)]
         elif isinstance(node, cst.Dict):
@@ -346,12 +347,13 @@ class Flow:
         elif isinstance(node, cst.Subscript):
             item = node.slice[0].slice
             found = self.choices(node.value, scope, seen, item.value if isinstance(item, cst.Index) else None)
-        elif (name := dotted(node)) is not None and (variable := self.variable(name, scope)) not in seen:
+        elif (name := dotted(node)) is not None and ((variable := self.variable(name, scope)), key) not in seen:
+            seen.add((variable, key))
             holder, inside = variable
             meant = self.index.importable(inside, holder) or [variable]
             found = [here.inner[one] for here, one in meant if one in here.inner]
             for source in self.sources(variable):
-                found += self.choices(source.value, source.scope, seen | {variable}, key)
+                found += self.choices(source.value, source.scope, seen, key)
         return [scope for scope in dict.fromkeys(found) if self.index.holds(scope)]
 
     def _find_methods(self, call: cst.Call) -> list[Scope]:
@@ -674,7 +676,7 @@ class Flow:
 
         The item is given with an expression of which it is still to be taken.
         """
-        values = [node.value for node, scope in self.index.returns if scope is function and node.value is not None]
+        values = self.index.returned(function)
         if item is None:
             return [(value, None) for value in values]
         tuples = [value for value in values if isinstance(value, cst.Tuple)]

@@ -604,6 +604,10 @@ class Index:
         """The modules and every class and function in them, but for what was left out."""
         return [scope for scope in self._scope_of.values() if self.holds(scope)]
 
+    def returned(self, function: Scope | None) -> list[cst.BaseExpression]:
+        """Return the values that a function returns."""
+        return [node.value for node, scope in self.returns if scope is function and node.value is not None]
+
     def holds(self, scope: Scope) -> bool:
         """Whether a scope counts, or was left out."""
         return self._kept is None or scope in self._kept

@@ -321,7 +321,7 @@ def _handing_out(origins: set[Origin], flow: Flow) -> set[Scope]:
     found = set()
     for call, holder in index.method_calls("parameters", "named_parameters"):
         scope, statement = index.scope_of(call), index.statement(call)
-        given = [node.value for node, inside in index.returns if inside is scope and node.value is not None]
+        given = index.returned(scope)
         names = {binding.target for binding in index.bound_in(statement)}
         adding = (one.func.value for one in index.calls_in(statement) if isinstance(one.func, cst.Attribute))
         names |= {name for node in adding if (name := dotted(node)) is not None and node is not holder}

@@ -74,9 +74,8 @@ class Carried:
         elif function is not None and function.name != "__init__":
             if (function, node) not in seen:
                 seen.add((function, node))
-                for leaving, inside in self._index.returns:
-                    if inside is function and leaving.value is not None:
-                        yield from self._of(leaving.value, function, seen)
+                for value in self._index.returned(function):
+                    yield from self._of(value, function, seen)
         elif isinstance(node, cst.Call):
             if last_name(node.func) not in _CHOOSES:
                 for part in (receiver(node), *(arg.value for arg in node.args)):

@@ -23,7 +23,6 @@ from retrofit.survey.scores.values import (
     code_of,
     element_of,
     in_loop,
-    returned_by,
     root_of,
     target_node,
     written,
@@ -135,7 +134,7 @@ def _handed_back(
 ) -> Candidate | None:
     """Return a function's score as the epoch loop gets it, or can get it by a `return`; None where it cannot."""
     code = index.source.code
-    returned = returned_by(index, function)
+    returned = index.returned(function)
     if isinstance(index.parents[call], cst.Expr):
         taken = _taken_out(index, returned, candidate.node)
         own = replace(candidate, call=call, rest=(taken or "") + candidate.rest)
@@ -169,7 +168,7 @@ def best_in(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[Candid
     found: list[Candidate] = []
     for binding in bindings_of(index, loop, name):
         function = flow.called(binding.value) if isinstance(binding.value, cst.Call) else None
-        returned = {dotted(element_of(value, binding.item)) for value in returned_by(index, function)}
+        returned = {dotted(element_of(value, binding.item)) for value in index.returned(function)}
         if function is not None and len(returned) == 1:
             tracked = tracked_scores(index, code_of(index, function), list(function.parameters))
             found += [c for c in tracked if {c.best} == returned and c.best in function.parameters]
@@ -337,7 +336,7 @@ def dropped_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope
     for function, (call, *others) in validation_functions(index, flow, loop).items():
         if others or function in keepers or not is_validation(index, function):
             continue
-        for value in returned_by(index, function):
+        for value in index.returned(function):
             for _, part in returned_parts(index, value):
                 code = index.source.code(part)
                 direction = "" if "-" in code else direction_of(code)  # `1 - acc` is as good as it is low
@@ -380,7 +379,7 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
             and index.source.code(node) == metric
         ]
         read = [node for node in places if not isinstance(index.parents[node], cst.AssignTarget)]
-        returned = returned_by(index, function)
+        returned = index.returned(function)
         parts = [part for value in returned for _, part in returned_parts(index, value)]
         places = read or [part for part in parts if dotted(part) == name and metric.startswith(name)] or places
         own = metric if not places else ""

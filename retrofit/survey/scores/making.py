@@ -23,7 +23,7 @@ from retrofit.survey.index import (
 from retrofit.survey.loops import VALIDATES, called_in
 from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant, default_of, holds_with
 from retrofit.survey.scores.makers import reaching_makers
-from retrofit.survey.scores.values import unquoted, written, written_items
+from retrofit.survey.scores.values import code_within, unquoted, written, written_items
 from retrofit.survey.scores.words import VALIDATION_DATA
 from retrofit.survey.sites import EpochLoop
 
@@ -463,9 +463,9 @@ class Making:
         for part in step.around:
             node = part.node
             if isinstance(node, cst.If):
-                yes = _within(self._index, below, node.body)
+                yes = code_within(self._index, below.node, node.body)
                 either = node.orelse is not None and any(
-                    part in one.path and _within(self._index, one, node.body) is not yes for one in steps
+                    part in one.path and code_within(self._index, one.node, node.body) is not yes for one in steps
                 )
                 holds = None if either else holds_with(node.test, frame.given)
                 names = list(names_in(node.test))
@@ -505,10 +505,6 @@ def changes(binding: Binding) -> list[cst.AugAssign]:
     target = unquoted(binding.target)
     made = [one for one in small if isinstance(one, cst.AugAssign)]
     return [one for one in made if unquoted(cst.Module(body=[]).code_for_node(one.target)) == target]
-
-
-def _within(index: Index, statement: Statement, body: cst.CSTNode) -> bool:
-    return statement.node is body or any(around is body for around in index.ancestors(statement.node))
 
 
 def without_gradients(index: Index, node: cst.CSTNode) -> bool:

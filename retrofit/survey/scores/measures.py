@@ -29,7 +29,6 @@ from retrofit.survey.scores.values import (
     in_loop,
     is_collection,
     is_object,
-    returned_by,
     root_of,
     target_node,
     without_margin,
@@ -169,7 +168,7 @@ class _Dropped:
         index = self._index
         named = {name for name, _ in chain(self._variables(), self._items())}
         for function in self._functions:
-            parts = [one for value in returned_by(index, function) for one in returned_parts(index, value)]
+            parts = [one for value in index.returned(function) for one in returned_parts(index, value)]
             for _, value in parts:
                 name = dotted(value) or ""
                 if name not in ("", "None", *named) and not any(one.startswith(f"{name}[") for one in named):

@@ -24,7 +24,6 @@ from retrofit.survey.scores.values import (
     mean_of,
     of_phases,
     part_of,
-    returned_by,
     root_of,
     taken_by_turn,
     target_node,
@@ -106,7 +105,7 @@ def call_within(value: cst.BaseExpression | None) -> cst.Call | None:
 
 def _only_tests(index: Index, call: cst.Call, function: Scope | None) -> bool:
     """Whether a call tells whether something holds, as a function's name or all that it returns shows."""
-    returned = returned_by(index, function)
+    returned = index.returned(function)
     if returned:
         return all(_is_condition(index, value) for value in returned)
     return re.match(r"_?(is|has|should|needs?|can|must)_", last_name(call.func)) is not None
@@ -140,7 +139,7 @@ def returned_values(index: Index, flow: Flow, call: cst.Call, item: int | None) 
     """Return what a local function visibly returns, its names followed to what they are given."""
     function = flow.called(call)
     found = []
-    for value in returned_by(index, function):
+    for value in index.returned(function):
         element = element_of(value, item)
         if isinstance(element, cst.Name):
             found += [
@@ -156,7 +155,7 @@ def returned_values(index: Index, flow: Flow, call: cst.Call, item: int | None) 
 def filled_items(index: Index, flow: Flow, call: cst.Call, item: int | None) -> list[tuple[str, Binding]]:
     """Return the codes of the keys under which a local function fills what it returns, with where it does."""
     function = flow.called(call)
-    names = {dotted(element_of(value, item)) for value in returned_by(index, function)} - {None}
+    names = {dotted(element_of(value, item)) for value in index.returned(function)} - {None}
     found = [(b.target.partition("["), b) for b in index.items if b.statement.scope is function]
     return [(key[:-1], b) for (name, _, key), b in found if name in names and re.fullmatch(r"(['\"])[^'\"]+\1\]", key)]
 

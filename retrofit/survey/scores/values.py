@@ -36,10 +36,6 @@ def bindings_of(index: Index, loop: EpochLoop, name: str | None) -> list[Binding
     return [b for b in index.bindings if b.target == name and in_loop(index, loop, b.statement.node)]
 
 
-def returned_by(index: Index, function: Scope | None) -> list[cst.BaseExpression]:
-    return [node.value for node, scope in index.returns if scope is function and node.value is not None]
-
-
 def code_within(index: Index, inner: cst.CSTNode, outer: cst.CSTNode) -> bool:
     first, last = index.source.span(inner)
     start, end = index.source.span(outer)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Source, Variable
-from retrofit.survey.index import Binding, Index, Statement, dotted, names_in
+from retrofit.survey.index import Binding, Index, Statement, dotted, names_in, nodes_in
 from retrofit.survey.loops import conjuncts, increments
 from retrofit.survey.ranks import is_rank, of_some
 from retrofit.survey.scores.values import code_within, leaves_block
@@ -101,7 +101,7 @@ def _sources_of(flow: Flow, variable: Variable) -> list[Source]:
 def _compares_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -> bool:
     """Whether a condition compares what holds a rank, whatever its name, with numbers: `conf.device == 0`."""
     numbers = (cst.Integer, cst.List, cst.Tuple)
-    compared = [one for one in index.comparisons if code_within(index, one, test)]
+    compared = [one for one in nodes_in(test) if isinstance(one, cst.Comparison)]
     sides = [(one.left, one.comparisons[0].comparator) for one in compared]
     return any(
         source.value is not None and is_rank(index, source.value)
