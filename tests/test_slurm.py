@@ -1,0 +1,183 @@
+"""The job that `retrofit launch` writes, on a SLURM of two nodes that runs on this machine, where it is installed.
+
+On Debian: apt install slurm-wlm munge.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from retrofit.jobs import job_file
+from tests.launching import (
+    DEADLINE,
+    RECIPE,
+    Run,
+    heed_signals,  # noqa: F401 - a fixture
+    project_to_run,  # noqa: F401 - a fixture
+    until,
+)
+from tests.test_nodes import ROUNDS, ROUNDS_THAT_WAIT, Nodes, free_port
+
+PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol")
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(not all(shutil.which(name, path=PATH) for name in PROGRAMS), reason="SLURM is not installed"),
+]
+
+CONFIGURATION = """
+ClusterName=test
+SlurmctldHost=localhost(127.0.0.1)
+SlurmUser={user}
+SlurmdUser={user}
+SlurmctldPort={port}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd-%n.log
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=batch_sched_delay=0,sched_interval=2
+SlurmdParameters=config_overrides
+GresTypes=gpu
+KillWait=5
+MpiDefault=none
+NodeName=n[1-2] NodeAddr=127.0.0.1 NodeHostname=localhost Port=[{first}-{last}] CPUs=8 Gres=gpu:2 State=UNKNOWN
+PartitionName=main Nodes=n[1-2] Default=YES State=UP
+"""
+
+
+class Slurm:
+    """A cluster of two nodes on this machine, with two GPUs each, which are empty files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env = {**os.environ, "PATH": PATH, "SLURM_CONF": str(folder / "slurm.conf")}
+        port = free_port()
+        values = {"user": getpass.getuser(), "folder": folder, "port": port, "first": port + 1, "last": port + 2}
+        (folder / "slurm.conf").write_text(CONFIGURATION.format(**values))
+        (folder / "gres.conf").write_text(f"Name=gpu File={folder}/gpu[0-1]\n")
+        (folder / "munge.key").write_bytes(os.urandom(1024))
+        (folder / "munge.key").chmod(0o400)
+        for name in ("gpu0", "gpu1"):
+            (folder / name).touch()
+        for name in ("state", "spool-n1", "spool-n2"):
+            (folder / name).mkdir()
+        places = [f"--{name}-file={folder}/munge.{name}" for name in ("key", "pid", "log", "seed")]
+        self.daemons: list[subprocess.Popen[bytes]] = []
+        self.start("munged", "-F", "--force", f"--socket={folder}/munge.socket", *places)
+        until((folder / "munge.socket").exists, "munged listens")
+        self.start("slurmctld", "-D", "-i", "-c")
+        for name in ("n1", "n2"):
+            self.start("slurmd", "-D", "-N", name)
+        until(lambda: self.ask("sinfo", "-h", "-o", "%t %D") == "idle 2", "both nodes are there")
+
+    def start(self, *command: str) -> None:
+        with (self.folder / "said").open("ab") as said:
+            self.daemons.append(subprocess.Popen(command, env=self.env, stdout=said, stderr=said))
+
+    def ask(self, *command: str) -> str:
+        answer = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=DEADLINE, check=False)
+        return answer.stdout.strip()
+
+    def submit(self, run: Run, *arguments: str) -> str:
+        """Submit the job of a project from its folder, as a user does: its number."""
+        port = str(free_port())
+        settings = {"SLURM_CONF": self.env["SLURM_CONF"], "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        own = {name: value for name, value in run.env.items() if name != "NUM_GPUS"}
+        path = f"{own['PATH']}{os.pathsep}{PATH}"
+        answer = subprocess.run(
+            ["sbatch", "--parsable", str(run.launcher.with_suffix(".sbatch")), *arguments],
+            cwd=run.work,
+            env={**own, "PATH": path, "PAI_NODES_SECONDS": "60", **settings},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout.strip()
+
+    def has_gone(self, job: str) -> bool:
+        """Has a job gone, or ended?"""
+        return self.ask("squeue", "-h", "-j", job, "-o", "%T") in ("", "COMPLETED", "CANCELLED", "FAILED")
+
+    def stop(self) -> None:
+        self.ask("scancel", "--user", getpass.getuser())
+        until(lambda: not self.ask("squeue", "-h"), "all jobs have gone")
+        for daemon in reversed(self.daemons):
+            daemon.terminate()
+        for daemon in self.daemons:
+            daemon.wait(DEADLINE)
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Slurm]:
+    with tempfile.TemporaryDirectory() as folder:  # whose path is short enough for a socket
+        os.chmod(folder, 0o755)
+        cluster = Slurm(Path(folder))
+        yield cluster
+        cluster.stop()
+
+
+def write_job(run: Run, script: str, nodes: int, gpus: int) -> None:
+    run.write(script)
+    Nodes(run, nodes)
+    job = job_file(run.project / "train.py", run.launcher.name, RECIPE, "slurm", nodes, str(gpus))
+    assert job is not None
+    job.path.write_bytes(job.after)
+
+
+def said(run: Run, job: str) -> str:
+    return "\n".join(path.read_text() for path in run.work.glob(f"*-{job}.log"))
+
+
+@pytest.mark.parametrize(("nodes", "gpus"), [(1, 2), (2, 1), (2, 2)])
+def test_a_job_trains_to_completion(slurm: Slurm, run: Run, nodes: int, gpus: int) -> None:
+    write_job(run, ROUNDS.replace('NODE == "0"', 'NODE in (None, "0")'), nodes, gpus)
+    job = slurm.submit(run, "--lr", "0.1")
+    until(lambda: slurm.has_gone(job), said(run, job))
+    assert said(run, job).count("Training is complete after 3 round(s)") == nodes, said(run, job)
+    started = [call for call in run.calls if "--perforate_model_parallel" not in call["argv"]]
+    assert len(started) == 3 * nodes
+    assert {call["env"].get("SLURM_NODEID") for call in started} == {str(number) for number in range(nodes)}
+    assert {call["env"]["NUM_GPUS"] for call in started} == {str(gpus)}
+    assert all(call["argv"][-2:] == ["--lr", "0.1"] for call in started)
+
+
+WAITS = ROUNDS[: ROUNDS.index("if NODE ==")] + ROUNDS_THAT_WAIT + ROUNDS[ROUNDS.index("if NODE ==") :]
+
+
+@pytest.mark.parametrize("how", ["USR1", "scancel"])
+def test_a_job_that_is_stopped_goes_on(slurm: Slurm, run: Run, how: str) -> None:
+    """By its time limit, of which --signal=B:USR1 tells the job, or by its user, who submits it again."""
+    write_job(run, WAITS.replace("round_ < 3", "round_ < 4"), 2, 1)
+    job = slurm.submit(run)
+    until(lambda: len(list(run.work.glob("running*"))) == 2, said(run, job))
+    (run.work / "go on").touch()
+    if how == "USR1":
+        slurm.ask("scancel", "--batch", "--signal=USR1", job)
+        until(lambda: "goes back into the queue" in said(run, job), said(run, job))
+    else:
+        slurm.ask("scancel", job)
+        until(lambda: slurm.has_gone(job), "it has gone")
+        job = slurm.submit(run)
+    until(lambda: "Training is complete" in said(run, job), "it goes on")
+    until(lambda: slurm.has_gone(job), "it ends")
+    loaded = [call["argv"][1:2] for call in run.calls if "--perforate_model_parallel" not in call["argv"]]
+    assert loaded.count([]) == 2, "the first round was done once"
+    assert loaded.count(["--pai_load_folder"]) == 6, "the one that was stopped, again"
