@@ -330,6 +330,13 @@ def test_script_counts_its_own_parameters_before_dendrites(capacity_rounds: list
     assert without.rank(0)["parameters"]["counted"] > with_cure["counted"] > with_cure["original"]
 
 
+def test_each_parameter_that_the_script_sees_gets_a_gradient(capacity_rounds: list[Run]) -> None:
+    """With any number of dendrites: scripts look at all gradients, or give all parameters to a recomputation."""
+    assert [run.rank(number)["idle"] for run in capacity_rounds[1:] for number in (0, 1)] == [[]] * 8
+    name = "token.dendrites_to_top.0"
+    assert name in capacity_rounds[3].rank(0)["loaded"]
+
+
 def test_a_round_begins_with_just_what_was_saved(capacity_rounds: list[Run]) -> None:
     from safetensors.torch import load_file
 
@@ -380,7 +387,9 @@ def test_a_thawed_model_is_searched_for_unused_parameters(helper: ModuleType, pe
     assert helper.finds_unused_parameters() is True
     helper._pai_rest(model)
     assert helper.finds_unused_parameters() is False
-    model.requires_grad_(True)
+    model.requires_grad_(True)  # which sees nothing of what rests
+    assert helper.finds_unused_parameters() is False
+    model[0].dendrites_to_top.requires_grad_(True)
     assert helper.finds_unused_parameters() is True
 
 

@@ -211,6 +211,7 @@ try:
                 loss.backward()
                 if args.perforate_model_parallel:
                     pai_distributed.finish_initialization()
+                report["idle"] = [name for name, parameter in model.named_parameters() if parameter.grad is None]
                 optimizer.step()
         model.eval()
         score = scores[min(epoch, len(scores) - 1)] + 0.1 * GPA.pai_tracker.member_vars["num_dendrites_added"]

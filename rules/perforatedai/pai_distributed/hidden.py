@@ -9,7 +9,7 @@ import torch
 from perforatedai import utils_perforatedai as UPA
 
 from .layers import _pai_layers, _pai_twin
-from .names import _pai_as_library
+from .names import _pai_as_library, _pai_resting
 from .process import _pai, _pai_device
 
 
@@ -78,15 +78,10 @@ def _pai_idle_parameters(layer: Any) -> Iterator[torch.nn.Parameter]:
     """The library's parameters that take part in no forward pass, until it restructures the model."""
     if _pai.backpropagates:
         return
-    dendrites = layer.dendrite_module
-    for part in (
-        *(layer._modules.get("candidate_to_top"), dendrites._modules.get("dendrites_to_candidates")),
-        *(dendrites._modules.get("candidate_module"), dendrites._modules.get("best_candidate_module")),
-    ):
-        if part is not None:
-            yield from part.parameters()
-    yield from dendrites.dendrites_to_dendrites[:1]  # empty
-    yield from layer.dendrites_to_top[:-1]  # only the last counts
+    for holder in (layer, layer.dendrite_module):
+        for name, resting in _pai_resting.items():
+            for part in list(holder._modules.get(name, ()))[resting]:
+                yield from [part] if isinstance(part, torch.nn.Parameter) else part.parameters()
 
 
 def _pai_twins(model: torch.nn.Module) -> Iterator[tuple[Any, torch.nn.Parameter, torch.nn.Parameter]]:

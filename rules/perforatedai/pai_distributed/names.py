@@ -9,6 +9,7 @@ them as `head.pai_dendrites. ...`. Only the library, while it is at work, sees i
 
 import contextlib
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -17,6 +18,14 @@ from perforatedai import modules_perforatedai as PA
 from .process import _pai
 
 _pai_dendrites = "pai_dendrites"
+# Which of the library's own parameters, in lists of these names, take part in no forward pass until it restructures the
+# model: the first weights between dendrites are empty, and of those to the layer's output only the last count.
+_pai_resting = {
+    **dict.fromkeys(["candidate_to_top", "dendrites_to_candidates"], slice(None)),
+    **dict.fromkeys(["candidate_module", "best_candidate_module"], slice(None)),
+    "dendrites_to_dendrites": slice(1),
+    "dendrites_to_top": slice(-1),
+}
 _pai_all_modules = torch.nn.Module.named_modules
 _pai_some_members = torch.nn.Module._named_members
 
@@ -67,7 +76,8 @@ def _pai_named_modules(
 ) -> Iterator[tuple[str, torch.nn.Module]]:
     """`named_modules` of one of the library's own modules: the script's layer, and those that dendrites are made of.
 
-    The library's own come only among those that have the parameters and buffers.
+    The library's own come only among those that have the parameters and buffers, without what rests: a script would
+    stumble over a parameter that never gets a gradient.
     """
     if not _pai_is_plain():
         yield from _pai_all_modules(module, memo, prefix, remove_duplicate)
@@ -87,8 +97,13 @@ def _pai_named_modules(
     if _pai.members:
         yield prefix, module
     for name, part in parts.items():
-        if part is not None:
-            yield from part.named_modules(memo, f"{prefix}.{name}".lstrip("."), remove_duplicate)
+        path, resting = f"{prefix}.{name}".lstrip("."), None if _pai.backpropagates else _pai_resting.get(name)
+        if part is not None and resting is not None and _pai.members:
+            names = list(part._parameters)
+            awake = {one: part._parameters[one] for one in names if one not in names[resting]}
+            yield path, SimpleNamespace(_parameters=awake, _buffers={})  # type: ignore[misc]
+        elif part is not None:
+            yield from part.named_modules(memo, path, remove_duplicate)
 
 
 def _pai_named_members(module: torch.nn.Module, *arguments: Any, **keywords: Any) -> Iterator[tuple[str, Any]]:
