@@ -424,6 +424,15 @@ def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
     assert re.search(r'File ".*train.py", line \d+ in main', result.stdout), shown(result)
 
 
+def test_a_rank_with_more_batches_than_the_others_is_named(tmp_path: Path) -> None:
+    text = swapped(DDP, ("DataLoader(data, 8, ", "DataLoader(data, 8 if dist.get_rank() else 4, "))
+    result = train(tmp_path, text, PAI_WAIT_SECONDS="3")
+    assert result.returncode not in (0, None), shown(result)
+    assert "After 3 s rank 0 has not come to hand over a score." in result.stdout
+    assert "with equally many batches: one that has more waits for the others" in result.stdout
+    assert re.search(r'File ".*train.py", line \d+ in main', result.stdout), shown(result)
+
+
 # ---- layers
 
 
