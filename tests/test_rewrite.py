@@ -1260,13 +1260,32 @@ def test_best_of_an_object_that_gives_what_the_end_needs_is_each_rounds_own(
     assert ("best_so_far(" in rewritten(plan_of(tmp_path, text, Options(mode="max")))) is not own
 
 
-@pytest.mark.parametrize(("folder", "own"), [("f'out_{time.time()}'", True), ("'out'", False)])
-def test_best_whose_checkpoint_each_start_saves_elsewhere_is_each_rounds_own(
-    tmp_path: Path, folder: str, own: bool
+REMOVED = "folder = 'out'\nshutil.rmtree(folder)"
+REMOVED_BY = "def clean(what):\n    shutil.rmtree(what)\n\nfolder = 'out'\nclean(folder)"
+
+
+@pytest.mark.parametrize(
+    ("folder", "after", "own"),
+    [
+        pytest.param("folder = f'out_{time.time()}'", "", True, id="of another name"),
+        pytest.param(REMOVED, "", True, id="removed"),
+        pytest.param(REMOVED_BY, "", True, id="removed by a function"),
+        pytest.param("folder = 'out'\nshutil.rmtree(folder + '/logs')", "", False, id="a part of it removed"),
+        pytest.param("folder = 'out'\nshutil.rmtree('cache')", "", False, id="another one removed"),
+        pytest.param(
+            "folder = os.path.join('out')\nshutil.rmtree(args.path)", "", False, id="an attribute like a module"
+        ),
+        pytest.param("folder = os.path.join(args.to)\nshutil.rmtree(args.to)", "", True, id="an attribute"),
+        pytest.param("folder = 'out'", "shutil.rmtree(folder)", False, id="removed in the end"),
+        pytest.param("folder = 'out'", "", False, id="the same"),
+    ],
+)
+def test_best_whose_checkpoint_has_a_new_folder_at_each_start_is_each_rounds_own(
+    tmp_path: Path, folder: str, after: str, own: bool
 ) -> None:
     body = "acc = evaluate(model)\nif acc > best:\n    best = acc\n    torch.save(model.state_dict(), path)"
-    text = script(body, f"import time\nfolder = {folder}\npath = folder + '/best.pt'\nbest = 0")
-    plan = plan_of(tmp_path, text, Options(mode="max"))
+    text = script(body, f"import os, shutil, time\n{folder}\npath = folder + '/best.pt'\nbest = 0").rstrip()
+    plan = plan_of(tmp_path, f"{text}\n{after}\n", Options(mode="max"))
     assert ("best_so_far(best)" in rewritten(plan)) is not own
     told = [note.message for note in plan.notes if note.code == "PAI022"]
     assert [message.startswith("`best` begins anew in each round") for message in told] == [True] * own

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope, argument, dotted, exits, method_name, names_in, nodes_in, receiver
-from retrofit.survey.order import leading_to, leads_to
+from retrofit.survey.order import leading_to, leads_to, ways_to
 from retrofit.survey.sites import EpochLoop, NewFolder
 
 #: What asks for a file or folder, by full names and as methods of a path.
@@ -81,8 +81,19 @@ def _is_path(node: cst.BaseExpression, scope: Scope, flow: Flow, seen: set[cst.C
     return False
 
 
-def is_fresh(path: cst.BaseExpression, flow: Flow) -> bool:
-    """Whether a path has the time of its making, or a number that is drawn, in it."""
+def removed_before(loop: EpochLoop, flow: Flow) -> list[cst.CSTNode]:
+    """Return the folders that a start removes before its epoch loop, as their names stand at the call and before."""
+    index, found = flow.index, list[cst.CSTNode]()
+    for call in index.calls_to("shutil.rmtree"):
+        folder, ways = argument(call, "path", 0), ways_to(index.statement(call), flow).values()
+        around = {part for some in ways for way in some for part in way.path}
+        if folder is not None and around.isdisjoint([loop.statement, *loop.leftovers]):
+            found += [folder, *(origin.node for origin in flow.origins(folder, index.scope_of(folder)))]
+    return found
+
+
+def is_fresh(path: cst.BaseExpression, flow: Flow, removed: Sequence[cst.CSTNode] = ()) -> bool:
+    """Whether a path has the time of its making, or a number that is drawn, in it, or is in a folder removed before."""
     waiting: list[cst.CSTNode] = [path]
     seen: set[cst.CSTNode] = set()
     while waiting:
@@ -92,10 +103,24 @@ def is_fresh(path: cst.BaseExpression, flow: Flow) -> bool:
         seen.add(one)
         if isinstance(one, cst.Call) and flow.index.qualified(one.func).startswith(_FRESH):
             return True
+        if any(_is_same(one, folder, flow) for folder in removed):
+            return True
         if isinstance(one, (cst.Name, cst.Attribute, cst.Call)):
             waiting += [origin.node for origin in flow.origins(one, flow.index.scope_of(one))]
         waiting += one.children
     return False
+
+
+def _is_same(one: cst.CSTNode, other: cst.CSTNode, flow: Flow) -> bool:
+    """Whether two expressions are one variable or attribute, or, where they are neither, one text."""
+    index, name, known = flow.index, dotted(one), dotted(other)
+    if name is None or known is None:
+        return isinstance(one, type(other)) and index.source.code(one) == index.source.code(other)
+    here = index.scope_of(one)
+    if "." in name and "." in known:
+        module = any(name.partition(".")[0] in scope.imports for scope in (here, *here.around))
+        return not module and name.rpartition(".")[2] == known.rpartition(".")[2]
+    return flow.variable(name, here) == flow.variable(known, index.scope_of(other))
 
 
 def _written(index: Index, call: cst.Call) -> Iterator[cst.BaseExpression]:

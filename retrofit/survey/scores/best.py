@@ -9,7 +9,7 @@ from dataclasses import replace
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.folders import is_fresh
+from retrofit.survey.folders import is_fresh, removed_before
 from retrofit.survey.index import Binding, Index, Scope, Statement, argument, dotted, mentions, names_in
 from retrofit.survey.loops import increments, is_number
 from retrofit.survey.order import first_values
@@ -243,10 +243,10 @@ def _gives_more(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate,
     """Whether only a better score gives what is read after the loop, such as the path of its best checkpoint.
 
     A round without a better one than those of all rounds would end without it, or with another model's; so it would
-    where each start saves in a folder of its own. The number of the turn in which it came is no matter.
+    where each start saves in a folder that it begins anew. The number of the turn in which it came is no matter.
     """
-    paths = [argument(call, "f", 1) for call in index.calls_to("torch.save")]
-    if any(path is not None and is_fresh(path, flow) for path in paths):
+    paths, removed = [argument(call, "f", 1) for call in index.calls_to("torch.save")], removed_before(loop, flow)
+    if any(path is not None and is_fresh(path, flow, removed) for path in paths):
         return True
     keeper = candidate.keeper if candidate.keeper is not None else loop.scope
     inside = [b for b in index.bindings if b.statement.scope is keeper]
