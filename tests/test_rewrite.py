@@ -1268,6 +1268,7 @@ REMOVED_BY = "def clean(what):\n    shutil.rmtree(what)\n\nfolder = 'out'\nclean
     ("folder", "after", "own"),
     [
         pytest.param("folder = f'out_{time.time()}'", "", True, id="of another name"),
+        pytest.param("folder = 'out'\nfolder += f'_{time.time()}'", "", True, id="of a name added to"),
         pytest.param(REMOVED, "", True, id="removed"),
         pytest.param(REMOVED_BY, "", True, id="removed by a function"),
         pytest.param("folder = 'out'\nshutil.rmtree(folder + '/logs')", "", False, id="a part of it removed"),

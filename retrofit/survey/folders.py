@@ -107,6 +107,8 @@ def is_fresh(path: cst.BaseExpression, flow: Flow, removed: Sequence[cst.CSTNode
             return True
         if isinstance(one, (cst.Name, cst.Attribute, cst.Call)):
             waiting += [origin.node for origin in flow.origins(one, flow.index.scope_of(one))]
+            added = [part for part in flow.index.nodes_of(cst.AugAssign) if dotted(part.target) == dotted(one)]
+            waiting += [part.value for part in added if _is_same(part.target, one, flow)]
         waiting += one.children
     return False
 
