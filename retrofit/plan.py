@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from retrofit.adopt import NOTHING, Adopted, adopt
@@ -19,6 +21,7 @@ from retrofit.project import Project, load_project
 from retrofit.proof import left_without_value, prove, without_value
 from retrofit.rewrite import by_file, crowded, rewriting
 from retrofit.rules import STAGES, Evaluator, Outcome, Recipe
+from retrofit.rules_folder import proven_versions
 from retrofit.source import Source
 from retrofit.survey.frameworks import may_wrap
 from retrofit.survey.index import File
@@ -139,6 +142,7 @@ def make_plan(
         message = f"is the library's own code, and left as it is. Where Python finds it before what is installed, \
 the script trains with that release of it; the recipe is for {recipe.history.latest}."
         begun = begun.noting([Problem(project.library, 0, 0, "RF039", message)])
+    begun = begun.noting(_other_release())
     try:
         return _plan(project, recipe, options, force, survey_only, company, told, begun)
     except EngineError as error:
@@ -149,6 +153,15 @@ the script trains with that release of it; the recipe is for {recipe.history.lat
     except RecursionError:
         source = max((project.entry, *project.modules.values()), key=lambda source: deepest(source.text))
         raise UserError(too_deep(source.text, source.shown, "rewritten")) from None
+
+
+def _other_release() -> Iterator[Problem]:
+    """Note that another release of the library is installed than the recipe was proven with."""
+    with suppress(PackageNotFoundError):
+        proven, installed = proven_versions()["perforatedai"], version("perforatedai")
+        if installed not in proven:
+            message = f"is installed; the recipe was proven with {' and '.join(proven)}."
+            yield Problem(f"perforatedai {installed}", 0, 0, "RF041", message)
 
 
 def _plan(

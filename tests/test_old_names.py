@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from retrofit.rules_folder import proven_versions, rules_folder
+from tests.conftest import SCRIPT
 from tests.helpers import plan_of, rewritten
 from tests.test_adoption import ADOPTED, PERFORATED, SAME, adopted, body, integrated
 
@@ -281,3 +283,18 @@ def test_a_present_script_keeps_what_it_calls_a_pair(tmp_path: Path) -> None:
         PAIR, "    made = GPA.pai_tracker.setup_optimizer(model, optimArgs)\n    optimizer = made[0]\n"
     )
     assert "    made = GPA.pai_tracker.setup_optimizer(model, optimArgs)\n" in rewritten(plan_of(tmp_path, text))
+
+
+def test_another_release_than_the_recipe_was_proven_with_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for installed, told in (("3.2.9", []), ("3.3.0", ["perforatedai 3.3.0"])):
+        monkeypatch.setattr("retrofit.plan.version", lambda package, installed=installed: installed)
+        notes = plan_of(tmp_path, SCRIPT).notes
+        assert [note.file for note in notes if note.code == "RF041"] == told
+
+
+def test_the_helper_knows_the_releases_that_the_recipe_was_proven_with() -> None:
+    text = (rules_folder() / "perforatedai" / "pai_distributed" / "library.py").read_text()
+    known = ", ".join(f'"{release}"' for release in proven_versions()["perforatedai"])
+    assert f"_pai_proven = ({known},)\n" in text

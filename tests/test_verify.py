@@ -102,11 +102,42 @@ def test_a_script_that_hangs_is_tried_as_it_was(folder: Folder) -> None:
     training, request = _training(hung, complete=False), _verdict([hung]).request
 
     def judged(hangs: bool) -> None:
-        _raise_if_untried(request, cast("Trial", _Trial(hangs)), training, plan, applied=True)
+        assert not list(_raise_if_untried(request, cast("Trial", _Trial(hangs)), training, plan, applied=True))
 
     judged(hangs=False)  # it is the rewriting that hangs
     said = str(refusal_of(lambda: judged(hangs=True)))
     assert "before its rewriting it does not run here either. rank 1 is in barrier, called by main (train.py:7)" in said
+
+
+def test_an_integration_that_asks_at_a_terminal_is_not_to_blame_for_what_fails_after(folder: Folder) -> None:
+    perforated = "from perforatedai import utils_perforatedai as UPA\nimport argparse\n"
+    before = swapped(
+        SCRIPT,
+        ("import argparse\n", perforated),
+        (
+            "    criterion =",
+            "    model = UPA.perforate_model(model, save_name='mine', maximizing_score=True)\n    criterion =",
+        ),
+    )
+    folder.write("train.py", before)
+    plan = make_plan(Path("train.py"), "train.py", recipe(), Options(metric="acc", mode="max"))
+
+    def failing(error: str, message: str) -> Round:
+        event = {"kind": "error", "error": error, "message": message, "place": "train.py:9", "rank": 0, "time": 0.0}
+        return Round("round 1", ranks={0: [event]}, ended="failed", status=1)
+
+    class Failing(_Trial):
+        def run_unchanged(self, *_: object) -> tuple[Round, str]:
+            return failing("BdbQuit", "quit"), "bdb.BdbQuit"
+
+    def judged(last: Round) -> list[Problem]:
+        training, request = _training(last, complete=False), _verdict([last]).request
+        return list(_raise_if_untried(request, cast("Trial", Failing(False)), training, plan, applied=True))
+
+    (note,) = judged(failing("TypeError", "no model"))
+    assert note.code == "RF040"
+    assert "BdbQuit" in note.message
+    assert "it does not run here either" in str(refusal_of(lambda: judged(failing("BdbQuit", "quit"))))
 
 
 def test_what_apply_remarks_is_told_before_the_training(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

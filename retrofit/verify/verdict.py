@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -176,7 +176,8 @@ def _verify(
             else:
                 message = f"cannot be tried as it stands: {launcher.name} is not beside it. `retrofit apply` writes it."
                 raise _untried(request, message)
-            _raise_if_untried(request, trial, training, plan, applied)
+            for note in _raise_if_untried(request, trial, training, plan, applied):
+                noted(note)
             checks = judge(training)
             notes = tuple(plan.notes) if applied else ()
             return Verdict(request, applied, notes, limits, interpreter, training, checks, time.monotonic() - started)
@@ -235,8 +236,14 @@ def _untried(request: Request, message: str) -> UserError:
     return UserError(Problem(request.shown, 0, 0, "RF018", message))
 
 
-def _raise_if_untried(request: Request, trial: Trial, training: Training, plan: Plan, applied: bool) -> None:
-    """Raise UserError where the script failed for a reason of its own, which says nothing of the rewriting."""
+def _raise_if_untried(
+    request: Request, trial: Trial, training: Training, plan: Plan, applied: bool
+) -> Iterator[Problem]:
+    """Raise UserError where the script failed for a reason of its own, which says nothing of the rewriting.
+
+    One that had dendrites before may do so for another reason than the rewritten one: the library asks at a terminal,
+    or has other names now. That is yielded as a note.
+    """
     last = (training.initial, *training.rounds)[-1]
     if trial.impossible:
         cure = " Raise --max-batches." if "batches" in trial.impossible else " Give it a relative path."
@@ -260,7 +267,12 @@ def _raise_if_untried(request: Request, trial: Trial, training: Training, plan: 
             unchanged, output = trial.run_unchanged(before, alone, processes_, steps)
             if output:
                 said = _waiting(unchanged) or _said(unchanged) or output[:300]
-                reason = f"before its rewriting it does not run here either. {said}"
+                integrated = plan.adopted.edits or plan.script.calls("utils_perforatedai.perforate_model")
+                if not integrated or _failure(unchanged) == _failure(last):
+                    reason = f"before its rewriting it does not run here either. {said}"
+                else:
+                    message = f"did not run here before its rewriting either, but for another reason: {said}"
+                    yield Problem(request.shown, 0, 0, "RF040", message)
     if reason:
         raise _untried(request, f"cannot be tried: {reason}")
 
@@ -284,6 +296,12 @@ def _reason(last: Round) -> str:
 def _waiting(one: Round) -> str:
     """Where each rank was when it hung, "" where none did."""
     return "; ".join(f"{who} is in {', called by '.join(stack[:3])}" for who, stack in one.stacks.items())
+
+
+def _failure(one: Round) -> str:
+    """What a round failed of, wherever that was; "" where it hung or said nothing of it."""
+    found = first_error(one)
+    return "" if found is None else summary(found[1])
 
 
 def _said(one: Round) -> str:

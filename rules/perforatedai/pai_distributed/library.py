@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import importlib.metadata
 import io
 import json
 import os
@@ -16,9 +17,20 @@ from perforatedai import globals_perforatedai as GPA
 
 from .near import _pai_near
 from .place import _pai_root
-from .process import _pai, _pai_cuda_index, _pai_fail, _pai_leave, _pai_publish_rank, _pai_rank, _pai_say
+from .process import (
+    _pai,
+    _pai_cuda_index,
+    _pai_fail,
+    _pai_leave,
+    _pai_publish_rank,
+    _pai_rank,
+    _pai_say,
+    initializing,
+)
 from .quiet import _pai_once, _pai_verbose
 
+# The releases that all this was proven with.
+_pai_proven = ("3.2.9",)
 # Copies of a model share its layers' settings: each of its own would read SAVE_config.json again.
 _pai_settings = type(GPA.pc)
 _pai_settings.__deepcopy__ = lambda settings, _: settings
@@ -85,6 +97,7 @@ def configure_library(*, restarts: bool = True, rounds: str = "") -> None:
             end that the script has planned; "", there if the learning rate moves until then, else by its score.
     """
     _pai.restarts, _pai.rounds = restarts, rounds
+    _pai_tell_release()
     cuda = torch.cuda.is_available()
     settings = {
         "configuration_confirmed": True,  # else a configuration screen
@@ -105,6 +118,15 @@ def configure_library(*, restarts: bool = True, rounds: str = "") -> None:
     # In evaluation torch's fast path for TransformerEncoderLayer goes past the layers, and so past their
     # dendrites (measured): scores would leave them out.
     torch.backends.mha.set_fastpath_enabled(False)
+
+
+def _pai_tell_release() -> None:
+    """Say once that another release is installed than what this was proven with."""
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # a folder that Python finds
+        installed = importlib.metadata.version("perforatedai")
+        if initializing() and installed not in _pai_proven:
+            known = " or ".join(_pai_proven)
+            _pai_say(f"perforatedai {installed} is installed, and this was proven with {known}: see `retrofit verify`")
 
 
 def save_name(name: str) -> str:
