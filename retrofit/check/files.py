@@ -22,8 +22,8 @@ EXCLUDED = frozenset(
     }
 )  # fmt: skip
 
-#: With one of these a file uses the library, or the helper, that rules speak of.
-_LIBRARIES = (b"perforatedai", b"pai_distributed")
+#: With one of these a file uses the library, or the helper, that rules speak of, or starts a script that does.
+_LIBRARIES = (b"perforatedai", b"pai_distributed", b"pai_load_folder")
 #: Without one of these a file that does not has nothing that a rule speaks of.
 _WORDS = (
     b"DataParallel",
