@@ -45,6 +45,28 @@ def resumed(taken: str = "pass", begun: str = "pass", ended: str = "pass") -> st
     return text.replace("BEGUN", begun.replace("\n", "\n    ")).replace("ENDED", ended.replace("\n", "\n        "))
 
 
+AVERAGE = """class Average:
+    def __init__(self, model):
+        self.model = model
+        self.shadow = {name: part.clone() for name, part in model.named_parameters()}
+
+    def load(self, state):
+        self.shadow = state['average']
+
+    def update(self):
+        for name, part in self.model.named_parameters():
+            HOW
+
+"""
+
+
+def averaged(taken: str, how: str = "self.shadow[name].lerp_(part, 0.1)") -> str:
+    """Return the script that takes something of an average of its weights from its checkpoint."""
+    text = resumed(taken).replace("def main", f"{AVERAGE.replace('HOW', how)}def main")
+    text = text.replace("    best, ", "    average = Average(model)\n    best, ")
+    return text.replace("optimizer.step()\n", "optimizer.step()\n            average.update()\n")
+
+
 @pytest.mark.parametrize(
     ("text", "guarded"),
     [
@@ -54,6 +76,12 @@ def resumed(taken: str = "pass", begun: str = "pass", ended: str = "pass") -> st
         pytest.param(resumed("if state['finished']:\n    sys.exit()"), "    sys.exit()", id="a flag says so"),
         pytest.param(
             resumed("stopper.load_state_dict(state['stopper'])", ended=STOPS), "stopper.load_state_dict", id="stopping"
+        ),
+        pytest.param(
+            averaged("average.shadow = state['average']"), "average.shadow = state['average']", id="an average by names"
+        ),
+        pytest.param(
+            averaged("average.load(state)"), "self.shadow = state['average']", id="an average by names, in its class"
         ),
         pytest.param(
             resumed("stopper.__dict__.update(state['stopper'])", ended=STOPS), "stopper.__dict__", id="its attributes"
@@ -84,6 +112,8 @@ def test_what_ends_a_training_by_an_earlier_rounds_checkpoint_does_so_in_the_fir
 @pytest.mark.parametrize(
     "text",
     [
+        pytest.param(averaged("average.shadow = state['average']", "self.all += part"), id="an average of all"),
+        pytest.param(averaged("average.model = state['model']"), id="what is averaged"),
         pytest.param(resumed("first = state['epoch'] + 1"), id="a counter"),
         pytest.param(resumed("best = state['best']", ended="if acc > best:\n    best = acc"), id="the best so far"),
         pytest.param(resumed("stopper.load_state_dict(state['stopper'])"), id="stops nothing"),

@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow, Variable
 from retrofit.survey.holding import Holding
-from retrofit.survey.index import Index, Scope, Statement, dotted, exits, names_in, receiver
+from retrofit.survey.index import Index, Scope, Statement, dotted, exits, method_name, names_in, receiver
 from retrofit.survey.loops import called_in
 from retrofit.survey.order import leading_to, leads_to, runs_always
 from retrofit.survey.sites import EpochLoop, Resumption
@@ -30,10 +30,12 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[R
         leaves = (isinstance(node, cst.Return) or exits(node)) and leads_to(here, training)
         if leaves and any(isinstance(one.node, cst.If) and loaded.holds(one.node.test) for one in here.around):
             found.setdefault(here)
-    ending = {variable for loop in loops for variable in _ending(index, flow, loop)}
-    inside = {loop.statement for loop in loops}
+    ending = {variable for loop in loops for variable in _ending(index, flow, loop)} | {*_named(index, flow)}
+    inside, parts = {loop.statement for loop in loops}, {name.removeprefix("self.") for _, name in ending}
     for here, names, value in _given(index):
-        if ending.isdisjoint(v for name in names for v in _variables(flow, name, here.scope)):
+        given = {v for name in names for v in _variables(flow, name, here.scope)}
+        given |= {flow.member(name, here.scope) for name in names if name.rpartition(".")[2] in parts}
+        if ending.isdisjoint(given):
             continue
         if isinstance(value, cst.Dict) and any(_alone_gives(index, name, here) for name in names):
             continue  # a part of it may be of the checkpoint, and the rest is needed
@@ -66,6 +68,20 @@ def _ending(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Variable]:
         for name in names_in(test):
             if name not in counters and name != "self":
                 yield next(_variables(flow, name, index.scope_of(test)))
+
+
+def _named(index: Index, flow: Flow) -> Iterator[Variable]:
+    """Yield what has an item for each parameter by its name, such as an average: new dendrites would have none."""
+    for loop in index.nodes_of(cst.For):
+        call = receiver(loop.iter) if method_name(loop.iter) == "items" else loop.iter
+        name = loop.target.elements[0].value if isinstance(loop.target, cst.Tuple) else loop.target
+        if method_name(call) not in ("named_parameters", "state_dict", "named_buffers"):
+            continue
+        for item in index.nodes_of(cst.Subscript):
+            key = item.slice[0].slice
+            inside = isinstance(key, cst.Index) and dotted(key.value) == dotted(name) and loop in index.ancestors(item)
+            if inside and (holder := dotted(item.value)) is not None:
+                yield flow.variable(holder, index.scope_of(item))
 
 
 def _alone_gives(index: Index, name: str, here: Statement) -> bool:
