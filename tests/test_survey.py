@@ -1599,7 +1599,8 @@ train()
 )
 def test_only_pass_through_the_batches_that_validates(old: str, new: str, batches: str | None) -> None:
     loops = survey_of(ONE_PASS.replace(old, new) if old else ONE_PASS).loops
-    assert [(loop.iterated, loop.by_iteration) for loop in loops] == ([(batches, True)] if batches else [])
+    found = [(loop.iterated, loop.by_iteration, loop.by_step) for loop in loops]
+    assert found == ([(batches, True, True)] if batches else [])
 
 
 @pytest.mark.parametrize(

@@ -225,9 +225,11 @@ def _accumulates(index: Index, statement: Statement) -> bool:
 
 
 def _goes_by_steps(index: Index, flow: Flow, loop: EpochLoop) -> bool:
-    """Whether turns of one step each are no epochs: by the loop's kind and name, or as each draws its own batch."""
+    """Whether turns of one step each are no epochs: by the loop's kind and name, or as each has its own batch."""
     if _EPOCH.fullmatch(_last(loop.target)):
         return False
+    if isinstance(loop.node, cst.For) and _makers(index, flow, loop.statement, loop.node).isdisjoint(_COUNTING):
+        return True
     draws = [index.statement(call) for call in index.calls_to("next")]
     training = {one.scope for one in loop.training} & called_in(index, flow, loop.statement)
     drawn = any(loop.statement in one.path or one.scope in training for one in draws)
