@@ -33,6 +33,7 @@ from retrofit.survey.resuming import find_resumptions
 from retrofit.survey.scores import decides, find_hints, find_measures, find_scores, find_silent
 from retrofit.survey.scores.making import TRAINED
 from retrofit.survey.scores.training import find_trained, validation_at
+from retrofit.survey.shares import find_shares
 from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Wrapper, answer_for
 from retrofit.survey.trainings import exclude_one_another, left_out, of_other_models, tried, without_warm_ups
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
@@ -147,6 +148,7 @@ def survey(
     for loop in script.loops:
         loop.repeated, loop.tried = _repeated(loop, script.models, flow), tried(index, flow, loop)
         loop.clocks = find_clocks(index, flow, loop)
+        loop.shares = find_shares(index, flow, loop, script.backwards) if script.kind == "ddp" else []
     origins = flow.closure(origins)
     script.bypass = find_bypass(script.wrappers, script.backwards, origins, flow) if groups else None
     script.neighbours = neighbours or {}

@@ -508,6 +508,7 @@ class EpochLoop(Site):
         leftovers: the statements after the loop that no longer run when training leaves inside it.
         ends: lines at which the loop is left, but for the end of what a `for` loop goes through.
         clocks: the conditions under which it is left at a time of the clock.
+        shares: what takes each rank's own share of something that its loops go through.
         thaws: (place, code) of each `if` about the turn's number by which it lets frozen parameters train.
         resumed: counters that may go on in it from a number of an earlier start, such as that in a checkpoint.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
@@ -526,6 +527,7 @@ class EpochLoop(Site):
     leftovers: list[Statement] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     clocks: list[Site] = field(default_factory=list)
+    shares: list[Site] = field(default_factory=list)
     thaws: list[tuple[str, str]] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)
     repeated: str = ""

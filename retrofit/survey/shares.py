@@ -1,0 +1,57 @@
+"""Find loops of a training that go through each rank's own share of something, so that ranks may take unequal steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.holding import Holding
+from retrofit.survey.index import Index
+from retrofit.survey.ranks import is_rank
+from retrofit.survey.sites import Backward, EpochLoop, Site
+
+
+def find_shares(index: Index, flow: Flow, loop: EpochLoop, backwards: Iterable[Backward]) -> list[Site]:
+    """Return what takes every rank's own share of something that the loops in an epoch loop go through.
+
+    Nothing where the script lets a rank wait that has no more (`with model.join():`).
+
+    Args:
+        loop: the epoch loop.
+        backwards: the backward passes.
+    """
+    shares = [] if _joins(index) else list(_shares(index))
+    ways = [way for one in backwards if shares for way in flow.enclosing_loops(one.statement) if loop.statement in way]
+    inner = {part.node for way in ways for part in way[: way.index(loop.statement)]}
+    gone = [node.iter for node in inner if isinstance(node, cst.For)]
+    found = [one for one in shares if any(Holding([one], flow).holds(node) for node in gone)]
+    return [Site(node=one, index=index) for one in found]
+
+
+def _joins(index: Index) -> bool:
+    items = (call for call, _ in index.method_calls("join"))
+    return any(isinstance(index.parents[call], cst.WithItem) for call in items)
+
+
+def _shares(index: Index) -> Iterator[cst.BaseExpression]:
+    """Yield `files[rank::n]`, `range(rank, len(files), n)` and `[f for i, f in enumerate(files) if i % n == rank]`."""
+    for node in index.nodes_of(cst.Subscript):
+        part = node.slice[0].slice
+        if isinstance(part, cst.Slice) and part.step is not None and part.upper is None and part.lower is not None:
+            yield from [node] if is_rank(index, part.lower) else []
+    for call in index.calls_to("range"):
+        if len(call.args) == 3 and is_rank(index, call.args[0].value):
+            yield call
+    for made in (*index.nodes_of(cst.ListComp), *index.nodes_of(cst.GeneratorExp)):
+        tests = [one.test for one in made.for_in.ifs]
+        if any(_is_turn(index, test) for test in tests):
+            yield made
+
+
+def _is_turn(index: Index, test: cst.BaseExpression) -> bool:
+    """Whether a condition is `i % n == rank`."""
+    if not isinstance(test, cst.Comparison) or not isinstance(test.left, cst.BinaryOperation):
+        return False
+    return isinstance(test.left.operator, cst.Modulo) and is_rank(index, test.comparisons[0].comparator)
