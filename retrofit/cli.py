@@ -272,7 +272,7 @@ def _remark(asked: Asked, scripts: Sequence[Path], plans: Sequence[Plan], dry_ru
             for note in plan.notes:
                 console.remark(str(note))
             continue
-        for name in ("metric", "mode", "model", "output_dimensions", "settings", "inline"):
+        for name in ("metric", "mode", "model", "optimizer", "output_dimensions", "settings", "inline"):
             if asked.chosen[name]:
                 option = f"--{name.replace('_', '-')}"
                 message = f"{option} changes nothing in a script that is rewritten already."

@@ -283,6 +283,12 @@ KEYS = (
         shown="the only one", metavar="NAME",
     ),
     Key(
+        "optimizer", _RECIPE, Text(r"[A-Za-z_][\w.\[\]'\"]*", "a variable's name, such as optimizer or self.optimizer"),
+        "The optimizer of the model that the library is told of, where several train it; the others stay the script's "
+        "own.",
+        shown="the only one", metavar="NAME",
+    ),
+    Key(
         "save-name", _RECIPE, Text(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", "letters, digits, `_`, `.` and `-` only"),
         "Folder of the checkpoints.", shown="the script's, or PAI_ and its file name", metavar="NAME",
     ),

@@ -29,6 +29,7 @@ class Options:
         metric: the expression of the validation score, "" to find it.
         mode: "max" or "min", "" to find it.
         model: the variable of the model that gets dendrites, where several are wrapped.
+        optimizer: the variable of the optimizer that the library is told of, where several train the model.
         output_dimensions: `LAYER=-1,-1,0` words on layers whose neurons are in an unusual dimension.
         inline: whether the helper's functions go into the script itself.
         in_process: whether a DataParallel model is restructured while its process goes on, without a restart.
@@ -50,6 +51,7 @@ class Options:
     metric: str = ""
     mode: str = ""
     model: str = ""
+    optimizer: str = ""
     output_dimensions: tuple[str, ...] = ()
     inline: bool = False
     in_process: bool = False

@@ -187,6 +187,7 @@ def _plan(
         options.metric,
         options.mode,
         options.model,
+        options.optimizer,
         recipe.module_functions,
         recipe.provided,
         recipe.handover,

@@ -71,7 +71,7 @@ def recipe() -> Recipe:
 def survey_of(text: str, metric: str = "", mode: str = "", model: str = "", in_process: bool = False) -> Script:
     """Return the survey of a script, as an apply sees it."""
     known = recipe()
-    choices = Choices(metric, mode, model, known.module_functions, known.provided, known.handover, in_process)
+    choices = Choices(metric, mode, model, "", known.module_functions, known.provided, known.handover, in_process)
     return survey(source_of(code(text)), choices)
 
 

@@ -104,6 +104,7 @@ def written(value: object) -> str:
 VALUES: dict[str, Any] = {
     "metric": "val_acc",
     "model": "net",
+    "optimizer": "adam",
     "save-name": "mine",
     "output-dimensions": ["fc=-1,0"],
     "rules": "mine",

@@ -636,3 +636,15 @@ def test_a_list_of_models_that_a_loop_wraps_is_told_as_that_alone(tmp_path: Path
     (question,) = plan_of(tmp_path, code(text)).questions
     assert "this wraps more than one model" in question.message
     assert "each turn of the loop at line 6 wraps one" in question.message
+
+
+def test_one_of_several_optimizers_of_the_model_can_be_named(tmp_path: Path) -> None:
+    text = code(BOTH_BUILT.replace("STEP", "model(x).mean().backward(); slow.step(); fast.step()"))
+    text = text.replace("torch.optim.Adam(model.parameters()", "torch.optim.Adam(masks(model)")
+    (asked,) = plan_of(tmp_path, text).questions
+    assert asked.message.endswith("or name the one with the layers that are to get dendrites by --optimizer NAME.")
+    plan = plan_of(tmp_path, text, Options(optimizer="fast"))
+    assert (plan.questions, rewritten(plan).count("set_optimizer_instance(")) == ([], 1)
+    assert "set_optimizer_instance(fast)" in rewritten(plan)
+    assert "slow = torch.optim.SGD(model.parameters(), lr=0.1)\n" in rewritten(plan)
+    assert plan_of(tmp_path, text, Options(optimizer="other")).questions

@@ -60,6 +60,7 @@ class Choices:
         mode: "max" or "min", "" to find it.
         model: the model to treat, where several are wrapped: its variable, with `OWNER.` or `FILE:` before it where the
             name alone does not tell.
+        optimizer: the variable of the optimizer to tell the library of, where several train the model, "" to find it.
         module_functions: qualified names of functions that return their first argument's module, of `name#1` another's.
         provided: full names of functions that a recipe provides.
         handover: qualified names of functions by which a script gives its optimizer to the recipe's library.
@@ -72,6 +73,7 @@ class Choices:
     metric: str = ""
     mode: str = ""
     model: str = ""
+    optimizer: str = ""
     module_functions: frozenset[str] = frozenset()
     provided: frozenset[str] = frozenset()
     handover: frozenset[str] = frozenset()
@@ -168,6 +170,8 @@ def survey(
     script.optimizers = script.optimizers or unnamed_optimizers(
         index, flow, origins, script.models, script.loops, choices.handover
     )
+    chosen = [one for one in script.optimizers if one.target == choices.optimizer]
+    script.optimizers = chosen if len(chosen) == 1 and not script.in_process else script.optimizers
     script.nameless = [] if script.optimizers else nameless_optimizers(index)
     script.new_folders = find_new_folders(index, flow, script.loops)
     script.resumptions = find_resumptions(index, flow, script.loops)
