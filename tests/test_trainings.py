@@ -648,3 +648,27 @@ def test_one_of_several_optimizers_of_the_model_can_be_named(tmp_path: Path) -> 
     assert "set_optimizer_instance(fast)" in rewritten(plan)
     assert "slow = torch.optim.SGD(model.parameters(), lr=0.1)\n" in rewritten(plan)
     assert plan_of(tmp_path, text, Options(optimizer="other")).questions
+
+
+MADE_BY_KEY = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Net(torch.nn.Module):
+    def train_on(self, x, optimizer):
+        for part in x:
+            self(part).mean().backward()
+            optimizer.step()
+
+model = DDP(KINDS[kind]())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(9):
+    model.module.train_on(next(batches), optimizer)
+"""
+
+
+def test_a_method_that_trains_and_is_not_seen_to_be_called_is_named_with_what_would_show_it(tmp_path: Path) -> None:
+    (question,) = plan_of(tmp_path, MADE_BY_KEY).questions
+    assert (
+        "nothing was found to call `train_on` (line 6). Call that, by name or on an object that is" in question.message
+    )
