@@ -650,6 +650,29 @@ def test_one_of_several_optimizers_of_the_model_can_be_named(tmp_path: Path) -> 
     assert plan_of(tmp_path, text, Options(optimizer="other")).questions
 
 
+BATCHES_ALONE = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+model = DDP(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for n, x in enumerate(loader):
+    loss = model(x).mean()
+    loss.backward()
+    optimizer.step()
+    VALIDATE
+"""
+
+
+def test_a_training_as_long_as_its_batches_last_takes_no_value_of_each_step(tmp_path: Path) -> None:
+    tested = BATCHES_ALONE.replace("VALIDATE", "if is_valid_number(loss):\n        show(loss)")
+    assert survey_of(tested).loops == []
+    text = code(BATCHES_ALONE.replace("VALIDATE", "if n % 100 == 0:\n        acc = evaluate(model)"))
+    (asked,) = plan_of(tmp_path, text, Options(metric="loss", mode="min")).questions
+    assert "each turn of this loop takes one step" in asked.message
+    assert plan_of(tmp_path, text, Options(metric="acc", mode="max")).questions == []
+
+
 MADE_BY_KEY = """
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -211,7 +211,7 @@ def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | 
         call
         for call in index.calls_in(statement)
         if VALIDATES.search(_last(dotted(call.func) or ""))
-        if any(isinstance(part.node, cst.If) and statement in part.path for part in index.statement(call).path)
+        if any(isinstance(part.node, cst.If) and statement in part.path for part in index.statement(call).ancestors)
     ]
     return _for_loop(index, flow, statement, node) if validating else None
 
@@ -233,7 +233,9 @@ def _goes_by_steps(index: Index, flow: Flow, loop: EpochLoop) -> bool:
     draws = [index.statement(call) for call in index.calls_to("next")]
     training = {one.scope for one in loop.training} & called_in(index, flow, loop.statement)
     drawn = any(loop.statement in one.path or one.scope in training for one in draws)
-    return drawn or not loop.iterated or not loop.limited
+    node = loop.node
+    over_batches = isinstance(node, cst.For) and _makers(index, flow, loop.statement, node).isdisjoint(_COUNTING)
+    return drawn or over_batches or not loop.iterated or not loop.limited
 
 
 def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | None:
