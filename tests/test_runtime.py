@@ -1223,6 +1223,26 @@ def test_copies_do_not_read_the_settings_file(
         assert copy.deepcopy(model)[0].main_module.weight is not model[0].main_module.weight
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="each process reads for itself")
+def test_what_one_process_of_a_machine_has_read_serves_the_others(
+    helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch.distributed as dist
+
+    store = vars(dist)["HashStore"]()
+    monkeypatch.setattr(dist.distributed_c10d, "_get_default_store", lambda: store)
+    monkeypatch.setattr(helper, "_pai_grouped", lambda: True)
+    path, missing = tmp_path / "rounds.json", str(tmp_path / "missing")
+    path.write_text("as the round begins")
+    for text in ("written by the first", "written by the others"):
+        helper._pai_places.clear()  # as in another process
+        assert Path(helper._pai_near(str(path))).read_text() == "as the round begins"
+        assert helper._pai_near(missing) == missing
+        path.write_text(text)
+    helper._pai_release()
+    assert helper._pai_near(str(path)) == str(path), "the first one has ended"
+
+
 def test_a_settings_file_that_cannot_be_read_is_named(
     perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,8 +30,11 @@ def _pai_near(path: str) -> str:
             if store.add(f"{key}/asked", 1) == 1:
                 store.set(key, _pai_hold(path))
             _pai_places[path] = store.get(key).decode()
-    place = _pai_places.get(path, path)
-    return place if os.path.exists(place) else path
+    place, _, name = _pai_places.get(path, "").partition(" ")
+    with contextlib.suppress(OSError):  # there is none, or the process has ended
+        if os.readlink(place) == f"/memfd:{name} (deleted)":
+            return place
+    return path
 
 
 def _pai_machine() -> str:
@@ -42,15 +45,16 @@ def _pai_machine() -> str:
 
 
 def _pai_hold(path: str) -> str:
-    """Read a file into memory: the path by which other processes see it, or its own where that fails."""
+    """Read a file into memory: the path by which other processes see it, and a name of its own; "" where that fails."""
+    name = os.urandom(8).hex()
     try:
         with open(path, "rb") as file:
-            _pai_held.append(os.memfd_create(os.path.basename(path)))
+            _pai_held.append(os.memfd_create(name))
             with open(_pai_held[-1], "wb", closefd=False) as held:
                 shutil.copyfileobj(file, held, 2**20)
     except OSError:
-        return path
-    return f"/proc/{os.getpid()}/fd/{_pai_held[-1]}"
+        return ""
+    return f"/proc/{os.getpid()}/fd/{_pai_held[-1]} {name}"
 
 
 def _pai_release() -> None:
