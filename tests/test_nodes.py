@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.forked import training_python
 from tests.launching import (
     DEADLINE,
     HELPER,
@@ -282,6 +283,7 @@ def test_two_machines_train_to_completion_on_the_real_library(tmp_path: Path) ->
     project = next(project for project in load_projects() if project.name == "ddp_demo")
     project.copy("after", tmp_path)
     place = {"NNODES": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "NUM_GPUS": "1"}
+    place["PYTHON"] = training_python()
     command = ["bash", "train_distributed.sh", *project.arguments]
     with ThreadPoolExecutor() as pool:
         told = [
