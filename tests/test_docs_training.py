@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import training_python
 from tests.projects import ROOT, apply, run, shown
 
 pytestmark = pytest.mark.real
@@ -22,9 +23,8 @@ def test_the_lines_for_inference_load_the_trained_model(tmp_path: Path) -> None:
     (project,) = re.findall(r"<!-- project: (\S+) -->", tutorial)
     shutil.copytree(ROOT / project, tmp_path, dirs_exist_ok=True)
     apply(tmp_path / "train.py")
-    trained = run(
-        ["bash", "train_distributed.sh"], tmp_path, NUM_GPUS="2", PAI_TESTING_DENDRITE_CAPACITY="1", PAI_VERBOSE="1"
-    )
+    settings = {"NUM_GPUS": "2", "PAI_TESTING_DENDRITE_CAPACITY": "1", "PAI_VERBOSE": "1"}
+    trained = run(["bash", "train_distributed.sh"], tmp_path, PYTHON=training_python(), **settings)
     assert trained.returncode == 0, shown(trained)
 
     blocks = re.findall(r"^```python[^\n]*\n(.*?)^```$", (DOCS / "inference.md").read_text(), re.DOTALL | re.MULTILINE)
