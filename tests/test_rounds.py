@@ -380,6 +380,31 @@ def test_what_a_script_initialises_does_not_replace_the_weights_of_a_round(tmp_p
     assert all(float(one) > 0 for one in later)
 
 
+BIAS = "dict(model.module.named_parameters())['last.bias'].abs().sum().item()"
+
+
+def test_what_a_script_initialises_behind_its_wrapper_does_not_either(tmp_path: Path) -> None:
+    """The first batch of a round finds what the round before has learnt."""
+    initialise = "def initialise(m):\n    if isinstance(m, nn.Linear):\n        nn.init.zeros_(m.bias)\n\n\n"
+    text = swapped(
+        DDP,
+        ("def validate(", f"{initialise}def validate("),
+        ("    best_acc = 0.0\n", "    model.apply(initialise)\n    best_acc = 0.0\n"),
+        ("        model.train()\n", "        model.train()\n        begun = None\n"),
+        (
+            "            loss.backward()\n",
+            f"            begun = {BIAS} if begun is None else begun\n            loss.backward()\n",
+        ),
+        ("draw {draw:.6f}", "draw {draw:.6f} begun {begun:.6f}"),
+    )
+    result = train(tmp_path, text)
+    first, *later = [float(values(one, "begun")[0]) for one in rounds(result)]
+    assert first == 0
+    assert later
+    assert all(later)
+    assert "put back" in result.stdout
+
+
 # ---- collective calls
 
 

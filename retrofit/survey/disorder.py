@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Statement, dotted, exclude_each_other, last_name, method_name, receiver
+from retrofit.survey.index import Statement, exclude_each_other, last_name, method_name, receiver
 from retrofit.survey.order import (
     after_model,
     built_by,
@@ -21,10 +21,6 @@ from retrofit.survey.order import (
 )
 from retrofit.survey.sites import EpochLoop, Model, Optimizer, Site, Wrapper
 from retrofit.survey.weights import walked_module
-
-#: Functions that give weights their first values, and methods of modules that do.
-_INITIALISES = "torch.nn.init."
-_FIRST_VALUES = frozenset({"init_weights", "reset_parameters"})
 
 
 def disorder(models: list[Model], wrappers: list[Wrapper], origins: set[Origin], flow: Flow) -> str:
@@ -100,37 +96,6 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
         if given and any(model.scope is place.scope and after_model(place, model, flow) for model in models):
             return f"`{name}(...)` is given it after that, at {index.place(call)}, and may change its layers"
     return ""
-
-
-def begun_anew(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
-    """Return what gives the model's weights their first values after it is perforated, in each round; else ""."""
-    index, training = flow.index, leading_to(loops, flow)
-    for call in index.calls:
-        place, changed = index.statement(call), _given_first_values(call, flow)
-        if changed is None or place in training or not any(after_model(place, model, flow) for model in models):
-            continue
-        if not any(leads_to(way, training) for way in flow.leading(place)):
-            continue
-        holder = (dotted(changed) or "").removesuffix(".module")
-        if any(holder == name or holder.startswith(f"{name}.") for name in flow.names_of(origins, place.scope)):
-            return f"`{index.source.code(call.func)}` gives its weights first values after it, at {index.place(call)}"
-    return ""
-
-
-def _given_first_values(call: cst.Call, flow: Flow) -> cst.BaseExpression | None:
-    """Return the model, or the part of one, to which a call gives first values, None for another call."""
-    index = flow.index
-    if index.qualified(call.func).startswith(_INITIALISES):
-        walks = (one.iter for one in index.ancestors(call) if isinstance(one, cst.For))
-        return next((receiver(walk) for walk in walks if method_name(walk) in ("parameters", "named_parameters")), None)
-    function = flow.called(call)
-    if method_name(call) == "apply" and call.args:
-        function = flow.defined(call.args[0].value, index.scope_of(call))
-    elif method_name(call) in _FIRST_VALUES:
-        return receiver(call)
-    inner = index.calls_of(function) if function is not None else ()
-    first = any(index.qualified(one.func).startswith(_INITIALISES) for one in inner)
-    return receiver(call) if first else None
 
 
 def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> str:

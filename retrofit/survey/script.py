@@ -17,7 +17,7 @@ from retrofit.survey.blocks import NO_SIGNS, Signs, find_blocks
 from retrofit.survey.bypass import find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.clocks import find_clocks
-from retrofit.survey.disorder import begun_anew, beside_another, built_again, disorder, late_layers, paired_parts
+from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, paired_parts
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
@@ -258,7 +258,6 @@ def _tell_disorder(
         script.disorder = (
             script.disorder
             or late_layers(origins, script.models, script.loops, flow)
-            or begun_anew(origins, script.models, script.loops, flow)
             or beside_another(origins, script.models, flow)
             or paired_parts(origins, flow)
         )
