@@ -156,13 +156,14 @@ def _pai_share_layers(model: torch.nn.Module) -> None:
     begins as one of the others does (measured): the next round would begin without their weights or dendrites.
     """
     first: dict[torch.nn.Module, Any] = {}
-    layers = _pai_layers(model)
+    layers = dict.fromkeys(_pai_layers(model))
     for layer in layers:
         first.setdefault(layer.main_module, layer)
     for module in (one for one in _pai_modules(model) if one not in layers):
         for name, child in list(module._modules.items()):
-            if child is not None:
-                setattr(module, name, first.get(child.main_module if child in layers else child, child))
+            layer = first.get(child.main_module if child in layers else child)
+            if layer not in (None, child):
+                setattr(module, name, layer)
     _pai_forget([layer for layer in layers if layer is not first[layer.main_module]])
     if "module_names_to_not_save" not in GPA.pc._manually_set_keys:
         GPA.pc.set_module_names_to_not_save([])
