@@ -76,6 +76,7 @@ class History:
         perforates: the functions that make a model grow dendrites, by their full names.
         loads: those that give back what was saved of such a model.
         read_once: the settings that the former read, and that nothing reads later.
+        coming: functions that no release has yet, by their full names, with what a script does without them.
     """
 
     package: str
@@ -92,6 +93,7 @@ class History:
     perforates: frozenset[str]
     loads: frozenset[str]
     read_once: frozenset[str]
+    coming: Mapping[str, str]
 
     @property
     def latest(self) -> str:
@@ -174,6 +176,7 @@ def load_history(folder: Path) -> History:
             perforates=frozenset(shared["model"]["perforates"]),
             loads=frozenset(shared["model"]["loads"]),
             read_once=frozenset(settings["perforation"]["settings"]),
+            coming=shared["coming"],
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         message = f"is no valid history of a library: {error}"

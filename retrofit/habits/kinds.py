@@ -43,6 +43,7 @@ KINDS = {
     "whole-name": "pitfalls",
     "output-dimension": "pitfalls",
     "restart-loop": "pitfalls",
+    "coming-name": "pitfalls",
     "score-report": "reported",
     "extra-score": "reported",
     "replaced-optimizer": "reported",

@@ -10,7 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
-from retrofit.habits.library import full_name, perforating
+from retrofit.habits.library import full_name, guarded, perforating
 from retrofit.habits.names import literal
 from retrofit.habits.sites import Call
 from retrofit.survey.index import names_in
@@ -45,6 +45,19 @@ class OutputDimension(Call):
         node = self.call.args[0].value if self.call.args else None
         value = None if node is None else self.habits.value_of(node)
         return [literal(self.habits, one.value) for one in value.elements] if isinstance(value, cst.List) else []
+
+
+@dataclass(eq=False, kw_only=True)
+class ComingName(Call):
+    """A call of a function that no release of the library has yet.
+
+    Attributes:
+        latest: the newest release.
+        without: what a script does without it.
+    """
+
+    latest: str
+    without: str
 
 
 @dataclass(eq=False, kw_only=True)
@@ -92,6 +105,17 @@ def find_output_dimensions(file: TrainingFile) -> list[OutputDimension]:
     calls = [call for call in file.index.calls if full_name(file, call.func).endswith(_DIMENSIONS[0])]
     calls += [call for call, _ in file.index.method_calls(_DIMENSIONS[1])] if file.perforated else []
     return [OutputDimension(node=call, index=file.index, habits=file) for call in calls]
+
+
+def find_coming_names(file: TrainingFile) -> Iterator[ComingName]:
+    """Yield the calls of functions that no release of the library has yet."""
+    history = file.history
+    for call in file.index.calls if history is not None and file.perforated else ():
+        assert history is not None
+        full = full_name(file, call.func)
+        if full in history.coming and not guarded(file, file.index.statement(call), call, full.rpartition(".")[2]):
+            without = history.coming[full]
+            yield ComingName(node=call, index=file.index, habits=file, latest=history.latest, without=without)
 
 
 def find_restart_loops(file: TrainingFile) -> Iterator[RestartLoop]:
