@@ -140,6 +140,16 @@ def test_it_is_asked_which_model_is_meant_where_that_is_open(tmp_path: Path, per
     assert seen in plan_of(tmp_path, text, IN_PARALLEL).questions[0].message
 
 
+def test_a_model_that_a_function_perforates_is_wrapped_there_and_asked_where_it_is_used(tmp_path: Path) -> None:
+    made = "def build(args):\n    model = Net()\n    PERFORATED\n    return model\n\n\ndef main(args):\n"
+    made += "    model = build(args)\n"
+    text = swapped(SINGLE, ("def main(args):\n    model = Net()\n    PERFORATED\n", made))
+    text = swapped(text, ("PERFORATED", PERFORATES), ("BUILT", BUILDS))
+    new = rewritten(plan_of(tmp_path, text, IN_PARALLEL))
+    assert "torch.nn.DataParallel(model)" in new.partition("def main")[0]
+    assert "getattr(model, 'module', model).kinds" in new
+
+
 def test_it_is_asked_what_a_wrapper_could_do_where_parts_of_the_model_are_called_one_by_one(tmp_path: Path) -> None:
     text = swapped(single(), ("criterion(model(x), y)", "criterion(model.head(model.body(x)), y)"))
     assert "calls `model`" in plan_of(tmp_path, text, IN_PARALLEL).questions[0].message

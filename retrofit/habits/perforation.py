@@ -76,7 +76,7 @@ class Perforation(Call):
         """Whether anything calls the model itself, and not its parts alone."""
         made = set(self.habits.flow.origins(self.call, self.scope))
         calls = [call for call in self.index.calls if call is not self.node]
-        return any(made.intersection(self.habits.flow.origins(c.func, self.index.scope_of(c))) for c in calls)
+        return any(made.intersection(self.habits.flow.deep_origins(c.func, self.index.scope_of(c))) for c in calls)
 
     @property
     def torch(self) -> str:
@@ -253,7 +253,7 @@ def find_model_attributes(file: TrainingFile) -> Iterator[ModelAttribute]:
         name, scope = dotted(node.value), file.index.scope_of(node)
         if name is None or name.endswith(".module") or node.attr.value in torch_api.WRAPPER_MEMBERS:
             continue
-        made, statement = file.flow.origins(node.value, scope), file.index.statement(node)
+        made, statement = file.flow.deep_origins(node.value, scope), file.index.statement(node)
         around = [one for one, origins in wrapped.items() if origins.intersection(made)]
         if any(not follows(one.statement, statement) for one in around):
             quotes = {f.start[-1] for f in file.index.ancestors(node) if isinstance(f, cst.FormattedString)}
