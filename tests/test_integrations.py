@@ -150,6 +150,16 @@ def test_a_model_that_a_function_perforates_is_wrapped_there_and_asked_where_it_
     assert "getattr(model, 'module', model).kinds" in new
 
 
+def test_the_scheduler_of_an_optimizer_that_the_script_gives_to_the_tracker_stays(tmp_path: Path) -> None:
+    own = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n    "
+    own += "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)\n    "
+    own += "GPA.pai_tracker.set_optimizer_instance(optimizer)"
+    text = swapped(single(built=own), ("        accuracy =", "        scheduler.step()\n        accuracy ="))
+    new = rewritten(plan_of(tmp_path, text, IN_PARALLEL))
+    assert "    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)\n" in new
+    assert "        scheduler.step()\n" in new
+
+
 def test_it_is_asked_what_a_wrapper_could_do_where_parts_of_the_model_are_called_one_by_one(tmp_path: Path) -> None:
     text = swapped(single(), ("criterion(model(x), y)", "criterion(model.head(model.body(x)), y)"))
     assert "calls `model`" in plan_of(tmp_path, text, IN_PARALLEL).questions[0].message

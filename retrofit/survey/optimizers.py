@@ -160,6 +160,7 @@ def find_optimizers(
             or (f"it may have another value ({index.place(others[0].node)})" if others else "")
             or (f"the model is finished only after it ({finished[-1].place(optimizer)})" if finished else "")
             or (_reason_not_to_build_again(index, flow, optimizer, loops) if in_process else "")
+            or ("the script gives it to the tracker" if optimizer.handed_over else "")
         )
         mine = _schedulers_of(flow, calls, schedulers)
         if optimizer.plain and mine:
