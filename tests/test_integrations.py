@@ -141,13 +141,15 @@ def test_it_is_asked_which_model_is_meant_where_that_is_open(tmp_path: Path, per
 
 
 def test_a_model_that_a_function_perforates_is_wrapped_there_and_asked_where_it_is_used(tmp_path: Path) -> None:
-    made = "def build(args):\n    model = Net()\n    PERFORATED\n    return model\n\n\ndef main(args):\n"
+    made = "def build(args):\n    model = Net()\n    if args.plain:\n        model.head = None\n        return model\n"
+    made += "    else:\n        PERFORATED\n    return model\n\n\ndef main(args):\n"
     made += "    model = build(args)\n"
     text = swapped(SINGLE, ("def main(args):\n    model = Net()\n    PERFORATED\n", made))
     text = swapped(text, ("PERFORATED", PERFORATES), ("BUILT", BUILDS))
     new = rewritten(plan_of(tmp_path, text, IN_PARALLEL))
     assert "torch.nn.DataParallel(model)" in new.partition("def main")[0]
     assert "getattr(model, 'module', model).kinds" in new
+    assert "        model.head = None\n" in new  # where it is in no wrapper
 
 
 def test_the_scheduler_of_an_optimizer_that_the_script_gives_to_the_tracker_stays(tmp_path: Path) -> None:

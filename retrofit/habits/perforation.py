@@ -255,7 +255,8 @@ def find_model_attributes(file: TrainingFile) -> Iterator[ModelAttribute]:
             continue
         made, statement = file.flow.deep_origins(node.value, scope), file.index.statement(node)
         around = [one for one, origins in wrapped.items() if origins.intersection(made)]
-        if any(not follows(one.statement, statement) for one in around):
+        early = [one for one in around if follows(one.statement, statement)]
+        if any(one not in early and not exclude_each_other(one.statement, statement) for one in around):
             quotes = {f.start[-1] for f in file.index.ancestors(node) if isinstance(f, cst.FormattedString)}
             quote = "'" if quotes == {'"'} else '"'
             yield ModelAttribute(node=node, index=file.index, anchors={"holder": node.value}, holder=name, quote=quote)
