@@ -17,6 +17,7 @@ from retrofit.survey.scores.values import written_items
 from retrofit.survey.scores.words import OF_TRAINING
 from retrofit.survey.sites import EpochLoop
 
+_ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 #: So many expressions are followed one after the other.
 _DEEP = 4
 
@@ -128,8 +129,10 @@ class Turns:
         if loop in self._loop.training:
             return False
         chosen = (cst.Equal, cst.In, cst.Is)
+        beside = {b.target for b in self._index.bound_in(loop) if b.statement in at.siblings}
         return not any(
             binding.target in names_in(test.node)
+            or (_orders(test.node) and not beside.isdisjoint(names_in(test.node)))
             or (
                 isinstance(test.node, cst.Comparison)
                 and isinstance(test.node.comparisons[0].operator, chosen)
@@ -176,6 +179,11 @@ def _parts(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     elif not isinstance(node, (cst.Lambda, cst.BaseString)):
         for child in node.children:
             yield from [child] if isinstance(child, cst.BaseExpression) else _parts(child)
+
+
+def _orders(test: cst.BaseExpression) -> bool:
+    """Whether a condition tells the better one of two values."""
+    return isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, _ORDERS)
 
 
 def _breaks(later: Statement) -> bool:
