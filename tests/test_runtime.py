@@ -729,13 +729,14 @@ def test_an_optimizer_that_knows_how_long_it_trains_ends_as_planned(
 
 START = """
 import os
-os.environ |= {"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}
+os.environ |= {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_NPROCS": "1"}
 import pai_distributed
 import torch.distributed as dist
 os.environ["MASTER_PORT"] = PORT
 dist.init_process_group("gloo", URL)
 dist.barrier()
-told = f"rank {os.environ['SLURM_PROCID']} of {os.environ['SLURM_NTASKS']} {'SLURM_LOCALID' in os.environ}\\n"
+sizes = [os.environ["SLURM_NTASKS"], os.environ["SLURM_NPROCS"]]
+told = f"rank {os.environ['SLURM_PROCID']} of {' '.join(sizes)} {'SLURM_LOCALID' in os.environ}\\n"
 os.write(1, told.encode())  # at once: the other rank writes too
 """
 
@@ -750,7 +751,7 @@ def test_a_port_of_the_scripts_own_and_a_schedulers_numbers(tmp_path: Path, url:
     (tmp_path / "train.py").write_text(START.replace("PORT\n", f"{port!r}\n").replace("URL", arguments))
     run = launch(tmp_path, script=str(tmp_path / "train.py"), ranks=2)
     assert run.status == 0
-    assert sorted(re.findall("rank .*", run.output)) == ["rank 0 of 2 False", "rank 1 of 2 False"]
+    assert sorted(re.findall("rank .*", run.output)) == ["rank 0 of 2 2 False", "rank 1 of 2 2 False"]
 
 
 GOES_ON = """

@@ -22,6 +22,7 @@ if "TORCHELASTIC_RUN_ID" in os.environ:
         ("SLURM_PROCID", "RANK"),
         ("SLURM_LOCALID", "LOCAL_RANK"),
         ("SLURM_NTASKS", "WORLD_SIZE"),
+        ("SLURM_NPROCS", "WORLD_SIZE"),
         ("OMPI_COMM_WORLD_RANK", "RANK"),
         ("OMPI_COMM_WORLD_LOCAL_RANK", "LOCAL_RANK"),
         ("OMPI_COMM_WORLD_SIZE", "WORLD_SIZE"),
