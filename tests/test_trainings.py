@@ -673,6 +673,49 @@ def test_a_training_as_long_as_its_batches_last_takes_no_value_of_each_step(tmp_
     assert plan_of(tmp_path, text, Options(metric="acc", mode="max")).questions == []
 
 
+LEARNS = """def train_on(model):
+    for epoch in range(3):
+        for x in loader:
+            model(x).sum().backward()
+
+"""
+TESTED = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def build():
+    return torch.nn.Linear(2, 2)
+
+def train():
+    model = DDP(build())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(9):
+        for x in loader:
+            model(x).mean().backward()
+            optimizer.step()
+        acc = evaluate(model)
+        best = max(best, acc)
+
+@torch.no_grad()
+def test():
+    model = DDP(build())
+    print(evaluate(model))
+
+if mode == "train":
+    train()
+else:
+    test()
+"""
+
+
+def test_a_model_that_is_only_tested_is_no_other_one_to_choose() -> None:
+    assert [[wrapper.line for wrapper in group] for group in survey_of(TESTED).groups] == [[8]]
+    both = survey_of(
+        TESTED.replace("    print(evaluate(model))", "    train_on(model)").replace("@torch.no_grad()\n", LEARNS)
+    )
+    assert len(both.groups) == 2
+
+
 MADE_BY_KEY = """
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -27,7 +27,7 @@ from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, t
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_built_anew, is_frozen, plural, repeated
 from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
-from retrofit.survey.order import defines, leading_to, may_lack_value, ways_to
+from retrofit.survey.order import apart_from_training, defines, leading_to, may_lack_value, ways_to
 from retrofit.survey.reach import reachable
 from retrofit.survey.resuming import find_resumptions
 from retrofit.survey.scores import decides, find_hints, find_measures, find_scores, find_silent
@@ -391,7 +391,8 @@ def _tell_what_is_there(script: Script, flow: Flow) -> None:
 def _trained(
     groups: list[tuple[set[Origin], list[Wrapper]]], script: Script, flow: Flow
 ) -> list[tuple[set[Origin], list[Wrapper]]]:
-    """Return the models in sight where a backward pass is, all where that tells nothing, but no frozen teacher.
+    """Return the models in sight where a backward pass is, all where that tells nothing, but no frozen teacher, and
+    none that is only tested.
 
     One that a function wraps which nothing calls is of another command of the script, wherever that trains it.
     """
@@ -411,6 +412,8 @@ def _trained(
             if group in found or (None not in command and all(command.isdisjoint(one) for one in known))
         ]
     groups = found or groups
+    tested = [g for g in groups if all(apart_from_training(w.statement, script.loops, flow) for w in g[1])]
+    groups = [group for group in groups if group not in tested] or groups
     return [group for group in groups if len(groups) == 1 or not is_frozen(group[0], flow)] or groups
 
 
