@@ -233,9 +233,7 @@ def _goes_by_steps(index: Index, flow: Flow, loop: EpochLoop) -> bool:
     draws = [index.statement(call) for call in index.calls_to("next")]
     training = {one.scope for one in loop.training} & called_in(index, flow, loop.statement)
     drawn = any(loop.statement in one.path or one.scope in training for one in draws)
-    node = loop.node
-    over_batches = isinstance(node, cst.For) and _makers(index, flow, loop.statement, node).isdisjoint(_COUNTING)
-    return drawn or over_batches or not loop.iterated or not loop.limited
+    return drawn or not loop.iterated or not loop.limited
 
 
 def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | None:
