@@ -179,6 +179,7 @@ for epoch in range(3):
 
 def over_files(tested: str, reset: str = "meter.reset()") -> str:
     before, _, _ = script().partition("for epoch")
+    before += "def begin_anew(one):\n    one.reset()\n"
     return before + code(OVER_FILES).replace("TESTED", tested).replace("RESET", reset)
 
 
@@ -194,8 +195,9 @@ def test_a_best_within_two_loops_over_batches_counts_where_an_evaluation_makes_i
 @pytest.mark.parametrize(
     ("metric", "reset", "emptied"),
     [
-        pytest.param("meter.avg", "meter.reset()", "line 20", id="before the place"),
-        pytest.param("meter.avg", "pass", "", id="not emptied"),
+        pytest.param("meter.avg", "meter.reset()", "line 22", id="before the place"),
+        pytest.param("meter.avg", "begin_anew(meter)", "line 22", id="by a function"),
+        pytest.param("meter.avg", "show(meter)", "", id="not emptied"),
         pytest.param("value", "meter.reset()", "", id="its value under a name"),
     ],
 )

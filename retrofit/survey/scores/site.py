@@ -117,7 +117,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif begun is not None and begun.order <= report.order:
         score.anchors["made"] = begun.siblings[begun.index - 1].node
     at, call = taken_at(score, candidate)
-    emptied = _emptied_before(index, candidate.node, at)
+    emptied = _emptied_before(index, flow, candidate.node, at)
     score.emptied = index.place(emptied.node, loop.file) if emptied is not None else ""
     stand_ins = StandIns(index, flow, loop).of(candidate.node, at, call)
     _tell_stand_ins(score, stand_ins)
@@ -342,7 +342,7 @@ def _changing(index: Index, names: set[str]) -> set[Statement]:
     return bound | {index.statement(call) for call, held in index.method_calls(*FILLS) if dotted(held) in names}
 
 
-def _emptied_before(index: Index, node: cst.BaseExpression, at: Statement) -> Statement | None:
+def _emptied_before(index: Index, flow: Flow, node: cst.BaseExpression, at: Statement) -> Statement | None:
     """Return what lets the parts of an expression begin anew on the way from what fills them last to a statement's end.
 
     None where nothing does, so that they are filled when the statement is over.
@@ -353,7 +353,10 @@ def _emptied_before(index: Index, node: cst.BaseExpression, at: Statement) -> St
     filled = [one for one in changed if one not in emptying]
     last = max(filled, key=lambda one: one.order, default=None)
     behind = [later for part in last.path for later in part.following] if last is not None else []
-    return next((one for one in behind if one in emptying and one.order <= end), None)
+    behind = [one for one in behind if one.order <= end and isinstance(one.node, cst.SimpleStatementLine)]
+    calls = {one: index.calls_in(one) for one in behind}
+    emptying |= {one for one in behind if any(_empties(index, flow, call, names) for call in calls[one])}
+    return next((one for one in behind if one in emptying), None)
 
 
 def _parts(index: Index, node: cst.BaseExpression) -> set[str]:
