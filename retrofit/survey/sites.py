@@ -1263,11 +1263,6 @@ class Script(Site):
             nodes.sort(key=lambda named: self.index.source.span(named[0]))
         return found
 
-    def options_named(self, *spellings: str) -> list[CallSite]:
-        """Return the options of its own that the script has under one of some spellings."""
-        calls = [CallSite(node=call, index=self.index) for _, call in self._calls_by_last_name["add_argument"]]
-        return [call for call in calls if call.literal("", 0) in spellings]
-
     @cached_property
     def _calls_by_last_name(self) -> defaultdict[str, list[tuple[str, cst.Call]]]:
         """Every call with its full name: rules ask for a hundred names, in projects of tens of thousands of calls."""
