@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, dotted
+from retrofit.survey.index import Index, dotted, last_name, method_name, nodes_in, receiver
 from retrofit.survey.order import after_model
 from retrofit.survey.sites import Assertion, Model
+
+#: What gives the parameters of a module.
+_WALKS = ("parameters", "named_parameters")
 
 
 def find_assertions(index: Index, flow: Flow, origins: set[Origin], models: list[Model]) -> list[Assertion]:
@@ -49,21 +50,20 @@ def _counts_parameters(index: Index, flow: Flow, node: cst.BaseExpression, origi
             source.value for source in flow.sources(flow.variable(value.value, scope)) if source.value is not None
         ]
     names = flow.names_of(origins, scope)
-    listed = re.compile(rf"(?<![.\w])({'|'.join(map(re.escape, names))})\.(named_)?parameters\(") if names else None
-    return listed is not None and bool(values) and all(listed.search(index.source.read(one)) for one in values)
+    walks = [[part for part in nodes_in(one) if method_name(part) in _WALKS] for one in values]
+    return bool(walks) and all(any(dotted(receiver(part)) in names for part in parts) for parts in walks)
 
 
 def _checking(index: Index, flow: Flow, node: cst.Call, origins: set[Origin]) -> Assertion | None:
     """Return a call of a function that asserts something of the model's state, and does nothing else with it."""
     function = flow.called(node)
-    code = "" if function is None else index.source.read(function.node)
-    if not re.search(r"^\s*assert\b", code, re.MULTILINE) or re.search(r"save|load_state_dict|\.step\(", code):
+    parts = [] if function is None else [*nodes_in(function.node)]
+    called = [last_name(part.func) or method_name(part) for part in parts if isinstance(part, cst.Call)]
+    does = any("save" in name or name in ("load_state_dict", "step") for name in called)
+    if does or not any(isinstance(part, cst.Assert) for part in parts):
         return None
-    for arg in node.args:
-        value = arg.value
-        if not isinstance(value, cst.Call) or value.args or not isinstance(value.func, cst.Attribute):
-            continue
-        model, method = value.func.value, value.func.attr.value
-        if method == "state_dict" and not origins.isdisjoint(flow.deep_origins(model, index.scope_of(node))):
+    for value in (arg.value for arg in node.args):
+        model = receiver(value) if method_name(value) == "state_dict" else None
+        if model is not None and not origins.isdisjoint(flow.deep_origins(model, index.scope_of(node))):
             return Assertion(node=node, index=index, checked=index.source.code(model), anchors={"state": value})
     return None

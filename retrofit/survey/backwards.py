@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Statement, argument, dotted, last_name
+from retrofit.survey.index import Index, Statement, argument, dotted, last_name, method_name, nodes_in
 from retrofit.survey.sites import Backward
 
 
@@ -66,13 +66,20 @@ def has_own_tensors(index: Index, made: cst.BaseExpression) -> bool:
     params = argument(made, "params", 0)
     if not isinstance(params, (cst.List, cst.Tuple)):
         return False
-    own = re.compile(r"\bParameter\(|requires_grad(_\(\)|=True)")
     tensors = {
         b.target
         for b in index.bindings
-        if b.statement.scope is scope and b.value is not None and own.search(index.source.read(b.value))
+        if b.statement.scope is scope and b.value is not None and any(map(_makes_parameter, nodes_in(b.value)))
     }
     return tensors.issuperset(dotted(element.value) or "" for element in params.elements)
+
+
+def _makes_parameter(node: cst.CSTNode) -> bool:
+    """Whether an expression makes a tensor that may be trained."""
+    if not isinstance(node, cst.Call):
+        return False
+    asked = argument(node, "requires_grad")
+    return last_name(node.func) == "Parameter" or method_name(node) == "requires_grad_" or dotted(asked) == "True"
 
 
 def _scales(index: Index, flow: Flow, call: cst.Call) -> bool:

@@ -20,7 +20,7 @@ from retrofit.survey.order import (
     ways_to,
 )
 from retrofit.survey.sites import EpochLoop, Model, Optimizer, Site, Wrapper
-from retrofit.survey.weights import walked_module
+from retrofit.survey.weights import freezes, walked_module
 
 
 def disorder(models: list[Model], wrappers: list[Wrapper], origins: set[Origin], flow: Flow) -> str:
@@ -139,7 +139,7 @@ def paired_parts(origins: set[Origin], flow: Flow) -> str:
     classes = {one for function in built if function and function.parent for one in flow.lineage(function.parent)}
     if any(word.endswith("module_ids_to_track") for word in index.source.words()):
         return ""
-    if not any(re.search(r"\.requires_grad(\s*=\s*False|_\(False)", index.source.read(c.node)) for c in classes):
+    if not any(freezes(one.node) for one in classes):
         return ""
     parts = re.compile("(named_)?parameters")
     copied, following = [], []

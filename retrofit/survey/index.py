@@ -166,6 +166,7 @@ class Binding:
 
 
 _ASSIGNING = (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.NamedExpr, cst.For, cst.CompFor)
+_ASKING_ENVIRONMENT = ("os.getenv", "os.environ.get", "os.environ.pop", "os.environ.setdefault")
 EXITS = frozenset({"exit", "quit", "sys.exit", "os._exit"})
 _SKIPPED = frozenset(
     {
@@ -576,6 +577,21 @@ class Index:
             methods = [(call, held) for call in self.calls if (held := receiver(call)) is not None]
             self._method_calls[names] = [(call, held) for call, held in methods if method_name(call) in names]
         return self._method_calls[names]
+
+    @cached_property
+    def environment(self) -> list[tuple[str, cst.CSTNode]]:
+        """The environment variables that are used by their names, each with the expression that does."""
+        nodes = (*self.calls_to(*_ASKING_ENVIRONMENT), *self.nodes_of(cst.Subscript))
+        return [(name, node) for node in nodes if (name := self.environment_variable(node))]
+
+    def environment_variable(self, node: cst.CSTNode) -> str:
+        """Return the environment variable that an expression is, "" where it is none, or has no plain name."""
+        if isinstance(node, cst.Call):
+            key = argument(node, "key", 0) if self.qualified(node.func) in _ASKING_ENVIRONMENT else None
+        else:
+            of_it = isinstance(node, cst.Subscript) and self.qualified(node.value) == "os.environ"
+            key = getattr(node.slice[0].slice, "value", None) if isinstance(node, cst.Subscript) and of_it else None
+        return str(key.evaluated_value) if isinstance(key, cst.SimpleString) else ""
 
     def calls_in(self, statement: Statement) -> list[cst.Call]:
         """Return the calls that stand in a statement, in the order of the file, those of the functions in it too."""

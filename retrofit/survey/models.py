@@ -19,6 +19,8 @@ from retrofit.survey.index import (
     last_name,
     meeting,
     mentions,
+    method_name,
+    receiver,
     spelled,
 )
 from retrofit.survey.order import (
@@ -34,7 +36,7 @@ from retrofit.survey.order import (
 )
 from retrofit.survey.scores.conditions import argument_of, constant, default_of, holds_with
 from retrofit.survey.sites import EpochLoop, Model, Wrapper
-from retrofit.survey.weights import is_resume
+from retrofit.survey.weights import freezes, is_resume
 from retrofit.survey.wrappers import split_moves, wrapper_kind
 
 
@@ -109,11 +111,8 @@ def is_frozen(origins: set[Origin], flow: Flow) -> bool:
 
     def of_it(node: cst.BaseExpression, method: str) -> bool:
         """Whether an expression is a call of that method of the model."""
-        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
-            return False
-        return node.func.attr.value == method and not origins.isdisjoint(
-            flow.origins(node.func.value, index.scope_of(node))
-        )
+        held = receiver(node) if method_name(node) == method else None
+        return held is not None and not origins.isdisjoint(flow.origins(held, index.scope_of(node)))
 
     zipped = [arg.value for call in index.calls_to("zip") for arg in call.args]
     if any(of_it(part, "parameters") for part in zipped):
@@ -123,7 +122,7 @@ def is_frozen(origins: set[Origin], flow: Flow) -> bool:
         for statement in index.loops
         if isinstance(statement.node, cst.For)
         and of_it(statement.node.iter, "parameters")
-        and re.search(r"requires_grad\s*=\s*False|requires_grad_\(False\)", index.source.read(statement.node.body))
+        and freezes(statement.node.body)
     ]
     freezing += [
         index.statement(call)

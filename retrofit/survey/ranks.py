@@ -160,16 +160,13 @@ def is_rank(index: Index, node: cst.BaseExpression, depth: int = _DEPTH) -> bool
     """
     if _NODE_RANK.search(index.source.code(node)):
         return False
+    if variable := index.environment_variable(node):
+        return re.search(r"RANK|PROCID|LOCALID", variable) is not None
     if isinstance(node, cst.Call):
         name = dotted(node.func) or ""
         if name in ("int", "str") and len(node.args) == 1:
             return is_rank(index, node.args[0].value, depth)
-        if name.endswith(("environ.get", "getenv")) and node.args:
-            return "RANK" in index.source.read(node.args[0].value)
         return re.search(r"get_\w*rank$|(^|\.)rank$|process_index$", name) is not None
-    if isinstance(node, cst.Subscript):
-        code = index.source.read(node)
-        return "environ" in code and re.search(r"'(LOCAL_|GLOBAL_|SLURM_)?(RANK|PROCID|LOCALID)'", code) is not None
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
         return is_rank(index, node.left, depth)
     if _RANK.search(dotted(node) or "") is not None:

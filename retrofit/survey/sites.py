@@ -15,7 +15,7 @@ from typing import ClassVar
 import libcst as cst
 
 from retrofit.project import Neighbour
-from retrofit.survey.index import File, Index, Scope, Statement, argument, is_choice
+from retrofit.survey.index import File, Index, Scope, Statement, argument, is_choice, nodes_in
 from retrofit.survey.literals import dict_literal
 
 #: The words by which rules name the kinds of sites, besides "script" and "epoch-loop".
@@ -956,8 +956,9 @@ class Block(Site):
         return self.index.qualified(getattr(self.node, "func", None)).rpartition(".")[2]
 
 
-#: `if args.dist_url == "env://" and args.rank == -1:` with the line in it, as PyTorch's ImageNet example has it.
-_ONLY_IF_ASKED = re.compile(r"""==\s*["']env://["'] and [\w.]+ == -1:\s*\n[^\n]*""")
+def _is_method(node: cst.CSTNode) -> bool:
+    """Whether a string has process groups begin by the environment."""
+    return isinstance(node, cst.SimpleString) and node.evaluated_value == "env://"
 
 
 @dataclass(eq=False, kw_only=True)
@@ -1120,12 +1121,23 @@ class Script(Site):
         given one. Who asks for `env://` there numbers the machines by it, and only the spawned function knows its GPU;
         but where the number given is the one that the spawned function gets, that alone counts.
         """
-        texts = [_ONLY_IF_ASKED.sub("", file.source.read()) for file in self.index.files]
         number = self.argument("torch.distributed.init_process_group", "rank")
-        told = any(re.search(r"(environ|getenv)[^\n]*(RANK|WORLD_SIZE)", text) for text in texts)
-        told |= number not in self.spawned_numbers and any("env://" in text for text in texts)
+        asked = [node for name, node in self.index.environment if re.search(r"RANK|WORLD_SIZE", name)]
+        if number not in self.spawned_numbers:
+            asked += [text for text in self.index.nodes_of(cst.SimpleString) if _is_method(text)]
+        told = any(not self._if_asked_for(node) for node in asked)
         alone = [site for site in self.spawns if not site.conditional or (number and not told)]
         return alone[0] if alone else None
+
+    def _if_asked_for(self, node: cst.CSTNode) -> bool:
+        """Whether code is of `if args.dist_url == "env://" and args.rank == -1:`, as in PyTorch's ImageNet example."""
+        tests = [part.test for part in self.index.ancestors(node) if isinstance(part, cst.If)]
+        compared = [
+            [part.comparator for part in nodes_in(test) if isinstance(part, cst.ComparisonTarget)] for test in tests
+        ]
+        return any(
+            any(map(_is_method, some)) and any(isinstance(one, cst.UnaryOperation) for one in some) for some in compared
+        )
 
     @property
     def argument_counts(self) -> list[Site]:

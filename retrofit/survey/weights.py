@@ -8,7 +8,18 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement, is_choice, last_name, method_name, receiver
+from retrofit.survey.index import (
+    Index,
+    Scope,
+    Statement,
+    argument,
+    dotted,
+    is_choice,
+    last_name,
+    method_name,
+    nodes_in,
+    receiver,
+)
 from retrofit.survey.loops import called_in
 from retrofit.survey.order import apart_from_training
 from retrofit.survey.sites import CallSite, EpochLoop
@@ -38,6 +49,17 @@ def of_model(node: cst.BaseExpression, origins: set[Origin], flow: Flow) -> bool
     """
     scope = flow.index.scope_of(node)
     return any(not origins.isdisjoint(flow.deep_origins(part, scope)) for part in (node, *_roots(node)))
+
+
+def freezes(node: cst.CSTNode) -> bool:
+    """Whether code takes parameters out of the training: `p.requires_grad = False`, `model.requires_grad_(False)`."""
+    given: list[cst.BaseExpression | None] = []
+    for one in nodes_in(node):
+        if isinstance(one, cst.Assign) and any(last_name(part.target) == "requires_grad" for part in one.targets):
+            given.append(one.value)
+        elif isinstance(one, cst.Call) and method_name(one) == "requires_grad_":
+            given.append(argument(one, "requires_grad", 0))
+    return any(dotted(value) == "False" for value in given)
 
 
 def walked_module(value: cst.BaseExpression, parts: re.Pattern[str]) -> cst.BaseExpression | None:
