@@ -162,9 +162,9 @@ def test_a_job_trains_to_completion(slurm: Slurm, run: Run, nodes: int, gpus: in
 WAITS = ROUNDS[: ROUNDS.index("if NODE ==")] + ROUNDS_THAT_WAIT + ROUNDS[ROUNDS.index("if NODE ==") :]
 
 
-@pytest.mark.parametrize("how", ["USR1", "scancel"])
+@pytest.mark.parametrize("how", ["USR1", "scancel", "a node is lost"])
 def test_a_job_that_is_stopped_goes_on(slurm: Slurm, run: Run, how: str) -> None:
-    """By its time limit, of which --signal=B:USR1 tells the job, or by its user, who submits it again."""
+    """By its time limit, of which --signal=B:USR1 tells it, by its user, who submits it again, or by a lost node."""
     write_job(run, WAITS.replace("round_ < 3", "round_ < 4"), 2, 1)
     job = slurm.submit(run)
     until(lambda: len(list(run.work.glob("running*"))) == 2, said(run, job))
@@ -172,6 +172,10 @@ def test_a_job_that_is_stopped_goes_on(slurm: Slurm, run: Run, how: str) -> None
     if how == "USR1":
         slurm.ask("scancel", "--batch", "--signal=USR1", job)
         until(lambda: "goes back into the queue" in said(run, job), said(run, job))
+    elif how == "a node is lost":
+        slurm.ask("scontrol", "update", "nodename=n2", "state=down", "reason=test")
+        until(lambda: slurm.ask("squeue", "-h", "-j", job, "-o", "%T") == "PENDING", "it is in the queue again")
+        slurm.ask("scontrol", "update", "nodename=n2", "state=resume")
     else:
         slurm.ask("scancel", job)
         until(lambda: slurm.has_gone(job), "it has gone")
