@@ -167,6 +167,13 @@ def test_it_is_asked_what_a_wrapper_could_do_where_parts_of_the_model_are_called
     assert "calls `model`" in plan_of(tmp_path, text, IN_PARALLEL).questions[0].message
 
 
+def test_a_model_that_nobody_knows_is_wrapped(tmp_path: Path) -> None:
+    text = swapped(
+        single(), ("def main(args):\n    model = Net()\n", "def main(args, model):\n"), ("main(object())\n", "")
+    )
+    assert "torch.nn.DataParallel(model)" in rewritten(plan_of(tmp_path, text, IN_PARALLEL))
+
+
 def test_what_is_read_of_the_model_after_a_hand_over_is_asked_of_the_model(tmp_path: Path) -> None:
     text = swapped(single(), ("        if complete:", "        print(model.kinds)\n        if complete:"))
     assert 'print(getattr(model, "module", model).kinds)' in rewritten(plan_of(tmp_path, text, IN_PARALLEL))

@@ -73,10 +73,12 @@ class Perforation(Call):
 
     @cached_property
     def called_whole(self) -> bool:
-        """Whether anything calls the model itself, and not its parts alone."""
+        """Whether anything calls the model itself, and not its parts alone; also where nobody knows what it is."""
         made = set(self.habits.flow.origins(self.call, self.scope))
         calls = [call for call in self.index.calls if call is not self.node]
-        return any(made.intersection(self.habits.flow.deep_origins(c.func, self.index.scope_of(c))) for c in calls)
+        return not made or any(
+            made.intersection(self.habits.flow.deep_origins(c.func, self.index.scope_of(c))) for c in calls
+        )
 
     @property
     def torch(self) -> str:
