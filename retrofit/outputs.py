@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -86,10 +86,16 @@ def find_place(output: Output, script: Script, recipe: Recipe, company: Company)
             path = own
     before = company.data(path)
     shown = os.path.join(folder, path.name if output.launcher else output.path)
-    started = None
-    if output.launcher and recipe.signs.flag and not is_ours(_text(before)):
-        started = read_launcher(_text(before), script.file_name, [recipe.signs.flag], [recipe.signs.folder])
+    started = _rounds(before, script, recipe) if output.launcher else None
     return Place(output, path, shown, before, started)
+
+
+def _rounds(data: bytes | None, script: Script, recipe: Recipe) -> Started | None:
+    """Return what somebody's shell script does that starts the training round after round, None for any other."""
+    text, signs = _text(data), recipe.signs
+    if not signs.flag or is_ours(text):
+        return None
+    return read_launcher(text, script.file_name, [signs.flag], [signs.folder])
 
 
 def as_launched(options: Options, started: Started | None) -> Options:
@@ -136,10 +142,20 @@ def new_file(
         elif new is not None and not (output.launcher and options.commanded & _LAUNCH_CHOICES):
             message = "differs from what would be generated and is kept. Replace it with --force."
             return None, [place.problem("RF009", message)]
+    notes = list(_others(place, script, recipe)) if output.launcher and new is not None else []
     if place.started is None:
-        return new, []
+        return new, notes
     message = "started the training round after round, and ours takes its place; `retrofit undo` brings it back."
-    return new, [place.problem("RF038", message)]
+    return new, [place.problem("RF038", message), *notes]
+
+
+def _others(place: Place, script: Script, recipe: Recipe) -> Iterator[Problem]:
+    """Yield the shell scripts beside a launcher that start the same training round after round by themselves."""
+    for path in sorted(place.path.parent.glob("*.sh")):
+        if path != place.path and path.is_file() and _rounds(read_file(path), script, recipe) is not None:
+            message = f"starts {script.file_name} round after round as well. Each round ends with status 0, whatever \
+came of it: start {place.path.name} in its place, which goes on only while there is progress."
+            yield Problem(os.path.join(os.path.dirname(place.shown), path.name), 0, 0, "RF042", message)
 
 
 def job(script: Script, launcher: str, recipe: Recipe, options: Options, force: bool) -> NewFile | None:

@@ -140,6 +140,17 @@ def test_it_is_replaced_and_comes_back(folder: Folder) -> None:
     assert folder.text(LAUNCHER) == PUBLISHED
 
 
+def test_another_one_beside_ours_is_named(folder: Folder) -> None:
+    folder.write("train.py", SCRIPT)
+    folder.write("rounds.sh", "while torchrun train.py --pai_load_folder mine; do\n    sleep 1\ndone\n")
+    folder.write("once.sh", "torchrun train.py --pai_load_folder mine\n")
+    answer = folder.run("apply", "train.py")
+    (note,) = [line for line in answer.lines if "RF042" in line]
+    assert note.startswith("rounds.sh: RF042 starts train.py round")
+    assert "once.sh" not in answer.err
+    assert "RF042" not in folder.run("apply", "train.py").err
+
+
 def test_the_user_s_own_choice_counts(folder: Folder) -> None:
     folder.write("train.py", SCRIPT)
     folder.write(LAUNCHER, PUBLISHED)
