@@ -167,6 +167,13 @@ def test_it_is_asked_what_a_wrapper_could_do_where_parts_of_the_model_are_called
     assert "calls `model`" in plan_of(tmp_path, text, IN_PARALLEL).questions[0].message
 
 
+def test_what_is_saved_of_the_wrapped_model_is_remarked(tmp_path: Path) -> None:
+    text = swapped(
+        single(), ("        if complete:", "        torch.save(model.state_dict(), 'x.pt')\n        if complete:")
+    )
+    assert [note.code for note in plan_of(tmp_path, text, IN_PARALLEL).notes] == ["PAI038", "PAI106"]
+
+
 def test_a_model_that_nobody_knows_is_wrapped(tmp_path: Path) -> None:
     text = swapped(
         single(), ("def main(args):\n    model = Net()\n", "def main(args, model):\n"), ("main(object())\n", "")
