@@ -418,6 +418,22 @@ QUESTIONS: dict[str, Question] = {
             "of a dict": (before("Wrap = {'a': DDP, 'b': DDP}[name]\n"), (WRAPPED, CHOSEN)),
         },
     ),
+    "PAI102 9": Question(
+        ((BUILT + WRAPPED, "if many:\n    model = DDP(Net())\nelse:\n    model = Net()\n"),),
+        {
+            "built before": ((WRAPPED, "if many:\n    model = DDP(model)\n"),),
+            "both by a name": (
+                (BUILT + WRAPPED, "if many:\n    model = Net()\n    model = DDP(model)\nelse:\n    model = Net()\n"),
+            ),
+            "for a test": (
+                (BUILT + WRAPPED, "if many:\n    model = DDP(Net())\nelse:\n    test(Net())\n    exit()\n"),
+            ),
+            "to load what is best": (
+                (BUILT + WRAPPED, "model = DDP(Net())\n"),
+                (inner(SCORE), inner(SCORE) + "model = Net()\ntest(model)\n"),
+            ),
+        },
+    ),
     "PAI103 1": Question(
         (before(f"other = {ADAM}\n", "best = 0\n"), (STEP, f"{STEP[:-1]}; other.step()\n")),
         {

@@ -38,7 +38,7 @@ from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, 
 from retrofit.survey.trainings import exclude_one_another, left_out, of_other_models, tried, without_warm_ups
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
 from retrofit.survey.walks import find_module_counts
-from retrofit.survey.weights import find_averages, find_reloads
+from retrofit.survey.weights import find_averages, find_besides, find_reloads
 from retrofit.survey.wrappers import (
     answers,
     find_wrappers,
@@ -190,6 +190,7 @@ def survey(
         found = find_trained(index, flow, script.loops)
         script.trained = [(answer_for(name, direction), name, place) for name, direction, place in found]
     _name_models([*script.backwards, *script.scores, *script.optimizers, *script.loops], script, flow, origins)
+    script.besides = find_besides(origins, script.loops, flow)
     if script.parsers and not script.handed_on:
         script.namespace = lambda site: None if site.file.name in shared else namespaces.name(site.scope)
     for _, site in script.sites():

@@ -130,6 +130,25 @@ def find_reloads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> li
     return found
 
 
+def find_besides(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[CallSite]:
+    """Return where a model is built as the wrapped one, and trained in place of it, as on one GPU: without dendrites.
+
+    Args:
+        origins: where the wrapped model is built.
+        loops: the epoch loops, which know the model's name.
+    """
+    index, built = flow.index, {_made_by(one, flow) for one in origins} - {None}
+    trained = [
+        one for loop in loops if loop.model for one in flow.origins(cst.parse_expression(loop.model), loop.scope)
+    ]
+    return [
+        CallSite(node=one.node, index=index)
+        for one in dict.fromkeys(trained)
+        if one not in origins and _made_by(one, flow) in built
+        if not apart_from_training(index.statement(one.node), loops, flow)
+    ]
+
+
 def _made_by(origin: Origin, flow: Flow) -> Scope | str | None:
     """Return the function or class that makes an object, by its name where it is of no file of the project."""
     node = origin.node
