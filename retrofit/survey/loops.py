@@ -81,7 +81,7 @@ def find_loops(
         outer = [part for loops in ways if loop.statement in loops for part in loops[loops.index(loop.statement) + 1 :]]
         outer = [part for part in dict.fromkeys(outer) if not trains_once(flow, part, loop)]
         loop.repeats = [(head(index, part), index.place(part.node, loop.file)) for part in outer]
-        loop.leftovers = _leftovers(loop.statement, flow)
+        loop.leftovers = leftovers(loop.statement, flow)
         loop.result = _result(index, flow, loop)
         loop.ends = _ends(loop)
         loop.thaws = _thaws(index, flow, loop)
@@ -382,7 +382,7 @@ def trains_once(flow: Flow, outer: Statement, loop: EpochLoop) -> bool:
     )
 
 
-def _leftovers(statement: Statement, flow: Flow) -> list[Statement]:
+def leftovers(statement: Statement, flow: Flow) -> list[Statement]:
     """Return what runs after the loop: later statements around it, in its function and in those that call it."""
     ways = [way for ways in ways_to(statement, flow).values() for way in ways]
     around = [part for way in ways for part in way.path if part.scope is way.scope]

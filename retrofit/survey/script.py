@@ -38,7 +38,7 @@ from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, 
 from retrofit.survey.trainings import exclude_one_another, left_out, of_other_models, tried, without_warm_ups
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
 from retrofit.survey.walks import find_module_counts
-from retrofit.survey.weights import find_averages, find_besides, find_reloads
+from retrofit.survey.weights import find_averages, find_besides, find_loads_after, find_reloads
 from retrofit.survey.wrappers import (
     answers,
     find_wrappers,
@@ -121,6 +121,7 @@ def survey(
     reached = reachable(index, flow, [file.scope for file in index.files])
     script.frameworks = find_frameworks(index, flow, reached if _train(reached, flow) else index.scopes)
     script.spawns = _find_spawns(script, flow)
+    script.loads_after = find_loads_after(script.spawns, script.loops, flow)
     script.blocks = find_blocks(index, flow, choices.signs, script.loops, script.wrappers)
     if script.kind == "ddp" and not script.in_process:
         script.blocks += find_hand_overs(index, flow, choices.signs, script.loops)

@@ -997,6 +997,7 @@ class Script(Site):
         disorder: why the model cannot be perforated where it is built, "" where it can.
         averages: (place, option) of copies that follow the model's weights, and whether a condition decides on each.
         reloads: where weights are loaded, after the training or instead of it, into a model that is built anew.
+        loads_after: what loads a file in the process that starts the others, once these have ended.
         besides: where a model is built as the wrapped one is, and trained in place of it.
         repeated: the places of two calls, one after the other, that both build the model.
         plural: why what a wrapper wraps is more than one model, "" where it is one.
@@ -1043,6 +1044,7 @@ class Script(Site):
     averages: list[tuple[str, bool]] = field(default_factory=list)
     reloads: list[CallSite] = field(default_factory=list)
     besides: list[CallSite] = field(default_factory=list)
+    loads_after: list[CallSite] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     module_counts: list[ModuleCount] = field(default_factory=list)
     new_folders: list[NewFolder] = field(default_factory=list)

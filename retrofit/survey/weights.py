@@ -20,8 +20,8 @@ from retrofit.survey.index import (
     nodes_in,
     receiver,
 )
-from retrofit.survey.loops import called_in
-from retrofit.survey.order import apart_from_training
+from retrofit.survey.loops import called_in, leftovers
+from retrofit.survey.order import always_leaves, apart_from_training, leading_to
 from retrofit.survey.sites import CallSite, EpochLoop
 
 
@@ -147,6 +147,24 @@ def find_besides(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> li
         if one not in origins and _made_by(one, flow) in built
         if not apart_from_training(index.statement(one.node), loops, flow)
     ]
+
+
+def find_loads_after(spawns: list[CallSite], loops: list[EpochLoop], flow: Flow) -> list[CallSite]:
+    """Return what loads a file in the process that starts the others, once these have ended.
+
+    Args:
+        spawns: the calls that start the training's processes.
+        loops: the epoch loops.
+    """
+    index, training, later = flow.index, leading_to(loops, flow), set[Statement]()
+    for start in (one.statement for one in spawns if one.statement in training):
+        leaves = any(map(always_leaves, start.following))
+        later.update(start.following if leaves else leftovers(start, flow))
+    later -= training
+    scopes = called_in(index, flow, *later)
+    loads = index.calls_to("torch.load")
+    found = [one for one in loads if index.scope_of(one) in scopes or not later.isdisjoint(index.statement(one).path)]
+    return [CallSite(node=one, index=index) for one in found]
 
 
 def _made_by(origin: Origin, flow: Flow) -> Scope | str | None:
