@@ -716,6 +716,52 @@ def test_a_model_that_is_only_tested_is_no_other_one_to_choose() -> None:
     assert len(both.groups) == 2
 
 
+TWICE = """
+import argparse
+import torch
+
+def main(args):
+    if args.only_test:
+        model = Net()
+        model.load_state_dict(torch.load("best.pt"))
+        print(evaluate(model))
+    else:
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model = torch.nn.DataParallel(model)
+        for epoch in range(9):
+            for x in loader:
+                model(x).mean().backward()
+                optimizer.step()
+            acc = evaluate(model)
+            best = max(best, acc)
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--only_test", action="store_true")
+args = parser.parse_args()
+main(args)
+if not args.only_test:
+    args.only_test = True
+    main(args)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "asked"),
+    [
+        pytest.param("", "", False, id="in the other branch"),
+        pytest.param("    args.only_test = True\n", "", True, id="in the same one"),
+        pytest.param("    args.only_test = True\n", "    args.only_test = ask()\n", True, id="nobody knows"),
+        pytest.param("range(9):", "range(9):\n            args.only_test = False", True, id="set elsewhere as well"),
+    ],
+)
+def test_a_call_by_which_a_model_is_not_built_again_is_told_by_what_is_set_before_it(
+    tmp_path: Path, old: str, new: str, asked: bool
+) -> None:
+    plan = plan_of(tmp_path, code(TWICE.replace(old, new, 1)))
+    assert ["is called at line" in question.message for question in plan.questions] == [True] * asked
+
+
 MADE_BY_KEY = """
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -10,6 +10,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Statement, exclude_each_other, last_name, method_name, receiver
+from retrofit.survey.models import rules_out
 from retrofit.survey.order import (
     after_model,
     built_by,
@@ -60,8 +61,9 @@ def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[O
     """Return the calls by which a model is built, and once more after its optimizer, as for a test; else nothing."""
     for model, optimizer in product(models, optimizers):
         making = ways_to(model.statement, flow)
+        past = {flow.index.statement(c) for c in flow.callers(model.scope) if rules_out(model.statement, c, flow)}
         for scope, calls in ways_to(optimizer.statement, flow, origins).items():
-            for call, made in product(calls, making.get(scope, ())):
+            for call, made in product(calls, [one for one in making.get(scope, ()) if one not in past]):
                 first = built_by(call, making[scope])
                 if first is not None and call.order < made.order and not exclude_each_other(call, made):
                     return [first, made]

@@ -170,7 +170,7 @@ def _runs_within(here: Statement, places: set[Statement], flow: Flow) -> bool:
     while waiting:
         one = waiting.pop()
         if places.isdisjoint(one.path):
-            calls = [call for call in flow.callers(one.scope) if not _ruled_out(one, call, flow)]
+            calls = [call for call in flow.callers(one.scope) if not rules_out(one, call, flow)]
             ways = {flow.index.statement(call) for call in calls}
             if not ways:
                 return False
@@ -179,13 +179,26 @@ def _runs_within(here: Statement, places: set[Statement], flow: Flow) -> bool:
     return True
 
 
-def _ruled_out(here: Statement, call: cst.Call, flow: Flow) -> bool:
+def rules_out(here: Statement, call: cst.Call, flow: Flow) -> bool:
     """Whether a statement of a function does not run by a call, as that gives it constants."""
-    function = here.scope
-    names = [name for name in function.parameters if not flow.index.bound([name], function)]
-    known = {name: constant(argument_of(function, call, name) or default_of(function, name)) for name in names}
     ifs = [(part.node, below.node) for part, below in pairwise(here.path) if isinstance(part.node, cst.If)]
+    known: dict[str, object] = {}
+    for name in here.scope.parameters if ifs else ():
+        if not flow.index.bound([name], here.scope):
+            value = argument_of(here.scope, call, name) or default_of(here.scope, name)
+            known[name] = constant(value)
+            known |= {f"{name}.{part}": one for part, one in _set_before(call, dotted(value), flow)}
     return any(holds_with(node.test, known) is (inner not in node.body.body) for node, inner in ifs)
+
+
+def _set_before(call: cst.Call, name: str | None, flow: Flow) -> Iterator[tuple[str, object]]:
+    """Yield the constants that attributes of an object get before a call, and nowhere else: `args.test = True`."""
+    before, bound = set(flow.index.statement(call).preceding), flow.index.bindings
+    for binding in bound if name is not None and before else ():
+        holder, _, part = binding.target.rpartition(".")
+        own = holder == name and binding.statement in before
+        if own and sum(other.target.endswith(f".{part}") for other in bound) == 1:
+            yield part, constant(binding.value)
 
 
 def find_models(
@@ -258,13 +271,13 @@ def repeated(models: list[Model], flow: Flow) -> list[Statement]:
         return not chosen if here is there else one_after_the_other(here, there)
 
     for model in models:
-        scope = model.scope
+        scope, here = model.scope, model.statement
         seen = {scope}
-        while calls := list(dict.fromkeys(flow.callers(scope))):
+        while calls := [call for call in dict.fromkeys(flow.callers(scope)) if not rules_out(here, call, flow)]:
             found = next((pair for pair in combinations(calls, 2) if both_run(*pair)), None)
             if found is not None:
                 return [index.statement(call) for call in found]
-            scope = index.scope_of(calls[0])
+            scope, here = index.scope_of(calls[0]), index.statement(calls[0])
             if len(calls) > 1 or scope in seen:
                 break
             seen.add(scope)
