@@ -27,7 +27,7 @@ from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, t
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_built_anew, is_frozen, plural, repeated
 from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
-from retrofit.survey.order import apart_from_training, defines, leading_to, may_lack_value, ways_to
+from retrofit.survey.order import apart_from_training, defines, leading_to, may_lack_value
 from retrofit.survey.reach import reachable
 from retrofit.survey.resuming import find_resumptions
 from retrofit.survey.scores import decides, find_hints, find_measures, find_scores, find_silent
@@ -49,6 +49,9 @@ from retrofit.survey.wrappers import (
     unnamed_models,
     wrapper_kind,
 )
+
+#: Models, by where they are built, each with its wrappers.
+_Groups = list[tuple[set[Origin], list[Wrapper]]]
 
 
 @dataclass(frozen=True)
@@ -133,26 +136,14 @@ def survey(
         script.frameworks = [f for f in script.frameworks if not f.beside or f.option or f.file is index.entry]
     script.schedulers, script.steps = find_schedulers(index, flow, script.loops)
     script.scores = find_scores(index, flow, script.loops, script.schedulers, choices.metric, choices.mode)
-    origins: set[Origin] = set()
     _relate_wrappers(script)
     if groups:
-        origins = groups[0][0]
-        script.plural, builders = plural(origins, groups[0][1], script.loops, flow)
-        named = [trainers.answers(one, script.wrappers[0].target or script.wrappers[0].module) for one in builders]
-        script.builders = [answer for answer in unlike(named, named) if answer]
-        script.models = find_models(origins, groups[0][1], flow, script.loops)
-        script.unnamed_models = [] if script.models else unnamed_models(index, origins)
-        apart = [w for w in groups[0][1] if is_apart(w, script.models, script.loops, flow)]
-        groups[0][1][:] = [w for w in groups[0][1] if w not in apart]
-        anew = [w for w in apart if is_built_anew(w, script.loops, flow)]
-        script.apart = [wrapper.place(*groups[0][1][:1]) for wrapper in anew]
-        script.wrappers = [w for w in script.wrappers if w not in apart]
-        mark_members(groups[0][1], flow, set(_before_leaving(script, flow)))
+        _find_model(script, *groups[0], trainers, flow)
     for loop in script.loops:
         loop.repeated, loop.tried = _repeated(loop, script.models, flow), tried(index, flow, loop)
         loop.clocks = find_clocks(index, flow, loop)
         loop.shares = find_shares(index, flow, loop, script.backwards) if script.kind == "ddp" else []
-    origins = flow.closure(origins)
+    origins = flow.closure(groups[0][0]) if groups else set()
     script.bypass = find_bypass(script.wrappers, script.backwards, origins, flow) if groups else None
     script.neighbours = neighbours or {}
     shared = script.neighbours.keys() - {""}  # who imports the entry script takes its command line from it too
@@ -200,9 +191,21 @@ def survey(
     return script
 
 
-def _find_training(
-    index: Index, flow: Flow, choices: Choices
-) -> tuple[Script, list[tuple[set[Origin], list[Wrapper]]]]:
+def _find_model(script: Script, origins: set[Origin], wrappers: list[Wrapper], trainers: Trainers, flow: Flow) -> None:
+    """Note where the model is built and how it is told from others, and leave out wrappers apart from its training."""
+    script.plural, builders = plural(origins, wrappers, script.loops, flow)
+    named = [trainers.answers(one, script.wrappers[0].target or script.wrappers[0].module) for one in builders]
+    script.builders = [answer for answer in unlike(named, named) if answer]
+    script.models = find_models(origins, wrappers, flow, script.loops)
+    script.unnamed_models = [] if script.models else unnamed_models(script.index, origins)
+    apart = [one for one in wrappers if is_apart(one, script.models, script.loops, flow)]
+    wrappers[:] = [one for one in wrappers if one not in apart]
+    script.apart = [one.place(*wrappers[:1]) for one in apart if is_built_anew(one, script.loops, flow)]
+    script.wrappers = [one for one in script.wrappers if one not in apart]
+    mark_members(wrappers, flow, set(_before_leaving(script, flow)))
+
+
+def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, _Groups]:
     """Return a script with what is wrapped and trained in it, and the models with their wrappers."""
     script = Script(node=index.entry.source.module, index=index, launcher=choices.launcher)
     script.wrappers = find_wrappers(index, flow)
@@ -227,7 +230,7 @@ def _find_training(
     return script, groups
 
 
-def _untaken(script: Script, groups: list[tuple[set[Origin], list[Wrapper]]], flow: Flow, model: str) -> set[Scope]:
+def _untaken(script: Script, groups: _Groups, flow: Flow, model: str) -> set[Scope]:
     """Return what only other trainings use than that of the wrapped model, or than the chosen one of several.
 
     Args:
@@ -248,9 +251,7 @@ def _untaken(script: Script, groups: list[tuple[set[Origin], list[Wrapper]]], fl
     return left_out(script.index, flow, others, kept) if others else set()
 
 
-def _tell_disorder(
-    script: Script, groups: Sequence[tuple[set[Origin], list[Wrapper]]], origins: set[Origin], flow: Flow
-) -> None:
+def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: Flow) -> None:
     """Note what stands in the way of a perforated model, or goes beside it."""
     script.disorder = disorder(script.models, groups[0][1] if groups else [], origins, flow)
     script.module_counts = find_module_counts(origins, script.models, flow)
@@ -344,9 +345,7 @@ def _of_training(backwards: list[Backward], loops: list[EpochLoop], flow: Flow) 
     return [b for b in backwards if not training.isdisjoint(ways[id(b)])] or backwards
 
 
-def _fed(
-    groups: list[tuple[set[Origin], list[Wrapper]]], backwards: list[Backward], flow: Flow
-) -> list[tuple[set[Origin], list[Wrapper]]]:
+def _fed(groups: _Groups, backwards: list[Backward], flow: Flow) -> _Groups:
     """Leave out a wrapper that the training does not call, where it calls that of the same model in another module.
 
     A model may be wrapped twice: with its loss for training, and alone for validation.
@@ -390,9 +389,7 @@ def _tell_what_is_there(script: Script, flow: Flow) -> None:
             script.uncalled = f"`{function.name}` ({script.index.place(function.node, backward.file)})"
 
 
-def _trained(
-    groups: list[tuple[set[Origin], list[Wrapper]]], script: Script, flow: Flow
-) -> list[tuple[set[Origin], list[Wrapper]]]:
+def _trained(groups: _Groups, script: Script, flow: Flow) -> _Groups:
     """Return the models in sight where a backward pass is, all where that tells nothing, but no frozen teacher, and
     none that is only tested.
 
@@ -443,8 +440,8 @@ def _find_spawns(script: Script, flow: Flow) -> list[CallSite]:
 def _before_leaving(script: Script, flow: Flow) -> list[Statement]:
     """Statements that run before the first backward pass is over: before the epoch loop, in it and in training."""
     loops = {loop.statement for loop in script.loops}
-    ways = [way for one in script.backwards for ways in ways_to(one.statement, flow).values() for way in ways]
-    around = [part for way in ways for part in way.path if part.scope is way.scope]
+    ways = [way for one in script.backwards for way in flow.leading(one.statement)]
+    around = [part for way in ways for part in (way, *way.around)]
     found = [early for part in around for early in part.preceding if not defines(early)]
     found += [early for loop in loops for part in loop.path for early in part.preceding]
     early = [statement for statement in found if not defines(statement)]
