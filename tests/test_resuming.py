@@ -279,7 +279,7 @@ main()
         pytest.param("print(torch.load('first.pt'))\nmp.spawn(worker, nprocs=2)", 0, id="before"),
         pytest.param("if many:\n    mp.spawn(worker, nprocs=2)\n    return\nshown()", 0, id="left before"),
         pytest.param("if many:\n    mp.spawn(worker, nprocs=2)\nelse:\n    shown()", 0, id="otherwise"),
-        pytest.param("if many:\n    mp.spawn(worker, nprocs=2)\n    return\nworker(0)", 0, id="trains otherwise"),
+        pytest.param("if many:\n    mp.spawn(worker, nprocs=2)\n    sys.exit()\nworker(0)", 0, id="trains otherwise"),
         pytest.param("mp.spawn(prepare, nprocs=2)\nworker(0)\nshown()", 0, id="starts no training"),
     ],
 )

@@ -376,9 +376,10 @@ def _exclude(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
 
 
 def _returns_before(early: Statement, later: Statement) -> bool:
-    """Whether what runs a statement, in a block beside ``later``, returns before it comes there."""
+    """Whether what runs a statement, in a block beside ``later``, returns or exits before it comes there."""
     while early.siblings is not later.siblings and early.parent is not None:
-        if any(isinstance(last_of(part.node), cst.Return) for part in (early, *early.following)):
+        lasts = [last_of(part.node) for part in (early, *early.following)]
+        if any(isinstance(last, cst.Return) or (last is not None and exits(last)) for last in lasts):
             return True
         early = early.parent
     return False
