@@ -84,6 +84,7 @@ class Options:
             "inline": self.inline,
             "in_process": self.in_process,
             "data_parallel": self.data_parallel,
+            "optimizer": self.optimizer,
             "rounds": self.rounds,
             "launcher": self.program,
             "settings": self.settings,

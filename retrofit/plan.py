@@ -211,7 +211,7 @@ def _plan(
         project, adopted = adopt(project, script, first, adopted)
         return _plan(project, recipe, options, force, survey_only, company, told, adopted)
     outcome = evaluator.outcome(script)
-    questions = sorted(set(outcome.questions), key=lambda problem: (problem.line, problem.column, problem.code))
+    questions = sorted(set(outcome.questions), key=lambda one: (one.line, one.column, one.code, one.message))
     if questions and project.unread:
         questions = list(project.unread)  # the others are asked without having seen these files
     questions += _outside(script, outcome.edits, company.root)

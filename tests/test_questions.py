@@ -214,6 +214,7 @@ QUESTIONS: dict[str, Question] = {
         },
         IN_PROCESS,
     ),
+    "PAI014 3": Question((), {"DataParallel": (DP,)}, options=SINGLE_GPU),
     "PAI030 1": Question(
         (GPA, scored(f"if {RANK} == 0:\n    {HANDED}\n{SCORE}")),
         {
@@ -496,6 +497,18 @@ QUESTIONS: dict[str, Question] = {
             "before it on one line": ((OPTIMIZER, f"optimizer = None\nif optimizer is None: {OPTIMIZER}"),),
             "in a block before it": ((OPTIMIZER, f"with device:\n    {OPTIMIZER}"),),
         },
+    ),
+    "PAI103 5": Question(
+        (),
+        {
+            "its own name": (
+                (OPTIMIZER, OPTIMIZER.replace("optimizer =", "sgd =")),
+                (ZERO, ZERO.replace("optimizer", "sgd")),
+                (STEP, STEP.replace("optimizer", "sgd")),
+            ),
+            "one of several": (before(f"sgd = {ADAM}\n", "best = 0\n"), (STEP, f"{STEP[:-1]}; sgd.step()\n")),
+        },
+        options=Options(optimizer="sgd"),
     ),
     "PAI104 1": Question(
         ((BACKWARD, ""),),

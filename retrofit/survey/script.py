@@ -34,7 +34,7 @@ from retrofit.survey.scores import decides, find_hints, find_measures, find_scor
 from retrofit.survey.scores.making import TRAINED
 from retrofit.survey.scores.training import find_trained, validation_at
 from retrofit.survey.shares import find_shares
-from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Script, Site, Wrapper, answer_for
+from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Optimizer, Script, Site, Wrapper, answer_for
 from retrofit.survey.trainings import exclude_one_another, left_out, of_other_models, tried, without_warm_ups
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
 from retrofit.survey.walks import find_module_counts
@@ -147,23 +147,7 @@ def survey(
     script.bypass = find_bypass(script.wrappers, script.backwards, origins, flow) if groups else None
     script.neighbours = neighbours or {}
     shared = script.neighbours.keys() - {""}  # who imports the entry script takes its command line from it too
-    script.optimizers = find_optimizers(
-        index,
-        flow,
-        origins,
-        script.models,
-        script.schedulers,
-        script.loops,
-        script.scores,
-        choices.handover,
-        script.in_process,
-        shared,
-    )
-    script.optimizers = script.optimizers or unnamed_optimizers(
-        index, flow, origins, script.models, script.loops, choices.handover
-    )
-    chosen = [one for one in script.optimizers if one.target == choices.optimizer]
-    script.optimizers = chosen if len(chosen) == 1 and not script.in_process else script.optimizers
+    script.optimizers = _optimizers(script, choices, origins, shared, flow)
     script.nameless = [] if script.optimizers else nameless_optimizers(index)
     script.new_folders = find_new_folders(index, flow, script.loops)
     script.resumptions = find_resumptions(index, flow, script.loops)
@@ -203,6 +187,29 @@ def _find_model(script: Script, origins: set[Origin], wrappers: list[Wrapper], t
     script.apart = [one.place(*wrappers[:1]) for one in apart if is_built_anew(one, script.loops, flow)]
     script.wrappers = [one for one in script.wrappers if one not in apart]
     mark_members(wrappers, flow, set(_before_leaving(script, flow)))
+
+
+def _optimizers(
+    script: Script, choices: Choices, origins: set[Origin], shared: Collection[str], flow: Flow
+) -> list[Optimizer]:
+    """Return the optimizers of the model that the library is to be told of: of several the one that the user names."""
+    index = script.index
+    found = find_optimizers(
+        index,
+        flow,
+        origins,
+        script.models,
+        script.schedulers,
+        script.loops,
+        script.scores,
+        choices.handover,
+        script.in_process,
+        shared,
+    )
+    found = found or unnamed_optimizers(index, flow, origins, script.models, script.loops, choices.handover)
+    named = [one for one in found if one.target == choices.optimizer]
+    told = bool(choices.optimizer and index.calls_to(*choices.handover))  # of the one that is not among them
+    return named if (len(named) == 1 or told) and not script.in_process else found
 
 
 def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, _Groups]:
