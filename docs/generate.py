@@ -36,7 +36,7 @@ from retrofit.plan import make_plan
 from retrofit.rules import Example, Recipe, Rule, load_recipe
 from retrofit.rules_folder import rules_folder
 from retrofit.survey.frameworks import known_libraries
-from retrofit.survey.sites import Site
+from retrofit.survey.sites.base import Site
 from retrofit.templates import FILTERS, METHODS
 from retrofit.toml import read_toml
 

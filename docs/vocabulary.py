@@ -13,8 +13,11 @@ from types import FunctionType
 
 from retrofit.habits.kinds import KINDS as HABITS
 from retrofit.habits.sites import Call
-from retrofit.survey import sites as survey_sites
-from retrofit.survey.sites import SITE_KINDS, CallSite, EditedFile, EpochLoop, Script, Site
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.call import CallSite
+from retrofit.survey.sites.file import EditedFile
+from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.script import SITE_KINDS, Script
 
 #: The types of values that rules cannot read.
 _KEPT_FROM_RULES = re.compile(r"cst\.|(Statement|Scope|Index|Ranks|Callable|Iterator)\b")
@@ -37,7 +40,7 @@ class Word:
 
 def apply_kinds() -> dict[str, type[Site]]:
     """Return the class of each kind of site that rules of `retrofit apply` name."""
-    fields = typing.get_type_hints(Script, vars(survey_sites))
+    fields = typing.get_type_hints(Script)
     found: dict[str, type[Site]] = {"script": Script}
     for kind in SITE_KINDS:
         many = f"{kind.replace('-', '_')}s"

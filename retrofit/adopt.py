@@ -13,7 +13,7 @@ from retrofit.proof import prove
 from retrofit.rewrite import by_file, crowded, rewriting
 from retrofit.rules import Outcome
 from retrofit.source import Source
-from retrofit.survey.sites import Script
+from retrofit.survey.sites.script import Script
 from retrofit.text import split_lines
 from retrofit.unfold import unfolded
 

@@ -16,7 +16,7 @@ from retrofit.project import above_package
 from retrofit.reading import read_file
 from retrofit.rules import Output, Recipe
 from retrofit.shell import Started, read_launcher
-from retrofit.survey.sites import Script
+from retrofit.survey.sites.script import Script
 from retrofit.write.fence import outside
 from retrofit.write.new import NewFile
 

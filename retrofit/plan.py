@@ -26,7 +26,7 @@ from retrofit.source import Source
 from retrofit.survey.frameworks import may_wrap
 from retrofit.survey.index import File
 from retrofit.survey.script import Choices, survey
-from retrofit.survey.sites import Script
+from retrofit.survey.sites.script import Script
 from retrofit.text import deepest, too_deep
 from retrofit.unfold import unfolded
 from retrofit.wording import counted, did_you_mean

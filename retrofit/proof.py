@@ -13,7 +13,8 @@ from retrofit.edits import Edit
 from retrofit.errors import EngineError, Problem, UserError
 from retrofit.rewrite import Rewriting
 from retrofit.source import Source
-from retrofit.survey.index import File, Index, Statement, leaves, names_in
+from retrofit.survey.index import File, Index, Statement
+from retrofit.survey.nodes import leaves, names_in
 from retrofit.survey.order import always_leaves
 from retrofit.text import comments, split_lines
 

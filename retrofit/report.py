@@ -13,7 +13,8 @@ from retrofit.layout import PLAIN, View
 from retrofit.plan import Plan
 from retrofit.root import project_root
 from retrofit.rules import Rule
-from retrofit.survey.sites import Script, Site
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.script import Script
 from retrofit.wording import counted
 from retrofit.write.journal import Step
 from retrofit.write.new import NewFile

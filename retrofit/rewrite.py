@@ -15,7 +15,8 @@ from libcst._nodes.internal import CodegenState
 
 from retrofit.edits import ORIGINAL, Edit
 from retrofit.errors import EngineError, Problem, UserError
-from retrofit.survey.index import File, Index, Scope, Statement, dotted
+from retrofit.survey.index import File, Index, Scope, Statement
+from retrofit.survey.nodes import dotted
 from retrofit.text import split_lines
 
 #: Where a new argument would make a line longer than about this, it goes on a line of its own.

@@ -25,7 +25,9 @@ from retrofit.history import History, load_history
 from retrofit.survey.blocks import NO_SIGNS, Signs
 from retrofit.survey.blocks import Kind as BlockKind
 from retrofit.survey.index import File
-from retrofit.survey.sites import SITE_KINDS, EditedFile, Script, Site
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.file import EditedFile
+from retrofit.survey.sites.script import SITE_KINDS, Script
 from retrofit.toml import read_toml
 
 if TYPE_CHECKING:

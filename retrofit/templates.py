@@ -19,7 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from retrofit.habits.file import TrainingFile
 from retrofit.survey.index import File
-from retrofit.survey.sites import Site
+from retrofit.survey.sites.base import Site
 
 _PLAIN = (type(None), bool, int, float, str, list, tuple, dict, set, frozenset)
 #: What rules may ask, and what may be the answer: of a file they only see whether it is the same.

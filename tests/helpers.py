@@ -20,7 +20,7 @@ from retrofit.rules_folder import rules_folder
 from retrofit.source import Source
 from retrofit.survey.index import Index
 from retrofit.survey.script import Choices, survey
-from retrofit.survey.sites import Script
+from retrofit.survey.sites.script import Script
 
 RECIPE_FOLDER = rules_folder() / "perforatedai"
 #: What an apply writes beside the script, for it to import.

@@ -33,7 +33,7 @@ from retrofit.habits.file import TrainingFile
 from retrofit.keys import KEYS
 from retrofit.rules import Rule, load_recipe
 from retrofit.rules_folder import rules_folder
-from retrofit.survey.sites import Site
+from retrofit.survey.sites.base import Site
 from retrofit.toml import read_toml
 
 if sys.version_info >= (3, 11):

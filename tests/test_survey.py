@@ -7,7 +7,10 @@ from textwrap import indent
 import pytest
 
 from retrofit.survey.scores import direction_of
-from retrofit.survey.sites import Optimizer, Score, Script, Wrapper
+from retrofit.survey.sites.optimizer import Optimizer
+from retrofit.survey.sites.score import Score
+from retrofit.survey.sites.script import Script
+from retrofit.survey.sites.wrapper import Wrapper
 from tests.helpers import code, script, survey_of
 
 DDP = "from torch.nn.parallel import DistributedDataParallel as DDP\n"

@@ -11,9 +11,10 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import RankCall, bare, told_by_rank
-from retrofit.survey.index import Scope, dotted, last_name
+from retrofit.survey.index import Scope
+from retrofit.survey.nodes import dotted, last_name
 from retrofit.survey.ranks import opposite
-from retrofit.survey.sites import Wrapper
+from retrofit.survey.sites.wrapper import Wrapper
 
 _COLLECTIVES = frozenset(
     f"torch.distributed.{name}"

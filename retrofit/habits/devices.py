@@ -13,8 +13,10 @@ from retrofit.habits.names import conditions, follows, met, moves, unconditional
 from retrofit.habits.processes import Group
 from retrofit.habits.sites import Call
 from retrofit.habits.wrapping import Wrapping
-from retrofit.survey.index import Statement, dotted, exclude_each_other, last_name, method_name, receiver
-from retrofit.survey.sites import Site
+from retrofit.survey.branches import exclude_each_other
+from retrofit.survey.index import Statement
+from retrofit.survey.nodes import dotted, last_name, method_name, receiver
+from retrofit.survey.sites.base import Site
 from retrofit.survey.words import OF_RANK, SEEDED, WARMING, speak
 
 _DISTRIBUTED = re.compile(r"distributed|world_size|local_rank\s*(!=|>=|>)\s*-?1?0?$")

@@ -14,22 +14,16 @@ from retrofit.habits.kinds import KINDS
 from retrofit.history import History
 from retrofit.source import Source
 from retrofit.survey.backwards import find_backwards
+from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import (
-    Binding,
-    Index,
-    Scope,
-    Statement,
-    dotted,
-    exclude_each_other,
-    mentions,
-    method_name,
-    receiver,
-)
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import find_loops
+from retrofit.survey.nodes import dotted, mentions, method_name, receiver
 from retrofit.survey.ranks import Ranks, ranks_at
 from retrofit.survey.scores import decides
-from retrofit.survey.sites import Backward, EpochLoop, Site, Wrapper
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.loop import Backward, EpochLoop
+from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.wrappers import find_wrappers
 
 _SPAWNS = frozenset({"spawn", "start_processes", "Process", "launch"})

@@ -13,8 +13,9 @@ from retrofit.habits.file import TrainingFile
 from retrofit.habits.names import follows
 from retrofit.habits.sites import Call
 from retrofit.history import Entry, History
-from retrofit.survey.index import Index, Statement, dotted, receiver
-from retrofit.survey.sites import Site
+from retrofit.survey.index import Index, Statement
+from retrofit.survey.nodes import dotted, receiver
+from retrofit.survey.sites.base import Site
 from retrofit.wording import did_you_mean
 
 _VERSION = re.compile(r"version", re.IGNORECASE)

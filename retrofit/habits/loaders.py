@@ -14,10 +14,12 @@ from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import alone, made_of
 from retrofit.habits.sites import Call
 from retrofit.survey.flow import Origin
-from retrofit.survey.index import Statement, argument, dotted
+from retrofit.survey.index import Statement
 from retrofit.survey.loops import increments
+from retrofit.survey.nodes import argument, dotted
 from retrofit.survey.order import defines
-from retrofit.survey.sites import EpochLoop, Site
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.words import GATHERS, NORMALISES, SEVERAL, SHARES, speak
 
 _DISTRIBUTED = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")

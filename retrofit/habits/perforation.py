@@ -13,8 +13,10 @@ from retrofit.habits.file import TrainingFile
 from retrofit.habits.library import calls_of_any, full_name, perforating, settings
 from retrofit.habits.names import follows, literal, text
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Statement, argument, dotted, exclude_each_other, receiver
-from retrofit.survey.sites import Site
+from retrofit.survey.branches import exclude_each_other
+from retrofit.survey.index import Statement
+from retrofit.survey.nodes import argument, dotted, receiver
+from retrofit.survey.sites.base import Site
 
 _COMPILES = frozenset({"torch.compile", "torch.jit.script"})
 #: What keeps a running average of a model, in a copy that it makes at once.

@@ -13,8 +13,8 @@ from retrofit.habits.file import TrainingFile
 from retrofit.habits.library import full_name, guarded, perforating
 from retrofit.habits.names import literal
 from retrofit.habits.sites import Call
-from retrofit.survey.index import names_in
-from retrofit.survey.sites import Site
+from retrofit.survey.nodes import names_in
+from retrofit.survey.sites.base import Site
 
 #: A parameter's whole name, of which the library's own differs: `head.weight` is `head.main_module.weight`.
 _WHOLE = re.compile(r"(\w+\.)+(weight|bias)")

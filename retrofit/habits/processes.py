@@ -13,19 +13,11 @@ from retrofit.habits.file import TrainingFile
 from retrofit.habits.names import follows, met, spelled, text, unconditional
 from retrofit.habits.sites import Call
 from retrofit.survey.arguments import spellings
-from retrofit.survey.index import (
-    Index,
-    Scope,
-    Statement,
-    dotted,
-    exclude_each_other,
-    exits,
-    guards_main,
-    last_name,
-    nodes_in,
-)
+from retrofit.survey.branches import exclude_each_other
+from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.nodes import dotted, exits, guards_main, last_name, nodes_in
 from retrofit.survey.order import always_leaves
-from retrofit.survey.sites import Site
+from retrofit.survey.sites.base import Site
 from retrofit.survey.words import ENDING, speak
 
 _TELLS = re.compile(

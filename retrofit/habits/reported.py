@@ -15,9 +15,10 @@ from retrofit.habits.loaders import Evaluation
 from retrofit.habits.names import follows, text
 from retrofit.habits.perforation import Perforation, find_perforations
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Binding, Statement, argument, dotted, mentions, method_name, receiver
+from retrofit.survey.index import Binding, Statement
+from retrofit.survey.nodes import argument, dotted, mentions, method_name, receiver
 from retrofit.survey.scores.words import told_by_name
-from retrofit.survey.sites import Site
+from retrofit.survey.sites.base import Site
 
 _TAKES_SCORES = ("pai_tracker.add_validation_score", "pai_distributed.add_validation_score", "report_validation_score")
 _EXTRA = ("pai_tracker.add_extra_score", "pai_tracker.add_extra_score_without_graphing", "pai_tracker.add_test_score")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from retrofit.habits.file import TrainingFile
-from retrofit.survey.index import receiver
-from retrofit.survey.sites import CallSite
+from retrofit.survey.nodes import receiver
+from retrofit.survey.sites.call import CallSite
 
 
 @dataclass(eq=False, kw_only=True)

@@ -12,8 +12,10 @@ import libcst as cst
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import alone, conditional
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Statement, dotted, last_name, names_in
-from retrofit.survey.sites import Site, Wrapper
+from retrofit.survey.index import Statement
+from retrofit.survey.nodes import dotted, last_name, names_in
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.wrapper import Wrapper
 
 _KNOWN = frozenset({"no_sync", "require_backward_grad_sync"})
 _OPTIMIZERS = re.compile(r"opt|scaler", re.I)

@@ -16,8 +16,10 @@ from retrofit.habits.names import conditions, converts, follows, literal, may_fo
 from retrofit.habits.perforation import made_by
 from retrofit.habits.processes import Group
 from retrofit.habits.sites import Call
-from retrofit.survey.index import Scope, Statement, dotted, last_of, names_in, nodes_in, receiver
-from retrofit.survey.sites import Site, Wrapper
+from retrofit.survey.index import Scope, Statement
+from retrofit.survey.nodes import dotted, last_of, names_in, nodes_in, receiver
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.words import ASKS_FOR_WRAPPER, WITHOUT_GRADIENT, speak
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"

@@ -7,18 +7,11 @@ from collections.abc import Collection
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import (
-    Index,
-    Scope,
-    Statement,
-    argument,
-    dotted,
-    guards_main,
-    method_name,
-    names_in,
-    receiver,
-)
-from retrofit.survey.sites import CallSite, LocalRank, Parser, Site
+from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.nodes import argument, dotted, guards_main, method_name, names_in, receiver
+from retrofit.survey.sites.argument import LocalRank, Parser
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.call import CallSite
 
 #: What tells of options, and what makes a text of them.
 _TELLING = frozenset(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, dotted, last_name, method_name, nodes_in, receiver
+from retrofit.survey.index import Index
+from retrofit.survey.nodes import dotted, last_name, method_name, nodes_in, receiver
 from retrofit.survey.order import after_model
-from retrofit.survey.sites import Assertion, Model
+from retrofit.survey.sites.model import Assertion, Model
 
 #: What gives the parameters of a module.
 _WALKS = ("parameters", "named_parameters")

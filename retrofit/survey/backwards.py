@@ -7,8 +7,9 @@ import re
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Statement, argument, dotted, last_name, method_name, nodes_in
-from retrofit.survey.sites import Backward
+from retrofit.survey.index import Index, Statement
+from retrofit.survey.nodes import argument, dotted, last_name, method_name, nodes_in
+from retrofit.survey.sites.loop import Backward
 
 
 def find_backwards(index: Index, flow: Flow, adrift: bool = False) -> list[Backward]:

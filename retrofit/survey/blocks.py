@@ -10,20 +10,13 @@ from typing import Any
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import (
-    Index,
-    Scope,
-    Statement,
-    argument,
-    dotted,
-    last_name,
-    method_name,
-    names_in,
-    nodes_in,
-    receiver,
-)
+from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.nodes import argument, dotted, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import apart_from_training
-from retrofit.survey.sites import Block, EpochLoop, Site, Wrapper
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.block import Block
+from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.wrapper import Wrapper
 
 _Compound = cst.If | cst.For | cst.While | cst.With | cst.Try
 

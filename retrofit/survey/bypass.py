@@ -7,9 +7,11 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holding import Holding
-from retrofit.survey.index import method_name, receiver
 from retrofit.survey.loops import called_in
-from retrofit.survey.sites import Backward, CallSite, Wrapper
+from retrofit.survey.nodes import method_name, receiver
+from retrofit.survey.sites.call import CallSite
+from retrofit.survey.sites.loop import Backward
+from retrofit.survey.sites.wrapper import Wrapper
 
 #: What a wrapper has that neither calls it nor gives it on.
 _BESIDE = torch_api.WRAPPER_MEMBERS - torch_api.MODULE_METHODS - {"forward"}

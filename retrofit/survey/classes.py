@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Scope, dotted, last_name, method_name, receiver
+from retrofit.survey.index import Scope
+from retrofit.survey.nodes import dotted, last_name, method_name, receiver
 from retrofit.survey.wrappers import wrapper_kind
 
 #: What finds a class by a name that is made at run time.

@@ -8,7 +8,8 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.sites import EpochLoop, Site
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.loop import EpochLoop
 
 #: What tells the time, by full names.
 _CLOCKS = frozenset(

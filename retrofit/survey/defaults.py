@@ -8,7 +8,8 @@ from collections import defaultdict
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, dotted
+from retrofit.survey.index import Index, Scope
+from retrofit.survey.nodes import dotted
 
 #: The values that an expression may have; None where they cannot be told.
 _Values = list[object] | None

@@ -8,9 +8,11 @@ from itertools import combinations, product
 import libcst as cst
 
 from retrofit import torch_api
+from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Statement, exclude_each_other, last_name, method_name, receiver
+from retrofit.survey.index import Statement
 from retrofit.survey.models import rules_out
+from retrofit.survey.nodes import last_name, method_name, receiver
 from retrofit.survey.order import (
     after_model,
     built_by,
@@ -20,7 +22,11 @@ from retrofit.survey.order import (
     sooner_than_model,
     ways_to,
 )
-from retrofit.survey.sites import EpochLoop, Model, Optimizer, Site, Wrapper
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.model import Model
+from retrofit.survey.sites.optimizer import Optimizer
+from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.weights import freezes, walked_module
 
 

@@ -11,7 +11,8 @@ from itertools import count, takewhile
 import libcst as cst
 
 from retrofit import torch_api
-from retrofit.survey.index import Index, Scope, Statement, argument, dotted, key_of, last_name, method_name, receiver
+from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.nodes import argument, dotted, key_of, last_name, method_name, receiver
 
 Variable = tuple[Scope, str]
 

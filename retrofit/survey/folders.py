@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, argument, dotted, exits, method_name, names_in, nodes_in, receiver
+from retrofit.survey.index import Index, Scope
+from retrofit.survey.nodes import argument, dotted, exits, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import leading_to, leads_to, ways_to
-from retrofit.survey.sites import EpochLoop, NewFolder
+from retrofit.survey.sites.folder import NewFolder
+from retrofit.survey.sites.loop import EpochLoop
 
 #: What asks for a file or folder, by full names and as methods of a path.
 _ASKING = frozenset(

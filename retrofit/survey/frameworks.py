@@ -10,9 +10,10 @@ import libcst as cst
 
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement, dotted
+from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.nodes import dotted
 from retrofit.survey.ranks import condition
-from retrofit.survey.sites import Framework
+from retrofit.survey.sites.framework import Framework
 
 _OWNS_LOOP = (
     "It owns the training loop. Use a plain PyTorch loop, or the library's own callback for dendrites if it has one."

@@ -8,9 +8,12 @@ import libcst as cst
 
 from retrofit.survey.blocks import Reading, Signs, named, names_read
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import EXITS, Index, Statement, argument, dotted, last_of, method_name, names_in, receiver
+from retrofit.survey.index import Index, Statement
+from retrofit.survey.nodes import EXITS, argument, dotted, last_of, method_name, names_in, receiver
 from retrofit.survey.ranks import condition, ranks_at
-from retrofit.survey.sites import Block, EpochLoop, Site
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.block import Block
+from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.wrappers import wrapper_kind
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin, Source
-from retrofit.survey.index import Scope, dotted
+from retrofit.survey.index import Scope
+from retrofit.survey.nodes import dotted
 
 _WALKS = frozenset({"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"})
 _PASSING = frozenset({"list", "tuple", "iter", "filter", "dict", "itertools.chain", "itertools.chain.from_iterable"})

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator, Set
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Source
-from retrofit.survey.index import Binding, Scope, dotted
+from retrofit.survey.index import Binding, Scope
+from retrofit.survey.nodes import dotted
 
 
 class Holding:

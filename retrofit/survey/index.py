@@ -13,9 +13,9 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.source import Source, Sources
+from retrofit.survey.nodes import argument, dotted, guards_main, leaves, method_name, receiver
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
-_CODE = cst.Module([])
 
 
 @dataclass(eq=False)
@@ -165,9 +165,9 @@ class Binding:
     statement: Statement
 
 
-_ASSIGNING = (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.NamedExpr, cst.For, cst.CompFor)
 _ASKING_ENVIRONMENT = ("os.getenv", "os.environ.get", "os.environ.pop", "os.environ.setdefault")
-EXITS = frozenset({"exit", "quit", "sys.exit", "os._exit"})
+
+
 _SKIPPED = frozenset(
     {
         "leading_lines", "lines_after_decorators", "header", "footer", "trailing_whitespace", "comma", "semicolon",
@@ -194,195 +194,6 @@ def _child_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
             yield from value
         elif _is_node(value.__class__):
             yield value
-
-
-def dotted(node: cst.CSTNode | None) -> str | None:
-    """Return `a.b.c` for a name or a chain of attributes, else None."""
-    # LibCST's classes are abstract ones, of which isinstance takes ten times as long to say no.
-    parts: list[str] = []
-    while type(node) is cst.Attribute:
-        parts.append(node.attr.value)
-        node = node.value
-    if type(node) is not cst.Name:
-        return None
-    parts.append(node.value)
-    return ".".join(reversed(parts))
-
-
-def last_name(node: cst.CSTNode | None) -> str:
-    """Return `c` for `c` and for `a.b.c`, "" for what is no name or chain of attributes."""
-    return (dotted(node) or "").rpartition(".")[2]
-
-
-def receiver(node: cst.CSTNode | None) -> cst.BaseExpression | None:
-    """Return `a.b` for the call `a.b.method(...)`, None for what calls no method."""
-    function = node.func if type(node) is cst.Call else None
-    return function.value if type(function) is cst.Attribute else None
-
-
-def method_name(node: cst.CSTNode | None) -> str:
-    """Return `method` for the call `a.b.method(...)`, "" for what calls no method."""
-    function = node.func if type(node) is cst.Call else None
-    return function.attr.value if type(function) is cst.Attribute else ""
-
-
-def nodes_in(node: cst.CSTNode, *left_out: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:
-    """Yield a node and all that is in it, but for nodes of some kinds and what is in these."""
-    if isinstance(node, left_out):
-        return
-    yield node
-    for child in node.children:
-        yield from nodes_in(child, *left_out)
-
-
-def key_of(node: cst.CSTNode | None) -> str | None:
-    """Return the key of an item as it is written down, None for any other expression."""
-    index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
-    value = index.value if isinstance(index, cst.Index) else None
-    return repr(value.evaluated_value) if isinstance(value, (cst.SimpleString, cst.Integer)) else None
-
-
-def spelled(node: cst.CSTNode | None) -> str | None:
-    """Return `a.b` as `dotted` does, and the code of an item of it as well: `models["net"]`."""
-    known = isinstance(node, cst.Subscript) and key_of(node) is not None and dotted(node.value) is not None
-    return _CODE.code_for_node(node) if known and node is not None else dotted(node)
-
-
-def leaves(node: cst.CSTNode) -> bool:
-    """Whether nothing behind a statement runs, or a block ends so: by `return`, `raise`, `continue` or `break`."""
-    return isinstance(last_of(node), (cst.Return, cst.Raise, cst.Continue, cst.Break))
-
-
-def last_of(line: cst.CSTNode) -> cst.BaseSmallStatement | None:
-    """Return the last small statement of a line or block, None where it ends with a compound one."""
-    if isinstance(line, cst.IndentedBlock):
-        return last_of(line.body[-1])
-    return line.body[-1] if isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else None
-
-
-def named_in(node: cst.CSTNode, called: bool = True) -> Iterator[cst.CSTNode]:
-    """Yield what has a name or dotted name in an expression, what it calls only where ``called``."""
-    if dotted(node) is not None:
-        yield node
-        return
-    for child in node.children:
-        if called or not (isinstance(node, cst.Call) and child is node.func):
-            yield from named_in(child, called)
-
-
-def names_in(node: cst.CSTNode, called: bool = True) -> Iterator[str]:
-    """Yield the names and dotted names in an expression, those that it calls only where ``called``."""
-    return (name for part in named_in(node, called) if (name := dotted(part)) is not None)
-
-
-def mentions(node: cst.CSTNode, names: Collection[str]) -> bool:
-    """Whether code has one of some names or dotted names, by itself or with an attribute after it."""
-    return any(said == name or said.startswith(f"{name}.") for said in names_in(node) for name in names)
-
-
-def argument(call: cst.Call, name: str, position: int | None = None) -> cst.BaseExpression | None:
-    """Return an argument's expression by keyword or position, None where it is not given."""
-    for number, arg in enumerate(call.args):
-        if arg.keyword.value == name if arg.keyword else number == position and not arg.star:
-            return arg.value
-    return None
-
-
-def meeting(statements: list[Statement]) -> Statement | None:
-    """Return the statement after which every one of ``statements`` has had its chance to run.
-
-    That is the last of them in their common block, or the compound statement whose branches hold them; None where they
-    are in different functions, or there are none.
-    """
-    if not statements:
-        return None
-    paths = [statement.path for statement in statements]
-    depth = 0
-    while all(len(path) > depth for path in paths) and len({path[depth] for path in paths}) == 1:
-        depth += 1
-    heads = [path[depth] for path in paths if len(path) > depth]
-    if len(heads) == len(paths) and len({id(head.siblings) for head in heads}) == 1:
-        found = max(heads, key=lambda head: head.index)
-    elif depth:
-        found = paths[0][depth - 1]
-    else:
-        return None  # in different files
-    return None if isinstance(found.node, (cst.FunctionDef, cst.ClassDef)) else found
-
-
-def guards_main(node: cst.CSTNode) -> bool:
-    """Whether a statement is `if __name__ == "__main__"`."""
-    return isinstance(node, cst.If) and "__name__" in names_in(node.test)
-
-
-def is_choice(node: cst.CSTNode) -> bool:
-    """Whether a statement is an `if` about something else than being the main program."""
-    return isinstance(node, cst.If) and "__name__" not in names_in(node.test)
-
-
-def exits(node: cst.CSTNode) -> bool:
-    """Whether a small statement ends the program by a call: `sys.exit()`."""
-    call = node.value if isinstance(node, cst.Expr) else None
-    return isinstance(call, cst.Call) and dotted(call.func) in EXITS
-
-
-def exclude_each_other(first: Statement, second: Statement) -> bool:
-    """Whether two statements of a function stand in different branches of one choice, or one returns first."""
-    parting = next(((a, b) for a, b in zip(first.path, second.path, strict=False) if a is not b), None)
-    if parting is None or first.scope is not second.scope:
-        return False
-    if parting[0].siblings is not parting[1].siblings:
-        return True
-    early, later = (first, parting[1]) if parting[0].index < parting[1].index else (second, parting[0])
-    return _returns_before(early, later) or _contradict(first, second, *parting)
-
-
-def _contradict(first: Statement, second: Statement, one: Statement, other: Statement) -> bool:
-    """Whether two statements stand in the bodies of an `if` each, side by side, whose tests cannot both hold."""
-    if not isinstance(one.node, cst.If) or not isinstance(other.node, cst.If):
-        return False
-    inside = [
-        part for around, path in ((one, first.path), (other, second.path)) for part in path if part.parent is around
-    ]
-    bodies = (one.node.body.body, other.node.body.body)
-    if len(inside) != 2 or not all(part.node in body for part, body in zip(inside, bodies, strict=True)):
-        return False
-    if not _exclude(one.node.test, other.node.test):
-        return False
-    asked = {name for test in (one.node.test, other.node.test) for name in names_in(test)}
-    start, end = sorted((one.index, other.index))
-    assigning = [
-        node for part in one.siblings[start:end] for node in nodes_in(part.node) if isinstance(node, _ASSIGNING)
-    ]
-    given = {name for node in assigning for name in names_in(node.target)}
-    return not any(name == new or name.startswith(f"{new}.") for name in asked for new in given)
-
-
-def _exclude(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
-    """Whether two tests never hold together: `a` and `not a`, `a == 1` and `a == 2`."""
-    for here, there in ((one, other), (other, one)):
-        if isinstance(there, cst.UnaryOperation) and isinstance(there.operator, cst.Not):
-            return here.deep_equals(there.expression)
-    known = [
-        (test.left, test.comparisons[0].comparator)
-        for test in (one, other)
-        if isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, cst.Equal)
-        if len(test.comparisons) == 1 and isinstance(test.comparisons[0].comparator, (cst.SimpleString, cst.Integer))
-    ]
-    if len(known) != 2 or not known[0][0].deep_equals(known[1][0]):
-        return False
-    values = [node.evaluated_value for _, node in known if isinstance(node, (cst.SimpleString, cst.Integer))]
-    return values[0] != values[1]
-
-
-def _returns_before(early: Statement, later: Statement) -> bool:
-    """Whether what runs a statement, in a block beside ``later``, returns or exits before it comes there."""
-    while early.siblings is not later.siblings and early.parent is not None:
-        lasts = [last_of(part.node) for part in (early, *early.following)]
-        if any(isinstance(last, cst.Return) or (last is not None and exits(last)) for last in lasts):
-            return True
-        early = early.parent
-    return False
 
 
 class Index:

@@ -10,9 +10,10 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, last_name, leaves, names_in
+from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.nodes import dotted, last_name, leaves, names_in
 from retrofit.survey.order import defines, first_values, leading_to, may_lack_value, ways_to
-from retrofit.survey.sites import Backward, EpochLoop
+from retrofit.survey.sites.loop import Backward, EpochLoop
 
 #: What goes over what it is given, and shows how far it is.
 _BARS = ("tqdm", "track", "progressbar", "alive_it")

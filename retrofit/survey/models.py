@@ -9,20 +9,10 @@ from itertools import combinations, pairwise
 import libcst as cst
 
 from retrofit import torch_api
+from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import (
-    Index,
-    Scope,
-    Statement,
-    dotted,
-    exclude_each_other,
-    last_name,
-    meeting,
-    mentions,
-    method_name,
-    receiver,
-    spelled,
-)
+from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.nodes import dotted, last_name, mentions, method_name, receiver, spelled
 from retrofit.survey.order import (
     after_training,
     always_leaves,
@@ -35,7 +25,9 @@ from retrofit.survey.order import (
     ways_to,
 )
 from retrofit.survey.scores.conditions import argument_of, constant, default_of, holds_with
-from retrofit.survey.sites import EpochLoop, Model, Wrapper
+from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.model import Model
+from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.weights import freezes, is_resume
 from retrofit.survey.wrappers import split_moves, wrapper_kind
 

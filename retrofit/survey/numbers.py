@@ -10,8 +10,9 @@ import libcst as cst
 
 from retrofit.survey.arguments import spellings
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Scope, Statement, argument, dotted, names_in
-from retrofit.survey.sites import ProcessNumber
+from retrofit.survey.index import Scope, Statement
+from retrofit.survey.nodes import argument, dotted, names_in
+from retrofit.survey.sites.argument import ProcessNumber
 from retrofit.torch_api import DDP_NAMES
 
 #: What a communicator of mpi4py says, and by which variable torchrun says it.

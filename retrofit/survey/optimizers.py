@@ -9,25 +9,17 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.backwards import has_own_tensors
+from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holders import parameter_holders
-from retrofit.survey.index import (
-    Index,
-    Scope,
-    Statement,
-    argument,
-    dotted,
-    exclude_each_other,
-    last_name,
-    meeting,
-    mentions,
-    method_name,
-    named_in,
-    receiver,
-)
+from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in, passing_over
+from retrofit.survey.nodes import argument, dotted, last_name, mentions, method_name, named_in, receiver
 from retrofit.survey.order import apart_from_training, leading_to, sooner_than_model
-from retrofit.survey.sites import EpochLoop, Model, Optimizer, Rebuilding, Scheduler, Score, Step
+from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.model import Model
+from retrofit.survey.sites.optimizer import Optimizer, Rebuilding, Scheduler, Step
+from retrofit.survey.sites.score import Score
 
 _SCHEDULER_MODULE = "torch.optim.lr_scheduler."
 

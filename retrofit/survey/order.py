@@ -6,10 +6,14 @@ from collections.abc import Collection, Iterable, Set
 
 import libcst as cst
 
+from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import EXITS, Binding, Index, Scope, Statement, dotted, exclude_each_other, exits, receiver
-from retrofit.survey.index import leaves as leaves_block
-from retrofit.survey.sites import EpochLoop, Model, Site
+from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.nodes import EXITS, dotted, exits, receiver
+from retrofit.survey.nodes import leaves as leaves_block
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.model import Model
 
 
 def leads_to(place: Statement, training: set[Statement]) -> bool:

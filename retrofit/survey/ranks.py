@@ -9,7 +9,8 @@ from typing import Literal
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement, dotted, leaves, names_in
+from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.nodes import dotted, leaves, names_in
 from retrofit.survey.order import always_leaves
 
 #: "first": rank 0 alone, or the first rank of each machine; "others": the rest; "all": every rank, as far as the whole

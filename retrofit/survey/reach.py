@@ -8,7 +8,8 @@ from collections.abc import Collection
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, dotted
+from retrofit.survey.index import Index, Scope
+from retrofit.survey.nodes import dotted
 
 
 def reachable(

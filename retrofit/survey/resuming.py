@@ -8,10 +8,12 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow, Variable
 from retrofit.survey.holding import Holding
-from retrofit.survey.index import Index, Scope, Statement, dotted, exits, method_name, names_in, receiver
+from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in
+from retrofit.survey.nodes import dotted, exits, method_name, names_in, receiver
 from retrofit.survey.order import leading_to, leads_to, runs_always
-from retrofit.survey.sites import EpochLoop, Resumption
+from retrofit.survey.sites.folder import Resumption
+from retrofit.survey.sites.loop import EpochLoop
 
 
 def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[Resumption]:

@@ -22,9 +22,10 @@ from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.handovers import find_hand_overs
-from retrofit.survey.index import Index, Scope, Statement, mentions
+from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_built_anew, is_frozen, plural, repeated
+from retrofit.survey.nodes import mentions
 from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers, find_schedulers
 from retrofit.survey.order import apart_from_training, defines, leading_to, may_lack_value
@@ -34,7 +35,14 @@ from retrofit.survey.scores import decides, find_hints, find_measures, find_scor
 from retrofit.survey.scores.making import TRAINED
 from retrofit.survey.scores.training import find_trained, validation_at
 from retrofit.survey.shares import find_shares
-from retrofit.survey.sites import Backward, CallSite, EpochLoop, Model, Optimizer, Script, Site, Wrapper, answer_for
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.call import CallSite
+from retrofit.survey.sites.loop import Backward, EpochLoop
+from retrofit.survey.sites.model import Model
+from retrofit.survey.sites.optimizer import Optimizer
+from retrofit.survey.sites.score import answer_for
+from retrofit.survey.sites.script import Script
+from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.trainings import exclude_one_another, left_out, of_other_models, tried, without_warm_ups
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
 from retrofit.survey.walks import find_module_counts

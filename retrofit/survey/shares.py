@@ -10,7 +10,8 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index
 from retrofit.survey.ranks import is_rank
-from retrofit.survey.sites import Backward, EpochLoop, Site
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.loop import Backward, EpochLoop
 
 
 def find_shares(index: Index, flow: Flow, loop: EpochLoop, backwards: Iterable[Backward]) -> list[Site]:

@@ -7,14 +7,16 @@ from itertools import permutations
 
 import libcst as cst
 
+from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, dotted, exclude_each_other, named_in
+from retrofit.survey.index import Index, Scope
 from retrofit.survey.loops import called_in
+from retrofit.survey.nodes import dotted, named_in
 from retrofit.survey.optimizers import trains_another
 from retrofit.survey.order import ways_to
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores.training import validation_at
-from retrofit.survey.sites import EpochLoop
+from retrofit.survey.sites.loop import EpochLoop
 
 
 def of_other_models(loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> list[EpochLoop]:

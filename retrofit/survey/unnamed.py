@@ -8,8 +8,9 @@ from itertools import combinations
 import libcst as cst
 
 from retrofit.survey.backwards import has_own_tensors
+from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Statement, exclude_each_other
+from retrofit.survey.index import Index, Statement
 from retrofit.survey.optimizers import (
     finished_after,
     is_own_class,
@@ -19,7 +20,10 @@ from retrofit.survey.optimizers import (
     trains_another,
 )
 from retrofit.survey.order import apart_from_training, beside_training
-from retrofit.survey.sites import CallSite, EpochLoop, Model, Optimizer, Rebuilding
+from retrofit.survey.sites.call import CallSite
+from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.model import Model
+from retrofit.survey.sites.optimizer import Optimizer, Rebuilding
 
 #: What may build any number of them, or none.
 _REPEATING = (cst.BaseComp, cst.Lambda)

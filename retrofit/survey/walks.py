@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Scope, Statement, dotted, mentions, method_name, names_in, nodes_in, receiver
+from retrofit.survey.index import Scope, Statement
+from retrofit.survey.nodes import dotted, mentions, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import after_model
-from retrofit.survey.sites import Model, ModuleCount
+from retrofit.survey.sites.model import Model, ModuleCount
 from retrofit.survey.weights import of_model
 
 _WALKS = ("modules", "named_modules", "named_parameters")

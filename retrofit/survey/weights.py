@@ -8,21 +8,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import (
-    Index,
-    Scope,
-    Statement,
-    argument,
-    dotted,
-    is_choice,
-    last_name,
-    method_name,
-    nodes_in,
-    receiver,
-)
+from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in, leftovers
+from retrofit.survey.nodes import argument, dotted, is_choice, last_name, method_name, nodes_in, receiver
 from retrofit.survey.order import always_leaves, apart_from_training, leading_to
-from retrofit.survey.sites import CallSite, EpochLoop
+from retrofit.survey.sites.call import CallSite
+from retrofit.survey.sites.loop import EpochLoop
 
 
 def is_resume(index: Index, statement: Statement, called: str = "") -> bool:

@@ -11,8 +11,11 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin, Variable
-from retrofit.survey.index import Index, Scope, Statement, dotted, method_name, names_in, nodes_in, receiver, spelled
-from retrofit.survey.sites import Site, UnnamedModel, Wrapper
+from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.nodes import dotted, method_name, names_in, nodes_in, receiver, spelled
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.model import UnnamedModel
+from retrofit.survey.sites.wrapper import Wrapper
 
 _WRAPPER_MEMBERS = frozenset({"no_sync", "require_backward_grad_sync"})
 

@@ -35,7 +35,9 @@ from retrofit.survey.scores.turns import Turns
 from retrofit.survey.scores.validation import named_scores
 from retrofit.survey.scores.values import code_of, counts_turns
 from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of
-from retrofit.survey.sites import EpochLoop, Scheduler, Score
+from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.optimizer import Scheduler
+from retrofit.survey.sites.score import Score
 
 __all__ = ["decides", "direction_of", "find_hints", "find_measures", "find_scores", "find_silent"]
 

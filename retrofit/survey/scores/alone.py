@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import libcst as cst
 
 from retrofit import torch_api
+from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement, argument, dotted, exclude_each_other
+from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.nodes import argument, dotted
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.making import Making
 from retrofit.survey.scores.words import Candidate
-from retrofit.survey.sites import Score
+from retrofit.survey.sites.score import Score
 
 
 @dataclass(frozen=True)

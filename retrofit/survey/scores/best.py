@@ -10,8 +10,9 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.folders import is_fresh, removed_before
-from retrofit.survey.index import Binding, Index, Scope, Statement, argument, dotted, mentions, names_in
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import increments, is_number
+from retrofit.survey.nodes import argument, dotted, mentions, names_in
 from retrofit.survey.order import first_values
 from retrofit.survey.scores.values import (
     bare_of,
@@ -30,7 +31,7 @@ from retrofit.survey.scores.values import (
 )
 from retrofit.survey.scores.ways import tests_around
 from retrofit.survey.scores.words import BEST, Candidate
-from retrofit.survey.sites import EpochLoop
+from retrofit.survey.sites.loop import EpochLoop
 
 COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.LessThanEqual: -1}
 

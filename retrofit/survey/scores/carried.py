@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Variable
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, last_name, method_name, names_in, receiver
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in
+from retrofit.survey.nodes import dotted, last_name, method_name, names_in, receiver
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.making import EMPTIES, FILLS, changes
-from retrofit.survey.sites import EpochLoop
+from retrofit.survey.sites.loop import EpochLoop
 
 #: What makes an empty collection, or one of zeros.
 _BEGINS = ("list", "torch.zeros", "numpy.zeros")

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from retrofit.survey.index import Scope, dotted
+from retrofit.survey.index import Scope
+from retrofit.survey.nodes import dotted
 
 #: A value of which no more is told than that there is one.
 SOMETHING = object()

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Statement, dotted, last_name, named_in, names_in
+from retrofit.survey.index import Index, Statement
+from retrofit.survey.nodes import dotted, last_name, named_in, names_in
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.making import EVALUATED, Making
 from retrofit.survey.scores.validation import called_by
 from retrofit.survey.scores.values import bindings_of, in_loop, root_of
 from retrofit.survey.scores.words import BEST
-from retrofit.survey.sites import EpochLoop
+from retrofit.survey.sites.loop import EpochLoop
 
 #: What saves a checkpoint, or keeps a copy of the weights, by its name.
 _SAVES = re.compile(r"(^|_)save(_|$)|^deepcopy$|^save[A-Z]")

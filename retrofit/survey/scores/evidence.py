@@ -14,7 +14,7 @@ from retrofit.survey.scores.controls import deciders, related
 from retrofit.survey.scores.making import TRAINED, Making
 from retrofit.survey.scores.values import bare_of, written
 from retrofit.survey.scores.words import Candidate, told_by_name
-from retrofit.survey.sites import EpochLoop
+from retrofit.survey.sites.loop import EpochLoop
 
 #: What may decide by a value, the strongest first. By its name alone nothing does.
 BEST, PLATEAU, WATCHED, NAME = "best", "plateau", "watched", "name"

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, dotted, receiver
+from retrofit.survey.index import Index
+from retrofit.survey.nodes import dotted, receiver
 from retrofit.survey.scores.values import bare_of, in_loop, root_of
 from retrofit.survey.scores.words import STOPS, Candidate, direction_of
-from retrofit.survey.sites import EpochLoop, Scheduler
+from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.optimizer import Scheduler
 
 
 def given_to_plateau(index: Index, loop: EpochLoop, schedulers: list[Scheduler]) -> Iterator[Candidate]:

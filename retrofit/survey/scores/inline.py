@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.survey.index import Index, Statement, dotted, named_in, names_in
+from retrofit.survey.index import Index, Statement
+from retrofit.survey.nodes import dotted, named_in, names_in
 from retrofit.survey.scores.making import EVALUATED, Making, without_gradients
 from retrofit.survey.scores.validation import of_batches, under_condition
 from retrofit.survey.scores.values import bindings_of, in_loop, mean_of, only_begins, target_node
 from retrofit.survey.scores.words import AVERAGES, Candidate, direction_of, told_by_name
-from retrofit.survey.sites import EpochLoop
+from retrofit.survey.sites.loop import EpochLoop
 
 #: What tells its user a number.
 _TELLS = re.compile(r"(^|\.)(print\w*|log\w*|info|debug|warning|write|add_scalars?|set_(postfix|description)(_str)?)$")

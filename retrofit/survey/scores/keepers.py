@@ -9,9 +9,11 @@ from dataclasses import replace
 
 import libcst as cst
 
+from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement, dotted, exclude_each_other, meeting
+from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in
+from retrofit.survey.nodes import dotted
 from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.presence import ends_on_others, presence
@@ -30,7 +32,8 @@ from retrofit.survey.scores.values import (
 )
 from retrofit.survey.scores.ways import by_rank, last_before_leaving, way_in
 from retrofit.survey.scores.words import Candidate, direction_of
-from retrofit.survey.sites import EpochLoop, KeptScore
+from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.score import KeptScore
 
 
 def kept_scores(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[Candidate], set[Scope]]:

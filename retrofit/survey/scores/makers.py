@@ -6,13 +6,15 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from retrofit.survey.index import Binding, Index, Statement, dotted, exclude_each_other, receiver
+from retrofit.survey.branches import exclude_each_other
+from retrofit.survey.index import Binding, Index, Statement
 from retrofit.survey.loops import conjuncts
+from retrofit.survey.nodes import dotted, receiver
 from retrofit.survey.order import runs_always
 from retrofit.survey.ranks import of_some
 from retrofit.survey.scores.values import as_item, bare_of, only_begins, root_of, unquoted, way_to_root
 from retrofit.survey.scores.ways import tests_around
-from retrofit.survey.sites import EpochLoop
+from retrofit.survey.sites.loop import EpochLoop
 
 
 def makers_of(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNode], bool]) -> list[Statement]:

@@ -8,24 +8,14 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import (
-    Binding,
-    Index,
-    Scope,
-    Statement,
-    dotted,
-    last_name,
-    method_name,
-    names_in,
-    nodes_in,
-    receiver,
-)
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES, called_in
+from retrofit.survey.nodes import dotted, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant, default_of, holds_with
 from retrofit.survey.scores.makers import reaching_makers
 from retrofit.survey.scores.values import code_within, unquoted, written, written_items
 from retrofit.survey.scores.words import VALIDATION_DATA
-from retrofit.survey.sites import EpochLoop
+from retrofit.survey.sites.loop import EpochLoop
 
 EVALUATED, TRAINED = "evaluated", "trained"
 

@@ -8,8 +8,9 @@ from itertools import chain
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, dotted, last_name, method_name, names_in, receiver
+from retrofit.survey.index import Binding, Index, Scope
 from retrofit.survey.loops import VALIDATES
+from retrofit.survey.nodes import dotted, last_name, method_name, names_in, receiver
 from retrofit.survey.scores.best import COMPARE, class_of
 from retrofit.survey.scores.inline import collected_values, told_values
 from retrofit.survey.scores.keepers import measured_scores, outlives, returned_parts, ways_to
@@ -35,7 +36,7 @@ from retrofit.survey.scores.values import (
     written_items,
 )
 from retrofit.survey.scores.words import NO_VALUE, OF_TRAINING, SEVERAL, VALIDATION_DATA, direction_of
-from retrofit.survey.sites import EpochLoop
+from retrofit.survey.sites.loop import EpochLoop
 
 _AVERAGES = ("avg", "mean", "global_avg")
 _NO_NUMBERS = (cst.List, cst.ListComp, cst.FormattedString, cst.SimpleString)

@@ -6,9 +6,11 @@ import re
 
 import libcst as cst
 
+from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Statement, dotted, exclude_each_other, meeting, mentions, names_in
+from retrofit.survey.index import Binding, Index, Statement
 from retrofit.survey.loops import VALIDATES, passing_over, turns_begun_by
+from retrofit.survey.nodes import dotted, mentions, names_in
 from retrofit.survey.order import runs_always
 from retrofit.survey.scores.best import keepers_of_best
 from retrofit.survey.scores.conditions import argument_of
@@ -39,7 +41,8 @@ from retrofit.survey.scores.ways import (
     way_in,
 )
 from retrofit.survey.scores.words import Candidate, direction_of
-from retrofit.survey.sites import EpochLoop, KeptScore, Score
+from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.score import KeptScore, Score
 
 
 def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> Score | None:

@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, last_name, names_in
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import increments
+from retrofit.survey.nodes import dotted, last_name, names_in
 from retrofit.survey.order import runs_always
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.makers import given_to
 from retrofit.survey.scores.making import changes
 from retrofit.survey.scores.values import bare_of, unquoted, written, written_items
 from retrofit.survey.scores.ways import by_rank
-from retrofit.survey.sites import EpochLoop
+from retrofit.survey.sites.loop import EpochLoop
 
 #: So many calls and variables are followed one after the other.
 _DEEP = 6

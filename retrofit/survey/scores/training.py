@@ -7,14 +7,15 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, last_name, method_name, names_in
+from retrofit.survey.index import Binding, Index, Scope
 from retrofit.survey.loops import VALIDATES, called_in
+from retrofit.survey.nodes import last_name, method_name, names_in
 from retrofit.survey.scores.keepers import measured_scores
 from retrofit.survey.scores.making import TRAINED, Making, changes
 from retrofit.survey.scores.site import score_site
 from retrofit.survey.scores.values import in_loop, only_begins, target_node
 from retrofit.survey.scores.words import AVERAGES, NO_VALUE, direction_of
-from retrofit.survey.sites import EpochLoop
+from retrofit.survey.sites.loop import EpochLoop
 
 
 def validation_at(index: Index, flow: Flow, loop: EpochLoop) -> str:

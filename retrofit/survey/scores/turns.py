@@ -9,13 +9,14 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Statement, dotted, method_name, names_in, nodes_in, receiver
+from retrofit.survey.index import Binding, Index, Statement
+from retrofit.survey.nodes import dotted, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scores.conditions import argument_of, constant, holds_with
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making, changes, wholes_of
 from retrofit.survey.scores.standins import StandIns, Value, tests_around
 from retrofit.survey.scores.values import written_items
 from retrofit.survey.scores.words import OF_TRAINING
-from retrofit.survey.sites import EpochLoop
+from retrofit.survey.sites.loop import EpochLoop
 
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 #: So many expressions are followed one after the other.

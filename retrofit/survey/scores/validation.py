@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, last_name, method_name, names_in, receiver
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES
+from retrofit.survey.nodes import dotted, last_name, method_name, names_in, receiver
 from retrofit.survey.scores.makers import reaching_makers
 from retrofit.survey.scores.making import without_gradients
 from retrofit.survey.scores.values import (
@@ -29,7 +30,7 @@ from retrofit.survey.scores.values import (
     target_node,
 )
 from retrofit.survey.scores.words import AVERAGED, BEST, NAMES, NO_SCORE, SEVERAL, Candidate, direction_of
-from retrofit.survey.sites import EpochLoop
+from retrofit.survey.sites.loop import EpochLoop
 
 
 def validation_functions(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from retrofit.survey.index import Binding, Index, Scope, Statement, dotted, last_name, method_name, names_in, receiver
+from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.nodes import dotted, last_name, method_name, names_in, receiver
 from retrofit.survey.scores.words import COMPUTES
-from retrofit.survey.sites import EpochLoop
+from retrofit.survey.sites.loop import EpochLoop
 
 _MARGIN = (cst.Add, cst.Subtract, cst.Multiply)
 

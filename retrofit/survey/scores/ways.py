@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Source, Variable
-from retrofit.survey.index import Binding, Index, Statement, dotted, names_in, nodes_in
+from retrofit.survey.index import Binding, Index, Statement
 from retrofit.survey.loops import conjuncts, increments
+from retrofit.survey.nodes import dotted, names_in, nodes_in
 from retrofit.survey.ranks import is_rank, of_some
 from retrofit.survey.scores.values import code_within, leaves_block
 

@@ -1,0 +1,91 @@
+"""Which statements exclude each other, and where their ways meet."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from retrofit.survey.index import Statement
+from retrofit.survey.nodes import exits, last_of, names_in, nodes_in
+
+_ASSIGNING = (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.NamedExpr, cst.For, cst.CompFor)
+
+
+def meeting(statements: list[Statement]) -> Statement | None:
+    """Return the statement after which every one of ``statements`` has had its chance to run.
+
+    That is the last of them in their common block, or the compound statement whose branches hold them; None where they
+    are in different functions, or there are none.
+    """
+    if not statements:
+        return None
+    paths = [statement.path for statement in statements]
+    depth = 0
+    while all(len(path) > depth for path in paths) and len({path[depth] for path in paths}) == 1:
+        depth += 1
+    heads = [path[depth] for path in paths if len(path) > depth]
+    if len(heads) == len(paths) and len({id(head.siblings) for head in heads}) == 1:
+        found = max(heads, key=lambda head: head.index)
+    elif depth:
+        found = paths[0][depth - 1]
+    else:
+        return None  # in different files
+    return None if isinstance(found.node, (cst.FunctionDef, cst.ClassDef)) else found
+
+
+def exclude_each_other(first: Statement, second: Statement) -> bool:
+    """Whether two statements of a function stand in different branches of one choice, or one returns first."""
+    parting = next(((a, b) for a, b in zip(first.path, second.path, strict=False) if a is not b), None)
+    if parting is None or first.scope is not second.scope:
+        return False
+    if parting[0].siblings is not parting[1].siblings:
+        return True
+    early, later = (first, parting[1]) if parting[0].index < parting[1].index else (second, parting[0])
+    return _returns_before(early, later) or _contradict(first, second, *parting)
+
+
+def _contradict(first: Statement, second: Statement, one: Statement, other: Statement) -> bool:
+    """Whether two statements stand in the bodies of an `if` each, side by side, whose tests cannot both hold."""
+    if not isinstance(one.node, cst.If) or not isinstance(other.node, cst.If):
+        return False
+    inside = [
+        part for around, path in ((one, first.path), (other, second.path)) for part in path if part.parent is around
+    ]
+    bodies = (one.node.body.body, other.node.body.body)
+    if len(inside) != 2 or not all(part.node in body for part, body in zip(inside, bodies, strict=True)):
+        return False
+    if not _exclude(one.node.test, other.node.test):
+        return False
+    asked = {name for test in (one.node.test, other.node.test) for name in names_in(test)}
+    start, end = sorted((one.index, other.index))
+    assigning = [
+        node for part in one.siblings[start:end] for node in nodes_in(part.node) if isinstance(node, _ASSIGNING)
+    ]
+    given = {name for node in assigning for name in names_in(node.target)}
+    return not any(name == new or name.startswith(f"{new}.") for name in asked for new in given)
+
+
+def _exclude(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+    """Whether two tests never hold together: `a` and `not a`, `a == 1` and `a == 2`."""
+    for here, there in ((one, other), (other, one)):
+        if isinstance(there, cst.UnaryOperation) and isinstance(there.operator, cst.Not):
+            return here.deep_equals(there.expression)
+    known = [
+        (test.left, test.comparisons[0].comparator)
+        for test in (one, other)
+        if isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, cst.Equal)
+        if len(test.comparisons) == 1 and isinstance(test.comparisons[0].comparator, (cst.SimpleString, cst.Integer))
+    ]
+    if len(known) != 2 or not known[0][0].deep_equals(known[1][0]):
+        return False
+    values = [node.evaluated_value for _, node in known if isinstance(node, (cst.SimpleString, cst.Integer))]
+    return values[0] != values[1]
+
+
+def _returns_before(early: Statement, later: Statement) -> bool:
+    """Whether what runs a statement, in a block beside ``later``, returns or exits before it comes there."""
+    while early.siblings is not later.siblings and early.parent is not None:
+        lasts = [last_of(part.node) for part in (early, *early.following)]
+        if any(isinstance(last, cst.Return) or (last is not None and exits(last)) for last in lasts):
+            return True
+        early = early.parent
+    return False

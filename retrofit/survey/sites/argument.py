@@ -1,0 +1,57 @@
+"""Command lines, and what tells a process its number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from retrofit.survey.sites.base import Site
+
+
+@dataclass(eq=False, kw_only=True)
+class Parser(Site):
+    """An argparse parser; `node` is the statement after which arguments can be added.
+
+    Attributes:
+        target: the parser's variable.
+        options: the option strings that it has.
+        early: whether another file than the entry script reads the command line by it as it is imported.
+    """
+
+    target: str
+    options: frozenset[str]
+    early: bool = False
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"parser": self.target, "options": len(self.options)}
+
+
+@dataclass(eq=False, kw_only=True)
+class LocalRank(Site):
+    """The spelling of an option by which a launcher tells each process its number on its machine.
+
+    Attributes:
+        hyphened: whether the project has it as `--local-rank`.
+    """
+
+    hyphened: bool
+
+    _facts = (("option", "code"),)
+
+
+@dataclass(eq=False, kw_only=True)
+class ProcessNumber(Site):
+    """What alone tells a process its number, the number of processes or its GPU, and is not torchrun's environment.
+
+    Attributes:
+        source: "option" for one of the command line, "MPI", "dask", "backend" for a process group's of MPI, "fixed" for
+            a number that is written down, or "device" for that of a GPU that all take.
+        name: the option, or the code.
+        variable: the environment variable in which torchrun says it.
+    """
+
+    source: str
+    name: str
+    variable: str
+
+    _facts = (("source", "source"), ("name", "name"))

@@ -1,0 +1,30 @@
+"""What a script's own files of an earlier round would do to a later one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from retrofit.survey.sites.base import Site
+
+
+@dataclass(eq=False, kw_only=True)
+class NewFolder(Site):
+    """Where the script insists that a file or folder of its own is not there yet.
+
+    `node` is what leaves or asserts, or the call that makes the folder; its anchors are then "call" and "function".
+
+    Attributes:
+        makes: whether it is such a call.
+        maker: the code of the function that makes it, where that is another than the one called, for `os.mkdir` cannot
+            be told to take a folder that is there.
+    """
+
+    makes: bool = False
+    maker: str = ""
+
+    _facts = (("makes it", "makes"),)
+
+
+@dataclass(eq=False, kw_only=True)
+class Resumption(Site):
+    """A statement by which a checkpoint of the script's own, of an earlier round, would end a later one at once."""

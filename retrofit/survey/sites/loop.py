@@ -1,0 +1,82 @@
+"""The loop over epochs, and the backward passes in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from retrofit.survey.index import Statement
+from retrofit.survey.sites.base import Site
+
+
+@dataclass(eq=False, kw_only=True)
+class Backward(Site):
+    """A backward pass; `node` is the call.
+
+    Attributes:
+        loop: the batch loop around it.
+    """
+
+    loop: Statement | None
+
+    _facts = (("call", "code"),)
+
+
+@dataclass(eq=False, kw_only=True)
+class EpochLoop(Site):
+    """The loop over epochs, or over iterations where there is none; `node` is the loop's statement.
+
+    The anchor "range" is what limits it: what a `for` goes through, within `enumerate` and progress bars, or the
+    condition of a `while`.
+
+    Attributes:
+        target: the loop variable's code; for a `while` loop the counter in its condition, "" where it has none.
+        limited: whether the loop's head ends it after a number of turns.
+        by_iteration: whether a turn is one step of the optimizer, so that no loop over batches is inside.
+        by_step: whether it goes on by such turns, rather than through epochs of one step each.
+        inner: the loops inside it, in its function, that lead to a backward pass.
+        training: all statements that lead to a backward pass, in its function and in others.
+        repeats: the heads and places of the loops around it, which train anew.
+        earlier: the places of the loops that train before it and validate nothing, as for a warm-up.
+        leftovers: the statements after the loop that no longer run when training leaves inside it.
+        ends: lines at which the loop is left, but for the end of what a `for` loop goes through.
+        clocks: the conditions under which it is left at a time of the clock.
+        shares: what takes each rank's own share of something that its loops go through.
+        thaws: (place, code) of each `if` about the turn's number by which it lets frozen parameters train.
+        resumed: counters that may go on in it from a number of an earlier start, such as that in a checkpoint.
+        repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
+        tried: the place at which a library runs it as one of several trials, "" for none.
+        result: the code of what its function gives when it leaves the loop and not after it, "" for nothing.
+    """
+
+    target: str
+    limited: bool
+    by_iteration: bool = False
+    by_step: bool = False
+    inner: list[Statement] = field(default_factory=list)
+    training: set[Statement] = field(default_factory=set)
+    repeats: list[tuple[str, str]] = field(default_factory=list)
+    earlier: list[str] = field(default_factory=list)
+    leftovers: list[Statement] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    clocks: list[Site] = field(default_factory=list)
+    shares: list[Site] = field(default_factory=list)
+    thaws: list[tuple[str, str]] = field(default_factory=list)
+    resumed: list[str] = field(default_factory=list)
+    repeated: str = ""
+    tried: str = ""
+    result: str = ""
+
+    @property
+    def iterated(self) -> str:
+        """The code of what a `for` loop goes through, within `enumerate` and progress bars; "" for a `while` loop."""
+        return self.index.source.code(self.anchors["range"]) if isinstance(self.node, cst.For) else ""
+
+    @property
+    def body(self) -> cst.BaseSuite:
+        """The loop's block."""
+        assert isinstance(self.node, (cst.For, cst.While))
+        return self.node.body
+
+    _facts = (("variable", "target"), ("limited", "limited"))

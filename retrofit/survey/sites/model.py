@@ -1,0 +1,80 @@
+"""Where the model is built, counted and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from retrofit.survey.sites.base import Site
+
+
+@dataclass(eq=False, kw_only=True)
+class Model(Site):
+    """Where the model that is wrapped gets built; `node` is the statement after which it is there.
+
+    Attributes:
+        target: the variable that holds it.
+        built: the building expression without the moves, "" where the statement is not a single plain assignment.
+        moved: the moves called on it in the same statement, such as `.to(device)`.
+        in_wrapper: whether it is built inside the wrapper call, so that `node` is the wrapper's statement.
+        side: where new statements about the model go: "after" the statement, or "before" the wrapper's.
+    """
+
+    target: str
+    built: str = ""
+    moved: str = ""
+    in_wrapper: bool = False
+    side: str = "after"
+
+    _facts = (("target", "target"), ("moved", "moved"))
+
+
+@dataclass(eq=False, kw_only=True)
+class UnnamedModel(Site):
+    """The construction of a model that no name gets; `node` is its call.
+
+    Attributes:
+        fresh: a name that nothing has yet.
+    """
+
+    fresh: str
+
+    @property
+    def whole(self) -> str:
+        """The code of the construction with what is called on it."""
+        return self.index.source.code(self.anchors["whole"])
+
+
+@dataclass(eq=False, kw_only=True)
+class Assertion(Site):
+    """A script's own check of the model's parameters, which are more with dendrites, or of their names, which change.
+
+    `node` is an `assert`, its anchor "comparison" the test; the call of a function that checks, its anchor "state" the
+    model's state, which it is given.
+
+    Attributes:
+        least: for a number that the model has just so many parameters as, the code that it has no fewer; "" for others.
+        checked: the code of the model whose state is checked, "" for an `assert`.
+    """
+
+    least: str = ""
+    checked: str = ""
+
+    _facts = (("checks", "code"),)
+
+
+@dataclass(eq=False, kw_only=True)
+class ModuleCount(Site):
+    """A walk through the perforated model, such as `modules()`, that dendrites are to be left out of.
+
+    The script counts the modules of a class, or raises at a class or a name that it does not know. The anchor "state"
+    is the same as `node`.
+
+    Attributes:
+        kind: "modules", "named_modules" or "named_parameters".
+        whose: the code of the model, or of a part of it.
+    """
+
+    kind: str
+    whose: str
+
+    _facts = (("walk", "kind"), ("of", "whose"))

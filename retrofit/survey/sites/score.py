@@ -1,0 +1,186 @@
+"""The validation score, and the functions that keep one to themselves."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field
+
+from retrofit.survey.sites.base import Site
+
+
+@dataclass(eq=False, kw_only=True)
+class KeptScore(Site):
+    """A score that a function keeps to itself; `node` is the function's last statement.
+
+    The anchor "call" is the epoch loop's statement that calls the function. Where the score is made only under a
+    condition, the anchors "guard" and "made" are as those of `Score`, in the function.
+
+    Attributes:
+        expression: the score's code in the function.
+        call: the code of the call.
+        condition: the code of a condition, other than a rank check, under which the function has a score; "" for none.
+        ranks: "all", or "first" where only rank 0 has one.
+        returns: whether the function returns the score already, and only the loop does not take it.
+        ends: whether the function's last statement is a `return` that is replaced.
+        beside: the code of what that returns already, which the loop takes, "" where it has no value.
+        targets: the code of what takes it.
+        present: a condition without which the expression cannot be evaluated, "" for none.
+        inner: where the function gets the score from another one that it calls, how that one returns it.
+        others: the same at other calls of the function, of which one alone runs in a turn of the loop.
+    """
+
+    expression: str
+    call: str
+    present: str = ""
+    inner: KeptScore | None = None
+    others: list[KeptScore] = field(default_factory=list)
+    condition: str = ""
+    ranks: str = "all"
+    returns: bool = False
+    ends: bool = False
+    beside: str = ""
+    targets: str = ""
+
+    @property
+    def value(self) -> str:
+        """The code of the score, or of None where there is none."""
+        return f"{self.expression} if {self.present} else None" if self.present else self.expression
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the score is made only under a condition."""
+        return "guard" in self.anchors
+
+    _facts = (("expression", "expression"), ("of", "call"))
+
+
+@dataclass(eq=False, kw_only=True)
+class Score(Site):
+    """The validation score; `node` is the expression that holds it.
+
+    The anchor "report" is the statement after which all ranks can hand it over. Where the score is made only under a
+    condition, the anchor "guard" is the outermost conditional statement around that place, and the anchor "made" the
+    last statement of the block in which it is made. Where its name is used anew later in the epoch, "made" is the
+    statement that makes it. The anchor "loop" is the epoch loop, and "turn" the loop over batches inside it, where the
+    score is handed over in there.
+
+    Attributes:
+        expression: the score's code at that place.
+        direction: "max", "min", or "" where nothing tells.
+        evidence: where expression and direction come from.
+        ranks: "all", or "first" where only rank 0 validates.
+        condition: the code of a condition, other than a rank check, under which there is a score; "" for none.
+        kept: where a function keeps the score to itself, how it is to return it; the site is its call then.
+        when: a condition, the same on all ranks, under which they have something to hand over; "" for always.
+        known: whether the expression's names have a meaning at that place.
+        owners: where they have none, the functions that know them, and where they do.
+        against: what in the script shows the other direction than `evidence`, "" for nothing.
+        outdone: what decides on checkpoints in place of it, where only its name speaks for it, and the place; else "".
+        saved: whether a checkpoint is saved by it.
+        cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
+        once: whether it is made in a single epoch.
+        parted: the name that some ways through the choice at the anchor "parting" leave without a value, "" for none.
+        listed: the line at which its name gets several values instead of one number, 0 where it does not.
+        running: where a function compares the score of an epoch with this one, the best so far; "" where it is none.
+        ranked: whether only some ranks do.
+        best: what it is compared with, where that has a first value before the epoch loop; else "".
+        lost: what it is compared with where a checkpoint is saved by it, and which begins anew in each round; else "".
+        present: a condition without which the expression cannot be evaluated, "" for none.
+        made: what makes it: "evaluated", "trained", or "" where nothing tells.
+        alone: by what rank 0 alone has it, and where, while the others have another number; "" where all have it.
+        elsewhere: the same of another rank, or of one that is not told.
+        named: whether the user names it.
+        last: the head of a loop of which it is the last turn's alone, and the place; "" for none.
+        trained: where the training makes it, while an evaluation does on other ways; "" where it does not.
+        carried: what it is made of that adds up over all epochs, and where it does; "" for nothing.
+        emptied: where what it is made of begins anew before it can be handed over, "" where it does not.
+        unmeasured: what it is in turns in which nothing is measured, where, and the condition of those that measure it.
+    """
+
+    expression: str
+    direction: str
+    evidence: str
+    ranks: str = "all"
+    condition: str = ""
+    kept: KeptScore | None = None
+    when: str = ""
+    known: bool = True
+    owners: list[tuple[str, str]] = field(default_factory=list)
+    against: str = ""
+    outdone: tuple[str, str] = ("", "")
+    saved: bool = False
+    cut_off: int = 0
+    once: bool = False
+    parted: str = ""
+    listed: int = 0
+    running: str = ""
+    ranked: bool = False
+    best: str = ""
+    lost: str = ""
+    present: str = ""
+    made: str = ""
+    alone: str = ""
+    elsewhere: str = ""
+    named: bool = False
+    last: tuple[str, str] = ("", "")
+    trained: str = ""
+    carried: tuple[str, str] = ("", "")
+    emptied: str = ""
+    unmeasured: tuple[str, str, str] = ("", "", "")
+
+    @property
+    def value(self) -> str:
+        """The code of the score, or of None where there is none."""
+        return f"{self.expression} if {self.present} else None" if self.present else self.expression
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the score is made only under a condition."""
+        return "guard" in self.anchors
+
+    @property
+    def written(self) -> str:
+        """The score's code as the script has it, where a function keeps it to itself in that function."""
+        return self.kept.expression if self.kept is not None else self.expression
+
+    @property
+    def answer(self) -> str:
+        """The options that name this score, as a shell takes them."""
+        return answer_for(self.written, self.direction)
+
+    @property
+    def only_alone(self) -> str:
+        """The part of the condition that holds only where no other process trains, "" for none."""
+        parts = [] if " or " in self.condition else self.condition.split(" and ")
+        return next((one for one in parts if re.search(r"rank == -1$|world_size (==|<=) 1$", one)), "")
+
+    @property
+    def captured(self) -> bool:
+        """Whether it is to be kept under a name of its own from where it is made."""
+        return "made" in self.anchors
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether it is handed over inside a loop over batches."""
+        return "turn" in self.anchors
+
+    _facts = (
+        ("expression", "expression"),
+        ("direction", "direction"),
+        ("from", "evidence"),
+        ("ranks", "ranks"),
+        ("only if", "condition"),
+    )
+
+
+def answer_for(expression: str, direction: str) -> str:
+    """Return the options that name a score, as a shell takes them.
+
+    Args:
+        expression: its code.
+        direction: "max" or "min", "" where the user is to say which.
+    """
+    plain = not any(char in expression for char in '"$`\\!')
+    quoted = f'"{expression}"' if "'" in expression and plain else shlex.quote(expression)
+    return f"--metric {quoted} --mode {direction or 'max or min'}"

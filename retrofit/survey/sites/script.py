@@ -1,0 +1,409 @@
+"""A whole script, with all of its sites."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import libcst as cst
+
+from retrofit.project import Neighbour
+from retrofit.survey.index import Statement
+from retrofit.survey.nodes import is_choice, nodes_in
+from retrofit.survey.sites.argument import LocalRank, Parser, ProcessNumber
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.block import Block
+from retrofit.survey.sites.call import CallSite
+from retrofit.survey.sites.folder import NewFolder, Resumption
+from retrofit.survey.sites.framework import Framework
+from retrofit.survey.sites.loop import Backward, EpochLoop
+from retrofit.survey.sites.model import Assertion, Model, ModuleCount, UnnamedModel
+from retrofit.survey.sites.optimizer import Optimizer, Rebuilding, Scheduler, Step
+from retrofit.survey.sites.score import KeptScore, Score
+from retrofit.survey.sites.wrapper import Wrapper
+
+#: The words by which rules name the kinds of sites, besides "script" and "epoch-loop".
+SITE_KINDS = (
+    "wrapper",
+    "model",
+    "unnamed-model",
+    "optimizer",
+    "rebuilding",
+    "scheduler",
+    "step",
+    "backward",
+    "score",
+    "kept-score",
+    "assertion",
+    "parser",
+    "local-rank",
+    "framework",
+    "module-count",
+    "new-folder",
+    "resumption",
+    "block",
+)
+
+
+def _is_method(node: cst.CSTNode) -> bool:
+    """Whether a string has process groups begin by the environment."""
+    return isinstance(node, cst.SimpleString) and node.evaluated_value == "env://"
+
+
+@dataclass(eq=False, kw_only=True)
+class Script(Site):
+    """The whole entry script; `node` is its module.
+
+    Attributes:
+        wrappers: where a model is wrapped.
+        models: where the model that is wrapped gets built.
+        optimizers: the constructions of optimizers that train it.
+        schedulers: the constructions of learning-rate schedulers.
+        steps: the calls of a scheduler's `step`.
+        backwards: the backward passes in loops.
+        loops: the epoch loops.
+        scores: what may be the validation score.
+        parsers: the argparse parsers.
+        handed_on: where the parsed command line is handed on whole, or gone through, so that it has no place for more.
+        local_ranks: the spellings of the option that gives a process its number on its machine.
+        rank_flags: absl's flags of that name, which no launcher gives, where nothing else tells that number.
+        numbers: what alone tells a process its number, how many there are and its GPU, where torchrun does not.
+        frameworks: the uses of libraries that own the training loop or shard the model.
+        assertions: the script's own checks of the model's parameters.
+        module_counts: the walks through the perforated model that dendrites are to be left out of.
+        new_folders: where it insists that what it writes is not there yet.
+        resumptions: the statements by which its own checkpoint of an earlier round would end a later one at once.
+        blocks: what people put in by hand in the place of what the recipe writes.
+        spawns: the calls that start the processes from one.
+        spawned_numbers: the parameters by which the functions that they start know their process.
+        groups: the whole-model wrappers, grouped by the model that they wrap.
+        hints: (name, place) of values that the script compares with its best outside the epoch loop.
+        silent: (function, place) of its calls in the epoch loop that validate and of which it takes nothing.
+        measures: (expression, place) of what its validation knows and keeps to itself.
+        validation: where the epoch loop begins to validate, "" where nothing shows that it does.
+        trained: (answer, expression, place) of what its training tells of itself, the answer as a shell takes it.
+        apart: the places of wrappers of a model that is built anew, for a test alone.
+        disorder: why the model cannot be perforated where it is built, "" where it can.
+        averages: (place, option) of copies that follow the model's weights, and whether a condition decides on each.
+        reloads: where weights are loaded, after the training or instead of it, into a model that is built anew.
+        loads_after: what loads a file in the process that starts the others, once these have ended.
+        besides: where a model is built as the wrapped one is, and trained in place of it.
+        repeated: the places of two calls, one after the other, that both build the model.
+        plural: why what a wrapper wraps is more than one model, "" where it is one.
+        bypass: a call of the bare model in its training, where that never calls the wrapper; None for no such.
+        builders: what tells the model of each class that builds one from the others, as far as something does.
+        adrift: backward passes that no loop was found around.
+        passed_over: the heads of the loops around the backward passes, outermost first, where none is over epochs.
+        uncalled: the function that holds such a loop or backward pass, and that nothing was found to call; "" for none.
+        answers: what tells each of several wrapped models from the others, as far as something does.
+        trainers: what tells each epoch loop of the one model from the others, where a run takes one of several.
+        nameless: where torch's optimizers are built that no name or item of a known name holds.
+        unnamed_models: where the model is built, if no name gets it there, but one could.
+        other_models: the same for all that are wrapped, where none of them is the one that the user named.
+        neighbours: the other scripts that import one of the modules, by its full name, or the entry, by "".
+        namespace: tells the name of the parsed command line at a site, None where it is not in scope.
+        kind: "ddp" where any wrapper is DistributedDataParallel, else "dp", and where the user has one process train by
+            a script that can do either; "" without a wrapper.
+        launcher: what the user has start it, "" where the script decides.
+        in_process: whether the model is to be restructured while the process goes on, without a restart.
+    """
+
+    wrappers: list[Wrapper] = field(default_factory=list)
+    models: list[Model] = field(default_factory=list)
+    optimizers: list[Optimizer] = field(default_factory=list)
+    schedulers: list[Scheduler] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    backwards: list[Backward] = field(default_factory=list)
+    loops: list[EpochLoop] = field(default_factory=list)
+    scores: list[Score] = field(default_factory=list)
+    parsers: list[Parser] = field(default_factory=list)
+    handed_on: list[Site] = field(default_factory=list)
+    local_ranks: list[LocalRank] = field(default_factory=list)
+    rank_flags: list[CallSite] = field(default_factory=list)
+    numbers: list[ProcessNumber] = field(default_factory=list)
+    frameworks: list[Framework] = field(default_factory=list)
+    assertions: list[Assertion] = field(default_factory=list)
+    hints: list[tuple[str, str]] = field(default_factory=list)
+    silent: list[tuple[str, str]] = field(default_factory=list)
+    measures: list[tuple[str, str]] = field(default_factory=list)
+    validation: str = ""
+    trained: list[tuple[str, str, str]] = field(default_factory=list)
+    apart: list[str] = field(default_factory=list)
+    disorder: str = ""
+    averages: list[tuple[str, bool]] = field(default_factory=list)
+    reloads: list[CallSite] = field(default_factory=list)
+    besides: list[CallSite] = field(default_factory=list)
+    loads_after: list[CallSite] = field(default_factory=list)
+    repeated: list[str] = field(default_factory=list)
+    module_counts: list[ModuleCount] = field(default_factory=list)
+    new_folders: list[NewFolder] = field(default_factory=list)
+    resumptions: list[Resumption] = field(default_factory=list)
+    plural: str = ""
+    bypass: CallSite | None = None
+    builders: list[str] = field(default_factory=list)
+    adrift: list[Backward] = field(default_factory=list)
+    passed_over: list[tuple[str, str]] = field(default_factory=list)
+    uncalled: str = ""
+    answers: list[str] = field(default_factory=list)
+    trainers: list[str] = field(default_factory=list)
+    nameless: list[CallSite] = field(default_factory=list)
+    unnamed_models: list[UnnamedModel] = field(default_factory=list)
+    other_models: list[str] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    spawns: list[CallSite] = field(default_factory=list)
+    spawned_numbers: set[str] = field(default_factory=set)
+    groups: list[list[Wrapper]] = field(default_factory=list)
+    neighbours: Mapping[str, Sequence[Neighbour]] = field(default_factory=dict)
+    launcher: str = ""
+    in_process: bool = False
+    namespace: Callable[[Site], str | None] = lambda site: None
+
+    @property
+    def statement(self) -> Statement:
+        raise LookupError("the script as a whole is no statement")
+
+    @property
+    def position(self) -> tuple[int, int]:
+        return (1, 1)
+
+    @property
+    def relative_imports(self) -> list[Site]:
+        """The entry script's imports relative to its package, by which it only runs as a module, `python -m`."""
+        return [site for site in self._relative_imports if not any(is_choice(s.node) for s in site.statement.path)]
+
+    @property
+    def chosen_relative_imports(self) -> list[Site]:
+        """Those of such imports that a condition leads to."""
+        return [site for site in self._relative_imports if any(is_choice(s.node) for s in site.statement.path)]
+
+    @property
+    def _relative_imports(self) -> list[Site]:
+        return [
+            Site(node=statement.node, index=self.index)
+            for statement, module in self.index.entry.imports
+            if module.startswith(".") and not any(isinstance(part.node, cst.Try) for part in statement.path)
+        ]
+
+    @property
+    def module(self) -> str:
+        """The full name by which the script is started, `python -m`; "" for one that is started by its path."""
+        relative = any(module.startswith(".") for _, module in self.index.entry.imports)
+        return self.index.module if self.relative_imports or not relative else ""
+
+    @property
+    def import_folder(self) -> str:
+        """The folder in which Python looks for the script's own modules, from where the user is; "" for that one."""
+        folder = os.path.dirname(self.index.source.shown)
+        found = os.path.normpath(os.path.join(folder, *[".."] * self.module.count(".")))
+        return "" if found == "." else found
+
+    def importable(self, name: str) -> str:
+        """Return the path of a file in that folder, from where the user is, as a shell takes it."""
+        return shlex.quote(os.path.join(self.import_folder, name))
+
+    @property
+    def program(self) -> str:
+        """How `python` starts the script from where the user is, as a shell takes it."""
+        return f"-m {self.module}" if self.module else self.beside(self.file_name)
+
+    @property
+    def spawning(self) -> CallSite | None:
+        """The call that alone can start the processes.
+
+        One under a condition can where nothing reads a process's number from the environment, but the process group is
+        given one. Who asks for `env://` there numbers the machines by it, and only the spawned function knows its GPU;
+        but where the number given is the one that the spawned function gets, that alone counts.
+        """
+        number = self.argument("torch.distributed.init_process_group", "rank")
+        asked = [node for name, node in self.index.environment if re.search(r"RANK|WORLD_SIZE", name)]
+        if number not in self.spawned_numbers:
+            asked += [text for text in self.index.nodes_of(cst.SimpleString) if _is_method(text)]
+        told = any(not self._if_asked_for(node) for node in asked)
+        alone = [site for site in self.spawns if not site.conditional or (number and not told)]
+        return alone[0] if alone else None
+
+    def _if_asked_for(self, node: cst.CSTNode) -> bool:
+        """Whether code is of `if args.dist_url == "env://" and args.rank == -1:`, as in PyTorch's ImageNet example."""
+        tests = [part.test for part in self.index.ancestors(node) if isinstance(part, cst.If)]
+        compared = [
+            [part.comparator for part in nodes_in(test) if isinstance(part, cst.ComparisonTarget)] for test in tests
+        ]
+        return any(
+            any(map(_is_method, some)) and any(isinstance(one, cst.UnaryOperation) for one in some) for some in compared
+        )
+
+    @property
+    def argument_counts(self) -> list[Site]:
+        """Where the script decides by the number of words on its command line."""
+        return [
+            Site(node=node, index=self.index)
+            for node in self.index.comparisons
+            if re.search(r"\blen\(sys\.argv\)|sys\.argv\.__len__\(\)", self.index.source.read(node))
+        ]
+
+    @property
+    def file_name(self) -> str:
+        """The entry script's file name."""
+        return self.index.source.path.name
+
+    @property
+    def folder(self) -> str:
+        """The folder in which Python looks for the script's own modules, as a shell takes it."""
+        return shlex.quote(self.import_folder or ".")
+
+    def beside(self, name: str) -> str:
+        """Return the path of a file beside the script, from where the user is, as a shell takes it."""
+        folder = self.index.source.shown.rpartition("/")[0]
+        return shlex.quote(f"{folder}/{name}" if folder else name)
+
+    @property
+    def stem(self) -> str:
+        """The file name without its ending, in letters, digits, `_`, `.` and `-` only."""
+        return re.sub(r"[^A-Za-z0-9_.-]+", "_", self.index.source.path.stem)
+
+    @property
+    def kind(self) -> str:
+        kinds = {wrapper.kind for wrapper in self.wrappers}
+        alone = self.launcher == "python" and self.either is not None
+        return "ddp" if "ddp" in kinds and not alone else "dp" if kinds else ""
+
+    @property
+    def either(self) -> Wrapper | None:
+        """The wrapper by which a single process trains, in a script that is started for that or for several."""
+        kinds = {wrapper.kind: wrapper for wrapper in self.wrappers}
+        return kinds["dp"] if len(kinds) > 1 and not self.spawns else None
+
+    @property
+    def parser(self) -> Parser | None:
+        """The main parser: the one with the most options."""
+        return max(self.parsers, key=lambda parser: len(parser.options), default=None)
+
+    @property
+    def score(self) -> Score | None:
+        """The score, where there is just one."""
+        return self.scores[0] if len(self.scores) == 1 else None
+
+    @property
+    def score_mode(self) -> str:
+        """The score's direction, "" where there is no clear one."""
+        return self.score.direction if self.score else ""
+
+    @property
+    def kept_scores(self) -> list[KeptScore]:
+        """The scores that functions keep to themselves."""
+        found = []
+        for score in self.scores:
+            kept = score.kept
+            while kept is not None:
+                found += [kept, *kept.others]
+                kept = kept.inner
+        return found
+
+    @property
+    def optimizer(self) -> Optimizer | None:
+        """The optimizer, where there is just one."""
+        return self.optimizers[0] if len(self.optimizers) == 1 else None
+
+    @property
+    def early_optimizer(self) -> bool:
+        """Whether an optimizer is built by another function than that which perforates the model, and before it."""
+        return any(one.early for one in self.optimizers)
+
+    @property
+    def late_optimizer(self) -> Optimizer | None:
+        """An optimizer that is built, or built again, in an epoch loop or what holds one; None for those before it."""
+        return next((one for one in self.optimizers if one.late), None)
+
+    @property
+    def rebuildings(self) -> list[Rebuilding]:
+        """The further constructions of the optimizer in other functions."""
+        return [one for optimizer in self.optimizers for one in optimizer.rebuilt]
+
+    @property
+    def loop(self) -> EpochLoop | None:
+        """The epoch loop, where there is just one."""
+        return self.loops[0] if len(self.loops) == 1 else None
+
+    def anchor(self, name: str | None) -> cst.CSTNode:
+        if name == "parser" and self.parser is not None:
+            return self.parser.node
+        return self.node
+
+    def calls(self, name: str) -> list[CallSite]:
+        """Return the calls of a function, whatever it is imported as.
+
+        Args:
+            name: the end of its full name, `module.function`; without a dot, a function that the recipe provides.
+        """
+        wanted = {name}
+        if "." not in name:
+            wanted = {full for full in self.index.provided if full.rpartition(".")[2] == name}
+            wanted |= {name} & self.index.bare
+        found = []
+        for full, call in self._calls_by_last_name[name.rpartition(".")[2]]:
+            if full in wanted or ("." in name and full.endswith("." + name)):
+                anchors: dict[str, cst.CSTNode] = {"call": call, "function": call.func}
+                found.append(CallSite(node=call, index=self.index, anchors=anchors))
+        return found
+
+    @property
+    def late_imports(self) -> str:
+        """The places where a module is imported by a name that is made at run time, "" for none."""
+        calls = [call for call in self.calls("importlib.import_module") if not call.literal("name", 0)]
+        return ", ".join(call.place() for call in calls)
+
+    def named(self, prefix: str) -> list[Site]:
+        """Return where the project uses what has a full name that begins so, whatever it is imported as."""
+        nodes = self._named_by_package[prefix.partition(".")[0]]
+        return [Site(node=node, index=self.index) for node, full in nodes if full.startswith(prefix)]
+
+    @cached_property
+    def _named_by_package(self) -> defaultdict[str, list[tuple[cst.CSTNode, str]]]:
+        """What is called and every attribute, with their full names, in the order of the files."""
+        found: defaultdict[str, list[tuple[cst.CSTNode, str]]] = defaultdict(list)
+        for node in dict.fromkeys([*(call.func for call in self.index.calls), *self.index.attributes]):
+            full = self.index.qualified(node)
+            found[full.partition(".")[0]].append((node, full))
+        for nodes in found.values():
+            nodes.sort(key=lambda named: self.index.source.span(named[0]))
+        return found
+
+    @cached_property
+    def _calls_by_last_name(self) -> defaultdict[str, list[tuple[str, cst.Call]]]:
+        """Every call with its full name: rules ask for a hundred names, in projects of tens of thousands of calls."""
+        found: defaultdict[str, list[tuple[str, cst.Call]]] = defaultdict(list)
+        for call in self.index.calls:
+            full = self.index.qualified(call.func)
+            found[full.rpartition(".")[2]].append((full, call))
+        return found
+
+    @property
+    def inlined(self) -> bool:
+        """Whether the functions that the recipe provides stand in the script itself."""
+        return self.index.inlined
+
+    def binds(self, name: str) -> bool:
+        """Whether the script gives a meaning of its own to ``name`` anywhere."""
+        return name in self.index.bound_names or name in self.index.scope.names
+
+    def literal(self, function: str, name: str, position: int | None = None) -> str:
+        """Return the first plain string that ``function`` is called with, "" where there is none."""
+        return next((text for call in self.calls(function) if (text := call.literal(name, position))), "")
+
+    def argument(self, function: str, name: str) -> str:
+        """Return the code of an argument that ``function`` is called with, "" where there is none."""
+        return next((code for call in self.calls(function) if (code := call.argument(name))), "")
+
+    def sites(self) -> Iterator[tuple[str, Site]]:
+        """Yield every site with the word by which rules name its kind."""
+        yield "script", self
+        for kind in SITE_KINDS:
+            for site in getattr(self, kind.replace("-", "_") + "s"):
+                yield kind, site
+        for loop in self.loops:
+            yield "epoch-loop", loop

@@ -1,0 +1,119 @@
+"""Where a model is wrapped for several GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from retrofit.survey.nodes import argument
+from retrofit.survey.sites.base import Site
+
+
+@dataclass(eq=False, kw_only=True)
+class Wrapper(Site):
+    """A model wrapped for several devices; `node` is the wrapper call.
+
+    Attributes:
+        kind: "ddp" or "dp".
+        target: what the wrapped model is assigned to, "" where it is not assigned plainly.
+        operand: the code of what is wrapped.
+        module: the name of the module in it: `model` for the operand `model.to(device)`, "" where the call builds it.
+        others: what else it is assigned to by the same statement.
+        chain: what is called on the wrapper in the same statement, such as `.cuda()`.
+        part: whether only a part of a model is wrapped (`model.features`).
+        moved: where the call builds the model, the moves called on it there, such as `.to(device)`.
+        members: whether what only the wrapper has (`.module`, `no_sync`) is used before the first backward pass, or the
+            script insists on a wrapper.
+        moves_inputs: whether the model may rely on the wrapper to move what it is called with to its device.
+        returned: whether a function returns it instead of assigning it.
+        fresh: where it is neither, but used in a statement, a name that nothing has yet for it; "" where none helps.
+        first: whether it is the first wrapper of its statement.
+        other_model: whether it is the first wrapper of a further model.
+        preset: the arguments that a `functools.partial` gives it.
+        choice: the classes of which the call takes one, where not all are of this kind; "" for no choice.
+        closed: the wrapper's class, where it is the project's own and takes no keyword arguments beyond its own.
+    """
+
+    kind: str
+    target: str
+    operand: str
+    module: str
+    others: list[str] = field(default_factory=list)
+    chain: str = ""
+    part: bool = False
+    moved: str = ""
+    members: bool = False
+    moves_inputs: bool = False
+    returned: bool = False
+    fresh: str = ""
+    first: bool = True
+    other_model: bool = False
+    preset: list[cst.Arg] = field(default_factory=list)
+    choice: str = ""
+    closed: str = ""
+
+    @property
+    def call(self) -> cst.Call:
+        """The wrapper call."""
+        assert isinstance(self.node, cst.Call)
+        return self.node
+
+    @property
+    def whole(self) -> str:
+        """The code of the wrapper with what is called on it."""
+        return self.index.source.code(self.anchors["whole"])
+
+    def given(self, name: str, position: int | None = None) -> cst.BaseExpression | None:
+        """Return an argument's expression, that of the call before one that is preset; None where it is not given."""
+        preset = (arg.value for arg in self.preset if arg.keyword is not None and arg.keyword.value == name)
+        return argument(self.call, name, position) or next(preset, None)
+
+    def keyword(self, name: str) -> str | None:
+        """Return the code of a keyword argument, None where it is not given."""
+        value = self.given(name)
+        return None if value is None else self.index.source.code(value)
+
+    @property
+    def unused(self) -> str:
+        """The code of find_unused_parameters, "" where it is not given."""
+        return self.keyword("find_unused_parameters") or ""
+
+    @property
+    def spread(self) -> bool:
+        """Whether keyword arguments come from a mapping, `**kwargs`."""
+        return any(arg.star == "**" for arg in self.call.args)
+
+    @property
+    def mapping(self) -> str:
+        """The code of the last `**kwargs` where it may hold find_unused_parameters, which nothing may give twice."""
+        if not self.spread or "find_unused_parameters" not in self.index.source.words():
+            return ""
+        code = self.index.source.code(self.anchors["mapping"])
+        bare = isinstance(self.anchors["mapping"], (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.Dict))
+        return code if bare else f"({code})"
+
+    @property
+    def unwrapped(self) -> str:
+        """The code of the model as this statement leaves it, but not wrapped."""
+        return (self.operand if self.module else self.target + self.moved) + self.chain
+
+    @property
+    def keeps(self) -> str:
+        """What stands before the wrapper in its statement: `model = `, or `return `."""
+        return "return " if self.returned else "".join(f"{name} = " for name in [self.target, *self.others])
+
+    @property
+    def changes_unwrapped(self) -> bool:
+        """Whether leaving the statement out leaves more out than the wrapper: another name, a move to a device."""
+        return bool(self.others) or self.target != self.unwrapped
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {
+            "kind": self.kind,
+            "target": self.target,
+            "operand": self.operand,
+            "keywords": {a.keyword.value: self.index.source.code(a.value) for a in self.call.args if a.keyword},
+            "part": self.part,
+        }
