@@ -988,6 +988,8 @@ def test_without_wrapper(helper: ModuleType) -> None:
         wrapper.require_backward_grad_sync = False
     assert list(wrapper.state_dict()) == [f"module.{name}" for name in model.state_dict()]
     assert wrapper(torch.ones(1, 2)).equal(model(torch.ones(1, 2)))
+    assert wrapper.append == model.append  # for `model.module if isinstance(model, DDP) else model`
+    assert getattr(wrapper, "nothing", None) is None
     assert copy.deepcopy(wrapper).module is not model
     assert helper._pai_unwrap(wrapper) is model
 

@@ -65,6 +65,13 @@ class _PaiAlone(torch.nn.Module):
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
         return self.module(*arguments, **keywords)
 
+    def __getattr__(self, name: str) -> Any:
+        """Give what is the model's too: a script that unwraps a DistributedDataParallel finds that this is none."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("module"), name)
+
     def no_sync(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
