@@ -122,7 +122,11 @@ CALL = "    pai_distributed.report_validation_score("
 @pytest.mark.parametrize(
     ("epoch", "new"),
     [
-        pytest.param(f"{TRACKED}meter.reset()\nlog()", f"{CALL}meter.avg, model)\n    meter.reset()\n", id="at once"),
+        pytest.param(
+            f"{TRACKED}meter.reset()\nlog()",
+            f"    pai_score = meter.avg\n    meter.reset()\n    log()\n{CALL}pai_score, model)\n",
+            id="at once",
+        ),
         pytest.param(
             f"{TRACKED}if rank == 0:\n    log(meter)\n    meter.reset()\nend()",
             "    pai_score = meter.avg\n    if rank == 0:\n        log(meter)\n        meter.reset()\n    end()\n"
@@ -141,12 +145,12 @@ CALL = "    pai_distributed.report_validation_score("
         ),
         pytest.param(
             f"{FILLED}accs = []\nlog()",
-            f"    pai_score = np.mean(accs)\n{CALL}pai_score, model)\n    accs = []\n",
+            f"    pai_score = np.mean(accs)\n    accs = []\n    log()\n{CALL}pai_score, model)\n",
             id="a list",
         ),
         pytest.param(
             "stats['acc'] = evaluate(model)\nbest = max(best, stats['acc'])\nstats['acc'] = 0\nlog()",
-            f"{CALL}stats['acc'], model)\n    stats['acc'] = 0\n",
+            f"    pai_score = stats['acc']\n    stats['acc'] = 0\n    log()\n{CALL}pai_score, model)\n",
             id="an item",
         ),
         pytest.param(f"meter.reset()\n{TRACKED}log()", f"    log()\n{CALL}meter.avg, model)", id="before it is filled"),

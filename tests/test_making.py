@@ -120,6 +120,22 @@ BATCHES = "        optimizer.step()\n"
         pytest.param("total += loss.item()", "a = total / len(loader)", "trained", id="sum"),
         pytest.param("with torch.no_grad(): total += hits(model(x), y)", "a = total", "evaluated", id="second pass"),
         pytest.param("with torch.no_grad(): total += hits(loss, y)", "a = total", "trained", id="of the first pass"),
+        pytest.param(
+            "with torch.no_grad(): goal = teacher(x)\n        total += distance(loss, goal)", "a = total", "trained",
+            id="against a teacher",
+        ),
+        pytest.param(
+            "with torch.no_grad():\n            for one, told in zip(loss, y): right.append(float(one == told))",
+            "a = mean(right)",
+            "trained",
+            id="of the parts of its batch",
+        ),
+        pytest.param(
+            "with torch.no_grad():\n            for u, v in held_out: right.append(float(net.head(u) == v))",
+            "a = mean(right)",
+            "evaluated",
+            id="of other data, within its turn",
+        ),
         pytest.param("metric(loss, y)", "a = metric.compute()", "trained", id="metric"),
         pytest.param(
             "metric(loss, y)",

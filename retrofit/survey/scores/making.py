@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import libcst as cst
 
@@ -18,6 +20,8 @@ from retrofit.survey.scores.words import VALIDATION_DATA
 from retrofit.survey.sites.loop import EpochLoop
 
 EVALUATED, TRAINED = "evaluated", "trained"
+#: Of a block without gradients that is a part of what is around it.
+_ASIDE = "aside"
 
 #: Methods by which a collection or a meter takes in a value, and by which it begins anew.
 FILLS = ("update", "append", "add", "add_batch", "extend", "accumulate", "put", "record", "insert", "__call__")
@@ -375,11 +379,38 @@ class Making:
 
     def _around(self, at: Statement, frame: _Frame) -> set[str]:
         """Return what the place of a statement tells: what is around it, or was begun before it."""
+        begun = self._begun(at, frame)
+        beside = [one for one in begun if one[1] != _ASIDE]
+        told = max(begun)[1] if begun else ""
+        if told == _ASIDE:
+            around = {max(beside)[1]} if beside else self._around_call(frame)
+            return around if around == {TRAINED} else {EVALUATED}
+        if told == "undecided" and frame.outer is not None and frame.call is not None:
+            return self._mode_around(self._index.statement(frame.call), frame.outer)
+        if told:
+            return {told} & {EVALUATED, TRAINED}
+        if without_gradients(self._index, frame.scope.node):
+            return {EVALUATED}
+        if frame.scope is self._loop.scope:
+            return set()
+        trains = self._trains(frame)
+        if trains == TRAINED and not any(part.scope is frame.scope for part in self._index.loops):
+            return {TRAINED}
+        return self._around_call(frame)
+
+    def _around_call(self, frame: _Frame) -> set[str]:
+        """Return what the place of the call tells that runs a function."""
+        if frame.outer is None or frame.call is None:
+            return set()
+        return self._around(self._index.statement(frame.call), frame.outer)
+
+    def _begun(self, at: Statement, frame: _Frame) -> list[tuple[int, str]]:
+        """Return what was begun before a statement, or is around it, each with where that stands."""
         begun: list[tuple[int, str]] = []
         way = [part for part in at.path if part.scope is frame.scope and self._inside(part, frame)]
         for part in way:
             if without_gradients(self._index, part.node):
-                begun.append((part.order, EVALUATED))
+                begun.append((part.order, EVALUATED if self._runs_through(part, frame) else _ASIDE))
             if isinstance(part.node, (cst.For, cst.While)) and (
                 part is not self._loop.statement or self._loop.by_iteration
             ):
@@ -391,22 +422,23 @@ class Making:
         for place, mode in self._modes_of(frame.scope):
             if any(place.siblings is part.siblings and place.order < part.order for part in way):
                 begun.append((place.order, EVALUATED if mode == "eval" else mode))
-        if begun:
-            told = max(begun)[1]
-            if told == "undecided" and frame.outer is not None and frame.call is not None:
-                return self._mode_around(self._index.statement(frame.call), frame.outer)
-            return {told} & {EVALUATED, TRAINED}
-        node = frame.scope.node
-        if without_gradients(self._index, node):
-            return {EVALUATED}
-        if frame.scope is self._loop.scope:
-            return set()
-        trains = self._trains(frame)
-        if trains == TRAINED and not any(part.scope is frame.scope for part in self._index.loops):
-            return {TRAINED}
-        if frame.outer is not None and frame.call is not None:
-            return self._around(self._index.statement(frame.call), frame.outer)
-        return set()
+        return begun
+
+    def _runs_through(self, block: Statement, frame: _Frame) -> bool:
+        """Whether a block without gradients runs what the training runs, or goes through data of its own.
+
+        One that does neither is a part of a step: a teacher's targets, or how many hits a batch of the training has.
+        """
+        calls = self._index.calls_in(block)
+        scopes = {block.scope, *(one.scope for one in self._steps)}
+        others = [call for scope in scopes for call in self._index.calls_of(scope) if call not in calls]
+        if not set(filter(None, map(_called_object, calls))).isdisjoint(map(_called_object, others)):
+            return True
+        turns = [part for part in block.around if isinstance(part.node, (cst.For, cst.While))]
+        inner = [*takewhile(lambda turn: not self._trains(frame, turn), turns)]
+        made = {b.target for turn in turns[len(inner) : len(inner) + 1] for b in self._index.bound_in(turn)}
+        loops = [*(turn.node for turn in inner), *nodes_in(block.node)]
+        return any(isinstance(one, cst.For) and made.isdisjoint(names_in(one.iter)) for one in loops)
 
     def _mode_around(self, at: Statement, frame: _Frame) -> set[str]:
         """Return what the model was told last before a statement: to train or to evaluate."""
@@ -495,6 +527,12 @@ def changes(binding: Binding) -> list[cst.AugAssign]:
     target = unquoted(binding.target)
     made = [one for one in small if isinstance(one, cst.AugAssign)]
     return [one for one in made if unquoted(cst.Module(body=[]).code_for_node(one.target)) == target]
+
+
+def _called_object(call: cst.Call) -> str:
+    """Return the name of a variable or an attribute that is called, "" for a method of a tensor or a type."""
+    name = dotted(call.func) or ""
+    return name if ("." not in name and not hasattr(builtins, name)) or name.startswith("self.") else ""
 
 
 def without_gradients(index: Index, node: cst.CSTNode) -> bool:
