@@ -12,6 +12,7 @@ import sys
 import traceback
 import warnings
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -192,7 +193,7 @@ def _watch_wrapper(wrapper: Any, events: Events) -> None:
             events.write(
                 "wrapper",
                 place=place,
-                waits_for=[] if self.find_unused_parameters or self.static_graph else _idle(module),
+                waits_for=[] if self.find_unused_parameters or self.static_graph else _idle(self, module),
                 broadcasts_records=bool(self.broadcast_buffers and not ignored.issuperset(names)),
             )
 
@@ -209,11 +210,23 @@ def _layers(module: Any) -> list[Any]:
     return found
 
 
-def _idle(module: Any) -> list[str]:
-    """The trainable parameters of dendrites that take part in no forward pass, without Perforated Backpropagation."""
+def _idle(wrapper: Any, module: Any) -> list[str]:
+    """The parameters of dendrites that a wrapper waits for and no pass uses, without Perforated Backpropagation.
+
+    The helper lets no walk through the model come to them, so they are looked for where modules keep them.
+    """
     parts = {"parent_module", "candidate_to_top", "dendrites_to_candidates"}
-    trainable = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
-    return [name for name in trainable if not parts.isdisjoint(name.split("."))]
+    waited = {id(parameter) for parameter in wrapper._build_params_for_reducer()[0]}
+    held = [one for layer in _layers(module) for one in _everything(layer, getattr(layer, "name", ""))]
+    return [name for name, one in held if id(one) in waited and not parts.isdisjoint(name.split("."))]
+
+
+def _everything(module: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Every parameter in a module by its path, whatever a walk through it would come to."""
+    yield from ((f"{path}.{name}", one) for name, one in module._parameters.items() if one is not None)
+    for name, child in module._modules.items():
+        if child is not None:
+            yield from _everything(child, f"{path}.{name}")
 
 
 def _configuration() -> Any:
