@@ -214,7 +214,6 @@ QUESTIONS: dict[str, Question] = {
         },
         IN_PROCESS,
     ),
-    "PAI014 3": Question((), {"DataParallel": (DP,)}, options=SINGLE_GPU),
     "PAI030 1": Question(
         (GPA, scored(f"if {RANK} == 0:\n    {HANDED}\n{SCORE}")),
         {

@@ -95,7 +95,7 @@ def test_what_the_wrapper_has_is_seen_through_an_item(tmp_path: Path) -> None:
     "build",
     [
         pytest.param("models = {'net': DDP(Net()) for _ in parts}", id="comprehension"),
-        pytest.param("models = {}\nfor name in parts:\n    models['net'] = DDP(Net())", id="loop"),
+        pytest.param("models = {}\nwhile parts:\n    models['net'] = DDP(Net())", id="loop"),
         pytest.param("models = dict(size=measure(), net=DDP(Net()))", id="behind a call"),
         pytest.param("models = {'net': many and DDP(Net())}", id="under a condition"),
         pytest.param("models = {'net': (lambda: DDP(Net()))()}", id="lambda"),
@@ -104,6 +104,12 @@ def test_what_the_wrapper_has_is_seen_through_an_item(tmp_path: Path) -> None:
 def test_where_that_would_be_another_program_the_name_is_asked_for(tmp_path: Path, build: str) -> None:
     plan = plan_of(tmp_path, HEAD + build + LOOP.replace("USED", "models['net']"))
     assert any("is not assigned to a name" in str(one) for one in plan.questions if one.code == "PAI102")
+
+
+def test_of_a_loop_that_wraps_in_each_turn_that_is_said(tmp_path: Path) -> None:
+    build = "models = {}\nfor name in parts:\n    models['net'] = DDP(Net())"
+    (question,) = plan_of(tmp_path, HEAD + build + LOOP.replace("USED", "models['net']")).questions
+    assert "each turn of the loop at line 10 wraps one" in str(question)
 
 
 def test_of_several_the_chosen_one_gets_a_name(tmp_path: Path) -> None:
