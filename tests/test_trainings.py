@@ -784,3 +784,36 @@ def test_a_method_that_trains_and_is_not_seen_to_be_called_is_named_with_what_wo
     assert (
         "nothing was found to call `train_on` (line 6). Call that, by name or on an object that is" in question.message
     )
+
+
+def test_a_model_that_is_trained_besides_is_not_said_to_get_no_wrapper_where_it_has_one(tmp_path: Path) -> None:
+    text = code("""
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    def fit(model):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(9):
+            for x in loader:
+                optimizer.zero_grad()
+                model(x).mean().backward()
+                optimizer.step()
+            acc = evaluate(model)
+            if acc > best:
+                best = acc
+
+    def begin():
+        model = Net()
+        model = DDP(model)
+        fit(model)
+
+    def resume():
+        net = Net()
+        net.load_state_dict(torch.load("net.pt"))
+        net = DDP(net)
+        fit(net)
+
+    resume() if again else begin()
+    """)
+    (question,) = plan_of(tmp_path, text).questions
+    assert "Say which with --model NAME" in question.message

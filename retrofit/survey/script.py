@@ -174,7 +174,8 @@ def survey(
         found = find_trained(index, flow, script.loops)
         script.trained = [(answer_for(name, direction), name, place) for name, direction, place in found]
     _name_models([*script.backwards, *script.scores, *script.optimizers, *script.loops], script, flow, origins)
-    script.besides = find_besides(origins, script.loops, flow)
+    wrapped = flow.closure({one for built, _ in groups for one in built})
+    script.besides = find_besides(origins, wrapped, script.loops, flow)
     if script.parsers and not script.handed_on:
         script.namespace = lambda site: None if site.file.name in shared else namespaces.name(site.scope)
     for _, site in script.sites():

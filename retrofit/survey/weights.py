@@ -121,11 +121,12 @@ def find_reloads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> li
     return found
 
 
-def find_besides(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[CallSite]:
+def find_besides(origins: set[Origin], wrapped: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[CallSite]:
     """Return where a model is built as the wrapped one, and trained in place of it, as on one GPU: without dendrites.
 
     Args:
         origins: where the wrapped model is built.
+        wrapped: where other models are built that are wrapped as well.
         loops: the epoch loops, which know the model's name.
     """
     index, built = flow.index, {_made_by(one, flow) for one in origins} - {None}
@@ -135,7 +136,7 @@ def find_besides(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> li
     return [
         CallSite(node=one.node, index=index)
         for one in dict.fromkeys(trained)
-        if one not in origins and _made_by(one, flow) in built
+        if one not in origins | wrapped and _made_by(one, flow) in built
         if not apart_from_training(index.statement(one.node), loops, flow)
     ]
 
