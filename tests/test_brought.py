@@ -212,3 +212,9 @@ def test_what_cannot_be_brought_is_asked_about(tmp_path: Path, functions: str, m
     assert question.code == "PAI105"
     assert "has no meaning in this epoch loop" in question.message
     assert ("cannot be brought to it from `measure` (line 5)" in question.message) is (metric != "f1")
+
+
+def test_which_direction_is_better_is_not_asked_of_what_has_no_meaning(tmp_path: Path) -> None:
+    text = code(DEEP) + "\n\n" + script("validate(model, loader)")
+    [question] = plan_of(tmp_path, text, Options(metric="f1_of_none")).questions
+    assert "has no meaning in this epoch loop" in question.message
