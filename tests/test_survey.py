@@ -4196,9 +4196,19 @@ def test_model_is_finished_within_a_context_of_the_whole_training() -> None:
         pytest.param("meter.reset_parameters()", "", id="of another object"),
         pytest.param("def later():\n    model.module.reset_parameters()", "", id="never called"),
         pytest.param("model.features = torch.nn.DataParallel(model.features)", "", id="wrapped part"),
+    ],
+)
+def test_what_does_not_fit_the_perforated_model_is_told(before: str, seen: str) -> None:
+    disorder = survey_of(script(before=before)).disorder
+    assert seen in disorder if seen else disorder == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "copy"),
+    [
         pytest.param(
             "ref = Net()\nfor a, b in zip(model.modules(), ref.modules()):\n    copy_mask(a, b)",
-            "takes its layers for those of `ref`",
+            "ref",
             id="beside another model",
         ),
         pytest.param(
@@ -4206,19 +4216,40 @@ def test_model_is_finished_within_a_context_of_the_whole_training() -> None:
             "",
             id="beside its copy",
         ),
-        pytest.param(
-            "slow = Net()\nslow.load_state_dict(model.module.state_dict())",
-            "takes its layers for those of `slow`",
-            id="loaded into another model",
-        ),
+        pytest.param("slow = Net()\nslow.load_state_dict(model.module.state_dict())", "slow", id="loaded into another"),
         pytest.param("slow = copy.deepcopy(model)\nslow.load_state_dict(model.state_dict())", "", id="into its copy"),
         pytest.param("model.load_state_dict(torch.load(path).state_dict())", "", id="from a file"),
         pytest.param("for a, b in zip(model.parameters(), numbers):\n    pass", "", id="beside numbers"),
     ],
 )
-def test_what_does_not_fit_the_perforated_model_is_told(before: str, seen: str) -> None:
-    disorder = survey_of(script(before=before)).disorder
-    assert seen in disorder if seen else disorder == ""
+def test_layers_that_are_paired_with_those_of_another_model_are_told(before: str, copy: str) -> None:
+    unmatched = survey_of(script(before=before)).unmatched
+    assert f"`{copy} = copy.deepcopy(model)`" in unmatched if copy else unmatched == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "found"),
+    [
+        pytest.param("slow = Net()\nslow.load_state_dict(model.module.state_dict())", "model.module", id="wrapped"),
+        pytest.param("slow = Net()\nmodel = other\nslow.load_state_dict(model.state_dict())", "", id="of another"),
+        pytest.param("slow = Net(2)\nslow.load_state_dict(model.module.state_dict())", "", id="another call"),
+        pytest.param("slow = Net()\nslow.load_state_dict(torch.load(path))", "", id="another's weights"),
+        pytest.param("slow = Net()\nslow = DDP(slow)\nslow.load_state_dict(model.state_dict())", "", id="two values"),
+        pytest.param("copy = Net()\ncopy.load_state_dict(model.module.state_dict())", "", id="no room for a module"),
+        pytest.param(
+            "slow = Net()\nslow.load_state_dict(model.module.state_dict())\no = torch.optim.SGD(slow.parameters())",
+            "",
+            id="trained itself",
+        ),
+        pytest.param(
+            "def later():\n    slow = Net()\n    slow.load_state_dict(model.state_dict())",
+            "",
+            id="in no function that runs",
+        ),
+    ],
+)
+def test_model_that_is_built_again_to_follow_the_trained_one_is_found(before: str, found: str) -> None:
+    assert [one.model for one in survey_of(script(before=before)).followers] == [found] * bool(found)
 
 
 def test_second_model_of_the_same_builder_beside_the_perforated_one_is_told() -> None:
@@ -4233,7 +4264,7 @@ def update(net, ema):
 
 """
     text = script("update(model, slow)").replace("model = Net()", "model = build()\nslow = build(ema=True)")
-    assert "those of `ema`" in survey_of(text.replace("\n\n", pairing, 1)).disorder
+    assert "those of `ema`" in survey_of(text.replace("\n\n", pairing, 1)).unmatched
 
 
 def test_model_that_is_built_and_wrapped_in_one_statement_is_told() -> None:
@@ -4803,9 +4834,9 @@ def test_part_of_the_model_that_follows_another(frozen: str, method: str, body: 
     net += "" if method == "__init__" else f"\n    def {method}(self):\n"
     net += f"        for a, b in zip(self.a.parameters(), self.b.parameters()):\n            {body}\n\n"
     text = script().replace("model = Net()", f"{net}model = Net()")
-    disorder = survey_of(text).disorder
-    assert ("`self.a` and `self.b`" in disorder) is found
-    assert survey_of(f"GPA.pc.set_module_ids_to_track(['.a.0', '.b.0'])\n{text}").disorder == ""
+    unmatched = survey_of(text).unmatched
+    assert ("`self.a` and `self.b`" in unmatched) is found
+    assert survey_of(f"GPA.pc.set_module_ids_to_track(['.a.0', '.b.0'])\n{text}").unmatched == ""
 
 
 def test_head_that_is_got_by_its_name_is_initialised_before_dendrites() -> None:

@@ -130,9 +130,11 @@ def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> str
             given = [(arg.value, index.scope_of(one)) for one in built for arg in one.args]
             copied = any(not origins.isdisjoint(flow.deep_origins(*one)) for one in given)
             if built and not copied and made[whole].isdisjoint(made[other]):
+                copy, model = index.source.code(other), models[0].target or index.source.code(whole)
                 return (
-                    f"{index.place(call)} takes its layers for those of `{index.source.code(other)}`, which gets no "
-                    "dendrites, so they would no longer match"
+                    f"{index.place(call)} takes the model's layers for those of `{copy}`, which gets no dendrites, so "
+                    f"they would no longer match. Let it be a copy of the perforated one, `{copy} = copy.deepcopy("
+                    f"{model})`, by a statement of its own behind what builds `{model}`, in the same function"
                 )
     return ""
 

@@ -46,7 +46,7 @@ from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.trainings import exclude_one_another, left_out, of_other_models, tried, without_warm_ups
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
 from retrofit.survey.walks import find_module_counts
-from retrofit.survey.weights import find_averages, find_besides, find_loads_after, find_reloads
+from retrofit.survey.weights import find_averages, find_besides, find_followers, find_loads_after, find_reloads
 from retrofit.survey.wrappers import (
     answers,
     find_wrappers,
@@ -274,12 +274,9 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
     if groups:
         script.averages = find_averages(origins, script.loops, flow)
         script.reloads = find_reloads(origins, script.loops, flow)
-        script.disorder = (
-            script.disorder
-            or late_layers(origins, script.models, script.loops, flow)
-            or beside_another(origins, script.models, flow)
-            or paired_parts(origins, flow)
-        )
+        script.followers = find_followers(origins, script.models, flow)
+        script.disorder = script.disorder or late_layers(origins, script.models, script.loops, flow)
+        script.unmatched = beside_another(origins, script.models, flow) or paired_parts(origins, flow)
 
 
 def _spawned_numbers(script: Script, flow: Flow) -> set[str]:

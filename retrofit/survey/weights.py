@@ -10,10 +10,11 @@ import libcst as cst
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in, leftovers
-from retrofit.survey.nodes import argument, dotted, is_choice, last_name, method_name, nodes_in, receiver
-from retrofit.survey.order import always_leaves, apart_from_training, leading_to
+from retrofit.survey.nodes import argument, dotted, is_choice, last_name, mentions, method_name, nodes_in, receiver
+from retrofit.survey.order import after_model, always_leaves, apart_from_training, leading_to
 from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.model import Follower, Model
 
 
 def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
@@ -102,6 +103,58 @@ def find_averages(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> l
         if any(re.search(follows, code) for code in trained):
             found.append((index.place(call), any(is_choice(part.node) for part in place.path)))
     return found
+
+
+def find_followers(origins: set[Origin], models: list[Model], flow: Flow) -> list[Follower]:
+    """Return where a model is built as the trained one is, by the same call, and gets its weights before it is used.
+
+    Args:
+        origins: where the trained model is built.
+        models: the places after which it is there.
+    """
+    index, found = flow.index, dict[cst.CSTNode, Follower]()
+    for here, held, whole in _taking_weights(origins, flow):
+        made = [origin.node for origin in flow.origins(held, here.scope)]
+        call = made[0] if len(made) == 1 and isinstance(made[0], cst.Call) else None
+        if call is None or not any(call.deep_equals(one.node) for one in origins):
+            continue
+        place, name = index.statement(call), dotted(held) or ""
+        between = range(place.order, here.order)
+        moved = any(bound.statement.order in between for bound in index.bound([_root(whole)], here.scope))
+        again = len(index.bound([name], here.scope)) != 1 or any(
+            _builds_optimizer(one, name, flow) for one in index.calls
+        )
+        late = any(after_model(place, model, flow) for model in models)
+        again = again or "copy" in index.bound_names
+        if late and place.siblings is here.siblings and place.order < here.order and not moved and not again:
+            found[call] = Follower(
+                node=place.node, index=index, model=index.source.code(whole), anchors={"built": call}
+            )
+    return list(found.values())
+
+
+def _taking_weights(
+    origins: set[Origin], flow: Flow
+) -> Iterator[tuple[Statement, cst.BaseExpression, cst.BaseExpression]]:
+    """Yield what gives a model the weights of the trained one: a statement, the model, and the trained one."""
+    index = flow.index
+    for call, held in index.method_calls("load_state_dict"):
+        given = argument(call, "state_dict", 0)
+        whole = receiver(given) if method_name(given) == "state_dict" else None
+        if whole is not None and not origins.isdisjoint(flow.origins(whole, index.scope_of(call))):
+            yield index.statement(call), held, whole
+
+
+def _root(node: cst.BaseExpression) -> str:
+    """Return the name of a model, without that of its wrapper's attribute."""
+    return (dotted(node) or "").removesuffix(".module")
+
+
+def _builds_optimizer(call: cst.Call, name: str, flow: Flow) -> bool:
+    """Whether a call builds one of torch's optimizers of what has a name."""
+    return flow.index.qualified(call.func).startswith("torch.optim.") and any(
+        mentions(arg, [name]) for arg in call.args
+    )
 
 
 def find_reloads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[CallSite]:

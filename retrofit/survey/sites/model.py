@@ -45,6 +45,26 @@ class UnnamedModel(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class Follower(Site):
+    """The construction of a second model that is to follow the trained one, as a target network does.
+
+    Its anchor "built" is the call.
+
+    Attributes:
+        model: the code of the model whose weights it takes.
+    """
+
+    model: str
+
+    @property
+    def copies(self) -> str:
+        """The name under which its file imports the module copy, "" for none."""
+        return self.file.imported_as("copy") or ""
+
+    _facts = (("of", "model"),)
+
+
+@dataclass(eq=False, kw_only=True)
 class Assertion(Site):
     """A script's own check of the model's parameters, which are more with dendrites, or of their names, which change.
 

@@ -22,7 +22,7 @@ from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.folder import NewFolder, Resumption
 from retrofit.survey.sites.framework import Framework
 from retrofit.survey.sites.loop import Backward, EpochLoop
-from retrofit.survey.sites.model import Assertion, Model, ModuleCount, UnnamedModel
+from retrofit.survey.sites.model import Assertion, Follower, Model, ModuleCount, UnnamedModel
 from retrofit.survey.sites.optimizer import Optimizer, Rebuilding, Scheduler, Step
 from retrofit.survey.sites.score import KeptScore, Score
 from retrofit.survey.sites.wrapper import Wrapper
@@ -32,6 +32,7 @@ SITE_KINDS = (
     "wrapper",
     "model",
     "unnamed-model",
+    "follower",
     "optimizer",
     "rebuilding",
     "scheduler",
@@ -89,6 +90,8 @@ class Script(Site):
         trained: (answer, expression, place) of what its training tells of itself, the answer as a shell takes it.
         apart: the places of wrappers of a model that is built anew, for a test alone.
         disorder: why the model cannot be perforated where it is built, "" where it can.
+        unmatched: what pairs its layers with those of a model that gets no dendrites, "" for nothing.
+        followers: where a model is built once more that takes the weights of the trained one before anything trains.
         averages: (place, option) of copies that follow the model's weights, and whether a condition decides on each.
         reloads: where weights are loaded, after the training or instead of it, into a model that is built anew.
         loads_after: what loads a file in the process that starts the others, once these have ended.
@@ -135,6 +138,8 @@ class Script(Site):
     trained: list[tuple[str, str, str]] = field(default_factory=list)
     apart: list[str] = field(default_factory=list)
     disorder: str = ""
+    unmatched: str = ""
+    followers: list[Follower] = field(default_factory=list)
     averages: list[tuple[str, bool]] = field(default_factory=list)
     reloads: list[CallSite] = field(default_factory=list)
     besides: list[CallSite] = field(default_factory=list)
