@@ -411,6 +411,26 @@ def test_score_of_an_epoch_before_may_stand_in_now_and_then(training: Training) 
         training.hand_over(score)
 
 
+@pytest.mark.parametrize("how", ["each batch", "evaluated", "each second", "each pass", "no data loader"])
+def test_score_of_a_single_batch_is_none(training: Training, ends: Callable[..., None], how: str) -> None:
+    import torch
+
+    batches: Any = torch.utils.data.DataLoader([1, 2, 3, 4, 5, 6])  # type: ignore[arg-type]
+    single = how == "each batch"
+    for epoch in range(4 if how == "each pass" else 1):
+        for turn, _ in enumerate(range(6) if how == "no data loader" else batches):
+            training.step()
+            if how == "evaluated":
+                training.evaluate()
+            if single and turn == 3:
+                ends("a score is handed over after each step, in the middle of a pass", training.hand_over, turn / 7)
+                return
+            if how != "each pass" and (how != "each second" or turn % 2):
+                training.hand_over(turn / 7)
+        if how == "each pass":
+            training.hand_over(epoch / 7)
+
+
 @pytest.mark.parametrize("how", ["anew", "none between", "never evaluates", "no step", "in place"])
 def test_same_score_may_be_right(training: Training, capsys: pytest.CaptureFixture[str], how: str) -> None:
     import torch

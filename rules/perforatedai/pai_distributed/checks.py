@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from .layers import _pai_layers
 from .meeting import _pai_meet
@@ -32,7 +33,10 @@ def _pai_check_hand_over(score: Any, number: float | None, net: torch.nn.Module)
         net: the model, without a wrapper.
     """
     place = _pai_place()
-    fault = _pai_model_fault(net, place) or _pai_optimizer_fault(net) or _pai_repetition_fault(score, number, place)
+    evaluated, _pai.evaluated = _pai.evaluated, _pai.evaluated and number is None
+    fault = _pai_model_fault(net, place) or _pai_optimizer_fault(net)
+    if number is not None:
+        fault = fault or _pai_batch_fault(evaluated, place) or _pai_repetition_fault(score, number, evaluated, place)
     _pai.stepped.clear()
     _pai.pushed.clear()
     fault = _pai_meet("" if number is None else place, fault, number)
@@ -163,18 +167,38 @@ def _pai_has_gradients(net: torch.nn.Module) -> bool:
 # ---- The score
 
 
-def _pai_repetition_fault(score: Any, number: float | None, place: str) -> str:
+def _pai_note_batch(batches: Any) -> Any:
+    """Draw a batch, and remember of which pass over the data it is."""
+    _pai.passing = weakref.ref(batches)
+    return _pai_draw_batch(batches)
+
+
+_pai_draw_batch = _BaseDataLoaderIter.__next__
+_BaseDataLoaderIter.__next__ = _pai_note_batch  # type: ignore[method-assign]
+
+
+def _pai_batch_fault(evaluated: bool, place: str) -> str:
+    """Is the score that of a single batch, handed over after each step in the middle of a pass over the data?"""
+    before, _pai.scored = _pai.scored, (_pai.steps, _pai.passing)
+    single = not evaluated and _pai.passing is not None and before == (_pai.steps - 1, _pai.passing)
+    _pai.batch_scores = _pai.batch_scores + 1 if single else 0
+    if _pai.batch_scores < _pai_tolerated:
+        return ""
+    return (
+        f"{place}: a score is handed over after each step, in the middle of a pass over the data, and the model was "
+        "not evaluated: each batch would count as an epoch. Hand over what an epoch comes to (retrofit apply --metric)"
+    )
+
+
+def _pai_repetition_fault(score: Any, number: float, evaluated: bool, place: str) -> str:
     """Is the score the very object that was handed over last, though training has gone on?
 
     Whatever an evaluation gives is a new one, also where its value is the same.
     """
-    if number is None:
-        return ""
     version = score._version if isinstance(score, torch.Tensor) and not score.is_inference() else 0
     # A tensor may hold a whole graph of the model, and so is not kept.
     given: Any = weakref.ref(score) if isinstance(score, torch.Tensor) else lambda: score
     before, _pai.given = _pai.given, (given, version)
-    evaluated, _pai.evaluated = _pai.evaluated, False
     of_kind = isinstance(score, (float, torch.Tensor))
     if before is None or not of_kind or before[0]() is not score or before[1] != version:
         _pai.score_changes = _pai.score_changes or before is not None
