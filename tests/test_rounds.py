@@ -449,6 +449,13 @@ def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
     assert re.search(r'File ".*train.py", line \d+ in main', result.stdout), shown(result)
 
 
+def test_an_early_stopping_of_rank_0_alone_ends_the_structure_on_all_ranks(tmp_path: Path) -> None:
+    lone = "        if dist.get_rank() == 0 and epoch == 3:\n            break\n        dist.barrier()\n"
+    found = rounds(train(tmp_path, swapped(DDP, (PRINTED, PRINTED + lone), ("default=5", "default=9"))))
+    assert {len(one) for one in found} == {4}
+    assert len(found) > 1
+
+
 def test_a_rank_with_more_batches_than_the_others_is_named(tmp_path: Path) -> None:
     text = swapped(DDP, ("DataLoader(data, 8, ", "DataLoader(data, 8 if dist.get_rank() else 4, "))
     result = train(tmp_path, text, PAI_WAIT_SECONDS="3")

@@ -28,13 +28,10 @@ def find_clocks(index: Index, flow: Flow, loop: EpochLoop) -> list[Site]:
 
 def _ending(index: Index, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
     """Yield the conditions that end an epoch loop."""
-    if isinstance(loop.node, cst.While):
-        yield loop.node.test
-    for node in (*index.nodes_of(cst.Break), *index.nodes_of(cst.Return), *index.nodes_of(cst.Expr)):
-        if loop.statement in index.statement(node).path and index.source.position(node)[0] in loop.ends:
-            choice = next((one for one in index.ancestors(node) if isinstance(one, (cst.If, cst.For, cst.While))), None)
-            if isinstance(choice, cst.If):
-                yield choice.test
+    for node in loop.leaving:
+        choice = next((one for one in index.ancestors(node) if isinstance(one, (cst.If, cst.For, cst.While))), None)
+        if isinstance(choice, (cst.If, cst.While)):
+            yield choice.test
 
 
 def _tells_time(test: cst.BaseExpression, flow: Flow) -> bool:

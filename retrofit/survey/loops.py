@@ -84,7 +84,7 @@ def find_loops(
         loop.repeats = [(head(index, part), index.place(part.node, loop.file)) for part in outer]
         loop.leftovers = leftovers(loop.statement, flow)
         loop.result = _result(index, flow, loop)
-        loop.ends = _ends(loop)
+        loop.leaving = _leaving(loop)
         loop.thaws = _thaws(index, flow, loop)
         loop.resumed = _resumed(index, flow, loop)
     return list(found.values())
@@ -403,11 +403,12 @@ def _result(index: Index, flow: Flow, loop: EpochLoop) -> str:
     return values.pop() if known else ""
 
 
-def _ends(loop: EpochLoop) -> list[int]:
-    """Return the lines that leave the loop: `break`, `return`, `exit()`, the condition of a `while` loop."""
+def _leaving(loop: EpochLoop) -> list[cst.CSTNode]:
+    """Return what leaves the loop: `break`, `return`, `exit()`, the condition of a `while` loop."""
     index = loop.index
     block = index.statements_in(loop.body)
-    lines = [loop.line] if isinstance(loop.node, cst.While) and not _is_true(index, loop.node.test) else []
+    heads = isinstance(loop.node, cst.While) and not _is_true(index, loop.node.test)
+    found = [loop.anchors["range"]] if heads else []
     for statement in index.statements:
         line = statement.node
         if statement.scope is not loop.scope or not isinstance(
@@ -422,8 +423,8 @@ def _ends(loop: EpochLoop) -> list[int]:
         if any(isinstance(part.node, cst.If) and _asks_recipe(index, part.node.test) for part in inside):
             continue
         inner = any(isinstance(part.node, (cst.For, cst.While)) for part in inside)
-        lines += [index.source.position(small)[0] for small in leaves if not (inner and isinstance(small, cst.Break))]
-    return lines
+        found += [small for small in leaves if not (inner and isinstance(small, cst.Break))]
+    return found
 
 
 def _asks_recipe(index: Index, test: cst.BaseExpression) -> bool:

@@ -43,6 +43,7 @@ from retrofit.survey.sites.optimizer import Optimizer
 from retrofit.survey.sites.score import answer_for
 from retrofit.survey.sites.script import Script
 from retrofit.survey.sites.wrapper import Wrapper
+from retrofit.survey.stops import find_stops
 from retrofit.survey.trainings import exclude_one_another, left_out, of_other_models, tried, without_warm_ups
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
 from retrofit.survey.walks import find_module_counts
@@ -151,6 +152,7 @@ def survey(
         loop.repeated, loop.tried = _repeated(loop, script.models, flow), tried(index, flow, loop)
         loop.clocks = find_clocks(index, flow, loop)
         loop.shares = find_shares(index, flow, loop, script.backwards) if script.kind == "ddp" else []
+        loop.stops = find_stops(index, flow, loop) if script.kind == "ddp" else []
     origins = flow.closure(groups[0][0]) if groups else set()
     script.bypass = find_bypass(script.wrappers, script.backwards, origins, flow) if groups else None
     script.neighbours = neighbours or {}

@@ -24,6 +24,11 @@ class Backward(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class Stop(Site):
+    """What leaves the epoch loop, or its head's condition, where some ranks may do so and others not."""
+
+
+@dataclass(eq=False, kw_only=True)
 class EpochLoop(Site):
     """The loop over epochs, or over iterations where there is none; `node` is the loop's statement.
 
@@ -40,7 +45,8 @@ class EpochLoop(Site):
         repeats: the heads and places of the loops around it, which train anew.
         earlier: the places of the loops that train before it and validate nothing, as for a warm-up.
         leftovers: the statements after the loop that no longer run when training leaves inside it.
-        ends: lines at which the loop is left, but for the end of what a `for` loop goes through.
+        leaving: what leaves the loop, but for the end of what a `for` loop goes through: statements, its condition.
+        stops: where of them some ranks may leave it, and others not.
         clocks: the conditions under which it is left at a time of the clock.
         shares: what takes each rank's own share of something that its loops go through.
         thaws: (place, code) of each `if` about the turn's number by which it lets frozen parameters train.
@@ -59,7 +65,8 @@ class EpochLoop(Site):
     repeats: list[tuple[str, str]] = field(default_factory=list)
     earlier: list[str] = field(default_factory=list)
     leftovers: list[Statement] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
+    leaving: list[cst.CSTNode] = field(default_factory=list)
+    stops: list[Stop] = field(default_factory=list)
     clocks: list[Site] = field(default_factory=list)
     shares: list[Site] = field(default_factory=list)
     thaws: list[tuple[str, str]] = field(default_factory=list)
@@ -72,6 +79,12 @@ class EpochLoop(Site):
     def iterated(self) -> str:
         """The code of what a `for` loop goes through, within `enumerate` and progress bars; "" for a `while` loop."""
         return self.index.source.code(self.anchors["range"]) if isinstance(self.node, cst.For) else ""
+
+    @property
+    def ends(self) -> list[int]:
+        """The lines at which it is left, but for each `break` that some ranks alone may come to."""
+        shared = [site.node for site in self.stops if isinstance(site.node, cst.Break)]
+        return [self.index.source.position(node)[0] for node in self.leaving if node not in shared]
 
     @property
     def body(self) -> cst.BaseSuite:

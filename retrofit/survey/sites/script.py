@@ -21,7 +21,7 @@ from retrofit.survey.sites.block import Block
 from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.folder import NewFolder, Resumption
 from retrofit.survey.sites.framework import Framework
-from retrofit.survey.sites.loop import Backward, EpochLoop
+from retrofit.survey.sites.loop import Backward, EpochLoop, Stop
 from retrofit.survey.sites.model import Assertion, Follower, Model, ModuleCount, UnnamedModel
 from retrofit.survey.sites.optimizer import Optimizer, Rebuilding, Scheduler, Step
 from retrofit.survey.sites.score import KeptScore, Score
@@ -48,6 +48,7 @@ SITE_KINDS = (
     "new-folder",
     "resumption",
     "block",
+    "stop",
 )
 
 
@@ -282,6 +283,11 @@ class Script(Site):
         """The wrapper by which a single process trains, in a script that is started for that or for several."""
         kinds = {wrapper.kind: wrapper for wrapper in self.wrappers}
         return kinds["dp"] if len(kinds) > 1 and not self.spawns else None
+
+    @property
+    def stops(self) -> list[Stop]:
+        """Where some ranks may leave the epoch loop, and others not."""
+        return [stop for loop in self.loops for stop in loop.stops]
 
     @property
     def parser(self) -> Parser | None:

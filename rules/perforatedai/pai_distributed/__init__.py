@@ -32,7 +32,7 @@ from .layers import own_modules, own_named_modules, own_named_parameters, own_st
 from .library import configure_library, one_rank_at_a_time, save_name
 from .optimizer import fill_missing_gradients, set_optimizer_instance
 from .process import initializing, load_folder, take_options
-from .rounds import end_of_training, from_the_start, planned_epochs
+from .rounds import end_of_training, from_the_start, planned_epochs, stop_training
 from .score import add_validation_score, report_validation_score
 from .structure import load_latest_switch
 from .wrapping import finds_unused_parameters, keep_tracker_state_local, on_one_device, without_wrapper
@@ -61,6 +61,7 @@ __all__ = [
     "report_validation_score",
     "save_name",
     "set_optimizer_instance",
+    "stop_training",
     "take_options",
     "without_wrapper",
 ]

@@ -109,7 +109,8 @@ def _pai_name_missing(store: dist.Store, missing: list[int], seconds: float) -> 
         print(
             f"[pai_distributed] After {seconds:g} s rank {', '.join(map(str, missing))} has not come to hand over a "
             "score. All ranks must reach report_validation_score, in the same order as all other collective calls, and "
-            "with equally many batches: one that has more waits for the others in the first that they do not have. "
+            "with equally many batches: one that has more waits for the others in the first that they do not have; and "
+            "all must leave the training loop together. "
             "Where the missing are, their own output says (the newest call comes first):",
             file=sys.stderr,
             flush=True,

@@ -79,6 +79,7 @@ class _PaiState:
         last_planned: whether this is the last epoch that the script has planned.
         past_end: whether training goes on past its planned end.
         waits: whether it was said that the score rises no more before the planned end.
+        stops: whether this rank has asked for the end of this structure's training, or any has by the last hand-over.
         complete: whether training is complete.
         left: whether this process leaves for the next round or at the end of training, or has failed.
         early_optimizer: that the script has given before its model was perforated.
@@ -153,6 +154,7 @@ class _PaiState:
     last_planned: bool = False
     past_end: bool = False
     waits: bool = False
+    stops: bool = False
     complete: bool = False
     early_optimizer: Any = None
     optimizers: WeakKeyDictionary[torch.optim.Optimizer, None] = field(default_factory=WeakKeyDictionary)

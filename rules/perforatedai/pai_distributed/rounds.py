@@ -19,7 +19,7 @@ from .process import _pai, _pai_fail, _pai_rank, _pai_say, _pai_tell_clean_up, i
 from .rates import _pai_is_planned
 from .record import _pai_read, _pai_write
 from .rehearsal import _pai_note_exit, _pai_repeated
-from .score import _pai_complete, _pai_hand_over, _pai_of_rank_0, _pai_share
+from .score import _pai_by_itself, _pai_complete, _pai_hand_over, _pai_of_rank_0, _pai_say_end, _pai_share
 
 
 def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
@@ -140,11 +140,12 @@ def end_of_training() -> None:
         _pai_end_structure(_pai_by_itself)
 
 
-_pai_by_itself = "The script has ended its training by itself"
+def stop_training() -> None:
+    """End this structure's training on all ranks, once the next score is handed over.
 
-
-def _pai_say_end(why: str) -> None:
-    _pai_say(f"{why}: dendrites are added here, or training is complete")
+    It stands in place of a `break` that some ranks alone come to: the others would wait for them for ever.
+    """
+    _pai.stops = True
 
 
 def _pai_end_structure(why: str) -> None:

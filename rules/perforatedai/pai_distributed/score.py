@@ -65,7 +65,19 @@ def report_validation_score(
     net = _pai_unwrap(model)
     mine = not (of_rank_0 and _pai_grouped() and dist.get_rank() > 0)
     number = _pai_common_score(score if mine else None, net)
-    return number is not None and _pai_share(number, net, leave=leave)
+    if number is not None and _pai_share(number, net, leave=leave):
+        return True
+    if not _pai.stops or _pai.last_score is None:
+        return False
+    _pai_say_end(_pai_by_itself)
+    return _pai_share(_pai.last_score, net, leave=leave, force=True)
+
+
+_pai_by_itself = "The script has ended its training by itself"
+
+
+def _pai_say_end(why: str) -> None:
+    _pai_say(f"{why}: dendrites are added here, or training is complete")
 
 
 def _pai_share(number: float, net: torch.nn.Module, *, leave: bool, force: bool = False) -> bool:
@@ -173,9 +185,10 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
     _pai_check_hand_over(score, number, net)
     if _pai_grouped():
         mine = [0.0, 0.0, 0.0] if number is None else [number, 1.0, float(number != 0)]
-        sums = torch.tensor(mine, dtype=torch.float64, device=_pai_device(net))
+        sums = torch.tensor([*mine, float(_pai.stops)], dtype=torch.float64, device=_pai_device(net))
         dist.all_reduce(sums)
-        total, count, unlike_zero = sums.tolist()
+        total, count, unlike_zero, stops = sums.tolist()
+        _pai.stops = stops > 0
         number = total / count if count else None
         _pai_note_zeros(int(count), int(unlike_zero))
     if number is None:

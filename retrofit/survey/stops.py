@@ -1,0 +1,82 @@
+"""Find where ranks may leave an epoch loop apart, as by an early stopping that rank 0 alone decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow, Variable
+from retrofit.survey.index import Binding, Index
+from retrofit.survey.nodes import dotted, leaves, names_in
+from retrofit.survey.ranks import of_some, ranks_at
+from retrofit.survey.sites.loop import EpochLoop, Stop
+
+#: Through how many names a condition is followed to what only some ranks give.
+_DEPTH = 3
+
+
+def find_stops(index: Index, flow: Flow, loop: EpochLoop) -> list[Stop]:
+    """Return what leaves an epoch loop, or the condition of its head, where some ranks may do so and others not."""
+    shared = _shared(index, flow, loop)
+    return [
+        Stop(node=node, index=index)
+        for node in loop.leaving
+        if any(_parts(test, index, flow, loop, shared) for test in _conditions(index, node, loop))
+    ]
+
+
+def _conditions(index: Index, node: cst.CSTNode, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
+    """Yield the conditions within a loop that decide on whether it is left at a node."""
+    if isinstance(node, cst.BaseExpression):
+        yield node
+        return
+    inside = range(loop.statement.order + 1, loop.statement.last + 1)
+    yield from (test for test, _ in index.guards(node) if index.statement(test).order in inside)
+    here = index.statement(node)
+    early = [one.node for part in (here, *here.around) if part.order in inside for one in part.preceding]
+    yield from (one.test for one in early if isinstance(one, cst.If) and leaves(one.body))
+
+
+def _shared(index: Index, flow: Flow, loop: EpochLoop) -> set[Variable]:
+    """Return what the ranks tell each other in a loop: arguments of collectives."""
+    return {
+        flow.variable(name, loop.scope)
+        for call in index.calls_in(loop.statement)
+        if index.qualified(call.func).startswith("torch.distributed.")
+        for arg in call.args
+        for name in names_in(arg.value)
+    }
+
+
+def _parts(
+    test: cst.BaseExpression, index: Index, flow: Flow, loop: EpochLoop, shared: set[Variable], depth: int = _DEPTH
+) -> bool:
+    """Whether a condition may hold on some ranks only: it asks for the rank, or for what some ranks alone are given."""
+    if of_some(index, test):
+        return True
+    for name in names_in(test, called=False) if depth else ():
+        variable = flow.member(name, loop.scope)
+        given = [] if variable in shared else _given(name, variable, index, flow, loop)
+        if any(ranks_at(index, flow, one.statement) in ("first", "others") for one in given):
+            return True
+        made = [one.value for one in given if one.value is not None and not isinstance(one.value, cst.Call)]
+        if any(_parts(value, index, flow, loop, shared, depth - 1) for value in made if dotted(value) != name):
+            return True
+    return False
+
+
+def _given(name: str, variable: Variable, index: Index, flow: Flow, loop: EpochLoop) -> list[Binding]:
+    """Return what gives a name its value in a turn: the last assignment, or those of the functions that are called."""
+    here = [one for one in index.bound((name,), loop.scope) if loop.statement in one.statement.path]
+    if here:
+        return here[-1:]
+    last = name.rpartition(".")[2]
+    others = [
+        one for one in index.bindings if one.target.endswith(f".{last}") and one.statement.scope is not loop.scope
+    ]
+    return [
+        one
+        for one in others
+        if one.statement.scope.name != "__init__" and flow.member(one.target, one.statement.scope) == variable
+    ]

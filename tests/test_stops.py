@@ -1,0 +1,73 @@
+"""Where some ranks alone would leave the epoch loop, all end the training together; elsewhere a loop's ends stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import plan_of, rewritten, script, survey_of
+
+BEGUN = """\
+import torch.distributed as dist
+class Stopper:
+    def __init__(self):
+        self.over = False
+    def __call__(self, acc):
+        self.over = acc > 0.9
+rank, best, waited, stopper, stop = dist.get_rank(), 0, 0, Stopper(), False
+"""
+SCORE = "acc = evaluate(model)\nif acc > best:\n    best = acc\n"
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        pytest.param("if early and rank == 0 and stops(acc):\n    break", id="at once"),
+        pytest.param("if rank == 0:\n    if acc > 0.9:\n        print(acc)\n        break", id="around"),
+        pytest.param("if rank != 0:\n    continue\nif acc > 0.9:\n    break", id="held back"),
+        pytest.param("stop = False\nif rank == 0:\n    stop = acc > 0.9\nif stop:\n    break", id="by a name"),
+        pytest.param("if rank == 0:\n    waited += 1\ndone = waited > 3\nif done:\n    break", id="by a counter"),
+        pytest.param("if rank == 0:\n    stopper(acc)\nif stopper.over:\n    break", id="by an object"),
+    ],
+)
+def test_a_break_of_some_ranks_is_made_one_of_all(tmp_path: Path, ended: str) -> None:
+    text = script(SCORE + ended, BEGUN)
+    (loop,) = survey_of(text).loops
+    assert ([stop.code for stop in loop.stops], loop.ends) == (["break"], [])
+    plan = plan_of(tmp_path, text)
+    assert plan.questions == []
+    after = rewritten(plan)
+    assert "    pai_distributed.stop_training()\n" in after
+    assert "end_of_training" not in after
+
+
+@pytest.mark.parametrize("left", ["return", "sys.exit()"])
+def test_what_else_ends_the_training_of_some_ranks_is_told(tmp_path: Path, left: str) -> None:
+    loop = script(SCORE + f"if rank == 0 and acc > 0.9:\n    {left}", "rank = dist.get_rank()\nbest = 0")
+    begun, _, rest = loop.partition("model = Net()")
+    text = begun + "import sys\nimport torch.distributed as dist\n\ndef main():\n"
+    text += "".join(f"    {line}\n" if line else "\n" for line in f"model = Net(){rest}".splitlines()) + "\nmain()\n"
+    notes = [note for note in plan_of(tmp_path, text).notes if note.code == "PAI027"]
+    (line,) = [number for number, one in enumerate(text.splitlines(), 1) if one.strip() == left]
+    assert [note.line for note in notes] == [line]
+    assert f"`{left}` may end the training on some ranks only" in notes[0].message
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        "if acc > 0.9:\n    break",
+        "if rank == 0:\n    print(acc)\nif epoch > 5:\n    break",
+        "if rank == 0:\n    stop = acc > 0.9\nflags = [stop]\ndist.broadcast_object_list(flags)\nstop = flags[0]\n"
+        "if stop:\n    break",
+        "flag = torch.zeros(1)\nif rank == 0:\n    flag += 1\ndist.broadcast(flag, 0)\nif flag > 0:\n    break",
+        "stopper(acc)\nif stopper.over:\n    break",
+        "for x in loader:\n    if rank == 0:\n        break",
+    ],
+)
+def test_an_end_of_all_ranks_stays(tmp_path: Path, ended: str) -> None:
+    text = script(SCORE + ended, BEGUN)
+    (loop,) = survey_of(text).loops
+    assert loop.stops == []
+    assert "stop_training" not in rewritten(plan_of(tmp_path, text))
