@@ -248,3 +248,10 @@ def test_a_method_gets_its_arguments_however_it_is_called(decorator: str, first:
     flow, method = Flow(index), index.scope.inner["Engine"].inner["train"]
     assert len(flow.callers(method)) == 1
     assert [index.source.code(one.node) for one in flow.origins(cst.Name("net"), method)] == ["Net()"]
+
+
+def test_a_method_is_called_by_the_name_that_it_was_given_last() -> None:
+    bound = "add = parser.add_argument\nadd(1)\nadd = group.add_argument\nadd(2)\nadd = print\nadd(3)\n"
+    index = Index(source_of(f"{bound}def main(add):\n    add(4)\n    parser.add_argument(5)\n"))
+    found = [index.source.code(node) for call, of in index.method_calls("add_argument") for node in (call, of)]
+    assert found == ["add(1)", "parser", "add(2)", "group", "parser.add_argument(5)", "parser"]

@@ -852,6 +852,15 @@ def test_local_rank_of_a_group_that_an_own_function_makes_chooses_the_launcher(t
     assert "torch.distributed.launch" in next(f.after.decode() for f in plan.files if f.path.suffix == ".sh")
 
 
+def test_local_rank_of_a_method_by_another_name_chooses_the_launcher(tmp_path: Path) -> None:
+    add = 'add = parser.add_argument\n    add("--local_rank", type=int)\n    parser.add_argument("--lr"'
+    plan = plan_of(tmp_path, swapped(BASE, ('parser.add_argument("--lr"', add)))
+    changed = rewritten(plan)
+    assert 'add("--local_rank", "--local-rank", type=int)' in changed
+    assert changed.index('"--lr"') < changed.index('parser.add_argument("--perforate_model_parallel"')
+    assert ("launcher", "launch") in [decision[:2] for decision in plan.decisions]
+
+
 def test_local_rank_of_a_list_of_spellings_chooses_the_launcher(tmp_path: Path) -> None:
     rank = 'for flags in [["-r", "--local_rank"]]:\n        parser.add_argument(*flags)\n    parser.add_argument("--lr"'
     plan = plan_of(tmp_path, swapped(BASE, ('parser.add_argument("--lr"', rank)))

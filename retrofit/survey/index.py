@@ -384,11 +384,27 @@ class Index:
         return self._calls_to[names]
 
     def method_calls(self, *names: str) -> list[tuple[cst.Call, cst.BaseExpression]]:
-        """Return the calls of methods of some names, in the order of the files, each with what it is a method of."""
+        """Return the calls of methods of some names, in the order of the files, each with what it is a method of.
+
+        That may be by a name that the method was given: `add = parser.add_argument`, `add("--epochs")`.
+        """
         if names not in self._method_calls:
-            methods = [(call, held) for call in self.calls if (held := receiver(call)) is not None]
-            self._method_calls[names] = [(call, held) for call, held in methods if method_name(call) in names]
+            aliases = {b.target for b in self.bindings if isinstance(b.value, cst.Attribute)}
+            methods = [(call, self._method(call, aliases)) for call in self.calls]
+            self._method_calls[names] = [(c, m.value) for c, m in methods if m is not None and m.attr.value in names]
         return self._method_calls[names]
+
+    def _method(self, call: cst.Call, aliases: Collection[str]) -> cst.Attribute | None:
+        """Return the method that a call calls, by one of some aliases as well; None for any other."""
+        if not isinstance(call.func, cst.Name) or call.func.value not in aliases:
+            return call.func if isinstance(call.func, cst.Attribute) else None
+        name, here = call.func.value, self.statement(call)
+        owner = next((s for s in (here.scope, *here.scope.around) if name in s.names), here.scope)
+        bound = [
+            one for one in self.bound((name,), owner) if owner is not here.scope or one.statement.order < here.order
+        ]
+        value = bound[-1].value if bound and name not in owner.parameters else None
+        return value if isinstance(value, cst.Attribute) and bound[-1].item is None else None
 
     @cached_property
     def environment(self) -> list[tuple[str, cst.CSTNode]]:

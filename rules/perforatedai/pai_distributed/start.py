@@ -13,7 +13,9 @@ import numpy
 import torch
 import torch.distributed as dist
 
+from .place import _pai_place
 from .process import _pai_attempt, _pai_stand_back, initializing
+from .rehearsal import _pai_note_failure
 
 _pai_port_of_torchrun = os.environ.get("MASTER_PORT")
 # In a job of a scheduler that has one task all ranks would have the numbers of that.
@@ -39,6 +41,14 @@ if os.environ.get("PAI_SEED") and torch.initial_seed() >= 2**32:  # the script h
     random.seed(_pai_seed)
     numpy.random.seed(_pai_seed)
 _pai_rendezvous = dist.distributed_c10d.rendezvous
+# What torchrun has started this process as; of those that a script spawns itself that says nothing.
+_pai_of_torchrun = "TORCHELASTIC_RUN_ID" in os.environ and multiprocessing.parent_process() is None
+_pai_started_as = int(os.environ["RANK"]) if _pai_of_torchrun else 0
+_pai_two_firsts = (
+    f"torchrun has started this process as rank {_pai_started_as}, but the script gives its process group rank 0 for "
+    "it, so that all would wait for each other, or train alone. Take the rank and the GPU from the environment (RANK, "
+    "LOCAL_RANK), or from --local-rank, with LAUNCHER=launch"
+)
 
 
 def _pai_meet_alone(url: str, rank: int = -1, world_size: int = -1, **settings: Any) -> Any:
@@ -50,6 +60,9 @@ def _pai_meet_alone(url: str, rank: int = -1, world_size: int = -1, **settings: 
         if (rank if rank >= 0 else int(os.environ.get("RANK", "0"))) > 0:
             _pai_stand_back()
         os.environ["WORLD_SIZE"], rank, world_size = "1", 0, 1
+    elif rank == 0 and _pai_started_as > 0:
+        _pai_note_failure(fault := f"{_pai_place()}: {_pai_two_firsts}")
+        sys.exit(f"[pai_distributed] {fault}")
     return _pai_in_this_attempt(_pai_rendezvous(url, rank, world_size, **settings))
 
 
