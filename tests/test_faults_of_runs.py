@@ -372,6 +372,20 @@ def test_a_rank_that_hangs_in_a_step(copied: Copies) -> None:
     assert not project.processes
 
 
+@pytest.mark.parametrize("trouble", ["step loops", "backward waits 1"])
+def test_ranks_that_hang_are_ended(trouble: str, copied: Copies, completes: Completes) -> None:
+    """For torch they would wait half an hour where one hangs, and for ever where all do."""
+    project = copied(1)
+    assert project.run(TROUBLE=trouble, PAI_HANG_SECONDS="5") == 1, project.said
+    assert re.search(r"No step and no batch on any rank for 5 s: rank 0.* at .*\. All leave\.", project.said)
+    for rank in (0, 1):
+        hangs = rf'Rank {rank} hangs at .* for 5 s .*\n(  .*\n)*  File ".*train.py", line \d+, in main'
+        assert re.search(hangs, project.said), project.said
+    assert f"Round 1 failed with status 1 and without a new checkpoint; its messages are above. {AGAIN}" in project.said
+    assert not project.processes
+    completes(project, 1)
+
+
 @pytest.mark.parametrize("hours", [-48, 48])
 def test_a_clock_that_jumps(hours: int, copied: Copies, completes: Completes, tmp_path: Path) -> None:
     """At each second look, by a sitecustomize."""

@@ -776,6 +776,34 @@ def test_what_goes_on_keeps_nobody_waiting(tmp_path: Path, kind: str, event: str
         assert run.output.count("saved") == 1
 
 
+LOOKS = """
+import threading
+from pai_distributed import watch
+from pai_distributed.process import _pai
+def step(): _pai.steps += 1
+def batch(): next(iter(watch.torch.utils.data.DataLoader([0])))
+def meeting(): _pai.meetings += 1
+def score(): _pai.scores += 1
+def another_rank(): store.add(watch._pai_key("signs"), 1)
+def sleep(seconds):
+    looks.append(seconds)
+    if len(looks) in (19, 38, 57):
+        sign()
+watch.time.sleep = sleep
+for sign in (step, batch, meeting, score, another_rank, int):
+    looks, ended, store = [], threading.Event(), watch.dist.HashStore()
+    watch._pai_look_for(7200.0, watch._pai_signs, lambda *_: ended.set(), store, 0, 2)
+    ended.wait()
+    print(f"{sign.__name__}: {len(looks)} looks")
+"""
+
+
+def test_ranks_that_go_on_do_not_hang(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(LOOKS)
+    told = re.findall(r"(\w+): (\d+) looks", launch(tmp_path, script=str(tmp_path / "train.py")).output)
+    assert told == [*((sign, "77") for sign in ("step", "batch", "meeting", "score", "another_rank")), ("int", "21")]
+
+
 # ---- Scores that are none, and files that are not there ----------------------------------------------------
 
 

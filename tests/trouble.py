@@ -49,6 +49,12 @@ def waits() -> None:
         signal.pause()
 
 
+def loops() -> None:
+    """Do something without an end, of which torch knows nothing."""
+    while True:
+        pass
+
+
 def raises() -> None:
     """Fail as a script does."""
     raise RuntimeError("the script fails")

@@ -19,6 +19,7 @@ from .optimizer import _pai_parameters_of, _pai_torch_optimizer, _pai_train_dend
 from .place import _pai_place
 from .process import _pai, _pai_fail, _pai_grouped, _pai_say
 from .record import _pai_read, _pai_write
+from .watch import _pai_watch
 
 # So many scores in a row may be what a sound run has by chance, or for a while.
 _pai_tolerated = 3
@@ -81,6 +82,7 @@ def _pai_note_beginning(*_: Any) -> None:
     """Optimizer hook: remember the parameters from before the first step."""
     if not _pai.weights and _pai.model is not None:
         _pai.weights = _pai_weights(_pai.model)
+        _pai_watch()  # where there is no DistributedDataParallel, whose ranks do so before
 
 
 @register_optimizer_step_post_hook

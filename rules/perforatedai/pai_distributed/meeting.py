@@ -115,14 +115,19 @@ def _pai_name_missing(store: dist.Store, missing: list[int], seconds: float) -> 
             file=sys.stderr,
             flush=True,
         )
-    for rank in missing:
-        key = _pai_key("who", rank)
-        host, _, process = store.get(key).decode().partition(" ") if store.check([key]) else ("", "", "")
-        if host == socket.gethostname() and dist.get_rank() == first:
-            os.kill(int(process), _pai_signal)
+        _pai_have_printed(store, missing)
     _pai_end_rehearsal(f"rank {', '.join(map(str, missing))} has not come to hand over a score")
     time.sleep(1)  # for what they print; torchrun ends them when this process leaves
     sys.exit(1)
+
+
+def _pai_have_printed(store: dist.Store, ranks: list[int]) -> None:
+    """Have ranks of this machine print where they are."""
+    for rank in ranks:
+        key = _pai_key("who", rank)
+        host, _, process = store.get(key).decode().partition(" ") if store.check([key]) else ("", "", "")
+        if host == socket.gethostname():
+            os.kill(int(process), _pai_signal)
 
 
 def _pai_key(*words: object) -> str:

@@ -51,6 +51,9 @@ class _PaiState:
         apart_scores: how many in a row differed between ranks by orders of magnitude.
         initialized: when the initialisation before this one has ended.
         meetings: of all ranks.
+        batches: that loaders have given.
+        signs: of life, at the last look for them.
+        watches: whether it looks for them.
         before: the structures that the rounds before have trained, and what they came to; see logbook.py.
         structures: those of this round.
         since: when the newest of them began to train.
@@ -125,6 +128,9 @@ class _PaiState:
     apart_scores: int = 0
     initialized: int = 0
     meetings: int = 0
+    batches: int = 0
+    signs: object = None
+    watches: bool = False
     before: list[dict[str, Any]] = field(default_factory=list)
     structures: list[dict[str, Any]] = field(default_factory=list)
     since: float = field(default_factory=time.monotonic)
