@@ -42,6 +42,11 @@ def killed() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def orphaned() -> None:
+    """Let what has started this process be killed."""
+    os.kill(os.getppid(), signal.SIGKILL)
+
+
 def waits() -> None:
     """Wait for a signal."""
     (HERE / "waits").touch()
