@@ -192,6 +192,19 @@ def test_a_training_that_is_a_trial_of_many_is_refused_with_dendrites_as_without
     assert (question.code, "trial" in question.message) == ("PAI104", True)
 
 
+def test_a_search_beside_a_training_of_its_own_is_stopped_where_it_begins(tmp_path: Path) -> None:
+    started = "import sys\nimport wandb\n\n\ndef trial():\n    main(wandb.init())\n\n\n"
+    chosen = "if 'search' in sys.argv:\n    wandb.agent('sweep', trial)\nelse:\n    main(object())"
+    plan = plan_of(tmp_path, swapped(single(), ("main(object())", started + chosen)), IN_PARALLEL)
+    assert [(note.code, note.line) for note in plan.notes if note.code == "PAI117"] == [("PAI117", 43)]
+    new = rewritten(plan)
+    stopped, _, rest = new.partition("    wandb.agent('sweep', trial)\n")
+    assert "raise SystemExit(" in stopped.splitlines()[-1]
+    assert rest == "else:\n    main(object())\n"
+    again = plan_of(tmp_path, new, IN_PARALLEL)
+    assert (again.questions, again.notes, [f for f in again.files if f.path.name == "train.py"]) == ([], [], [])
+
+
 def test_a_module_of_the_models_name_is_no_use_of_the_model(tmp_path: Path) -> None:
     handed = "model, restructured, complete = GPA.pai_tracker.add_validation_score(acc, model)\n"
     loop = "for epoch in range(9):\n    for x, y in loader:\n        optimizer.zero_grad()\n        "

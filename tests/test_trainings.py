@@ -416,6 +416,14 @@ def objective(settings, folder=None):
         pytest.param("tune.run(partial(objective, folder='out'), num_samples=9)\n", True, id="ray, within partial"),
         pytest.param("ray.tune.Tuner(tune.with_parameters(objective, a=1)).fit()\n", True, id="ray's tuner"),
         pytest.param("def main(t):\n    objective(t)\n\nfmin(main, space)\n", True, id="by another function"),
+        pytest.param(
+            "def main(t):\n    objective(t)\n\nmain(0) if x else fmin(main, space)\n", False, id="or without it"
+        ),
+        pytest.param(
+            "def run():\n    objective(1)\n\ndef main(t):\n    objective(t)\n\nrun() if x else fmin(main, space)\n",
+            False,
+            id="or by a function of its own",
+        ),
         pytest.param("objective(settings)\n", False, id="once"),
         pytest.param("Planner().optimize(objective)\nobjective(1)\n", False, id="another object's method"),
         pytest.param("fmin(cheap, space)\nobjective(1)\n", False, id="another function"),

@@ -44,7 +44,13 @@ from retrofit.survey.sites.score import answer_for
 from retrofit.survey.sites.script import Script
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.stops import find_stops
-from retrofit.survey.trainings import exclude_one_another, left_out, of_other_models, tried, without_warm_ups
+from retrofit.survey.trainings import (
+    exclude_one_another,
+    find_trials,
+    left_out,
+    of_other_models,
+    without_warm_ups,
+)
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
 from retrofit.survey.walks import find_module_counts
 from retrofit.survey.weights import find_averages, find_besides, find_followers, find_loads_after, find_reloads
@@ -149,7 +155,8 @@ def survey(
     if groups:
         _find_model(script, *groups[0], trainers, flow)
     for loop in script.loops:
-        loop.repeated, loop.tried = _repeated(loop, script.models, flow), tried(index, flow, loop)
+        loop.repeated = _repeated(loop, script.models, flow)
+        script.trials, loop.tried = find_trials(index, flow, loop)
         loop.clocks = find_clocks(index, flow, loop)
         loop.shares = find_shares(index, flow, loop, script.backwards) if script.kind == "ddp" else []
         loop.stops = find_stops(index, flow, loop) if script.kind == "ddp" else []

@@ -16,6 +16,7 @@ from retrofit.survey.optimizers import trains_another
 from retrofit.survey.order import ways_to
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores.training import validation_at
+from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import EpochLoop
 
 
@@ -71,17 +72,21 @@ _TRIALS = (
 _STUDIES = frozenset({"optuna.create_study", "optuna.load_study"})
 
 
-def tried(index: Index, flow: Flow, loop: EpochLoop) -> str:
-    """Return the place at which a library runs a training as one of its trials; "" where it also runs without that."""
-    ways = ways_to(loop.statement, flow)
+def find_trials(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[CallSite], bool]:
+    """Return the calls by which a library runs a training as one of its trials, and whether it runs in no other way."""
+    ways, found = ways_to(loop.statement, flow), []
+    begun: set[Scope] = set()
     for call in _trials(index, flow):
         inside = [call, *(one for arg in call.args for one in named_in(arg))]
         functions = {flow.defined(one, index.scope_of(one)) for one in inside if isinstance(one, cst.BaseExpression)}
-        begun = [one for one in functions if one in ways]
-        calls = [outer for one in begun for outer in flow.callers(one)]
-        if begun and all(call in (outer, *index.ancestors(outer)) for outer in calls):
-            return index.place(call, loop.file)
-    return ""
+        if tried := [one for one in ways if one in functions]:
+            found.append(CallSite(node=call, index=index))
+            begun.update(tried)
+    calls = {site.node for site in found}
+    if any(calls.isdisjoint((outer, *index.ancestors(outer))) for one in begun for outer in flow.callers(one)):
+        return found, False
+    modules = [file.scope for file in index.files]
+    return found, bool(found) and loop.scope not in reachable(index, flow, modules, begun)
 
 
 def _trials(index: Index, flow: Flow) -> list[cst.Call]:

@@ -52,7 +52,7 @@ class EpochLoop(Site):
         thaws: (place, code) of each `if` about the turn's number by which it lets frozen parameters train.
         resumed: counters that may go on in it from a number of an earlier start, such as that in a checkpoint.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
-        tried: the place at which a library runs it as one of several trials, "" for none.
+        tried: whether it runs only as one of several trials of a library.
         result: the code of what its function gives when it leaves the loop and not after it, "" for nothing.
     """
 
@@ -72,7 +72,7 @@ class EpochLoop(Site):
     thaws: list[tuple[str, str]] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)
     repeated: str = ""
-    tried: str = ""
+    tried: bool = False
     result: str = ""
 
     @property

@@ -49,6 +49,7 @@ SITE_KINDS = (
     "resumption",
     "block",
     "stop",
+    "trial",
 )
 
 
@@ -81,6 +82,7 @@ class Script(Site):
         new_folders: where it makes a folder that must not be there yet.
         resumptions: the statements by which its own checkpoint of an earlier round would end a later one at once.
         blocks: what people put in by hand in the place of what the recipe writes.
+        trials: the calls by which a library runs the training again and again, with other settings.
         spawns: the calls that start the processes from one.
         spawned_numbers: the parameters by which the functions that they start know their process.
         groups: the whole-model wrappers, grouped by the model that they wrap.
@@ -161,6 +163,7 @@ class Script(Site):
     unnamed_models: list[UnnamedModel] = field(default_factory=list)
     other_models: list[str] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
+    trials: list[CallSite] = field(default_factory=list)
     spawns: list[CallSite] = field(default_factory=list)
     spawned_numbers: set[str] = field(default_factory=set)
     groups: list[list[Wrapper]] = field(default_factory=list)
