@@ -189,6 +189,16 @@ SET = {
         "GPA.pc.set_module_names_to_perforate(['PAISequential'])\nGPA.pc.append_module_names_to_perforate(['Block'])\n"
         "GPA.pc.set_modules_to_perforate([nn.Linear])",
     ),
+    "what is there": (
+        "GPA.pc.set_module_names_to_convert(GPA.pc.get_module_names_to_convert())",
+        "GPA.pc.set_module_names_to_perforate(GPA.pc.get_module_names_to_perforate())",
+    ),
+    "types, then what is there and more names": (
+        "GPA.pc.set_modules_to_convert([nn.Linear])\n"
+        "GPA.pc.set_module_names_to_convert(GPA.pc.get_module_names_to_convert() + ['Block'])",
+        "GPA.pc.set_module_names_to_perforate(['PAISequential'])\nGPA.pc.set_modules_to_perforate([nn.Linear])\n"
+        "GPA.pc.set_module_names_to_perforate(GPA.pc.get_module_names_to_perforate() + ['Block'])",
+    ),
     "present ones": ("GPA.pc.set_n_epochs_to_switch(3)", "GPA.pc.set_n_epochs_to_switch(3)"),
     "of an add-on": ("GPA.pc.set_p_epochs_to_switch(3)", "GPA.pc.set_p_epochs_to_switch(3)"),
 }
@@ -222,6 +232,11 @@ ASKED = {
     "no successor that means the same": (
         "from perforatedai import modules_perforatedai as MPA\nnames = MPA.DENDRITE_SAVE_VALUES\n",
         "names = MPA.DENDRITE_SAVE_VALUES",
+        "PAI031",
+    ),
+    "a list that is read for another": (
+        "GPA.pc.set_modules_to_track(GPA.pc.get_modules_to_convert())\n",
+        "GPA.pc.set_modules_to_track(GPA.pc.get_modules_to_convert())",
         "PAI031",
     ),
     "a list that is read": (

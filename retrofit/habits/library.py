@@ -14,7 +14,7 @@ from retrofit.habits.names import follows
 from retrofit.habits.sites import Call
 from retrofit.history import Entry, History
 from retrofit.survey.index import Index, Statement
-from retrofit.survey.nodes import dotted, receiver
+from retrofit.survey.nodes import dotted, nodes_in, receiver
 from retrofit.survey.sites.base import Site
 from retrofit.wording import did_you_mean
 
@@ -122,12 +122,21 @@ class LibrarySetting(Call):
     @property
     def replaced(self) -> bool:
         """Whether its successor means the same."""
-        return self._entry is not None and self._entry.replaced(self.word)
+        return self._entry is not None and self._entry.replaced(self._kind)
+
+    @property
+    def _kind(self) -> str:
+        """The word by which a value that is made of what is there before counts, as what is appended to that."""
+        if self.word != "set_" or not self.call.args:
+            return self.word
+        own = f"{self.history.holder}.get_{self.setting}"
+        read = [part.func for part in nodes_in(self.call.args[0].value) if isinstance(part, cst.Call)]
+        return "append_" if any(full_name(self.habits, one) == own for one in read) else self.word
 
     @property
     def beside(self) -> str:
         """What has to be set beside its successor for the same to come of it, as a call; "" where nothing does that."""
-        call = "" if self._entry is None or self.with_unless else self._entry.beside.get(self.word, "")
+        call = "" if self._entry is None or self.with_unless else self._entry.beside.get(self._kind, "")
         return f"{self.holder}.{call}" if call else ""
 
     @property
@@ -143,9 +152,9 @@ class LibrarySetting(Call):
     @property
     def with_unless(self) -> bool:
         """Whether the setting is set as well with which its successor means the same as it."""
-        if self._entry is None or self.word not in self._entry.beside:
+        if self._entry is None or self._kind not in self._entry.beside:
             return False
-        return any(one.word == self.word for one in settings(self.habits, self._entry.unless))
+        return any(one._kind == self._kind for one in settings(self.habits, self._entry.unless))
 
     @property
     def resets(self) -> bool:
@@ -374,7 +383,7 @@ def find_old_names(file: TrainingFile) -> Iterator[OldName]:
                 entry = history.entry(full)
             if entry is None or history.has(entry):
                 continue
-            name = _renamed(history, entry, full)
+            name = _renamed(history, entry, full, "append_" if _added_to(file, history, part) else "")
             if guarded(file, file.index.statement(part), part, name):
                 continue
             holder = file.index.source.code(part.value)
@@ -403,12 +412,21 @@ def _called_setting(history: History, full: str) -> bool:
     return method is not None and method[0] in history.taken
 
 
-def _renamed(history: History, entry: Entry, full: str) -> str:
+def _added_to(file: TrainingFile, history: History, node: cst.BaseExpression) -> bool:
+    """Whether a setting's value is read for that setting's new value, as `set_x(get_x() + [...])` does."""
+    around = [
+        history.method(full_name(file, one.func)) for one in file.index.ancestors(node) if isinstance(one, cst.Call)
+    ]
+    method = history.method(full_name(file, node))
+    return method is not None and method[0] == "get_" and ("set_", method[1]) in around
+
+
+def _renamed(history: History, entry: Entry, full: str, kind: str = "") -> str:
     """Return the last part of the name that can take another one's place beside what holds it, "" for none."""
     method = history.method(full)
     word = method[0] if method is not None else ""
     same_place = entry.successor.rpartition(".")[0] == entry.name.rpartition(".")[0]
-    return word + entry.successor.rpartition(".")[2] if entry.replaced(word) and same_place else ""
+    return word + entry.successor.rpartition(".")[2] if entry.replaced(kind or word) and same_place else ""
 
 
 def _imported(file: TrainingFile, history: History) -> Iterator[OldName]:
