@@ -192,6 +192,28 @@ def test_a_training_that_is_a_trial_of_many_is_refused_with_dendrites_as_without
     assert (question.code, "trial" in question.message) == ("PAI104", True)
 
 
+LATE = {
+    "by a function": "GPA = None\nUPA = None\n\n\ndef begin():\n    global GPA, UPA\n    from perforatedai import "
+    "globals_perforatedai as held\n    from perforatedai import utils_perforatedai as used\n    GPA = held\n    UPA = "
+    "used\n\n\nbegin()\n",
+    "by their names": "import importlib\n\nGPA: object = importlib.import_module('perforatedai.globals_perforatedai')\n"
+    "UPA = importlib.import_module('perforatedai.utils_perforatedai')\n",
+}
+
+
+@pytest.mark.parametrize("imported", LATE.values(), ids=LATE)
+def test_an_integration_that_imports_the_library_as_it_runs_is_known(tmp_path: Path, imported: str) -> None:
+    new = rewritten(plan_of(tmp_path, swapped(single(), (_IMPORTS, imported)), IN_PARALLEL))
+    assert "    with pai_distributed.one_rank_at_a_time():\n        model = UPA.perforate_model(" in new
+    assert "pai_distributed.add_validation_score(accuracy, model)" in new
+
+
+def test_a_name_of_two_modules_is_neither(tmp_path: Path) -> None:
+    two = LATE["by their names"] + "if late:\n    UPA = importlib.import_module('other')\n"
+    [question] = plan_of(tmp_path, swapped(single(), (_IMPORTS, two)), IN_PARALLEL).questions
+    assert (question.code, "in a way that is known" in question.message) == ("PAI101", True)
+
+
 def test_a_search_beside_a_training_of_its_own_is_stopped_where_it_begins(tmp_path: Path) -> None:
     started = "import sys\nimport wandb\n\n\ndef trial():\n    main(wandb.init())\n\n\n"
     chosen = "if 'search' in sys.argv:\n    wandb.agent('sweep', trial)\nelse:\n    main(object())"

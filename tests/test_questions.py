@@ -315,6 +315,13 @@ QUESTIONS: dict[str, Question] = {
             "within the loop": ((WRAPPED, "wrapped = DDP(model)\n"), (CALLED, f"{CALLED} + library.loss(wrapped)")),
         },
     ),
+    "PAI101 4": Question(
+        (UPA, (BUILT, "model = UPA.grown(Net())\n"), (WRAPPED, "")),
+        {
+            "a wrapper": (UPA, (BUILT, "model = UPA.grown(Net())\n")),
+            "of a plain object": ((BUILT, "model = held.grown(Net())\n"),),
+        },
+    ),
     "PAI102 1": Question(
         (before("other = DDP(Net())\n", OPTIMIZER), (CALLED, "criterion(other(model(x)), y)")),
         {

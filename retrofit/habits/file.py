@@ -127,8 +127,9 @@ class TrainingFile:
     def perforated(self) -> bool:
         """Whether the file uses the library that grows dendrites."""
         package = "" if self.history is None else self.history.package
+        known = (full for file in self.index.files for full in file.aliases.values())
         imports = (module for file in self.index.files for _, module in file.imports)
-        return any(module.partition(".")[0] == package for module in imports)
+        return any(module.partition(".")[0] == package for module in (*known, *imports))
 
     def imports(self, module: str) -> bool:
         """Whether the file imports a module under a name of its own."""

@@ -352,7 +352,7 @@ def full_name(file: TrainingFile, node: cst.BaseExpression) -> str:
     """Return the full name of what an expression stands for, also by a variable for a part of it: `pc = GPA.pc`."""
     if isinstance(node, cst.Attribute):
         holder = file.value_of(node.value)
-        if holder is not node.value and dotted(holder) is not None:
+        if holder is not node.value and dotted(holder) not in (None, "None"):
             return f"{file.index.qualified(holder)}.{node.attr.value}"
     return file.index.qualified(node)
 

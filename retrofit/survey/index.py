@@ -13,7 +13,7 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.source import Source, Sources
-from retrofit.survey.nodes import argument, dotted, guards_main, leaves, method_name, receiver
+from retrofit.survey.nodes import argument, dotted, guards_main, last_name, leaves, method_name, receiver
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
@@ -249,6 +249,7 @@ class Index:
         self.entry = self.files[0]
         self.scope = self.entry.scope
         self._modules = {file.name: file for file in self.files[1:]}
+        self._name_late_imports()
         for file in self.files:
             for name, full in torch_api.USUAL_NAMES.items() if file.stars else ():
                 if name not in file.scope.names:
@@ -264,6 +265,24 @@ class Index:
             self.parents[node] = module
         file.body = self._block(module.body, scope, None)
         return file
+
+    def _name_late_imports(self) -> None:
+        """Know modules that the script imports when it runs: `x = import_module("y")`, or in a function, for all."""
+        values: dict[tuple[File, str], set[str | None]] = {}
+        for one in self.bindings:
+            file, scope, value = self.file_of(one.statement.scope), one.statement.scope, one.value
+            if dotted(value) == "None" or "." in one.target:
+                continue
+            full = None
+            if isinstance(value, cst.Call) and last_name(value.func) == "import_module" and value.args:
+                given = value.args[0].value
+                full = given.evaluated_value if isinstance(given, cst.SimpleString) else None
+            elif isinstance(value, cst.Name) and one.target in scope.outer:
+                full = next(iter(scope.imports.get(value.value, ())), None)
+            values.setdefault((file, one.target), set()).add(full if isinstance(full, str) else None)
+        for (file, name), fulls in values.items():
+            if len(fulls) == 1 and (full := next(iter(fulls))) is not None and name not in file.aliases:
+                file.aliases = {name: full, **file.aliases}  # rather than the function's own name for it
 
     def file(self, node: cst.CSTNode) -> File:
         """Return the file that ``node`` stands in."""
