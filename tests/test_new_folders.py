@@ -15,6 +15,7 @@ parser = argparse.ArgumentParser()
 args = parser.parse_args()
 """
 SCORE = "acc = evaluate(model)\nif acc > best:\n    best = acc"
+MADE = "os.makedirs(args.out, exist_ok=True)\n"
 
 
 def begun(text: str) -> str:
@@ -32,6 +33,42 @@ def begun(text: str) -> str:
         pytest.param(
             "out = Path('runs') / args.name\nout.mkdir(parents=True)", "True, exist_ok=not args.perf", id="of a path"
         ),
+        pytest.param(
+            f"assert not os.path.exists(args.out)\n{MADE}",
+            "if args.perforate_model_parallel:\n    assert not os.path.exists(args.out)",
+            id="asserted",
+        ),
+        pytest.param(
+            f"if os.path.exists(args.out):\n    raise ValueError(args.out)\n{MADE}",
+            "    if args.perforate_model_parallel:\n        raise ValueError(args.out)",
+            id="raised",
+        ),
+        pytest.param(
+            f"if os.path.isdir(args.out) and os.listdir(args.out) and not args.force:\n    sys.exit(1)\n{MADE}",
+            "    if args.perforate_model_parallel:\n        sys.exit(1)",
+            id="left where it is not empty",
+        ),
+        pytest.param(
+            "if not os.path.exists(args.out):\n    os.makedirs(args.out)\nelse:\n    sys.exit(1)",
+            "    if args.perforate_model_parallel:\n        sys.exit(1)",
+            id="left otherwise",
+        ),
+        pytest.param(
+            "if args.fast:\n    pass\nelif Path(args.out).exists():\n    raise ValueError\n" + MADE,
+            "    if args.perforate_model_parallel:\n        raise ValueError",
+            id="a further condition",
+        ),
+        pytest.param(
+            "try:\n    os.makedirs(args.out)\nexcept FileExistsError:\n    sys.exit(1)",
+            "    if args.perforate_model_parallel:\n        sys.exit(1)",
+            id="left where it cannot be made",
+        ),
+        pytest.param(
+            "path = os.path.join(args.out, 'best.pt')\nif os.path.exists(path):\n    raise ValueError\n"
+            "torch.save(1, path)",
+            "    if args.perforate_model_parallel:\n        raise ValueError",
+            id="a file that it saves",
+        ),
     ],
 )
 def test_what_is_to_be_new_is_so_at_the_first_start_alone(tmp_path: Path, text: str, new: str) -> None:
@@ -47,13 +84,25 @@ def test_what_is_to_be_new_is_so_at_the_first_start_alone(tmp_path: Path, text: 
         pytest.param("os.makedirs(args.out, 0o755, True)", id="may be there, by position"),
         pytest.param("if not os.path.exists(args.out):\n    os.makedirs(args.out)", id="looked for"),
         pytest.param("try:\n    os.makedirs(args.out)\nexcept FileExistsError:\n    pass", id="tried"),
+        pytest.param("try:\n    os.makedirs(args.out)\nexcept PermissionError:\n    sys.exit(1)", id="forbidden"),
+        pytest.param("try:\n    args.start()\nexcept FileExistsError:\n    sys.exit(1)", id="made elsewhere"),
         pytest.param("os.makedirs(os.path.join('runs', str(time.time())))", id="with the time in it"),
         pytest.param("now = time.strftime('%d')\nout = f'runs/{now}'\nos.makedirs(out)", id="with a name for the time"),
         pytest.param("remote.mkdir(args.out)", id="of another kind"),
+        pytest.param("if os.path.exists('STOP'):\n    raise SystemExit", id="written by somebody else"),
+        pytest.param(f"if not os.path.exists(args.data):\n    raise ValueError\n{MADE}", id="missing"),
+        pytest.param(f"if not os.path.exists(args.out):\n    raise ValueError\n{MADE}", id="missing, of its own"),
+        pytest.param(f"assert os.path.exists(args.out)\n{MADE}", id="asserted to be there"),
+        pytest.param(f"if os.path.exists(args.out):\n    print(args.out)\n{MADE}", id="told"),
     ],
 )
 def test_what_may_be_there_is_left_alone(text: str) -> None:
     assert survey_of(begun(text)).new_folders == []
+
+
+def test_a_function_that_saves_once_is_left_alone() -> None:
+    saves = "def save(path):\n    if os.path.exists(path):\n        return\n    torch.save(1, path)\n\nsave('x.pt')"
+    assert survey_of(begun(saves)).new_folders == []
 
 
 def test_a_path_that_is_made_of_itself_is_followed_once(tmp_path: Path) -> None:
@@ -61,3 +110,23 @@ def test_a_path_that_is_made_of_itself_is_followed_once(tmp_path: Path) -> None:
     assert survey_of(begun(up)).new_folders == []
     drawn = "out = args.out\nfor name in 'ab':\n    out = os.path.join(out, name) + str(out)\nos.makedirs(out)"
     assert len(survey_of(begun(drawn)).new_folders) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if not os.path.exists(args.out):\n    os.makedirs(args.out)\n    log = open('log')\nelse:\n    sys.exit(1)",
+        "try:\n    os.makedirs(args.out)\n    log = open('log', 'w')\nexcept FileExistsError:\n    sys.exit(1)",
+    ],
+    ids=["a branch", "a block that is tried"],
+)
+def test_a_name_that_only_a_new_folder_gives_a_value_is_asked_about(tmp_path: Path, text: str) -> None:
+    used = begun(text).replace("    acc = ", "    print(epoch, file=log)\n    acc = ")
+    (question,) = plan_of(tmp_path, used).questions
+    assert (question.code, question.line) == ("PAI023", used.count("\n", 0, used.index("sys.exit")) + 1)
+    assert question.message == (
+        "the script no longer leaves here at each start, but what comes later reads `log` at all of them. Give it a "
+        "value before, on every way there."
+    )
+    plan = plan_of(tmp_path, used.replace("\nif not", "\nlog = None\nif not").replace("\ntry", "\nlog = None\ntry"))
+    assert plan.questions == []

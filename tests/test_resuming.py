@@ -289,14 +289,3 @@ def test_what_loads_once_the_processes_have_ended_is_told(tmp_path: Path, start:
     assert made.questions == []
     assert [(note.code, note.line) for note in told] == ([("PAI014", line)] if line else [])
     assert all("only where `PAI_train/.training_complete` is there" in note.message for note in told)
-
-
-def test_a_name_that_only_what_does_not_leave_gives_a_value_is_asked_about(tmp_path: Path) -> None:
-    left = "if first >= 10:\n    return\nelse:\n    log = open('log')"
-    text = resumed("first = state['epoch'] + 1", left, "print(epoch, file=log)")
-    (question,) = plan_of(tmp_path, text).questions
-    assert question.code == "PAI024"
-    assert question.message == (
-        "the script no longer leaves here at each start, but what comes later reads `log` at all of them. Give it a "
-        "value before, on every way there."
-    )

@@ -1,4 +1,4 @@
-"""Find where a script makes a folder that must not be there yet: each later start of a training ends there."""
+"""Find where a script insists that what it writes is not there yet: each later start of a training ends there."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope
-from retrofit.survey.nodes import argument, dotted, method_name, nodes_in, receiver
-from retrofit.survey.order import ways_to
+from retrofit.survey.nodes import argument, dotted, exits, method_name, names_in, nodes_in, receiver
+from retrofit.survey.order import leading_to, leads_to, ways_to
 from retrofit.survey.sites.folder import NewFolder
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -18,13 +18,31 @@ _ASKING = frozenset(
     {"os.path.exists", "os.path.lexists", "os.path.isdir", "os.path.isfile", "os.listdir", "os.scandir"}
 )
 _ASKED = frozenset({"exists", "is_dir", "is_file", "iterdir"})
+#: What writes one.
+_MAKING = ("os.makedirs", "os.mkdir", "torch.save", "open")
 #: What has another name at each start.
 _FRESH = ("time.", "datetime.", "uuid.", "tempfile.")
 
 
-def find_new_folders(index: Index, flow: Flow) -> list[NewFolder]:
-    """Return what makes a folder that must not be there."""
-    return [site for call in index.calls if (site := _made(index, flow, call)) is not None]
+def find_new_folders(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[NewFolder]:
+    """Return what makes a folder that must not be there, and what leaves where something is that the script writes.
+
+    Args:
+        loops: the epoch loops.
+    """
+    made = [site for call in index.calls if (site := _made(index, flow, call)) is not None]
+    writing = [argument for call in index.calls for argument in _written(index, call)]
+    training = leading_to(loops, flow)
+    asked = []
+    for node in (*index.nodes_of(cst.Raise), *index.nodes_of(cst.Expr), *index.nodes_of(cst.Return)):
+        here = index.statement(node)
+        leaves = isinstance(node, cst.Raise) or exits(node)
+        if leaves or (isinstance(node, cst.Return) and leads_to(here, training)):
+            asked += [node] if any(_is_written(path, writing, flow) for path in _paths(index, node)) else []
+    for test in index.nodes_of(cst.Assert):
+        paths = [path for part in _holding(test.test, affirmed=False) for path in _asked_for(index, part)]
+        asked += [test] if any(_is_written(path, writing, flow) for path in paths) else []
+    return [*made, *(NewFolder(node=node, index=index) for node in asked if index.holds(index.scope_of(node)))]
 
 
 def _made(index: Index, flow: Flow, call: cst.Call) -> NewFolder | None:
@@ -42,7 +60,7 @@ def _made(index: Index, flow: Flow, call: cst.Call) -> NewFolder | None:
     if minded or path is None or is_fresh(path, flow):
         return None
     maker = f"{index.source.code(call.func).removesuffix('mkdir')}makedirs" if plain else ""
-    return NewFolder(node=call, index=index, maker=maker, anchors={"call": call, "function": call.func})
+    return NewFolder(node=call, index=index, makes=True, maker=maker, anchors={"call": call, "function": call.func})
 
 
 def _is_path(node: cst.BaseExpression, scope: Scope, flow: Flow, seen: set[cst.CSTNode]) -> bool:
@@ -109,6 +127,38 @@ def _is_same(one: cst.CSTNode, other: cst.CSTNode, flow: Flow) -> bool:
     return flow.variable(name, here) == flow.variable(known, index.scope_of(other))
 
 
+def _written(index: Index, call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """Yield what a call that writes gets, and the path whose method it is."""
+    method, held = method_name(call), receiver(call)
+    if index.qualified(call.func) in _MAKING or method in ("mkdir", "save_pretrained"):
+        yield from (arg.value for arg in call.args)
+        yield from [held] if held is not None and method == "mkdir" else []
+
+
+def _paths(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield what is there where some code runs, as the innermost `if` around it says, or a failure to make it."""
+    around = list(index.ancestors(node))
+    choices = (cst.If, cst.ExceptHandler, cst.FunctionDef, cst.For, cst.While)
+    choice = next((one for one in around if isinstance(one, choices)), None)
+    if isinstance(choice, cst.ExceptHandler) and index.qualified(choice.type) == "FileExistsError":
+        tried = index.statement(choice)
+        yield from (path for call in index.calls_in(tried) for path in _written(index, call))
+    if isinstance(choice, cst.If):
+        for part in _holding(choice.test, choice.body in around):
+            yield from _asked_for(index, part)
+
+
+def _holding(test: cst.BaseExpression, affirmed: bool) -> Iterator[cst.BaseExpression]:
+    """Yield the parts of a condition that hold where it does, or else those that do not."""
+    if isinstance(test, cst.BooleanOperation):
+        yield from _holding(test.left, affirmed)
+        yield from _holding(test.right, affirmed)
+    elif isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        yield from [] if affirmed else [test.expression]
+    elif affirmed:
+        yield test
+
+
 def _asked_for(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """Yield the paths of which an expression asks whether they are there."""
     for call in nodes_in(node):
@@ -116,3 +166,23 @@ def _asked_for(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
             yield from (arg.value for arg in call.args[:1])
         elif method_name(call) in _ASKED and (held := receiver(call)) is not None:
             yield held
+
+
+def _is_written(path: cst.BaseExpression, writing: list[cst.BaseExpression], flow: Flow) -> bool:
+    """Whether the script writes what a path names, or something in it."""
+    return any(_names_same(path, other, flow) for other in writing)
+
+
+def _names_same(path: cst.BaseExpression, other: cst.BaseExpression, flow: Flow) -> bool:
+    """Whether two paths are built from one variable, attribute or, where the first has neither, from one text."""
+    index = flow.index
+    names, others = list(names_in(path, called=False)), set(names_in(other, called=False))
+    if not names:
+        return index.source.code(path) == index.source.code(other)
+    here, there = index.scope_of(path), index.scope_of(other)
+    attributes = {name.rpartition(".")[2] for name in others if "." in name}
+    variables = {flow.variable(name, there) for name in others}
+    return any(
+        name.rpartition(".")[2] in attributes if "." in name else flow.variable(name, here) in variables
+        for name in names
+    ) or not set(flow.origins(path, here)).isdisjoint(flow.origins(other, there))

@@ -166,7 +166,7 @@ def survey(
     shared = script.neighbours.keys() - {""}  # who imports the entry script takes its command line from it too
     script.optimizers = _optimizers(script, choices, origins, shared, flow)
     script.nameless = [] if script.optimizers else nameless_optimizers(index)
-    script.new_folders = find_new_folders(index, flow)
+    script.new_folders = find_new_folders(index, flow, script.loops)
     script.resumptions = find_resumptions(index, flow, script.loops)
     script.assertions = find_assertions(index, flow, origins, script.models)
     again = repeated(script.models, flow) or built_again(script.models, script.optimizers, origins, flow)

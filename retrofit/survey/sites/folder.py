@@ -9,14 +9,20 @@ from retrofit.survey.sites.base import Site
 
 @dataclass(eq=False, kw_only=True)
 class NewFolder(Site):
-    """A call that makes a folder and fails where it is there; its anchors are "call" and "function".
+    """Where the script insists that a file or folder of its own is not there yet.
+
+    `node` is what leaves or asserts, or the call that makes the folder; its anchors are then "call" and "function".
 
     Attributes:
+        makes: whether it is such a call.
         maker: the code of the function that makes it, where that is another than the one called, for `os.mkdir` cannot
             be told to take a folder that is there.
     """
 
+    makes: bool = False
     maker: str = ""
+
+    _facts = (("makes it", "makes"),)
 
 
 @dataclass(eq=False, kw_only=True)

@@ -79,7 +79,7 @@ class Script(Site):
         frameworks: the uses of libraries that own the training loop or shard the model.
         assertions: the script's own checks of the model's parameters.
         module_counts: the walks through the perforated model that dendrites are to be left out of.
-        new_folders: where it makes a folder that must not be there yet.
+        new_folders: where it insists that what it writes is not there yet.
         resumptions: the statements by which its own checkpoint of an earlier round would end a later one at once.
         blocks: what people put in by hand in the place of what the recipe writes.
         trials: the calls by which a library runs the training again and again, with other settings.
