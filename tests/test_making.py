@@ -247,12 +247,13 @@ def test_what_only_the_training_makes_is_not_taken_without_asking(tmp_path: Path
 @pytest.mark.parametrize(
     ("last", "told"),
     [
-        pytest.param("print(right)", "pass alone, though the epoch validates (line 65): let", id="nothing"),
+        pytest.param("keep(right)", "pass alone, though the epoch validates (line 65): let", id="nothing"),
         pytest.param(
             "acc = right\n    print(acc)",
             "pass alone, while the validation (line 65) knows `acc` (line 68 in `show`): choose one",
             id="a number",
         ),
+        pytest.param("print(right)", "knows `show:right` (line 68 in `show`): choose one", id="a printed one"),
     ],
 )
 def test_what_only_the_training_makes_is_not_taken_where_something_validates(

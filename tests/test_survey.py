@@ -3364,10 +3364,10 @@ def test_value_of_training_is_no_score_besides_one_of_validation() -> None:
 def test_score_that_is_a_list_in_one_branch_is_told(other: str, listed: bool) -> None:
     epoch = f"if one:\n    acc = validate(model)\nelse:\n    acc = {other}\nlog(acc)"
     (score,) = survey_of(script(epoch)).scores
-    assert (score.listed > 0) is listed
+    assert score.unfit == (("several values", "line 17") if listed else ("", ""))
     for metric in ("np.mean(acc)", "sum(acc) / 2"):
         (own,) = survey_of(script(epoch), metric=metric).scores
-        assert (own.known, own.listed) == (True, 0)
+        assert (own.known, own.unfit) == (True, ("", ""))
 
 
 def test_best_of_one_validation_is_no_best_of_the_training() -> None:

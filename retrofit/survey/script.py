@@ -176,10 +176,11 @@ def survey(
     if not script.scores:
         script.hints = find_hints(index, script.loops)
         script.silent = find_silent(index, script.loops)
-    if len(script.scores) != 1 or not script.scores[0].known or script.scores[0].made == TRAINED:
+    sure = len(script.scores) == 1 and script.scores[0].known and not script.scores[0].unfit[0]
+    if not sure or script.scores[0].made == TRAINED:
         script.measures = find_measures(index, flow, script.loops)
         script.validation = next(filter(None, (validation_at(index, flow, loop) for loop in script.loops)), "")
-    if not script.scores and not script.validation:
+    if not script.scores and not script.measures:
         found = find_trained(index, flow, script.loops)
         script.trained = [(answer_for(name, direction), name, place) for name, direction, place in found]
     _name_models([*script.backwards, *script.scores, *script.optimizers, *script.loops], script, flow, origins)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import libcst as cst
 
@@ -28,6 +29,7 @@ from retrofit.survey.scores.keepers import (
     owners,
     shown_for,
 )
+from retrofit.survey.scores.kinds import SEVERAL, Kinds
 from retrofit.survey.scores.making import TRAINED, Making
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
 from retrofit.survey.scores.site import score_site, taken_at
@@ -104,7 +106,14 @@ def _groups(
         (BEST, lambda: kept_by_training(index, flow, loop)),
         (BEST, lambda: best_scores(index, flow, loop)),
     ]
-    return groups, [*tracked, *plateau, *kept, *watched]
+    kinds = Kinds(index, flow, loop)
+
+    def numbers(find: Callable[[], Iterable[Candidate]]) -> Iterator[Candidate]:
+        for one in find():
+            if kinds.of(one.node, call=one.call)[0] in ("", SEVERAL):
+                yield one
+
+    return [(control, partial(numbers, find)) for control, find in groups], [*tracked, *plateau, *kept, *watched]
 
 
 def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Scheduler], metric: str) -> Iterator[Score]:

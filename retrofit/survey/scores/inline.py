@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -12,11 +11,8 @@ from retrofit.survey.nodes import dotted, named_in, names_in
 from retrofit.survey.scores.making import EVALUATED, Making, without_gradients
 from retrofit.survey.scores.validation import of_batches, under_condition
 from retrofit.survey.scores.values import bindings_of, in_loop, mean_of, only_begins, target_node
-from retrofit.survey.scores.words import AVERAGES, Candidate, direction_of, told_by_name
+from retrofit.survey.scores.words import AVERAGES, TELLS, Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
-
-#: What tells its user a number.
-_TELLS = re.compile(r"(^|\.)(print\w*|log\w*|info|debug|warning|write|add_scalars?|set_(postfix|description)(_str)?)$")
 
 
 def inline_scores(index: Index, loop: EpochLoop, making: Making) -> list[Candidate]:
@@ -62,7 +58,7 @@ def told_values(index: Index, loop: EpochLoop, made: set[str]) -> Iterator[tuple
     while more := {b.target for b in bound if b.value and not known.isdisjoint(names_in(b.value, False))} - known:
         known |= more
     for call in index.calls:
-        if not in_loop(index, loop, call) or not _TELLS.search(dotted(call.func) or ""):
+        if not in_loop(index, loop, call) or not TELLS.search(dotted(call.func) or ""):
             continue
         for part in (part for arg in call.args for part in named_in(arg.value, called=False)):
             outer = index.parents.get(part)

@@ -108,6 +108,8 @@ def given_to(
     found = [(b, keys) for b in index.bound([name], scope)]
     found += [(b, keys[1:]) for b in index.items if b.statement.scope is scope and keys and _sets(b, name, keys[0])]
     found = [(b, left) for b, left in found if b.statement.order < end and _within(b.statement, loop, at)]
+    last = {b.statement: b for b, left in found if left == keys and b.value is not None}  # of several in a line
+    found = [(b, left) for b, left in found if left != keys or b.value is None or last[b.statement] is b]
     sure = [early for part in at.path if part.scope is scope for early in part.preceding] + ([at] if after else [])
 
     def is_set_anew(one: Statement) -> bool:

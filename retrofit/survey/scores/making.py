@@ -105,7 +105,7 @@ class Making:
         frame = self._frame(at)
         if call is not None and at.scope is not self._loop.scope and self._flow.called(call) is at.scope:
             frame = self._called(at.scope, call, _Frame(self._loop.scope, self._phases(at)))
-        own = [b for b in self._bound.get(dotted(node) or "", []) if b.statement is at and _is_bound(self._index, node)]
+        own = [b for b in self._bound.get(dotted(node) or "", []) if b.statement is at and is_bound(self._index, node)]
         return _kind({kind for b in own for kind in self._of_binding(b, frame, ())} or self._of(node, at, frame))
 
     def given_by(self, statement: Statement, name: str) -> str:
@@ -508,7 +508,7 @@ def _kind(found: set[str]) -> str:
     return EVALUATED if EVALUATED in found else TRAINED if TRAINED in found else ""
 
 
-def _is_bound(index: Index, node: cst.BaseExpression) -> bool:
+def is_bound(index: Index, node: cst.BaseExpression) -> bool:
     """Whether a name is given its value where it stands."""
     parent = index.parents.get(node)
     return isinstance(parent, (cst.AssignTarget, cst.Element)) or getattr(parent, "target", None) is node

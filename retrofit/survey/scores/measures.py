@@ -14,8 +14,11 @@ from retrofit.survey.nodes import dotted, last_name, method_name, names_in, rece
 from retrofit.survey.scores.best import COMPARE, class_of
 from retrofit.survey.scores.inline import collected_values, told_values
 from retrofit.survey.scores.keepers import measured_scores, outlives, returned_parts, ways_to
+from retrofit.survey.scores.kinds import SEVERAL as SEVERAL_VALUES
+from retrofit.survey.scores.kinds import Kinds
 from retrofit.survey.scores.making import Making
 from retrofit.survey.scores.site import score_site
+from retrofit.survey.scores.told import Told, numbers_in
 from retrofit.survey.scores.validation import (
     call_within,
     called_by,
@@ -27,15 +30,15 @@ from retrofit.survey.scores.validation import (
     validation_functions,
 )
 from retrofit.survey.scores.values import (
+    formatted,
     in_loop,
-    is_collection,
     is_object,
     root_of,
     target_node,
     without_margin,
     written_items,
 )
-from retrofit.survey.scores.words import NO_VALUE, OF_TRAINING, SEVERAL, VALIDATION_DATA, direction_of
+from retrofit.survey.scores.words import AVERAGES, NO_VALUE, OF_TRAINING, SEVERAL, VALIDATION_DATA, direction_of
 from retrofit.survey.sites.loop import EpochLoop
 
 _AVERAGES = ("avg", "mean", "global_avg")
@@ -115,12 +118,20 @@ class _Dropped:
         self._functions = self._functions or self._training
         ways = ways_to(index, flow, loop)
         self._functions += [f for f, way in ways.items() if len(way) > 1 and flow.called(way[0]) in self._functions]
+        #: What validates and returns no number.
+        kinds = Kinds(index, flow, loop)
+        mute = [call for binding, call in validated_variables(index, flow, loop) if kinds.is_mute(binding)]
+        self._mute = [f for f in map(flow.called, mute) if f is not None]
 
     def measures(self) -> Iterator[tuple[str, str]]:
         """Yield (expression, place) of what can be handed over."""
         known: dict[str, str] = {}
         for name, node in chain(self._variables(), self._items(), self._returned()):
             known.setdefault(name, _place_in(self._index, node, self._loop))
+        told = Told(self._index, self._flow, self._loop)
+        for function in [*self._mute, *([] if known else self._functions)]:
+            for name, node in told.by(function):
+                known.setdefault(f"{function.name}:{name}", _place_in(self._index, node, self._loop))
         for name, place in known.items():
             handed = next(measured_scores(self._index, self._flow, self._loop, name.removesuffix("[...]")), None)
             site = score_site(self._index, self._flow, self._loop, handed) if handed is not None else None
@@ -173,15 +184,17 @@ class _Dropped:
             for _, value in parts:
                 name = dotted(value) or ""
                 if name not in ("", "None", *named) and not any(one.startswith(f"{name}[") for one in named):
-                    shown = _numbers_in(index, function, name)
+                    shown = numbers_in(index, function, name)
                     named |= set(shown)
                     yield from ((one, value) for one in shown)
 
 
 def _taken(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[str, cst.CSTNode]]:
     """Yield (expression, node) of what may be in the variables that get what validation returns."""
+    kinds = Kinds(index, flow, loop)
     for binding, call in validated_variables(index, flow, loop):
-        if items_of(index, flow, loop, binding, call) != []:
+        whole = kinds.of(target_node(index, binding.statement, binding.target))[0] not in ("", SEVERAL_VALUES)
+        if kinds.is_mute(binding) or not (whole or items_of(index, flow, loop, binding, call) == []):
             continue
         values = returned_values(index, flow, call, binding.item)
         items: list[tuple[str, cst.CSTNode]] = [
@@ -195,7 +208,7 @@ def _taken(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[str, cst
                 items.append((f"{key}][0" if _of_coco(filled) else key, filled.statement.node))
         yield from ((f"{binding.target}[{key}]", item) for key, item in items)
         holder = class_of(index, flow, target_node(index, binding.statement, binding.target))
-        if holder is not None or any(map(is_object, values)):
+        if holder is not None or whole or any(map(is_object, values)):
             yield from _parts_of(index, loop, binding, call, holder)
         elif not items:
             yield f"{binding.target}[...]", call
@@ -211,14 +224,36 @@ def _parts_of(
         if in_loop(index, loop, b.statement.node)
         if _of_coco(b) and b.value is not None and root_of(b.value) == binding.target
     }
-    attributes: dict[str, cst.CSTNode] = {
-        b.target.replace("self", binding.target, 1): b.statement.node
-        for b in index.bindings
-        if b.target.startswith("self.") and b.statement.scope.parent is holder and direction_of(b.target)
-        if not NO_VALUE.search(b.target)
-    }
+    parts = coco or dict(_numbers_of(index, loop, binding, holder))
     told = direction_of(binding.target) or SEVERAL.search(binding.target) or binding.item is None
-    yield from (coco or attributes or ({f"{binding.target}.ATTRIBUTE": call} if told else {})).items()
+    yield from (parts or ({f"{binding.target}.ATTRIBUTE": call} if told else {})).items()
+
+
+def _numbers_of(
+    index: Index, loop: EpochLoop, binding: Binding, holder: Scope | None
+) -> Iterator[tuple[str, cst.CSTNode]]:
+    """Yield what of an object may be a number: by its name, as its class makes it, or as the loop reads it."""
+    for attribute in index.attributes:
+        if dotted(attribute.value) == binding.target and in_loop(index, loop, attribute):
+            call = index.parents[attribute]
+            method = holder.inner.get(attribute.attr.value) if holder is not None else None
+            if not isinstance(call, cst.Call) or call.func is not attribute:
+                yield index.source.code(attribute), attribute
+            elif not call.args and attribute.attr.value in AVERAGES and method is None:
+                yield index.source.code(call), call
+    members = [(b.target, b.statement) for b in index.bindings]
+    members += [(dotted(one.target) or "", index.statement(one)) for one in index.nodes_of(cst.AnnAssign)]
+    for target, at in members if holder is not None else ():
+        own = target.removeprefix("self.")
+        of_class = at.scope.parent is holder if own != target else at.scope is holder
+        if of_class and direction_of(own) and not NO_VALUE.search(own):
+            yield f"{binding.target}.{own}", at.node
+    for method in holder.inner.values() if holder is not None else ():
+        values = index.returned(method) if method.kind == "function" and len(method.parameters) == 1 else []
+        items = values and all(isinstance(value, (cst.Dict, cst.DictComp)) for value in values)
+        counted = all(isinstance(value, cst.BinaryOperation) and not formatted(value) for value in values)
+        if values and (items or counted):
+            yield f"{binding.target}.{method.name}(){'[...]' if items else ''}", method.node
 
 
 def _of_each_set(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Binding]:
@@ -251,15 +286,6 @@ def _searched(index: Index, function: Scope, best: str) -> bool:
     values = [b.value for b in index.bound([best], function)]
     constants = (cst.Integer, cst.Float, cst.UnaryOperation)
     return not outlives(function, best) and any(isinstance(value, constants) for value in values)
-
-
-def _numbers_in(index: Index, function: Scope, name: str) -> list[str]:
-    """Return how the numbers in a function's variable are written, `name[...]` for unknown ones of a collection."""
-    values = [b.value for b in index.bound([name], function)]
-    items = [item for value in values if value is not None for item in written_items(index, value)]
-    told = [f"{name}[{key}]" for key, item in items if direction_of(key) or direction_of(index.source.code(item))]
-    several = any(value is not None and is_collection(index, value) for value in values)
-    return told or [f"{name}[...]" if several else name]
 
 
 def _after_batches(binding: Binding) -> bool:

@@ -15,6 +15,7 @@ from retrofit.survey.order import runs_always
 from retrofit.survey.scores.best import keepers_of_best
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.keepers import best_in, kept_score
+from retrofit.survey.scores.kinds import Kinds
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.making import EMPTIES, EVALUATED, FILLS, TRAINED, Making
 from retrofit.survey.scores.presence import presence
@@ -24,7 +25,6 @@ from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,
     code_of,
-    is_collection,
     only_begins,
     root_of,
     unquoted,
@@ -104,7 +104,6 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if kept is None:
         _tell_best_so_far(score, flow, loop, name)
     score.best, score.lost = keepers_of_best(index, flow, loop, candidate, name)
-    score.listed = _listed_at(index, loop, candidate.node)
     score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
     score.cut_off = cut_off_at(index, flow, outer)
     leaving = inside[0] if guard is not None and inside else left_at
@@ -120,8 +119,10 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif begun is not None and begun.order <= report.order:
         score.anchors["made"] = begun.siblings[begun.index - 1].node
     at, call = taken_at(score, candidate)
-    emptied = _emptied_before(index, flow, candidate.node, at)
-    score.emptied = index.place(emptied.node, loop.file) if emptied is not None else ""
+    _tell_emptied(score, flow, candidate.node, at)
+    whole = candidate.written or (expression + candidate.rest if candidate.rest else "")
+    node = cst.parse_expression(whole) if whole else candidate.node
+    score.unfit = Kinds(index, flow, loop).of(node, at, call)
     stand_ins = StandIns(index, flow, loop).of(candidate.node, at, call)
     _tell_stand_ins(score, stand_ins)
     if kept is None:
@@ -262,24 +263,6 @@ def _calls_validation(index: Index, value: cst.BaseExpression | None) -> bool:
     return any(VALIDATES.search(name) for name in names)
 
 
-def _listed_at(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> int:
-    """Return the line at which a variable of the loop gets several values instead of one number, else 0.
-
-    It does not where it gets a number of them next: `accs = [...]`, then `accs = mean(accs)`.
-    """
-    bare = bare_of(node)
-    bound = bindings_of(index, loop, bare.value) if isinstance(bare, cst.Name) else []
-    read = index.statement(node) if node in index.parents else None
-    if read is not None:
-        bound = [b for b in bound if b.statement.order <= read.order or exclude_each_other(b.statement, read)]
-    for number, binding in enumerate(bound, start=1):
-        listed = binding.value is not None and is_collection(index, binding.value) and not only_begins(index, binding)
-        here = [binding.statement, *binding.statement.following] if read is not None else []
-        if listed and not any(later.statement in here for later in bound[number:]):
-            return index.source.position(binding.statement.node)[0]
-    return 0
-
-
 def _left_by_others(index: Index, flow: Flow, made: Statement, passing: list[Statement]) -> Statement | None:
     """Return the `continue` by which some ranks leave the statement in whose branches others make the score, if any."""
     for part in passing:
@@ -345,11 +328,9 @@ def _changing(index: Index, names: set[str]) -> set[Statement]:
     return bound | {index.statement(call) for call, held in index.method_calls(*FILLS) if dotted(held) in names}
 
 
-def _emptied_before(index: Index, flow: Flow, node: cst.BaseExpression, at: Statement) -> Statement | None:
-    """Return what lets the parts of an expression begin anew on the way from what fills them last to a statement's end.
-
-    None where nothing does, so that they are filled when the statement is over.
-    """
+def _tell_emptied(score: Score, flow: Flow, node: cst.BaseExpression, at: Statement) -> None:
+    """Say of a score what lets its parts begin anew on the way from what fills them last to a statement's end."""
+    index = score.index
     names, end = _parts(index, node), at.last
     emptying = _emptying(index, names)
     changed = [one for one in _changing(index, names) if one.scope is at.scope and one.order <= end]
@@ -359,7 +340,8 @@ def _emptied_before(index: Index, flow: Flow, node: cst.BaseExpression, at: Stat
     behind = [one for one in behind if one.order <= end and isinstance(one.node, cst.SimpleStatementLine)]
     calls = {one: index.calls_in(one) for one in behind}
     emptying |= {one for one in behind if any(_empties(index, flow, call, names) for call in calls[one])}
-    return next((one for one in behind if one in emptying), None)
+    found = next((one for one in behind if one in emptying), None)
+    score.emptied = index.place(found.node, score.file) if found is not None else ""
 
 
 def _parts(index: Index, node: cst.BaseExpression) -> set[str]:

@@ -15,7 +15,7 @@ from retrofit.survey.order import runs_always
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.makers import given_to
 from retrofit.survey.scores.making import changes
-from retrofit.survey.scores.values import bare_of, unquoted, written, written_items
+from retrofit.survey.scores.values import bare_of, formatted, unquoted, written, written_items
 from retrofit.survey.scores.ways import by_rank
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -114,10 +114,12 @@ class StandIns:
         found = [self._stand_in(one, measured) for one in constant] if measured else []
         return [one for one in found if one is not None]
 
-    def values(self, node: cst.BaseExpression, at: Statement, call: cst.Call | None = None) -> list[Value]:
-        """Return all that an expression visibly may be after a statement, as for `of`."""
+    def values(
+        self, node: cst.BaseExpression, at: Statement, call: cst.Call | None = None, after: bool = True
+    ) -> list[Value]:
+        """Return all that an expression visibly may be in a statement, or after it, as for `of`."""
         turn = self._turn if call is None else self._within(at.scope, call, self._turn)
-        return list(self._values(node, (), _Reading(at, turn, after=True)))
+        return list(self._values(node, (), _Reading(at, turn, after)))
 
     def read(self, part: cst.BaseExpression, value: Value) -> list[Value]:
         """Return all that a part of the expression of a value visibly may be."""
@@ -152,7 +154,8 @@ class StandIns:
 
     def _values(self, node: cst.BaseExpression, keys: tuple[str, ...], reading: _Reading) -> Iterator[Value]:
         """Yield what an expression, or the item of it that ``keys`` take out, visibly may be."""
-        node = bare_of(node)
+        bare = bare_of(node)
+        node = node if formatted(bare) else bare  # `float(f"{acc:.3f}")` is a number
         here = node in self._index.parents
         items = written_items(self._index, node) if keys and here else []
         taken = [item for key, item in items if unquoted(key) == keys[0]]

@@ -11,6 +11,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES
 from retrofit.survey.nodes import dotted, last_name, method_name, names_in, receiver
+from retrofit.survey.scores.kinds import Kinds
 from retrofit.survey.scores.makers import reaching_makers
 from retrofit.survey.scores.making import without_gradients
 from retrofit.survey.scores.values import (
@@ -208,9 +209,14 @@ def named_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope])
 
     A function among ``keepers`` has a best of its own, so another value that it returns may not be what counts.
     """
+    kinds = Kinds(index, flow, loop)
     for binding, call in validated_variables(index, flow, loop):
         name = last_name(call.func)
-        if flow.called(call) in keepers or (not direction_of(binding.target) and binding.item is not None):
+        if (
+            kinds.is_mute(binding)
+            or flow.called(call) in keepers
+            or (not direction_of(binding.target) and binding.item is not None)
+        ):
             continue
         evidence = f"{index.place(call)}: its name"
         items = items_of(index, flow, loop, binding, call)

@@ -65,6 +65,15 @@ def bare_of(node: cst.BaseExpression) -> cst.BaseExpression:
     return node if held is None else bare_of(held)
 
 
+def formatted(node: cst.CSTNode) -> bool:
+    """Whether an expression is a string that is made of something: `f"{acc}"`, `"%.2f" % acc`, `", ".join(parts)`."""
+    if isinstance(node, cst.BinaryOperation):
+        return isinstance(node.operator, cst.Modulo) and isinstance(node.left, cst.BaseString)
+    joined = method_name(node) == "join" and isinstance(receiver(node), cst.BaseString)
+    made = isinstance(node, cst.Call) and dotted(node.func) in ("str", "repr")
+    return isinstance(node, cst.FormattedString) or joined or made or method_name(node) == "format"
+
+
 def without_margin(node: cst.BaseExpression) -> cst.BaseExpression:
     """Return the `loss` of `loss + min_delta < best`, where small steps do not count, or the `best` of `best or 9`."""
     if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.Or):

@@ -81,7 +81,7 @@ class Score(Site):
         cut_off: the line at which some ranks leave the epoch before the score can be handed over, 0 where none do.
         once: whether it is made in a single epoch.
         parted: the name that some ways through the choice at the anchor "parting" leave without a value, "" for none.
-        listed: the line at which its name gets several values instead of one number, 0 where it does not.
+        unfit: what it is in place of one number, and where that is made; "" for nothing.
         running: where a function compares the score of an epoch with this one, the best so far; "" where it is none.
         ranked: whether only some ranks do.
         best: what it is compared with, where that has a first value before the epoch loop; else "".
@@ -113,7 +113,7 @@ class Score(Site):
     cut_off: int = 0
     once: bool = False
     parted: str = ""
-    listed: int = 0
+    unfit: tuple[str, str] = ("", "")
     running: str = ""
     ranked: bool = False
     best: str = ""

@@ -1,0 +1,113 @@
+"""What a value is that the tracker can take for no number: a string, an object, several values."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Binding, Index, Statement
+from retrofit.survey.nodes import last_name, method_name, nodes_in, receiver
+from retrofit.survey.scores.making import is_bound
+from retrofit.survey.scores.standins import StandIns, Value
+from retrofit.survey.scores.values import formatted, in_loop, is_collection, target_node
+from retrofit.survey.scores.words import direction_of
+from retrofit.survey.sites.loop import EpochLoop
+
+SEVERAL, TEXT = "several values", "a string"
+_WRITES = re.compile(r"save|dump|show|plot", re.IGNORECASE)
+#: Of which an object is a number or may be one.
+_NUMBERS = ("float", "int", "Tensor", "Number")
+_MOVES = ("to", "cpu", "cuda")
+
+
+class Kinds:
+    """Tells of values of an epoch loop whether they visibly are no numbers.
+
+    Args:
+        loop: the epoch loop.
+    """
+
+    def __init__(self, index: Index, flow: Flow, loop: EpochLoop) -> None:
+        self._index, self._flow, self._loop = index, flow, loop
+        self._values = StandIns(index, flow, loop)
+
+    def of(
+        self, node: cst.BaseExpression, at: Statement | None = None, call: cst.Call | None = None
+    ) -> tuple[str, str]:
+        """Return what an expression is that is no number, on any way to it, and where; "" for anything else.
+
+        Args:
+            node, call: as for `StandIns.values`.
+            at: the statement after which it counts, None for the one in which it stands, or the loop's last.
+        """
+        known = node in self._index.parents
+        last = self._index.statements_in(self._loop.body)[-1]
+        after = at is not None or not known or is_bound(self._index, node)
+        at = at or (self._index.statement(node) if known else last)
+        values = self._values.values(node, at, call, after)
+        for value in [one for one in values if not _is_empty(one.node)] or values:
+            kind = "" if value.keys else self._kind(value)
+            if kind:
+                return kind, self._index.place(value.reading.at.node, self._loop.file)
+        return "", ""
+
+    def is_mute(self, binding: Binding) -> bool:
+        """Whether the loop takes something of a validation that is no number: a string, or what nothing counts with.
+
+        A value that only its function's name tells to be a score may be pictures or samples: nothing prints, compares
+        or divides them, and they are made by no arithmetic.
+        """
+        index = self._index
+        node = target_node(index, binding.statement, binding.target)
+        if direction_of(binding.target) or self.of(node)[0] == TEXT:
+            return self.of(node)[0] == TEXT
+        values = self._values.values(node, binding.statement)
+        computed = (cst.BinaryOperation, cst.UnaryOperation, cst.Integer, cst.Float, cst.Ellipsis)
+        outer = {value.node for value in values if isinstance(value.node, cst.Call) and value.reading.depth == 1}
+        if not values or outer or any(isinstance(value.node, computed) for value in values):
+            return False
+        taken = [one for one in index.nodes_of(cst.Name) if one.value == binding.target and one is not node]
+        taken = [one for one in taken if in_loop(index, self._loop, one)]
+        return not any(self._counts_with(one) for one in taken)
+
+    def _counts_with(self, name: cst.Name) -> bool:
+        """Whether what is around a name may take it for a number, rather than write it to a file."""
+        calls = [node for node in self._index.ancestors(name) if isinstance(node, (cst.Call, cst.BaseStatement))]
+        call = next(iter(calls), None)
+        return not isinstance(call, cst.Call) or _WRITES.search(last_name(call.func)) is None
+
+    def _kind(self, value: Value) -> str:
+        node = value.node
+        while method_name(node) in _MOVES:
+            node = receiver(node)
+        if node is None:
+            return ""
+        added = nodes_in(value.reading.at.node) if isinstance(node, cst.Ellipsis) else ()
+        texts = [one.value for one in added if isinstance(one, cst.AugAssign)]
+        if _is_text(node) or any(isinstance(one, cst.BaseString) or _is_text(one) for one in texts):
+            return TEXT
+        if is_collection(self._index, node) and last_name(getattr(node, "func", None)) not in ("zeros", "ones"):
+            return SEVERAL
+        if not isinstance(node, cst.Call) or node not in self._index.parents:
+            return ""
+        if self._index.qualified(node.func).startswith("torchmetrics.") and last_name(node.func)[:1].isupper():
+            return f"an object of `{last_name(node.func)}`"
+        made = self._flow.class_made(node)
+        if made is None or "__float__" in made.inner or not isinstance(made.node, cst.ClassDef):
+            return ""
+        numbers = any(last_name(base.value) in _NUMBERS for base in made.node.bases)
+        return "" if numbers else f"an object of `{made.name}`"
+
+
+def _is_text(node: cst.BaseExpression) -> bool:
+    """Whether an expression is a string that is made of something, rather than one that is written down."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+        return any(isinstance(one, cst.BaseString) or _is_text(one) for one in (node.left, node.right))
+    return formatted(node)
+
+
+def _is_empty(node: cst.BaseExpression | None) -> bool:
+    """Whether an expression is a collection without anything in it, perhaps where nothing is measured."""
+    return isinstance(node, (cst.Dict, cst.List)) and not node.elements

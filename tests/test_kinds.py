@@ -1,0 +1,108 @@
+"""Values of a validation that are no numbers: strings, objects, pictures; and which numbers are offered for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers import code, script, survey_of
+
+VALIDATE = """
+    def validate(net, step=0):
+        total, hits = 0.0, []
+        with torch.no_grad():
+            for x, y in val_loader:
+                total += criterion(net(x), y).item()
+                hits.append(hit(net(x), y))
+        MADE
+        return RETURNED
+"""
+
+
+def measured(
+    returned: str, made: str = "pass", epoch: str = "acc = validate(model)\nprint(acc)"
+) -> tuple[str, list[str]]:
+    """Return the score, and what the question for one names where there is none."""
+    before = code(VALIDATE).replace("MADE", made).replace("RETURNED", returned)
+    found = survey_of(script(epoch, before))
+    return " ".join(score.expression for score in found.scores), [name for name, _ in found.measures]
+
+
+@pytest.mark.parametrize(
+    ("made", "returned", "offered"),
+    [
+        pytest.param("mean = total / 9", "f'loss {mean:.3f}'", ["validate:mean"], id="f-string"),
+        pytest.param("pass", "f'{step} {total / 9:.3f}'", ["validate:total / 9"], id="made in it"),
+        pytest.param("pass", "'%d %.3f' % (step, total)", ["validate:total"], id="percent"),
+        pytest.param("sums = [total / 2]", "'{} {}'.format(*([step] + sums))", ["validate:sums[...]"], id="format"),
+        pytest.param("text = '{:.3f}'", "text.format(total)", ["validate:total"], id="format of a name"),
+        pytest.param("pass", "'loss ' + str(total)", ["validate:total"], id="str"),
+        pytest.param("line = f'{total}'\n    line += '!'", "line", ["validate:total"], id="of a name"),
+        pytest.param(
+            "out = {'loss': total, 'n': 9}",
+            "' '.join(f'{key} {value}' for key, value in out.items())",
+            ["validate:out['loss']"],
+            id="join",
+        ),
+        pytest.param("acc = np.mean(hits)\n    print(step, acc)", "'done %d' % step", ["validate:acc"], id="logged"),
+        pytest.param("pass", "f'step {step}'", [], id="no number in it"),
+    ],
+)  # fmt: skip
+def test_numbers_in_a_string_are_offered_in_its_place(made: str, returned: str, offered: list[str]) -> None:
+    assert measured(returned, made) == ("", offered)
+
+
+@pytest.mark.parametrize(
+    "returned", ["float(f'{total:.3f}')", "float('%.3f' % total)", "round(total, 3)", "total", "9 % int(total)"]
+)
+def test_numbers_are_taken_as_they_are(returned: str) -> None:
+    assert measured(returned) == ("acc", [])
+
+
+def test_an_offered_number_is_taken_and_a_string_is_not() -> None:
+    before = code(VALIDATE).replace("MADE", "mean = total / 9").replace("RETURNED", "f'loss {mean:.3f}'")
+    text = script("acc = validate(model)\nprint(acc)", before)
+    (score,) = survey_of(text, metric="validate:mean", mode="min").scores
+    assert (score.written, score.known, score.unfit) == ("mean", True, ("", ""))
+    (score,) = survey_of(text, metric="acc", mode="min").scores
+    assert score.unfit == ("a string", "line 14")
+
+
+OBJECTS = {
+    "a method that divides": ("def mean_loss(self):\n        return self.total / self.n", ["acc.mean_loss()"]),
+    "a dict of them": ("def all(self):\n        return {'a': self.total / self.n}", ["acc.all()[...]"]),
+    "an attribute": ("loss = 0.0", ["acc.loss"]),
+    "a field": ("loss: float", ["acc.loss"]),
+    "a string": ("def text(self):\n        return 'n %d' % self.n", ["acc.ATTRIBUTE"]),
+    "what needs more": ("def of(self, n):\n        return self.total / n", ["acc.ATTRIBUTE"]),
+}
+
+
+@pytest.mark.parametrize(("member", "offered"), OBJECTS.values(), ids=OBJECTS)
+def test_numbers_of_an_object_are_offered_in_its_place(member: str, offered: list[str]) -> None:
+    before = f"class Meter:\n    total = n = 1\n    {member}\n\n" + code(VALIDATE)
+    before = before.replace("MADE", "meter = Meter()").replace("RETURNED", "meter")
+    found = survey_of(script("acc = validate(model)\nlog(acc)", before))
+    assert (found.scores, [name for name, _ in found.measures]) == ([], offered)
+
+
+def test_what_the_loop_reads_of_an_object_is_offered() -> None:
+    before = "import torchmetrics\n" + code(VALIDATE)
+    before = before.replace("MADE", "f1 = torchmetrics.F1Score().to(0)").replace("RETURNED", "f1")
+    found = survey_of(script("acc = validate(model)\nprint(acc.compute())", before))
+    assert (found.scores, [name for name, _ in found.measures]) == ([], ["acc.compute()"])
+
+
+@pytest.mark.parametrize(
+    ("epoch", "made", "score"),
+    [
+        pytest.param("outs = validate(model)", "shown = net(0)", "", id="nothing reads them"),
+        pytest.param("outs = validate(model)\ntorch.save(outs, 'x')", "shown = net(0)", "", id="saved"),
+        pytest.param("found = validate(model)\nprint(found)", "shown = net(0)", "found", id="printed"),
+        pytest.param("found = validate(model)\nx = found / 2", "shown = net(0)", "found", id="divided"),
+        pytest.param("found = validate(model)", "shown = total / 2", "found", id="made of numbers"),
+        pytest.param("loss = validate(model)", "shown = net(0)", "loss", id="by its name"),
+        pytest.param("found = elsewhere.validate(model)", "shown = 1", "found", id="of what is not known"),
+    ],
+)
+def test_pictures_of_a_validation_are_no_score(epoch: str, made: str, score: str) -> None:
+    assert measured("shown", made, epoch)[0] == score
