@@ -106,3 +106,22 @@ def test_what_the_loop_reads_of_an_object_is_offered() -> None:
 )
 def test_pictures_of_a_validation_are_no_score(epoch: str, made: str, score: str) -> None:
     assert measured("shown", made, epoch)[0] == score
+
+
+@pytest.mark.parametrize(
+    ("made", "epoch", "offered"),
+    [
+        pytest.param("utils.Meter()", "meter = validate(model, meter)\nmeter.means()", ["meter.ATTRIBUTE"], id="asked"),
+        pytest.param("utils.Meter()", "meter = validate(model, meter)\nx = meter.avg", ["meter.avg"], id="a number"),
+        pytest.param("utils.PSNR(1)", "acc = validate(model, meter)\nx = acc.item()", None, id="in capitals"),
+        pytest.param("Meter()", "meter = validate(model, meter)", ["meter.loss"], id="of a class that is known"),
+    ],
+)  # fmt: skip
+def test_an_object_that_a_validation_is_given_and_returns_is_no_number(
+    made: str, epoch: str, offered: list[str] | None
+) -> None:
+    before = "class Meter:\n    loss = 0.0\n\n" + code(VALIDATE).replace("MADE", "pass").replace("RETURNED", "step")
+    found = survey_of(script(epoch, f"{before}\nmeter = {made}\n"))
+    taken = [] if offered is not None else ["acc"]
+    assert [score.expression for score in found.scores] == taken
+    assert [name for name, _ in found.measures] == (offered or [])

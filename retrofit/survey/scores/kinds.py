@@ -8,10 +8,11 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Statement
-from retrofit.survey.nodes import last_name, method_name, nodes_in, receiver
+from retrofit.survey.nodes import dotted, last_name, method_name, nodes_in, receiver
+from retrofit.survey.scores.best import class_of
 from retrofit.survey.scores.making import is_bound
 from retrofit.survey.scores.standins import StandIns, Value
-from retrofit.survey.scores.values import formatted, in_loop, is_collection, target_node
+from retrofit.survey.scores.values import formatted, in_loop, is_collection, is_object, target_node
 from retrofit.survey.scores.words import direction_of
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -20,6 +21,21 @@ _WRITES = re.compile(r"save|dump|show|plot", re.IGNORECASE)
 #: Of which an object is a number or may be one.
 _NUMBERS = ("float", "int", "Tensor", "Number")
 _MOVES = ("to", "cpu", "cuda")
+_OF_TENSORS = (
+    *_MOVES,
+    "item",
+    "detach",
+    "numpy",
+    "tolist",
+    "data",
+    "mean",
+    "sum",
+    "max",
+    "min",
+    "shape",
+    "size",
+    "round",
+)
 
 
 class Kinds:
@@ -32,6 +48,9 @@ class Kinds:
     def __init__(self, index: Index, flow: Flow, loop: EpochLoop) -> None:
         self._index, self._flow, self._loop = index, flow, loop
         self._values = StandIns(index, flow, loop)
+        members = [one for one in index.attributes if in_loop(index, loop, one)]
+        #: What the loop asks for a member that no tensor has.
+        self._asked = {dotted(one.value) for one in members if one.attr.value not in _OF_TENSORS} - {None}
 
     def of(
         self, node: cst.BaseExpression, at: Statement | None = None, call: cst.Call | None = None
@@ -51,6 +70,9 @@ class Kinds:
             kind = "" if value.keys else self._kind(value)
             if kind:
                 return kind, self._index.place(value.reading.at.node, self._loop.file)
+        made = [one.node for one in self._flow.origins(node, at.scope)] if dotted(node) in self._asked else []
+        if made and all(is_object(one) and self._flow.class_made(one) is None for one in made):
+            return "an object", self._index.place(made[0], self._loop.file)
         return "", ""
 
     def is_mute(self, binding: Binding) -> bool:
@@ -90,11 +112,13 @@ class Kinds:
             return TEXT
         if is_collection(self._index, node) and last_name(getattr(node, "func", None)) not in ("zeros", "ones"):
             return SEVERAL
-        if not isinstance(node, cst.Call) or node not in self._index.parents:
+        if node not in self._index.parents:
             return ""
-        if self._index.qualified(node.func).startswith("torchmetrics.") and last_name(node.func)[:1].isupper():
-            return f"an object of `{last_name(node.func)}`"
-        made = self._flow.class_made(node)
+        made_by = node.func if isinstance(node, cst.Call) else None
+        name = last_name(made_by)
+        if name[:1].isupper() and self._index.qualified(made_by).startswith("torchmetrics."):
+            return f"an object of `{name}`"
+        made = class_of(self._index, self._flow, node)
         if made is None or "__float__" in made.inner or not isinstance(made.node, cst.ClassDef):
             return ""
         numbers = any(last_name(base.value) in _NUMBERS for base in made.node.bases)
