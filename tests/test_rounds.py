@@ -723,6 +723,15 @@ def test_processes_that_a_script_starts_train(started: str, tmp_path: Path) -> N
     assert "Traceback" not in result.stdout
 
 
+def test_a_script_that_insists_on_two_gpus_initialises_on_one(tmp_path: Path) -> None:
+    (tmp_path / "two_gpus.py").write_text(TWO_GPUS + "torch.cuda.device_count = lambda: COUNT\n")
+    number = "    number = torch.cuda.device_count()\n    assert number >= 2, 'two GPUs, please'\n"
+    text = in_processes(number + "    torch.multiprocessing.spawn(main, args=(args,), nprocs=number)\n")
+    result = train(tmp_path, text, python=sys.executable)
+    assert [len(one) for one in rounds(result)] == [6, 6]
+    assert "two GPUs" not in result.stdout
+
+
 def test_a_script_that_names_another_gpu_is_told_how_to_initialise(tmp_path: Path) -> None:
     """The only process of the initialisation run cannot leave it to others."""
     (tmp_path / "two_gpus.py").write_text(TWO_GPUS)
@@ -731,6 +740,8 @@ def test_a_script_that_names_another_gpu_is_told_how_to_initialise(tmp_path: Pat
     result = train(tmp_path, text, python=sys.executable)
     assert result.returncode not in (0, None), shown(result)
     assert "if it names others ('invalid device ordinal'), INIT_GPUS=all shows it all" in result.stdout
+    rehearsed = train(tmp_path, text, python=sys.executable, REHEARSE="only")
+    assert "if it names others ('invalid device ordinal'), INIT_GPUS=all shows it all" in rehearsed.stdout
     again = ["bash", "train_distributed.sh"]
     assert len(rounds(run(again, tmp_path, NUM_GPUS="2", PYTHON=sys.executable, INIT_GPUS="all"))) == 2
 

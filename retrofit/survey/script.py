@@ -24,6 +24,7 @@ from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.handovers import find_hand_overs
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
+from retrofit.survey.minimums import find_minimums
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_built_anew, is_frozen, plural, repeated
 from retrofit.survey.nodes import mentions
 from retrofit.survey.numbers import Numbers
@@ -169,6 +170,7 @@ def survey(
     script.new_folders = find_new_folders(index, flow, script.loops)
     script.resumptions = find_resumptions(index, flow, script.loops)
     script.assertions = find_assertions(index, flow, origins, script.models)
+    script.minimums = find_minimums(index, flow, script.loops)
     again = repeated(script.models, flow) or built_again(script.models, script.optimizers, origins, flow)
     beside = groups[0][1][0].file if groups and groups[0][1] else None
     script.repeated = [index.place(call.node, beside) for call in again]

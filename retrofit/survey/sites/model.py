@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import libcst as cst
+
 from retrofit.survey.sites.base import Site
 
 
@@ -80,6 +82,23 @@ class Assertion(Site):
     checked: str = ""
 
     _facts = (("checks", "code"),)
+
+
+@dataclass(eq=False, kw_only=True)
+class Minimum(Site):
+    """A condition by which a script trains only on several GPUs or in several processes; `node` is it.
+
+    Attributes:
+        wanted: whether it holds where there are several.
+    """
+
+    wanted: bool
+
+    @property
+    def anew(self) -> str:
+        """The condition's code, as one side of another."""
+        assert isinstance(self.node, cst.BaseExpression)
+        return self.code if self.node.lpar or isinstance(self.node, cst.Comparison) else f"({self.code})"
 
 
 @dataclass(eq=False, kw_only=True)

@@ -22,7 +22,7 @@ from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.folder import NewFolder, Resumption
 from retrofit.survey.sites.framework import Framework
 from retrofit.survey.sites.loop import Backward, EpochLoop, Stop
-from retrofit.survey.sites.model import Assertion, Follower, Model, ModuleCount, UnnamedModel
+from retrofit.survey.sites.model import Assertion, Follower, Minimum, Model, ModuleCount, UnnamedModel
 from retrofit.survey.sites.optimizer import Optimizer, Rebuilding, Scheduler, Step
 from retrofit.survey.sites.score import KeptScore, Score
 from retrofit.survey.sites.wrapper import Wrapper
@@ -50,6 +50,7 @@ SITE_KINDS = (
     "block",
     "stop",
     "trial",
+    "minimum",
 )
 
 
@@ -79,6 +80,7 @@ class Script(Site):
         frameworks: the uses of libraries that own the training loop or shard the model.
         assertions: the script's own checks of the model's parameters.
         module_counts: the walks through the perforated model that dendrites are to be left out of.
+        minimums: the conditions by which it trains only on several GPUs or in several processes.
         new_folders: where it insists that what it writes is not there yet.
         resumptions: the statements by which its own checkpoint of an earlier round would end a later one at once.
         blocks: what people put in by hand in the place of what the recipe writes.
@@ -149,6 +151,7 @@ class Script(Site):
     loads_after: list[CallSite] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     module_counts: list[ModuleCount] = field(default_factory=list)
+    minimums: list[Minimum] = field(default_factory=list)
     new_folders: list[NewFolder] = field(default_factory=list)
     resumptions: list[Resumption] = field(default_factory=list)
     plural: str = ""

@@ -1,0 +1,102 @@
+"""Find where a script trains only on several GPUs or in several processes, of which the initialisation run has one."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.nodes import dotted
+from retrofit.survey.order import always_leaves, apart_from_training, leading_to, leads_to
+from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.model import Minimum
+
+_COUNTING = frozenset({"torch.cuda.device_count", "torch.distributed.get_world_size"})
+_COMPARING: dict[type[cst.BaseCompOp], Callable[[int, int], bool]] = {
+    cst.LessThan: operator.lt, cst.LessThanEqual: operator.le, cst.Equal: operator.eq,
+    cst.GreaterThan: operator.gt, cst.GreaterThanEqual: operator.ge, cst.NotEqual: operator.ne,
+}  # fmt: skip
+#: A number of GPUs that is enough for any.
+_MANY = 65
+
+
+def find_minimums(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[Minimum]:
+    """Return the conditions by which one GPU or process is not enough to come to the training."""
+    training = leading_to(loops, flow)
+    found = []
+    for statement in index.statements:
+        choice = statement.node
+        if isinstance(choice, cst.If):
+            holds = _with_one(index, flow, choice.test, statement.scope)
+            if holds is not None and _stops(index, statement, holds, training):
+                found.append((choice.test, not holds))
+        elif isinstance(choice, cst.SimpleStatementLine):
+            checks = [small.test for small in choice.body if isinstance(small, cst.Assert)]
+            found += [(test, True) for test in checks if _with_one(index, flow, test, statement.scope) is False]
+    return [
+        Minimum(node=test, index=index, wanted=wanted, anchors={"test": test})
+        for test, wanted in found
+        if not apart_from_training(index.statement(test), loops, flow)
+    ]
+
+
+def _stops(index: Index, choice: Statement, holds: bool, training: set[Statement]) -> bool:
+    """Whether a choice keeps from the training where its condition holds, or does not."""
+    assert isinstance(choice.node, cst.If)
+    other = choice.node.orelse
+    branches = [index.statements_in(choice.node.body), [] if other is None else _branch(index, choice, other)]
+    taken, left = branches if holds else branches[::-1]
+    if not training.isdisjoint(taken):
+        return False
+    ends = bool(taken) and always_leaves(taken[-1])
+    return (ends and leads_to(choice, training)) or (not training.isdisjoint(left))
+
+
+def _branch(index: Index, choice: Statement, other: cst.If | cst.Else) -> list[Statement]:
+    """Return the statements of an `else`, or of all that an `elif` leads to."""
+    if isinstance(other, cst.Else):
+        return index.statements_in(other.body)
+    later = [] if other.orelse is None else _branch(index, choice, other.orelse)
+    return [*index.statements_in(other.body), *later]
+
+
+def _with_one(index: Index, flow: Flow, test: cst.BaseExpression, scope: Scope) -> bool | None:
+    """Return what a condition comes to where there is one GPU, or one process; None where it asks for something else.
+
+    What else it asks for is taken to be as the training needs it.
+    """
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        inner = _with_one(index, flow, test.expression, scope)
+        return None if inner is None else not inner
+    if isinstance(test, cst.BooleanOperation):
+        both = [_with_one(index, flow, side, scope) for side in (test.left, test.right)]
+        known = [side for side in both if side is not None]
+        return (all if isinstance(test.operator, cst.And) else any)(known) if known else None
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return None
+    compare = _COMPARING.get(type(test.comparisons[0].operator))
+    sides = [test.left, test.comparisons[0].comparator]
+    counted = [_counts(index, flow, side, scope) for side in sides]
+    limits = [side for side, counts in zip(sides, counted, strict=True) if not counts and isinstance(side, cst.Integer)]
+    if compare is None or len(limits) != 1:
+        return None
+    limit = int(limits[0].value, 0)
+    values = [compare(number, limit) if counted[0] else compare(limit, number) for number in range(1, _MANY)]
+    return values[0] if any(value is not values[0] for value in values) else None
+
+
+def _counts(index: Index, flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:
+    """Whether an expression is the number of GPUs, or of processes."""
+    made = [one.node for one in flow.origins(node, scope)]
+    held = [
+        one.args[0].value if isinstance(one, cst.Call) and dotted(one.func) == "int" and one.args else one
+        for one in made
+    ]
+    return bool(held) and all(
+        index.environment_variable(one) == "WORLD_SIZE"
+        or (isinstance(one, cst.Call) and index.qualified(one.func) in _COUNTING)
+        for one in held
+    )

@@ -1,0 +1,96 @@
+"""A script that insists on several GPUs or processes is let through in the initialisation run, which has one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import plan_of, rewritten, survey_of
+
+TEXT = """\
+import os
+import sys
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def train(rank, world_size):
+    dist.init_process_group("gloo", rank=rank, world_size=world_size)
+    model = Net()
+    model = DDP(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    best = 0
+    for epoch in range(10):
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        acc = evaluate(model)
+        if acc > best:
+            best = acc
+
+def main():
+    n = torch.cuda.device_count()
+START
+
+if __name__ == "__main__":
+    main()
+"""
+SPAWN = "torch.multiprocessing.spawn(train, args=(n,), nprocs=n)"
+INITIALIZING = "pai_distributed.initializing()"
+
+
+def started(lines: str) -> str:
+    """Return the script with some code that starts its processes; SPAWN stands for the call."""
+    indented = "".join(f"    {line}\n" for line in lines.replace("SPAWN", SPAWN).splitlines())
+    return TEXT.replace("START\n", indented)
+
+
+@pytest.mark.parametrize(
+    ("lines", "changed"),
+    [
+        pytest.param("assert n >= 2, n\nSPAWN", f"assert n >= 2 or {INITIALIZING}, n", id="assert"),
+        pytest.param("if n < 2:\n    raise SystemError(n)\nSPAWN", f"if n < 2 and not {INITIALIZING}:", id="raise"),
+        pytest.param("if n == 1:\n    sys.exit(1)\nSPAWN", f"if n == 1 and not {INITIALIZING}:", id="exit"),
+        pytest.param("if n < 2:\n    print(n)\nelse:\n    SPAWN", f"if n < 2 and not {INITIALIZING}:", id="else"),
+        pytest.param("if 1 < n:\n    SPAWN", f"if 1 < n or {INITIALIZING}:", id="only then"),
+        pytest.param(
+            "if not torch.cuda.is_available() or torch.cuda.device_count() <= 1:\n    return\nSPAWN",
+            f"if (not torch.cuda.is_available() or torch.cuda.device_count() <= 1) and not {INITIALIZING}:",
+            id="beside another",
+        ),
+        pytest.param(
+            "assert (cuda() and (n > 1)), n\nSPAWN",
+            f"assert (cuda() and (n > 1)) or {INITIALIZING}, n",
+            id="in brackets",
+        ),
+        pytest.param(
+            'assert int(os.environ["WORLD_SIZE"]) > 1\nSPAWN',
+            f'assert int(os.environ["WORLD_SIZE"]) > 1 or {INITIALIZING}',
+            id="processes",
+        ),
+    ],
+)
+def test_a_script_that_insists_on_several_initialises_with_one(tmp_path: Path, lines: str, changed: str) -> None:
+    plan = plan_of(tmp_path, started(lines))
+    assert plan.questions == []
+    assert f"    {changed}\n" in rewritten(plan)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "SPAWN",
+        "assert n > 0\nSPAWN",
+        "assert n >= 1\nSPAWN",
+        "if n == 0:\n    raise SystemError(n)\nSPAWN",
+        "if n > 1:\n    SPAWN\nelse:\n    train(0, 1)",
+        "if n > 1:\n    print(n)\nSPAWN",
+        "if rank > 1:\n    raise SystemError(n)\nSPAWN",
+        "SPAWN\nassert n > 1",
+    ],
+)
+def test_other_conditions_stay(lines: str) -> None:
+    assert survey_of(started(lines)).minimums == []
