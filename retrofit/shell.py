@@ -36,11 +36,13 @@ class Started:
         processes: on one machine, as it is written; "" where nothing says so.
         gpus: the value of CUDA_VISIBLE_DEVICES that it sets, "" for none.
         others: (line, code) of what it does besides.
+        endless: the line of the start in a `while` or `until`, 0 where the rounds are counted.
     """
 
     processes: str = ""
     gpus: str = ""
     others: list[tuple[int, str]] = field(default_factory=list)
+    endless: int = 0
 
 
 def read_launcher(text: str, script: str, flags: Sequence[str], valued: Sequence[str]) -> Started | None:
@@ -91,12 +93,15 @@ class _Reader:
         self.found = Started()
         self.repeats = self.tells = False
         self._known: dict[str, str] = {}
-        self._depth = 0
+        self._loops: list[str] = []
 
     def read(self, number: int, words: list[str]) -> None:
         """Note what a command does."""
         while words and words[0] in _KEYWORDS:
-            self._depth += (words[0] in ("while", "until", "for")) - (words[0] == "done")
+            if words[0] in ("while", "until", "for"):
+                self._loops.append(words[0])
+            elif words[0] == "done":
+                self._loops = self._loops[:-1]
             words = [] if words[0] == "for" else words[1:]
         words = [self._filled(word) for word in words]
         given: dict[str, str] = {}
@@ -109,7 +114,7 @@ class _Reader:
         elif not words:
             self._known.update(given)
         elif self.script in map(_name, words):
-            self._set(number, given if self._depth else {}, words)
+            self._set(number, given if self._loops else {}, words)
             self._start(number, words)
         elif given or words[0] not in _HARMLESS:
             self._more(number, words)
@@ -147,7 +152,9 @@ class _Reader:
                 next(after, None)
             elif name not in self.flags | self.valued and word != "$@":
                 known = False
-        self.repeats |= self._depth > 0
+        self.repeats |= bool(self._loops)
+        if {*self._loops} - {"for"}:
+            self.found.endless = number
         if not known:
             self._more(number, words)
 

@@ -276,6 +276,40 @@ def test_a_broken_pattern_is_found(project: Path, broken: str) -> None:
     assert set(codes(result)) == {code}
 
 
+ROUNDS = """\
+set -u
+# until nothing fails
+while true; do
+    torchrun --nproc_per_node=2 train.py --pai_load_folder PAI
+    if [ $? -ne 0 ]; then exit 1; fi
+done
+"""
+LAUNCHED = "import argparse\n\nparser = argparse.ArgumentParser()\nparser.add_argument('--pai_load_folder')\n"
+
+
+def test_a_shell_script_beside_that_starts_rounds_by_their_status_is_found(project: Path) -> None:
+    (project / "train.py").write_text(LAUNCHED)
+    (project / "again.sh").write_text(ROUNDS)
+    assert "again.sh:4:1: PAI231 error " in check("train.py").stdout
+    assert check("train.py", "--ignore", "PAI231").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        pytest.param(ROUNDS.replace("while true", "until [ -f PAI/.training_complete ]"), id="until it is complete"),
+        pytest.param(ROUNDS.replace("while true", "for round in 1 2 3"), id="so many"),
+        pytest.param(ROUNDS.replace("train.py", "other.py"), id="another script"),
+        pytest.param(ROUNDS.replace(" --pai_load_folder PAI", ""), id="without what the last one left"),
+        pytest.param(ROUNDS.replace("while true; do", "").replace("\ndone", ""), id="once"),
+    ],
+)
+def test_another_one_is_not(project: Path, rounds: str) -> None:
+    (project / "train.py").write_text(LAUNCHED)
+    (project / "again.sh").write_text(rounds)
+    assert check("train.py").exit_code == 0
+
+
 def test_an_open_question_does_not_fail_the_command(project: Path) -> None:
     rule = next(rule for rule in load_recipe(rules_folder() / "ddp").rules if rule.code == "PAI228")
     (project / "train.py").write_text(rule.examples[0].bad)

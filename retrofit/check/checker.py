@@ -10,7 +10,7 @@ from pathlib import Path
 
 from retrofit.check.files import uses_library
 from retrofit.check.finding import Checked, Finding, Replacement, Wanted
-from retrofit.check.pattern import pattern_findings
+from retrofit.check.pattern import launcher_findings, pattern_findings
 from retrofit.check.places import located
 from retrofit.check.settings import Settings
 from retrofit.check.suppressions import Suppression, find_suppressions, unused
@@ -97,7 +97,11 @@ class Checker:
         enabled = {rule.code for rule in rules}
         for rule in (rule for rule in rules if rule.site == "suppression"):
             heard += [_unused(source, rule, settings, *one) for one in unused(suppressions, enabled)]
-        return file, sorted(heard, key=lambda one: (one.finding.line, one.finding.column, one.finding.code))
+        heard.sort(key=lambda one: (one.finding.line, one.finding.column, one.finding.code))
+        for rule in (rule for rule in rules if rule.site == "restart-loop" and uses_library(source.data)):
+            level = settings.level(rule.code, rule.name, rule.level)
+            heard += [_Candidate(one) for one in launcher_findings(source, replace(rule, level=level))]
+        return file, heard
 
     def _findings(self, source: Source, settings: Settings, replacements: bool) -> list[Finding]:
         file, candidates = self._candidates(source, settings)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import cache
 
 from retrofit.check.finding import Finding
 from retrofit.check.places import Located, located
 from retrofit.errors import EngineError, Problem, UserError
+from retrofit.habits.pitfalls import TELLS
+from retrofit.launch import is_ours
 from retrofit.options import Options
 from retrofit.outputs import Company
 from retrofit.plan import make_plan
+from retrofit.reading import read_file
 from retrofit.rules import Recipe, Rule, load_recipe
 from retrofit.rules_folder import rules_folder
+from retrofit.shell import read_launcher
 from retrofit.source import Source
 from retrofit.text import split_lines
 
@@ -55,6 +60,28 @@ def pattern_findings(source: Source, unsettled: Rule | None) -> list[Finding]:
         finding = Finding(file=source.shown, **place, code=rule.code, name=rule.name, level=rule.level, message=message)
         found.setdefault((rule.code, place["line"]), finding)
     return list(found.values())
+
+
+def launcher_findings(source: Source, rule: Rule) -> list[Finding]:
+    """Return where shell scripts beside a training script start it round after round, by its exit status alone.
+
+    Args:
+        rule: what is said of such a loop in Python.
+    """
+    signs, found = _recipe().signs, []
+    for path in sorted(source.path.parent.glob("*.sh")):
+        text = read_file(path).decode(errors="replace") if path.is_file() else ""
+        started = read_launcher(text, source.path.name, [signs.flag], [signs.folder])
+        if started is None or not started.endless or TELLS.search(text) or is_ours(text):
+            continue
+        shown, line = os.path.join(os.path.dirname(source.shown), path.name), text.split("\n")[started.endless - 1]
+        place = Located(
+            line=started.endless, column=1, end_line=started.endless, end_column=len(line) + 1, excerpt=(line,)
+        )
+        found.append(
+            Finding(file=shown, **place, code=rule.code, name=rule.name, level=rule.level, message=rule.message)
+        )
+    return found
 
 
 def _questions(source: Source, problems: Sequence[Problem], rule: Rule | None) -> list[Finding]:

@@ -20,7 +20,7 @@ from retrofit.survey.sites.base import Site
 _WHOLE = re.compile(r"(\w+\.)+(weight|bias)")
 _DIMENSIONS = ("pc.set_output_dimensions", "set_this_output_dimensions")
 #: The option by which a round goes on with what the one before it has left, and what tells that there is nothing left.
-_GOES_ON, _TELLS = "pai_load_folder", re.compile(r"training_complete|switch_")
+_GOES_ON, TELLS = "pai_load_folder", re.compile(r"training_complete|switch_")
 _STARTS = ("os.system", "subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.Popen")
 
 
@@ -121,7 +121,7 @@ def find_coming_names(file: TrainingFile) -> Iterator[ComingName]:
 def find_restart_loops(file: TrainingFile) -> Iterator[RestartLoop]:
     """Yield the starts of round after round by code that looks for nothing but their exit status."""
     texts = [text.value for text in file.index.nodes_of(cst.SimpleString)]
-    if not any(_GOES_ON in text for text in texts) or any(_TELLS.search(text) for text in texts):
+    if not any(_GOES_ON in text for text in texts) or any(TELLS.search(text) for text in texts):
         return
     for call in file.calls(*_STARTS):
         if any(isinstance(part, cst.While) for part in file.index.ancestors(call)):
