@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from retrofit.errors import UserError
 from retrofit.source import Source, read_source
+from retrofit.survey.nodes import children
 from retrofit.text import split_lines
 from tests.helpers import code, refusal_of, source_of
 
@@ -291,3 +293,17 @@ def test_code_is_read_without_what_is_for_people() -> None:
     assert source.read().split() == ["def", "f(x):", "g('key',", "'',", "r'k',", "'k',", "f'{x}',", "f'{x}k')"]
     assert source.read(source.module.body[0]).split() == source.read().split()
     assert source.words() == {"def", "f", "x", "g", "key", "r", "k"}
+
+
+def test_what_is_below_a_node_is_what_libcst_finds_but_for_signs_and_white_space() -> None:
+    def telling(nodes: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:
+        signs = ("Paren", "Bracket", "Brace", "Asynchronous")
+        modules = ("libcst._nodes.whitespace", "libcst._nodes.op")
+        return [one for one in nodes if type(one).__module__ not in modules and not type(one).__name__.endswith(signs)]
+
+    waiting: list[cst.CSTNode] = [cst.parse_module(SAMPLE + "try:\n    pass\nexcept* E as e:\n    pass\n")]
+    for node in waiting:
+        below = telling(node.children)
+        assert telling(children(node)) == below, node
+        waiting += below
+    assert len({type(node) for node in waiting}) > 70

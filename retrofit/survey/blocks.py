@@ -11,7 +11,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.nodes import argument, dotted, last_name, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import argument, children, dotted, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import apart_from_training
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.block import Block
@@ -165,7 +165,7 @@ class Reading:
             return False
         if isinstance(node, (cst.NamedExpr, cst.Await, cst.Yield)):
             return False
-        return all(self.harmless(child, depth) for child in node.children)
+        return all(self.harmless(child, depth) for child in children(node))
 
     def _is_harmless_call(self, call: cst.Call, depth: int) -> bool:
         if call not in self.index.parents or self.index.is_provided(call.func):
@@ -226,7 +226,7 @@ class Reading:
     def _is_target(self, name: cst.Name) -> bool:
         """Whether a name gets a value where it stands, and is not read."""
         statement = self.index.statement(name)
-        if isinstance(statement.node, cst.For) and name in (statement.node.target, *statement.node.target.children):
+        if isinstance(statement.node, cst.For) and name in (statement.node.target, *children(statement.node.target)):
             return True
         given = [b for b in self.index.bindings if b.statement is statement and b.target == name.value]
         return any(b.value is None or name not in nodes_in(b.value) for b in given)
@@ -253,7 +253,7 @@ def names_read(node: cst.CSTNode, name: str) -> list[cst.Name]:
         elif isinstance(here, cst.Param):
             waiting += [here.default] if here.default is not None else []
         elif not isinstance(here, (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal)):
-            waiting += here.children
+            waiting += children(here)
     return found
 
 

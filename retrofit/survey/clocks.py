@@ -8,6 +8,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
+from retrofit.survey.nodes import children
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -43,7 +44,7 @@ def _tells_time(test: cst.BaseExpression, flow: Flow) -> bool:
         if node in seen:
             continue
         seen.add(node)
-        waiting += node.children
+        waiting += children(node)
         if isinstance(node, cst.Call):
             if index.qualified(node.func) in _CLOCKS:
                 return True

@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope
-from retrofit.survey.nodes import argument, dotted, exits, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import argument, children, dotted, exits, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import leading_to, leads_to, ways_to
 from retrofit.survey.sites.folder import NewFolder
 from retrofit.survey.sites.loop import EpochLoop
@@ -111,7 +111,7 @@ def is_fresh(path: cst.BaseExpression, flow: Flow, removed: Sequence[cst.CSTNode
             waiting += [origin.node for origin in flow.origins(one, flow.index.scope_of(one))]
             added = [part for part in flow.index.nodes_of(cst.AugAssign) if dotted(part.target) == dotted(one)]
             waiting += [part.value for part in added if _is_same(part.target, one, flow)]
-        waiting += one.children
+        waiting += children(one)
     return False
 
 

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow, Source
 from retrofit.survey.index import Binding, Scope
-from retrofit.survey.nodes import dotted
+from retrofit.survey.nodes import children, dotted
 
 
 class Holding:
@@ -56,7 +56,7 @@ class Holding:
                 functions.add(function)
                 returned = [(one.value, inside) for one, inside in self._index.returns if inside is function]
                 waiting += [(value, inside) for value, inside in returned if value is not None]
-            waiting += [(child, scope) for child in here.children]
+            waiting += [(child, scope) for child in children(here)]
         self._free |= names
         return False
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from functools import cache, cached_property
+from dataclasses import dataclass, field
+from functools import cached_property
 from operator import itemgetter
 from typing import TypeVar, cast
 
@@ -13,7 +13,7 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.source import Source, Sources
-from retrofit.survey.nodes import argument, dotted, guards_main, last_name, leaves, method_name, receiver
+from retrofit.survey.nodes import argument, children, dotted, guards_main, last_name, leaves, method_name, receiver
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
@@ -168,32 +168,8 @@ class Binding:
 _ASKING_ENVIRONMENT = ("os.getenv", "os.environ.get", "os.environ.pop", "os.environ.setdefault")
 
 
-_SKIPPED = frozenset(
-    {
-        "leading_lines", "lines_after_decorators", "header", "footer", "trailing_whitespace", "comma", "semicolon",
-        "lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace", "dot", "colon", "equal", "operator", "asynchronous",
-        "annotation", "returns", "type_parameters",
-    }
-)  # fmt: skip
-
-
-@cache
-def _child_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(kind) if f.name not in _SKIPPED and not f.name.startswith("whitespace"))
-
-
-@cache
-def _is_node(kind: type) -> bool:
-    return issubclass(kind, cst.CSTNode)
-
-
-def _child_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    for name in _child_fields(type(node)):
-        value = getattr(node, name)
-        if isinstance(value, (list, tuple)):
-            yield from value
-        elif _is_node(value.__class__):
-            yield value
+#: What is written of types, which is not evaluated or makes nothing.
+_TYPES = (cst.Annotation, cst.TypeParameters)
 
 
 class Index:
@@ -624,8 +600,9 @@ class Index:
             self._block(suite.body, scope, parent)
 
     def _walk_children(self, node: cst.CSTNode, statement: Statement) -> None:
-        for child in _child_nodes(node):
-            self._walk(child, node, statement)
+        for child in children(node):
+            if child.__class__ not in _TYPES:
+                self._walk(child, node, statement)
 
     def _walk(self, node: cst.CSTNode, parent: cst.CSTNode, statement: Statement) -> None:
         self.parents[node] = parent

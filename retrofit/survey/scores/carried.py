@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow, Variable
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import dotted, last_name, method_name, names_in, receiver
+from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, receiver
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.making import EMPTIES, FILLS, changes
 from retrofit.survey.sites.loop import EpochLoop
@@ -82,7 +82,7 @@ class Carried:
                 for part in (receiver(node), *(arg.value for arg in node.args)):
                     yield from self._of(part, scope, seen) if part is not None else ()
         elif not isinstance(node, (cst.Subscript, cst.BaseComp, cst.Lambda, cst.BaseString)):
-            for child in node.children:
+            for child in children(node):
                 yield from self._of(child, scope, seen)
 
     def _of_variable(self, name: str, scope: Scope, seen: set[object]) -> Iterator[tuple[str, Statement]]:

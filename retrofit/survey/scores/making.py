@@ -12,7 +12,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES, called_in
-from retrofit.survey.nodes import dotted, last_name, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant, default_of, holds_with
 from retrofit.survey.scores.makers import reaching_makers
 from retrofit.survey.scores.values import code_within, unquoted, written, written_items
@@ -173,7 +173,7 @@ class Making:
                 return self._of(items[0], at, frame, keys[1:])
         if isinstance(node, (cst.Lambda, cst.BaseString)):
             return set()
-        return self._all(node.children, at, frame)
+        return self._all(children(node), at, frame)
 
     def _all(self, nodes: object, at: Statement, frame: _Frame) -> set[str]:
         assert isinstance(nodes, (list, tuple))

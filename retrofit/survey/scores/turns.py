@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Statement
-from retrofit.survey.nodes import dotted, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import children, dotted, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scores.conditions import argument_of, constant, holds_with
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making, changes, wholes_of
 from retrofit.survey.scores.standins import StandIns, Value, tests_around
@@ -178,7 +178,7 @@ def _parts(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     elif isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
         yield from _parts(node.for_in)
     elif not isinstance(node, (cst.Lambda, cst.BaseString)):
-        for child in node.children:
+        for child in children(node):
             yield from [child] if isinstance(child, cst.BaseExpression) else _parts(child)
 
 
