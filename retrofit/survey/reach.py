@@ -17,7 +17,8 @@ def reachable(
 ) -> set[Scope]:
     """Return the scopes whose code may run: all of the entry script, and what that mentions, and so on.
 
-    A class is mentioned with all its methods. A function that is registered by a decorator counts as mentioned.
+    A class is mentioned with all its methods, but for those of one by itself that nothing can mean: others call their
+    own by that name. A function that is registered by a decorator counts as mentioned.
 
     Args:
         begin: what runs, None for all of the entry script and the modules' own statements.
@@ -33,21 +34,49 @@ def reachable(
             inner[scope.parent].append(scope)
     found: set[Scope] = set()
     waiting = list(begin or ())
+    asked = {str(one.evaluated_value) for one in index.nodes_of(cst.SimpleString)}
+    methods = _methods_by_themselves(index, flow)
     if begin is None:
-        waiting = [scope for scope in index.scopes if index.file_of(scope) is index.entry]
+        waiting = [scope for scope in index.scopes if index.file_of(scope) is index.entry and scope not in methods]
         waiting += [file.scope for file in index.files]
-    while waiting:
+    while waiting := waiting or [s for s in methods - found - {*without} if s.name in asked and s.parent in found]:
         scope = waiting.pop()
         if scope in found or scope in without:
             continue
         found.add(scope)
-        waiting += [s for s in inner[scope] if scope.kind != "module" or _registered(s)]
+        waiting += [s for s in inner[scope] if (scope.kind != "module" and s not in methods) or _registered(s)]
         for node in mentions[scope].values():
             defined = flow.defined(node, scope)
+            if defined is None and isinstance(node, cst.Attribute):
+                asked.add(node.attr.value)
             for one in [defined] if defined is not None else flow.choices(node, scope):
                 waiting.append(one)
                 waiting += flow.lineage(one) if one.kind == "class" else []
     return found
+
+
+def _methods_by_themselves(index: Index, flow: Flow) -> set[Scope]:
+    """Return the methods that only a call by their names can run: of classes that extend none and none extends.
+
+    Not of those that are handed on, themselves or what they make, to whatever may call their methods.
+    """
+    classes = [scope for scope in index.scopes if scope.kind == "class"]
+    extended = {base for scope in classes for base in flow.lineage(scope)[1:]}
+    alone = {scope for scope in classes if scope not in extended and flow.root(scope) in ("", "object")}
+    names = {scope.name for scope in alone}
+    for node in index.nodes_of(cst.Name) if alone else ():
+        if node.value not in names:
+            continue
+        call, *around = index.ancestors(node)
+        made = isinstance(call, cst.Call) and call.func is node and not isinstance(around[0], cst.Arg)
+        meant = None if made else flow.defined(node, index.scope_of(node))
+        alone -= {meant} if meant is not None else set()
+    return {
+        method
+        for scope in alone
+        for name, method in scope.inner.items()
+        if method.kind == "function" and not name.startswith("__") and not _registered(method)
+    }
 
 
 def _registered(scope: Scope) -> bool:

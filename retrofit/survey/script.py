@@ -120,8 +120,7 @@ def survey(
     """
     index = Index(source, choices.provided, modules, module, choices.inlining)
     flow = Flow(index, choices.module_functions)
-    if modules:
-        flow = _without_unused(index, flow, choices)
+    flow = _without_unused(index, flow, choices)
     trainers = Trainers(flow)
     flow, choices = _of_objects(index, flow, trainers, choices)
     if choices.model:
@@ -304,8 +303,7 @@ def _spawned_numbers(script: Script, flow: Flow) -> set[str]:
 def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:
     """Leave out code that the entry script does not use, as far as there is still a training without it."""
     used = reachable(index, flow)
-
-    if not _train(used, flow) and _train(index.scopes, flow):
+    if not _train(used, flow) and (len(index.files) == 1 or _train(index.scopes, flow)):
         return flow
     index.keep(used)
     return Flow(index, choices.module_functions)

@@ -1,0 +1,73 @@
+"""Methods that nothing calls do not count, as where another class has its own of that name; all others do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import plan_of, survey_of
+
+#: Two classes wrap by a method of one name, and `train` calls one of them.
+TEXT = """\
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Devices:
+    def wrap(self, model):
+        return torch.nn.DataParallel(model, device_ids=[0])
+
+class Trainer:
+    def __init__(self):
+        self.devices = Devices()
+    def wrap(self, model):
+        model.features = DDP(model.features)
+        return model
+    def train(self):
+        model = Net()
+        model = self.wrap(model)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        best = 0
+        for epoch in range(10):
+            for x, y in loader:
+                loss = criterion(model(x), y)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            acc = evaluate(model)
+            if acc > best:
+                best = acc
+
+trainer = Trainer()
+trainer.train()
+"""
+
+
+def wrapping(text: str) -> set[str]:
+    """Return the classes whose `wrap` counts."""
+    index = survey_of(text).index
+    found = [scope for scope in index.scopes if scope.name == "wrap"]
+    return {scope.enclosing_class.name for scope in found if scope.enclosing_class is not None}
+
+
+def test_nothing_is_refused_for_a_method_that_nothing_calls(tmp_path: Path) -> None:
+    assert wrapping(TEXT) == {"Trainer"}
+    (question,) = plan_of(tmp_path, TEXT).questions
+    assert "only `model.features`, a part of a model, is wrapped" in question.message
+    assert wrapping(TEXT.replace("trainer.train()", "trainer.train()\nTrainer().train()")) == {"Trainer"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("trainer.train()", "trainer.train()\ntrainer.devices.wrap(other)"),
+        ("trainer.train()", "trainer.train()\ngetattr(trainer.devices, 'wrap')(other)"),
+        ("trainer.train()", "trainer.train()\nfire.Fire(Devices)"),
+        ("trainer.train()", "trainer.train()\nserve(Devices())"),
+        ("class Devices:", "class Devices(Base):"),
+        ("class Trainer:", "class Several(Devices):\n    pass\n\nclass Trainer:"),
+        ("    def wrap(self, model):\n        return", "    @register\n    def wrap(self, model):\n        return"),
+    ],
+)
+def test_a_method_that_something_may_call_counts(change: tuple[str, str]) -> None:
+    assert wrapping(TEXT.replace(*change)) == {"Devices", "Trainer"}
