@@ -825,3 +825,58 @@ def test_a_model_that_is_trained_besides_is_not_said_to_get_no_wrapper_where_it_
     """)
     (question,) = plan_of(tmp_path, text).questions
     assert "Say which with --model NAME" in question.message
+
+
+ENGINES = """
+import deepspeed
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def train_ddp():
+    model = DDP(build())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    best = 9
+    for epoch in range(9):
+        for x, y in loader:
+            optimizer.zero_grad()
+            (model(x) - y).mean().backward()
+            optimizer.step()
+        val_loss = evaluate(model)
+        if val_loss < best:
+            best = val_loss
+
+def train_engine():
+    model = build()
+    engine, _, _, _ = deepspeed.initialize(model=model, model_parameters=model.parameters())
+    for epoch in range(9):
+        for x, y in loader:
+            engine.backward((engine(x) - y).mean())
+            engine.step()
+
+def build():
+    return Net()
+
+RUN
+"""
+
+
+@pytest.mark.parametrize(
+    ("run", "option"),
+    [
+        ("if strategy == 'ddp':\n    train_ddp()\nelse:\n    train_engine()", "not (strategy == 'ddp')"),
+        ("if parallel == 'engine':\n    train_engine()\nelse:\n    train_ddp()", "parallel == 'engine'"),
+        ("if use_engine:\n    train_engine()\nelse:\n    train_ddp()", "use_engine"),
+    ],
+)
+def test_a_training_by_another_library_that_runs_instead_is_left_alone(tmp_path: Path, run: str, option: str) -> None:
+    plan = plan_of(tmp_path, ENGINES.replace("RUN", run))
+    assert plan.questions == []
+    assert [note.message for note in plan.notes if f"DeepSpeed is used here where `{option}` holds" in note.message]
+    changed = rewritten(plan)
+    assert "engine.backward((engine(x) - y).mean())\n            engine.step()\n" in changed
+    assert changed.count("report_validation_score(") == 1
+
+
+def test_a_training_by_another_library_in_the_same_run_is_refused(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, ENGINES.replace("RUN", "train_engine()\ntrain_ddp()"))
+    assert "PAI100" in {question.code for question in plan.questions}

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import libcst as cst
 
 from retrofit.survey.defaults import Defaults
-from retrofit.survey.flow import Flow
+from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.nodes import dotted
+from retrofit.survey.nodes import dotted, names_in
 from retrofit.survey.ranks import condition
 from retrofit.survey.sites.framework import Framework
 
@@ -261,14 +261,29 @@ def _option(index: Index, flow: Flow, uses: list[cst.Call | cst.ClassDef]) -> st
     return found[0] if all(found) and found else ""
 
 
+def _chooses(index: Index, test: cst.BaseExpression) -> bool:
+    """Whether a condition is about an option of training, as each is that compares it with words: `engine == "ddp"`."""
+    words = [one.comparator for one in test.comparisons] if isinstance(test, cst.Comparison) else []
+    if isinstance(test, cst.Comparison) and any(isinstance(one, cst.SimpleString) for one in (test.left, *words)):
+        return "__name__" not in names_in(test)
+    return not _NO_OPTION.search(index.source.read(test))
+
+
+def engines(index: Index, made: Collection[Origin]) -> bool:
+    """Whether one of some values is made by a library that owns the training loop or shards the model."""
+    calls = [one.node for one in made if isinstance(one.node, cst.Call)]
+    return any(library.trains(index.qualified(call.func)) for call in calls for library in (*_LIBRARIES, *_ENGINES))
+
+
 def _asked(index: Index, flow: Flow, node: cst.CSTNode, known: dict[Scope, str]) -> str:
     """Return an option's condition that alone leads to some code, the outermost in its function or around its calls.
 
     Args:
         known: the same of functions, as far as it is told.
     """
-    codes = [(index.source.read(test), holds) for test, holds in index.guards(node) if not condition(index, test)]
-    options = [code if holds else f"not ({code})" for code, holds in codes if not _NO_OPTION.search(code)]
+    tests = [(test, holds) for test, holds in index.guards(node) if not condition(index, test)]
+    codes = [(index.source.read(test), holds) for test, holds in tests if _chooses(index, test)]
+    options = [code if holds else f"not ({code})" for code, holds in codes]
     if options:
         return options[-1]
     scope = index.scope_of(node)

@@ -38,6 +38,7 @@ from retrofit.survey.scores.training import find_trained, validation_at
 from retrofit.survey.shares import find_shares
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.call import CallSite
+from retrofit.survey.sites.framework import Framework
 from retrofit.survey.sites.loop import Backward, EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.optimizer import Optimizer
@@ -126,7 +127,9 @@ def survey(
     if choices.model:
         flow = _without_others(index, flow, choices)
     script, groups = _find_training(index, flow, choices)
+    aside: list[Framework] = []
     while left := _untaken(script, groups, flow, choices.model):
+        aside += [one for one in find_frameworks(index, flow, left) if one.option]
         index.keep(set(index.scopes) - left)
         flow = Flow(index, choices.module_functions)
         script, groups = _find_training(index, flow, choices)
@@ -137,7 +140,9 @@ def survey(
     script.rank_flags = find_rank_flags(index)
     script.numbers = Numbers(flow).found()
     reached = reachable(index, flow, [file.scope for file in index.files])
-    script.frameworks = find_frameworks(index, flow, reached if _train(reached, flow) else index.scopes)
+    libraries = find_frameworks(index, flow, reached if _train(reached, flow) else index.scopes)
+    used = [one for one in libraries if one.option or not one.beside]  # not only imported
+    script.frameworks = list({one.name: one for one in (*libraries, *aside, *used)}.values())
     script.spawns = _find_spawns(script, flow)
     script.loads_after = find_loads_after(script.spawns, script.loops, flow)
     script.blocks = find_blocks(index, flow, choices.signs, script.loops, script.wrappers)

@@ -9,6 +9,7 @@ import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.frameworks import engines
 from retrofit.survey.index import Index, Scope
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted, named_in
@@ -23,7 +24,7 @@ from retrofit.survey.sites.loop import EpochLoop
 def of_other_models(loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> list[EpochLoop]:
     """Return the epoch loops that train a model of their own, and run instead of those of the wrapped one, or after.
 
-    So a script may train on a single device where it does not on several.
+    So a script may train on a single device where it does not on several, or by another library.
 
     Args:
         loops: the epoch loops.
@@ -34,7 +35,9 @@ def of_other_models(loops: list[EpochLoop], origins: set[Origin], flow: Flow) ->
     others = [
         loop
         for loop in loops
-        if loop not in mine and any(trains_another(flow.index, flow, one.node, origins) for one in given[loop])
+        if loop not in mine
+        if any(trains_another(flow.index, flow, one.node, origins) for one in given[loop])
+        or engines(flow.index, given[loop])
     ]
     return [other for other in others if mine and not any(_before(other, loop, flow) for loop in mine)]
 
