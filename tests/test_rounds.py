@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 from click.testing import CliRunner
@@ -224,21 +225,24 @@ def test_rounds_go_on_from_one_another(tmp_path: Path) -> None:
 
 
 BESIDE = "    beside = torch.zeros(1, requires_grad=True)\n"
+TOGETHER = '    optimizer = torch.optim.SGD([{"params": model.parameters()}, {"params": [beside]}], lr=0.1)\n'
 
 
 @pytest.mark.parametrize(
-    ("built", "stepped"),
+    ("built", "stepped", "late"),
     [
-        ('    optimizer = torch.optim.SGD([{"params": model.parameters()}, {"params": [beside]}], lr=0.1)\n', ""),
-        (f"{OPTIMIZER}    other = torch.optim.SGD([beside], lr=0.1)\n", "            other.step()\n"),
+        (BESIDE + TOGETHER, "", ""),
+        (f"{BESIDE}{OPTIMIZER}    other = torch.optim.SGD([beside], lr=0.1)\n", "            other.step()\n", ""),
+        (f"{OPTIMIZER}    beside = None\n", "", f"if beside is None:\n{BESIDE}{TOGETHER}"),
     ],
-    ids=["in a group", "with an optimizer of their own"],
+    ids=["in a group", "with an optimizer of their own", "built in the first step"],
 )
-def test_parameters_beside_the_model_go_on(tmp_path: Path, built: str, stepped: str) -> None:
-    zeroed = f"            optimizer.zero_grad()\n{stepped and '            other.zero_grad()'}\n"
+def test_parameters_beside_the_model_go_on(tmp_path: Path, built: str, stepped: str, late: str) -> None:
+    zeroed = indent(late, 12 * " ")
+    zeroed += f"            optimizer.zero_grad()\n{stepped and '            other.zero_grad()'}\n"
     text = swapped(
         DDP,
-        (OPTIMIZER, BESIDE + built),
+        (OPTIMIZER, built),
         ("            optimizer.zero_grad()\n", zeroed),
         ("            optimizer.step()\n", f"            optimizer.step()\n{stepped}"),
         ("labels)\n            loss.b", "labels) + beside.sum()\n            loss.b"),

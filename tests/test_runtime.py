@@ -661,6 +661,7 @@ def test_parameters_beside_the_model_are_loaded(
         parameter.data.zero_()
     helper._pai.continues = loaded == "own"  # the script goes on from its own checkpoint of this round
     helper._pai_load_beside(model)
+    helper._pai_tell_new(helper._pai_beside(model))
     assert bool(beside.data.all()) is (loaded == "same")
     assert bool((critic.weight == 3).all()) is (loaded != "own")
     assert said in capsys.readouterr().out

@@ -47,14 +47,39 @@ def _pai_save_beside(parameters: list[list[torch.nn.Parameter]]) -> None:
 
 
 def _pai_load_beside(net: torch.nn.Module) -> None:
-    """Give them the values that the round before has ended with, but where the script loads its own of this round."""
+    """Give them the values that the round before has ended with, but where the script loads its own of this round.
+
+    What the script builds later, as a classifier by the size of the first batch's features, gets them once the library
+    is told of its optimizer.
+    """
     path = _pai_path_of_beside()
     if _pai.continues or not os.path.exists(path):
         return
-    saved: list[list[Any]] = torch.load(path)
-    for values, parameters in zip(saved, _pai_beside(net), strict=False):
-        if [value.shape for value in values] != [parameter.shape for parameter in parameters]:
-            _pai_say("The parameters that are trained beside the model are others than before, and begin anew")
-            continue
-        for parameter, value in zip(parameters, values, strict=True):
-            parameter.data.copy_(value)
+    _pai.beside = torch.load(path)
+    _pai_give_beside(net)
+    tell = GPA.pai_tracker.set_optimizer_instance
+
+    def tell_and_give(optimizer: Any) -> None:
+        tell(optimizer)
+        _pai_give_beside(net)
+
+    GPA.pai_tracker.set_optimizer_instance = tell_and_give
+
+
+def _pai_give_beside(net: torch.nn.Module) -> None:
+    for number, (values, parameters) in enumerate(zip(_pai.beside, _pai_beside(net), strict=False)):
+        if values is not None and not _pai_differ(values, parameters):
+            for parameter, value in zip(parameters, values, strict=True):
+                parameter.data.copy_(value)
+            _pai.beside[number] = None
+
+
+def _pai_tell_new(parameters: list[list[torch.nn.Parameter]]) -> None:
+    """Say, at the first score of a round, whether some of these parameters did not get their values."""
+    saved, _pai.beside = _pai.beside, []
+    if any(one is not None and _pai_differ(one, part) for one, part in zip(saved, parameters, strict=False)):
+        _pai_say("The parameters that are trained beside the model are others than before, and begin anew")
+
+
+def _pai_differ(values: list[Any], parameters: list[torch.nn.Parameter]) -> bool:
+    return [value.shape for value in values] != [parameter.shape for parameter in parameters]

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
-from .beside import _pai_beside, _pai_save_beside
+from .beside import _pai_beside, _pai_save_beside, _pai_tell_new
 from .checks import _pai_check_hand_over, _pai_check_number, _pai_note_zeros
 from .graphs import _pai_save_graphs
 from .hidden import _pai_library_at_work
@@ -238,6 +238,7 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False) -> 
     tracker.switch_time = lambda: force or _pai_is_time(asked(tracker))
     tracker.save_graphs = _pai_save_graphs
     beside = _pai_beside(net)
+    _pai_tell_new(beside)
     GPA.pc.set_device(_pai_device(net))  # the script may have moved the model since it was built
     with _pai_library_at_work(net):
         _, restructured, complete = tracker.add_validation_score(number, net)
