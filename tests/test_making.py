@@ -136,6 +136,15 @@ BATCHES = "        optimizer.step()\n"
             "evaluated",
             id="of other data, within its turn",
         ),
+        pytest.param(
+            "total = 0\n        bar = tqdm(held_out)\n        with torch.no_grad():\n            for u in bar:\n"
+            "                total += model(u)",
+            "a = total", "evaluated", id="of other data in a progress bar, within its turn",
+        ),
+        pytest.param(
+            "total = 0\n        bar = tqdm(x)\n        for u in bar: total += loss * u", "a = total", "trained",
+            id="of its batch in a progress bar",
+        ),
         pytest.param("metric(loss, y)", "a = metric.compute()", "trained", id="metric"),
         pytest.param(
             "metric(loss, y)",

@@ -252,7 +252,15 @@ class Making:
         """Return what makes what a loop goes through: nothing that tells where that is data."""
         if isinstance(node, cst.Call):
             return {kind for arg in node.args for kind in self._of_parts_gone_through(arg.value, at, frame)}
-        return self._of(node, at, frame) if dotted(node) is not None else set()
+        name = dotted(node)
+        given = self._given(name, at, frame) if name is not None else []
+        dressed = [
+            b for b in given if isinstance(b.value, cst.Call) and b.item is None and not self._flow.called(b.value)
+        ]
+        if dressed == given != []:  # `bar = tqdm(loader)`
+            parts = [self._of_parts_gone_through(b.value, b.statement, frame) for b in given if b.value is not None]
+            return {kind for found in parts for kind in found}
+        return self._of(node, at, frame) if name is not None else set()
 
     def _of_parts(self, name: str, at: Statement, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
         """Return what makes the values that an object or a collection is filled with: `losses.append(loss)`."""
