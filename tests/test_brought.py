@@ -218,3 +218,40 @@ def test_which_direction_is_better_is_not_asked_of_what_has_no_meaning(tmp_path:
     text = code(DEEP) + "\n\n" + script("validate(model, loader)")
     [question] = plan_of(tmp_path, text, Options(metric="f1_of_none")).questions
     assert "has no meaning in this epoch loop" in question.message
+
+
+BEST = """
+best = 0
+
+def validate(GIVEN):
+    net.eval()
+    acc = run(net)
+    if rank == 0 and acc > best:
+        best = acc
+        save(net)
+    return best
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "loop", "told"),
+    [
+        pytest.param("net", "low = validate(model)", "Its validation knows `acc` (line 13)", id="compared elsewhere"),
+        pytest.param(
+            "net, best", "best = validate(model, best)", "--metric acc --mode max takes the epoch's own.", id="the best"
+        ),
+        pytest.param(
+            "net, best",
+            "log(validate(model, best))\nbest = validate(model, best)",
+            "Return the epoch's own score to this loop, and name it with --metric EXPR and --mode max.",
+            id="of two calls",
+        ),
+    ],
+)
+def test_the_score_behind_a_best_is_named_where_it_can_be_brought(
+    tmp_path: Path, given: str, loop: str, told: str
+) -> None:
+    before = code(BEST).replace("GIVEN", given)
+    before = before if "best" in given else before.replace("    net.eval()", "    global best\n    net.eval()")
+    (question,) = plan_of(tmp_path, script(loop, before + "rank = dist.get_rank()\n")).questions
+    assert told in question.message

@@ -34,6 +34,7 @@ from retrofit.survey.reach import reachable
 from retrofit.survey.resuming import find_resumptions
 from retrofit.survey.scores import decides, find_hints, find_measures, find_scores, find_silent
 from retrofit.survey.scores.making import TRAINED
+from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.training import find_trained, validation_at
 from retrofit.survey.shares import find_shares
 from retrofit.survey.sites.base import Site
@@ -179,16 +180,7 @@ def survey(
     beside = groups[0][1][0].file if groups and groups[0][1] else None
     script.repeated = [index.place(call.node, beside) for call in again]
     _tell_disorder(script, groups, origins, flow)
-    if not script.scores:
-        script.hints = find_hints(index, script.loops)
-        script.silent = find_silent(index, script.loops)
-    sure = len(script.scores) == 1 and script.scores[0].known and not script.scores[0].unfit[0]
-    if not sure or script.scores[0].made == TRAINED:
-        script.measures = find_measures(index, flow, script.loops)
-        script.validation = next(filter(None, (validation_at(index, flow, loop) for loop in script.loops)), "")
-    if not script.scores and not script.measures:
-        found = find_trained(index, flow, script.loops)
-        script.trained = [(answer_for(name, direction), name, place) for name, direction, place in found]
+    _tell_measures(script, index, flow)
     _name_models([*script.backwards, *script.scores, *script.optimizers, *script.loops], script, flow, origins)
     wrapped = flow.closure({one for built, _ in groups for one in built})
     script.besides = find_besides(origins, wrapped, script.loops, flow)
@@ -212,6 +204,24 @@ def _find_model(script: Script, origins: set[Origin], wrappers: list[Wrapper], t
     script.apart = [one.place(*wrappers[:1]) for one in apart if is_built_anew(one, script.loops, flow)]
     script.wrappers = [one for one in script.wrappers if one not in apart]
     mark_members(wrappers, flow, set(_before_leaving(script, flow)))
+
+
+def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
+    """Say of a script without a sure score what can be named as one."""
+    loops = script.loops
+    sure = len(script.scores) == 1 and script.scores[0].known and not script.scores[0].unfit[0]
+    if not sure or script.scores[0].made == TRAINED:
+        script.measures = find_measures(index, flow, loops)
+        script.validation = next(filter(None, (validation_at(index, flow, loop) for loop in loops)), "")
+    if script.scores:
+        return
+    script.hints, script.silent = find_hints(index, loops), find_silent(index, loops)
+    tracked = [one for one in script.hints if any(can_be_brought(index, flow, loop, one[0]) for loop in loops)]
+    if tracked:
+        script.hints, script.measures = [], list(dict([*tracked, *script.measures]).items())
+    if not script.measures:
+        found = find_trained(index, flow, loops)
+        script.trained = [(answer_for(name, direction), name, place) for name, direction, place in found]
 
 
 def _optimizers(

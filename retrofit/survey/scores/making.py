@@ -254,11 +254,9 @@ class Making:
             return {kind for arg in node.args for kind in self._of_parts_gone_through(arg.value, at, frame)}
         name = dotted(node)
         given = self._given(name, at, frame) if name is not None else []
-        dressed = [
-            b for b in given if isinstance(b.value, cst.Call) and b.item is None and not self._flow.called(b.value)
-        ]
-        if dressed == given != []:  # `bar = tqdm(loader)`
-            parts = [self._of_parts_gone_through(b.value, b.statement, frame) for b in given if b.value is not None]
+        values = [b.value for b in given if isinstance(b.value, cst.Call) and not self._flow.called(b.value)]
+        if values and len(values) == len(given):  # `bar = tqdm(loader)`
+            parts = [self._of_parts_gone_through(one, self._index.statement(one), frame) for one in values]
             return {kind for found in parts for kind in found}
         return self._of(node, at, frame) if name is not None else set()
 

@@ -13,11 +13,11 @@ from retrofit.survey.loops import VALIDATES
 from retrofit.survey.nodes import dotted, last_name, method_name, names_in, receiver
 from retrofit.survey.scores.best import COMPARE, class_of
 from retrofit.survey.scores.inline import collected_values, told_values
-from retrofit.survey.scores.keepers import measured_scores, outlives, returned_parts, ways_to
+from retrofit.survey.scores.keepers import outlives, returned_parts, ways_to
 from retrofit.survey.scores.kinds import SEVERAL as SEVERAL_VALUES
 from retrofit.survey.scores.kinds import Kinds
 from retrofit.survey.scores.making import Making
-from retrofit.survey.scores.site import score_site
+from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.told import Told, numbers_in
 from retrofit.survey.scores.validation import (
     call_within,
@@ -133,9 +133,7 @@ class _Dropped:
             for name, node in told.by(function):
                 known.setdefault(f"{function.name}:{name}", _place_in(self._index, node, self._loop))
         for name, place in known.items():
-            handed = next(measured_scores(self._index, self._flow, self._loop, name.removesuffix("[...]")), None)
-            site = score_site(self._index, self._flow, self._loop, handed) if handed is not None else None
-            if site is not None and site.known:
+            if can_be_brought(self._index, self._flow, self._loop, name.removesuffix("[...]")):
                 yield name, place
 
     def _counts(self, target: str, scope: Scope) -> bool:

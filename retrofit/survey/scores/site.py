@@ -14,7 +14,7 @@ from retrofit.survey.nodes import dotted, mentions, names_in
 from retrofit.survey.order import runs_always
 from retrofit.survey.scores.best import keepers_of_best
 from retrofit.survey.scores.conditions import argument_of
-from retrofit.survey.scores.keepers import best_in, kept_score
+from retrofit.survey.scores.keepers import best_in, kept_score, measured_scores
 from retrofit.survey.scores.kinds import Kinds
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.making import EMPTIES, EVALUATED, FILLS, TRAINED, Making
@@ -42,7 +42,7 @@ from retrofit.survey.scores.ways import (
 )
 from retrofit.survey.scores.words import Candidate, direction_of
 from retrofit.survey.sites.loop import EpochLoop
-from retrofit.survey.sites.score import KeptScore, Score
+from retrofit.survey.sites.score import KeptScore, Score, answer_for
 
 
 def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> Score | None:
@@ -131,6 +131,13 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         there += presence(index, candidate.node, way.block, stand_ins)
         score.present = " and ".join(dict.fromkeys(there))
     return score
+
+
+def can_be_brought(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> bool:
+    """Whether the epoch loop can have what functions know that it leads to, as `measured_scores` names it."""
+    handed = next(measured_scores(index, flow, loop, metric), None)
+    site = score_site(index, flow, loop, handed) if handed is not None else None
+    return site is not None and site.known
 
 
 def taken_at(score: Score, candidate: Candidate) -> tuple[Statement, cst.Call | None]:
@@ -252,7 +259,8 @@ def _tell_best_so_far(score: Score, flow: Flow, loop: EpochLoop, name: str) -> N
     """Say of a score where it is the best one so far, and whether only some ranks know that."""
     index = flow.index
     for one in best_in(index, flow, loop, name):
-        score.running = index.place(one.node, score.file)
+        score.running, own = index.place(one.node, score.file), index.source.code(one.node)
+        score.own = answer_for(own, one.direction) if can_be_brought(index, flow, loop, own) else ""
         bound = [b for b in index.bindings if b.target == one.best]
         updates = [b.statement for b in bound if b.statement.scope is index.scope_of(one.node)]
         score.ranked = any(by_rank(index, flow, test, part) for part in updates for test in tests_around(part))

@@ -10,9 +10,8 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope
 from retrofit.survey.loops import VALIDATES, called_in
 from retrofit.survey.nodes import last_name, method_name, names_in
-from retrofit.survey.scores.keepers import measured_scores
 from retrofit.survey.scores.making import TRAINED, Making, changes
-from retrofit.survey.scores.site import score_site
+from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.values import in_loop, only_begins, target_node
 from retrofit.survey.scores.words import AVERAGES, NO_VALUE, direction_of
 from retrofit.survey.sites.loop import EpochLoop
@@ -42,9 +41,7 @@ def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple
             direction = direction_of(name)
             if not direction or NO_VALUE.search(name) or making.of(node) not in (TRAINED, ""):
                 continue
-            handed = next(measured_scores(index, flow, loop, name), None)
-            site = score_site(index, flow, loop, handed) if handed is not None else None
-            if index.scope_of(node) is loop.scope or (site is not None and site.known):
+            if index.scope_of(node) is loop.scope or can_be_brought(index, flow, loop, name):
                 found.setdefault(name, (direction, index.place(place, loop.file)))
     return [(name, direction, place) for name, (direction, place) in found.items()]
 

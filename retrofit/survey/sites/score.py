@@ -84,6 +84,7 @@ class Score(Site):
         unfit: what it is in place of one number, and where that is made; "" for nothing.
         running: where a function compares the score of an epoch with this one, the best so far; "" where it is none.
         ranked: whether only some ranks do.
+        own: the options that name the epoch's own score then, "" where the loop cannot have it.
         best: what it is compared with, where that has a first value before the epoch loop; else "".
         lost: what it is compared with where a checkpoint is saved by it, and which begins anew in each round; else "".
         present: a condition without which the expression cannot be evaluated, "" for none.
@@ -116,6 +117,7 @@ class Score(Site):
     unfit: tuple[str, str] = ("", "")
     running: str = ""
     ranked: bool = False
+    own: str = ""
     best: str = ""
     lost: str = ""
     present: str = ""
