@@ -291,6 +291,13 @@ def test_what_only_the_training_makes_is_not_taken_where_something_validates(
             "all there is: --metric avg_loss --mode min takes `avg_loss` (line 71).",
             id="mean of every so many steps, in which the sum begins anew",
         ),
+        pytest.param(
+            "losses.append(loss.item())",
+            "print(np.mean(losses))\nlosses = []",
+            "--metric 'np.mean(losses)' --mode min takes `np.mean(losses)` (line 70).",
+            id="mean of a list",
+        ),
+        pytest.param("", "print(loss)", "--mode min takes `loss` (line 67, of the last batch alone).", id="a batch's"),
     ],
 )
 def test_what_the_training_tells_of_itself_is_offered_where_nothing_validates(

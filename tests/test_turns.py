@@ -341,3 +341,27 @@ def test_a_name_that_training_and_validation_share_is_taken_where_it_is_validate
 def test_so_it_is_in_each_epoch_where_each_validates(tmp_path: Path) -> None:
     new = rewritten(plan_of(tmp_path, script(f"loss = evaluate(model){BEST}", "best = 9\n")))
     assert "report_validation_score(loss, model)" in new
+
+
+ONCE = """
+def once(net):
+    for x, y in loader:
+        loss = criterion(net(x), y)
+        loss.backward()
+    return net
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "noted"),
+    [
+        pytest.param(script("print(loss)"), "loss", True, id="in the loop"),
+        pytest.param(script("model = once(model)", ONCE), "once:loss", True, id="in a function"),
+        pytest.param(script("", "sum = 0").replace("loss.b", "sum += loss; loss.b"), "sum", False, id="the sum"),
+    ],
+)
+def test_a_loss_of_the_last_batch_is_taken_with_a_note(tmp_path: Path, text: str, metric: str, noted: bool) -> None:
+    plan = plan_of(tmp_path, text, Options(metric=metric, mode="min"))
+    assert plan.questions == []
+    told = [note.message for note in plan.notes if "`for x, y in loader:`" in note.message]
+    assert [message.endswith("and the last one's alone counts") for message in told] == [True] * noted

@@ -127,7 +127,7 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         chosen = [Evidence(one, BEST if given else NAME, "") for one in candidates]
     else:
         chosen, passed = weigh(making, groups)
-    modes, turns = written_modes(index, loop, schedulers), Turns(index, flow, loop)
+    modes, turns = written_modes(index, loop, schedulers), Turns(index, flow, loop, making)
     carried = Carried(index, flow, loop)
     for one in (replace(one, candidate=as_mean(index, loop, one.candidate)) for one in chosen):
         score = score_site(index, flow, loop, one.candidate)
@@ -136,7 +136,7 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         if not score.known:
             score.owners = owners(index, flow, loop, score.expression)
         tell_ranks(flow, score, one.candidate, making)
-        _tell_making(score, one, making, turns, carried)
+        _tell_making(score, one, turns, carried)
         score.named = bool(metric)
         if not metric:
             score.made, score.outdone = one.made, outdone_by(index, flow, loop, making, one, passed)
@@ -144,15 +144,16 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         yield score
 
 
-def _tell_making(score: Score, evidence: Evidence, making: Making, turns: Turns, carried: Carried) -> None:
+def _tell_making(score: Score, evidence: Evidence, turns: Turns, carried: Carried) -> None:
     """Say of a score whether it is of one turn of a loop, of all epochs, or sometimes of the training."""
     node, (at, call) = evidence.candidate.node, taken_at(score, evidence.candidate)
 
     def place(statement: Statement) -> str:
         return score.index.place(statement.node, score.file)
 
-    last = turns.last_of(node, at, call) if evidence.made != TRAINED else None
-    trained, added = turns.trained_at(making, node, at, call), carried.of(node, at.scope)
+    guards = [part for part in at.around if isinstance(part.node, cst.For)] if score.kept is not None else []
+    last = turns.last_of(node, guards[-1] if guards else at, call)
+    trained, added = turns.trained_at(node, at, call), carried.of(node, at.scope)
     if last is not None:
         score.last = head(score.index, last), place(last)
     if added is not None:

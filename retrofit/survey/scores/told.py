@@ -23,7 +23,7 @@ class Told:
     """
 
     def __init__(self, index: Index, flow: Flow, loop: EpochLoop) -> None:
-        self._index, self._kinds = index, Kinds(index, flow, loop)
+        self._index, self._loop, self._kinds = index, loop, Kinds(index, flow, loop)
 
     def by(self, function: Scope) -> list[tuple[str, cst.CSTNode]]:
         """Return (expression, node) of what a function tells: what goes by the name of a measure, else all."""
@@ -92,8 +92,9 @@ class Told:
 
     def _outlasts_loops(self, name: str, function: Scope) -> bool:
         """Whether a function gives a variable a value outside its loops, so that it is no single batch's."""
-        bound = [b.statement for b in self._index.bound([name], function)]
-        return any(not any(isinstance(part.node, (cst.For, cst.While)) for part in one.around) for one in bound)
+        epochs, loops = self._loop.statement.path, (cst.For, cst.While)
+        around = [set(b.statement.around).difference(epochs) for b in self._index.bound([name], function)]
+        return any(not any(isinstance(part.node, loops) for part in parts) for parts in around)
 
 
 def numbers_in(index: Index, function: Scope, name: str) -> list[str]:

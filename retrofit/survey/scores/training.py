@@ -12,6 +12,7 @@ from retrofit.survey.loops import VALIDATES, called_in
 from retrofit.survey.nodes import last_name, method_name, names_in
 from retrofit.survey.scores.making import TRAINED, Making, changes
 from retrofit.survey.scores.site import can_be_brought
+from retrofit.survey.scores.told import Told
 from retrofit.survey.scores.values import in_loop, only_begins, target_node
 from retrofit.survey.scores.words import AVERAGES, NO_VALUE, direction_of
 from retrofit.survey.sites.loop import EpochLoop
@@ -43,7 +44,23 @@ def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple
                 continue
             if index.scope_of(node) is loop.scope or can_be_brought(index, flow, loop, name):
                 found.setdefault(name, (direction, index.place(place, loop.file)))
+        if not found:
+            last: list[tuple[str, cst.CSTNode]] = [(index.source.code(one), one) for one in _of_last_batch(index, loop)]
+            told = Told(index, flow, loop)
+            shown = [one for scope in trains for one in told.by(scope) if direction_of(one[0])]
+            for name, part in shown or last:
+                within = in_loop(index, loop, part)
+                if within or (index.scope_of(part) is not loop.scope and can_be_brought(index, flow, loop, name)):
+                    at = f"{index.place(part, loop.file)}{'' if shown else ', of the last batch alone'}"
+                    found.setdefault(name, (direction_of(name) or "min", at))
     return [(name, direction, place) for name, (direction, place) in found.items()]
+
+
+def _of_last_batch(index: Index, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
+    """Yield the losses of which the training takes the gradients."""
+    for call, loss in index.method_calls("backward"):
+        if index.statement(call) in loop.training and isinstance(loss, cst.Name):
+            yield loss
 
 
 def _over_epochs(index: Index, loop: EpochLoop, trains: set[Scope]) -> Iterator[tuple[cst.BaseExpression, cst.CSTNode]]:

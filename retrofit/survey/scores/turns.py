@@ -28,10 +28,11 @@ class Turns:
 
     Args:
         loop: the epoch loop.
+        making: tells what makes its values.
     """
 
-    def __init__(self, index: Index, flow: Flow, loop: EpochLoop) -> None:
-        self._index, self._flow, self._loop = index, flow, loop
+    def __init__(self, index: Index, flow: Flow, loop: EpochLoop, making: Making) -> None:
+        self._index, self._flow, self._loop, self._making = index, flow, loop, making
         self._values = StandIns(index, flow, loop)
 
     def last_of(self, node: cst.BaseExpression, at: Statement, call: cst.Call | None = None) -> Statement | None:
@@ -42,23 +43,24 @@ class Turns:
             at: the statement after which it is taken, and
             call: the epoch loop's call of the function in which that stands, None in the loop itself.
         """
-        found = list(self._left(self._values.values(node, at, call), 0))
-        return next((one for one in found if one is not None), None) if None not in found else None
+        values = self._values.values(node, at, call)
+        found = list(self._left(values, 0))
+        told = [one for one in found if one not in self._loop.training]
+        told = told or (found if all(value.left for value in values) else [])
+        return told[0] if told and None not in found else None
 
-    def trained_at(
-        self, making: Making, node: cst.BaseExpression, at: Statement, call: cst.Call | None = None
-    ) -> Statement | None:
+    def trained_at(self, node: cst.BaseExpression, at: Statement, call: cst.Call | None = None) -> Statement | None:
         """Return where the training makes a value that an evaluation makes on other ways, None where it does not.
 
         Args:
-            making: tells what makes a value.
             node, at, call: as for `last_of`.
         """
         trained, chosen = list[Statement](), False
         for value in self._values.values(node, at, call):
             here = value.reading.at
             added = [b.target for _, b in value.left if b.statement is here]
-            made = making.given_by(here, added[0]) if added else making.made_at(value.node, here) if value.node else ""
+            inner, making = value.node, self._making
+            made = making.given_by(here, added[0]) if added else making.made_at(inner, here) if inner else ""
             trained += [here] if made == TRAINED else []
             chosen |= made == EVALUATED and bool(value.reading.tests)  # a loop alone makes a pass
         return trained[-1] if trained and chosen else None
@@ -127,8 +129,8 @@ class Turns:
             name, values = phases
             runs = [v for v in values if all(holds_with(t.node, {name: v}) is not (not t.holds) for t in tests)]
             return sum(not OF_TRAINING.search(str(one)) for one in runs) > 1
-        if loop in self._loop.training:
-            return False
+        if loop in self._loop.training and self._making.given_by(at, binding.target) != TRAINED:
+            return False  # of a validation every so many steps
         chosen = (cst.Equal, cst.In, cst.Is)
         beside = {b.target for b in self._index.bound_in(loop) if b.statement in at.siblings}
         return not any(
