@@ -55,6 +55,7 @@ GROUPED = (
     "groups = [p for p in model.parameters() if p.dim() > 1]\n"
     "optimizer = torch.optim.SGD([{'params': groups}], lr=0.1)\n"
 )
+HOLDER = "class Holder:\n    def __init__(self, net):\n        self.net = net\n        self.net = DDP(self.net)\n\n"
 GROWN = f"{BUILT}model = UPA.perforate_model(model, save_name='mine', maximizing_score=True)\n"
 HANDED = "model, grown, done = GPA.pai_tracker.add_validation_score(acc, model)\n"
 
@@ -400,6 +401,15 @@ QUESTIONS: dict[str, Question] = {
         },
     ),
     "PAI102 7": Question(
+        ((WRAPPED, f"{WRAPPED}slow = Net(2)\nslow.load_state_dict(model.module.state_dict())\n"),),
+        {
+            "built as the model is": (
+                (WRAPPED, f"{WRAPPED}slow = Net()\nslow.load_state_dict(model.module.state_dict())\n"),
+            ),
+            "from a file": ((WRAPPED, f"{WRAPPED}slow = Net(2)\nslow.load_state_dict(torch.load('slow.pt'))\n"),),
+        },
+    ),
+    "PAI102 8": Question(
         ((BUILT, ""),),
         {
             "by a name that is chosen": ((BUILT, "model = getattr(models, name)()\n"),),
@@ -414,7 +424,7 @@ QUESTIONS: dict[str, Question] = {
             ),
         },
     ),
-    "PAI102 8": Question(
+    "PAI102 9": Question(
         (before("from torch.nn import DataParallel\n\nWrap = DDP if many else DataParallel\n"), (WRAPPED, CHOSEN)),
         {
             "one of them": (before("Wrap = DDP\n"), (WRAPPED, CHOSEN)),
@@ -425,7 +435,7 @@ QUESTIONS: dict[str, Question] = {
             "of a dict": (before("Wrap = {'a': DDP, 'b': DDP}[name]\n"), (WRAPPED, CHOSEN)),
         },
     ),
-    "PAI102 9": Question(
+    "PAI102 10": Question(
         ((BUILT + WRAPPED, "if many:\n    model = DDP(Net())\nelse:\n    model = Net()\n"),),
         {
             "built before": ((WRAPPED, "if many:\n    model = DDP(model)\n"),),
@@ -440,6 +450,10 @@ QUESTIONS: dict[str, Question] = {
                 (inner(SCORE), inner(SCORE) + "model = Net()\ntest(model)\n"),
             ),
         },
+    ),
+    "PAI102 11": Question(
+        ((BUILT + WRAPPED, f"{HOLDER}held = Holder(Net())\nmodel = held.net\n"),),
+        {"built before": ((WRAPPED, f"{HOLDER}held = Holder(model)\nmodel = held.net\n"),)},
     ),
     "PAI103 1": Question(
         (before(f"other = {ADAM}\n", "best = 0\n"), (STEP, f"{STEP[:-1]}; other.step()\n")),
