@@ -12,7 +12,7 @@ from retrofit import torch_api
 from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.nodes import dotted, last_name, mentions, method_name, receiver, spelled
+from retrofit.survey.nodes import dotted, last_name, mentions, spelled
 from retrofit.survey.order import (
     after_training,
     always_leaves,
@@ -100,28 +100,13 @@ def is_frozen(origins: set[Origin], flow: Flow) -> bool:
         origins: where the model is built.
     """
     index = flow.index
-
-    def of_it(node: cst.BaseExpression, method: str) -> bool:
-        """Whether an expression is a call of that method of the model."""
-        held = receiver(node) if method_name(node) == method else None
-        return held is not None and not origins.isdisjoint(flow.origins(held, index.scope_of(node)))
-
-    zipped = [arg.value for call in index.calls_to("zip") for arg in call.args]
-    if any(of_it(part, "parameters") for part in zipped):
+    walks = index.method_calls("parameters", "requires_grad_")
+    calls = [call for call, held in walks if not origins.isdisjoint(flow.origins(held, index.scope_of(call)))]
+    around = (outer for call in calls for outer in index.ancestors(call) if isinstance(outer, cst.Call))
+    if any(index.qualified(outer.func) == "zip" for outer in around):
         return False
-    freezing = [
-        statement
-        for statement in index.loops
-        if isinstance(statement.node, cst.For)
-        and of_it(statement.node.iter, "parameters")
-        and freezes(statement.node.body)
-    ]
-    freezing += [
-        index.statement(call)
-        for call in index.calls
-        if of_it(call, "requires_grad_") and [index.source.code(arg.value) for arg in call.args] == ["False"]
-    ]
-    return any(all(not isinstance(part.node, cst.If) for part in statement.path) for statement in freezing)
+    freezing = [here for here in map(index.statement, calls) if freezes(here.node)]
+    return any(not any(isinstance(part.node, cst.If) for part in here.path) for here in freezing)
 
 
 def is_apart(wrapper: Wrapper, models: list[Model], loops: list[EpochLoop], flow: Flow) -> bool:

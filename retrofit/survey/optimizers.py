@@ -450,7 +450,7 @@ def _constructions(index: Index, flow: Flow, model: set[Origin], handover: froze
         kinds += sorted(
             (o for o in both if o.node is call and (o.item is None or _makes_item(flow, o))), key=lambda o: o.item or 0
         )
-        if not kinds or (_handed_back(index, call) and not torchs):
+        if not kinds:
             continue
         if has_own_tensors(index, call) or _by_tracker(index, flow, call, handover):
             continue
@@ -543,12 +543,6 @@ def is_own_class(flow: Flow, call: cst.Call) -> bool:
     defined = flow.class_made(call)
     root = "" if defined is None else flow.root(defined)
     return root.startswith("torch.optim.") and not root.startswith((_SCHEDULER_MODULE, "torch.optim.swa_utils."))
-
-
-def _handed_back(index: Index, call: cst.Call) -> bool:
-    """Whether a function changes what it is given, and hands it back: `optimizer = set_rate(optimizer, rate)`."""
-    changes = re.match(r"(set|adjust|update|decay|change|reset)_", index.qualified(call.func).rpartition(".")[2])
-    return changes is not None and target_of(index, call) in {dotted(arg.value) for arg in call.args}
 
 
 def _returned_by_name(index: Index, flow: Flow, call: cst.BaseExpression, found: list[cst.Call]) -> bool:

@@ -15,6 +15,9 @@ from retrofit.survey.order import after_model, always_leaves, apart_from_trainin
 from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Follower, Model
+from retrofit.survey.words import speak
+
+_WEIGHTS = re.compile("parameters|state_dict")
 
 
 def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
@@ -79,30 +82,35 @@ def find_averages(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> l
         loops: the epoch loops.
     """
     index, found = flow.index, []
-    around = [index.source.read(loop.node) for loop in loops]
     within = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
-    trained = around + [index.source.read(scope.node) for scope in within]
+    trained = [call for loop in loops for call in index.calls_in(loop.statement)]
+    trained += [call for scope in within for call in index.calls_of(scope)]
     for binding in index.bindings:
         call, place = binding.value, binding.statement
-        if not isinstance(call, cst.Call) or binding.item is not None or not call.args:
-            continue
-        kind, name = last_name(call.func), re.escape(binding.target.rpartition(".")[2])
-        if re.search(r"EMA|Ema(?![a-z])|(^|_)ema(_|$)|MovingAverage", kind):
-            follows = rf"\b{name}\.(update|step)\w*\("
-        elif kind == "deepcopy":
-            follows = rf"\w*(update|average|moving)\w*\([^()]*\b{name}\b"
-            follows += (
-                rf"|\bzip\([^\n]*\b{name}\.(parameters|state_dict)\(\)[^\n]*:\s+\w+(\.data)?(\.(copy|mul|lerp)_| = )"
-            )
-        else:
+        kind = last_name(call.func) if isinstance(call, cst.Call) and binding.item is None and call.args else ""
+        average = speak([kind], frozenset({"ema", "movingaverage"}))
+        if not isinstance(call, cst.Call) or not (average or kind == "deepcopy"):
             continue
         inside = any(loop.statement in place.path for loop in loops) or place.scope in within
-        given = walked_module(call.args[0].value, re.compile("parameters|state_dict")) or call.args[0].value
+        given = walked_module(call.args[0].value, _WEIGHTS) or call.args[0].value
         if inside or origins.isdisjoint(flow.closure(set(flow.origins(given, place.scope)))):
             continue
-        if any(re.search(follows, code) for code in trained):
+        if any(_moves(one, binding.target.rpartition(".")[2], average, index) for one in trained):
             found.append((index.place(call), any(is_choice(part.node) for part in place.path)))
     return found
+
+
+def _moves(call: cst.Call, name: str, average: bool, index: Index) -> bool:
+    """Whether a call moves a copy towards the model: a method of an average, or what is given any other copy."""
+    if average:
+        return last_name(receiver(call)) == name and speak([method_name(call)], frozenset({"update", "step"}))
+    if name not in (last_name(walked_module(arg.value, _WEIGHTS) or arg.value) for arg in call.args):
+        return False
+    here = index.statement(call)
+    changes = any(method_name(one).endswith("_") for one in index.calls_in(here))
+    changes |= any(one.target.endswith(".data") for one in index.bound_in(here))
+    by_name = speak([last_name(call.func)], frozenset({"update", "average", "moving"}))
+    return changes if index.qualified(call.func) == "zip" else by_name
 
 
 def find_followers(origins: set[Origin], models: list[Model], flow: Flow) -> list[Follower]:
