@@ -47,4 +47,5 @@ KINDS = {
     "score-report": "reported",
     "extra-score": "reported",
     "replaced-optimizer": "reported",
+    "kept-optimizer": "reported",
 }

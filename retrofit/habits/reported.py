@@ -12,7 +12,7 @@ from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.library import full_name
 from retrofit.habits.loaders import Evaluation
-from retrofit.habits.names import follows, text
+from retrofit.habits.names import follows, may_follow, text
 from retrofit.habits.perforation import Perforation, find_perforations
 from retrofit.habits.sites import Call
 from retrofit.survey.index import Binding, Statement
@@ -144,6 +144,19 @@ class ReplacedOptimizer(Site):
     made: int
 
 
+@dataclass(eq=False, kw_only=True)
+class KeptOptimizer(Call):
+    """A call that gives the tracker an optimizer from before the restructuring, of which nothing is built anew.
+
+    Attributes:
+        name: the optimizer's name.
+        reported: the line in which the score is handed over that may restructure the model.
+    """
+
+    name: str
+    reported: int
+
+
 def _named(file: TrainingFile, node: cst.BaseExpression | None) -> str:
     """Return the identifier that tells what a value is."""
     if isinstance(node, cst.Name):
@@ -208,6 +221,25 @@ def find_replaced_optimizers(file: TrainingFile) -> Iterator[ReplacedOptimizer]:
                 yield ReplacedOptimizer(
                     node=binding.statement.node, index=file.index, name=name, scheduler=scheduler, made=line
                 )
+
+
+def find_kept_optimizers(file: TrainingFile) -> Iterator[KeptOptimizer]:
+    """Yield where the tracker is given again what it had before a score that may have restructured the model."""
+    reports = [one.statement for one in find_score_reports(file)]
+    for call in file.index.calls:
+        name = dotted(call.args[0].value) if call.args else None
+        if name is None or "." in name or not full_name(file, call.func).endswith("pai_tracker.set_optimizer_instance"):
+            continue
+        here = file.index.statement(call)
+        made = [binding.statement for binding in file.index.bound([name], here.scope)]
+        grown = [one for one, held in file.index.method_calls("add_param_group") if dotted(held) == name]
+        made += [file.index.statement(one) for one in grown]
+        for report in (one for one in reports if one.scope is here.scope and may_follow(here, one)):
+            loops = [loop for loop in _loops(report) if loop in here.path]
+            if not any(one.order > report.order or any(loop in one.path for loop in loops) for one in made):
+                line = file.index.source.position(report.node)[0]
+                yield KeptOptimizer(node=call, index=file.index, habits=file, name=name, reported=line)
+                break
 
 
 def _loops(statement: Statement) -> list[Statement]:
