@@ -11,7 +11,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.library import calls_of_any, full_name, perforating, settings
-from retrofit.habits.names import follows, literal, text
+from retrofit.habits.names import follows, literal, moves, text
 from retrofit.habits.sites import Call
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.index import Statement
@@ -29,26 +29,28 @@ _SETUP = "pai_tracker.setup_optimizer"
 _DEPTH = 12
 
 
-def made_by(file: TrainingFile, node: cst.BaseExpression, names: Collection[str], depth: int = _DEPTH) -> bool:
-    """Whether the value of an expression has surely gone through a call of one of some functions where it stands.
+def came_by(file: TrainingFile, node: cst.BaseExpression, depth: int = _DEPTH) -> Iterator[cst.BaseExpression]:
+    """Yield the expressions that a value has surely gone through where an expression stands, the last one first.
 
     A name is followed back to what it was given last before, in its own function.
     """
-    if isinstance(node, cst.Call) and full_name(file, node.func) in names:
-        return True
-    operand = file.flow.module_operand(node)
-    if operand is not None and depth:
-        return made_by(file, operand, names, depth - 1)
+    yield node
+    following = file.flow.module_operand(node)
     name = dotted(node)
-    if name is None or not depth:
-        return False
-    use = file.index.statement(node)
-    given = [b for b in file.index.bound([name], use.scope) if b.statement.order < use.order]
-    given = [b for b in given if not exclude_each_other(b.statement, use)]
-    last = given[-1] if given else None
-    if last is None or last.value is None or last.item is not None or not follows(use, last.statement):
-        return False
-    return made_by(file, last.value, names, depth - 1)
+    if following is None and name is not None:
+        use = file.index.statement(node)
+        given = [b for b in file.index.bound([name], use.scope) if b.statement.order < use.order]
+        given = [b for b in given if not exclude_each_other(b.statement, use)]
+        last = given[-1] if given else None
+        if last is not None and last.item is None and follows(use, last.statement):
+            following = last.value
+    if following is not None and depth:
+        yield from came_by(file, following, depth - 1)
+
+
+def made_by(file: TrainingFile, node: cst.BaseExpression, names: Collection[str]) -> bool:
+    """Whether the value of an expression has surely gone through a call of one of some functions where it stands."""
+    return any(isinstance(one, cst.Call) and full_name(file, one.func) in names for one in came_by(file, node))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -102,6 +104,24 @@ class Perforation(Call):
     def compiled(self) -> bool:
         """Whether the model has been compiled before."""
         return self.grown is not None and made_by(self.habits, self.grown, _COMPILES)
+
+    @cached_property
+    def left_behind(self) -> int:
+        """The line of the DistributedDataParallel whose model was moved before the call, and not after; 0 for none."""
+        for one in self.habits.wrappers:
+            if one.kind != "ddp" or not one.call.args or self.habits.imports("pai_distributed"):  # which moves it
+                continue
+            way = list(came_by(self.habits, one.call.args[0].value))
+            place = next((number for number, node in enumerate(way) if node is self.node), 0)
+            names = {name for node in way if (name := dotted(node)) is not None}
+            moved = [call for call in self.index.calls if moves(self.index, call)]
+            stated = [call for call in moved if call not in way and dotted(receiver(call)) in names]
+            after = [call for call in stated if self.index.statement(call).order > self.statement.order]
+            if place and not after and not any(node in moved for node in way[:place]):
+                before = [call for call in stated if follows(self.statement, self.index.statement(call))]
+                if before or any(node in moved for node in way[place:]):
+                    return one.line
+        return 0
 
     @cached_property
     def maximizing(self) -> bool | None:
