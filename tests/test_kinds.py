@@ -125,3 +125,22 @@ def test_an_object_that_a_validation_is_given_and_returns_is_no_number(
     taken = [] if offered is not None else ["acc"]
     assert [score.expression for score in found.scores] == taken
     assert [name for name, _ in found.measures] == (offered or [])
+
+
+@pytest.mark.parametrize(
+    ("epoch", "offered"),
+    [
+        pytest.param("out = {}\nfor n in sets:\n    out[n] = validate(model)", {"out[...]": "line 23"}, id="by name"),
+        pytest.param("for n in sets:\n    acc = validate(model)", {"acc": "line 22, of the last turn alone"}, id="one"),
+    ],
+)  # fmt: skip
+def test_scores_of_several_sets_are_told_as_such(epoch: str, offered: dict[str, str]) -> None:
+    before = code(VALIDATE).replace("MADE", "pass").replace("RETURNED", "total")
+    found = survey_of(script(epoch, before))
+    assert (found.scores, dict(found.measures)) == ([], offered)
+
+
+def test_what_is_made_of_a_string_is_no_number_either() -> None:
+    before = code(VALIDATE).replace("MADE", "pass").replace("RETURNED", "f'{total}'")
+    found = survey_of(script("told = validate(model)\nline = told + '!'\nprint(line)", before))
+    assert (found.scores, [name for name, _ in found.measures]) == ([], ["validate:total"])

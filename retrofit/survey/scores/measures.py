@@ -92,10 +92,11 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
                 b.value is average and direction_of(b.target) for b in index.bindings
             ):  # else it has a better name
                 found.setdefault(name, index.place(average, loop.file))
-        for binding in _of_each_set(index, flow, loop) if not found else ():
-            found.setdefault(binding.target, index.place(binding.statement.node, loop.file))
+        for name, place in _of_each_set(index, flow, loop) if not found else ():
+            found.setdefault(name, place)
         if all(name.endswith("[...]") for name in found):
-            validated = {binding.target for binding, _ in validated_variables(index, flow, loop)}
+            kinds = Kinds(index, flow, loop)
+            validated = {b.target for b, _ in validated_variables(index, flow, loop) if not kinds.is_mute(b)}
             logged = {name: index.place(node, loop.file) for name, node in told_values(index, loop, validated)}
             found = logged or found
     return [(name, place) for name, place in found.items() if not OF_TRAINING.search(name)]
@@ -254,17 +255,19 @@ def _numbers_of(
             yield f"{binding.target}.{method.name}(){'[...]' if items else ''}", method.node
 
 
-def _of_each_set(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Binding]:
-    """Yield what a validation gives for each of several sets of data: `for name in names: cmc, mAP = test(name)`."""
-    for binding in index.bindings:
+def _of_each_set(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[str, str]]:
+    """Yield (expression, place) of what a validation gives for each of several sets: `for one in sets: test(one)`."""
+    for binding in (*index.bindings, *index.items):
         call = call_within(binding.value)
         function = flow.called(call) if call is not None and in_loop(index, loop, call) else None
-        if function is None or not direction_of(binding.target) or not is_validation(index, function):
+        name, item, _ = binding.target.partition("[")
+        if function is None or not (item or direction_of(name)) or not is_validation(index, function):
             continue
         around = [part for part in binding.statement.ancestors if isinstance(part.node, cst.For)]
         passes = any(part.scope is function for part in index.loops)
         if passes and around and around[0] is not loop.statement and around[0] not in loop.inner:
-            yield binding
+            place = index.place(binding.statement.node, loop.file)
+            yield (f"{name}[...]", place) if item else (name, f"{place}, of the last turn alone")
 
 
 def _place_in(index: Index, node: cst.CSTNode, loop: EpochLoop) -> str:
