@@ -6,6 +6,9 @@ import re
 import shlex
 from dataclasses import dataclass, field
 
+import libcst as cst
+
+from retrofit.survey.nodes import guards_main, last_name, nodes_in
 from retrofit.survey.sites.base import Site
 
 
@@ -51,6 +54,18 @@ class KeptScore(Site):
     def guarded(self) -> bool:
         """Whether the score is made only under a condition."""
         return "guard" in self.anchors
+
+    @property
+    def function(self) -> str:
+        """The function's name."""
+        return self.scope.name
+
+    @property
+    def own_calls(self) -> list[int]:
+        """The lines at which the function's own file, if that is no entry, calls it as a program."""
+        mains = [one for one in self.file.source.module.body if guards_main(one) and self.file is not self.index.entry]
+        calls = [node for main in mains for node in nodes_in(main) if isinstance(node, cst.Call)]
+        return [self.index.source.position(one)[0] for one in calls if last_name(one.func) == self.function]
 
     _facts = (("expression", "expression"), ("of", "call"))
 
