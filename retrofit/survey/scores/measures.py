@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope
 from retrofit.survey.loops import VALIDATES
-from retrofit.survey.nodes import dotted, last_name, method_name, names_in, receiver
+from retrofit.survey.nodes import dotted, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scores.best import COMPARE, class_of
 from retrofit.survey.scores.inline import collected_values, told_values
 from retrofit.survey.scores.keepers import outlives, returned_parts, ways_to
@@ -248,7 +248,9 @@ def _numbers_of(
         if of_class and direction_of(own) and not NO_VALUE.search(own):
             yield f"{binding.target}.{own}", at.node
     for method in holder.inner.values() if holder is not None else ():
-        values = index.returned(method) if method.kind == "function" and len(method.parameters) == 1 else []
+        plain = method.kind == "function" and len(method.parameters) == 1
+        leaving = [one for one in nodes_in(method.node) if isinstance(one, cst.Return)] if plain else []
+        values = [one.value for one in leaving if one.value is not None]  # also of one that nothing calls
         items = values and all(isinstance(value, (cst.Dict, cst.DictComp)) for value in values)
         counted = all(isinstance(value, cst.BinaryOperation) and not formatted(value) for value in values)
         if values and (items or counted):
