@@ -451,6 +451,17 @@ def test_models_that_a_loop_wraps_are_several(head: str, several: bool) -> None:
     assert found.plural == ("each turn of the loop at line 6 wraps one" if several else "")
 
 
+def test_models_that_a_loop_wraps_are_told_from_the_one_that_is_wrapped_elsewhere() -> None:
+    built = (
+        "def build(name):\n    return DDP(Net(name))\nif many:\n    for name in tasks:\n        model = build(name)\n"
+    )
+    built += "else:\n    model = build(task)\n"
+    found = survey_of(IN_A_ROW.replace("model = Net()\nmodel = DDP(model)\n", built).replace(f"FIRST{PASS}", ""))
+    assert found.plural == (
+        "each turn of the loop at line 7 wraps one (line 10 just one: to train that, leave the loop out)"
+    )
+
+
 ONE_OR_SEVERAL = """
 import argparse
 import torch

@@ -80,7 +80,11 @@ def plural(
         turns = [part for way in ways for part in way if part not in training]
         several = [part for part in turns if _wraps_in_each_turn(part, wrapper)]
         if several:
-            return f"each turn of the loop at {index.place(several[0].node, wrapper.file)} wraps one", []
+            calls = [call for call in flow.callers(wrapper.scope) if several[0] not in index.statement(call).path]
+            alone = (
+                f" ({index.place(calls[0], wrapper.file)} just one: to train that, leave the loop out)" if calls else ""
+            )
+            return f"each turn of the loop at {index.place(several[0].node, wrapper.file)} wraps one{alone}", []
     return "", []
 
 
