@@ -6,17 +6,21 @@ import ast
 import codecs
 import contextlib
 import re
+import sys
 import tokenize
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from io import BytesIO, StringIO
+from itertools import accumulate
 
 from retrofit.errors import Problem, UserError
 
 #: Code of people is not nested more deeply than this, in nodes of Python's own tree.
 _DEEP = 80
+#: How long a line may be for its nesting to be no deeper than LibCST can parse.
+_LONG = 4000
 NEWLINE = re.compile(r"\r\n?|\n")
 
 
@@ -85,14 +89,33 @@ def syntax_fault(text: str, shown: str) -> Problem | None:
         if "too many nested" in error.msg:
             return replace(too_deep(text, shown), line=error.lineno or 1, column=error.offset or 1)
         line = error.lineno or 1
-        hint = _hint(text, line)
-        message = f"is not Python 3 that can be parsed here{hint}: {error.msg}. Fix it first; nothing was changed."
+        hint, cure = _hint(text, line), "Fix it first"
+        if not hint and _is_newer(text):
+            hint = f", but of a newer one than the {sys.version_info[0]}.{sys.version_info[1]} that runs retrofit"
+            cure = "Run retrofit by the Python that the script is written for"
+        message = f"is not Python 3 that can be parsed here{hint}: {error.msg}. {cure}; nothing was changed."
         return Problem(shown, line, error.offset or 1, "RF004", message)
     except (RecursionError, MemoryError):
         return too_deep(text, shown)
     except ValueError as error:
         return Problem(shown, 1, 1, "RF004", f"cannot be parsed: {error}.")
     return None
+
+
+def _is_newer(text: str) -> bool:
+    """Whether a text that Python cannot parse is of a later release, as LibCST knows the syntax of all."""
+    import libcst  # imported here: most files can be parsed
+
+    depths = accumulate({"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(letter, 0) for letter in text)
+    if max(depths, default=0) > _DEEP or max(map(len, split_lines(text)), default=0) > _LONG:
+        return False  # where it would overrun its stack, perhaps
+    with contextlib.suppress(SyntaxError):
+        ast.parse(text)
+        return False  # but it means nothing, as a `return` outside of a function
+    with contextlib.suppress(libcst.ParserSyntaxError, RecursionError):
+        libcst.parse_module(text)
+        return True
+    return False
 
 
 def too_deep(text: str, shown: str, task: str = "parsed") -> Problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -239,6 +240,20 @@ def test_wrong_input_is_one_problem_with_its_place(data: bytes, code: str, place
     assert problem.column >= 1
     assert words in problem.message
     assert "\n" not in str(problem)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="LibCST knows no newer Python")
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [
+        ("x = 1\ny = t'{x}'\n", "Run retrofit by the Python that the script is written for"),
+        ("x = 1\ny = t'{x}' +\n", "Fix it first"),
+        ("x = 1\ny = t'{x}'\n" + 90 * "[" + 90 * "]", "Fix it first"),
+    ],
+)
+def test_what_a_newer_python_takes_is_told_from_what_none_does(text: str, cure: str) -> None:
+    with pytest.raises(UserError, match=rf"train.py:2:\d+: RF004 is not Python 3.*{cure}; nothing was changed"):
+        source_of(text)
 
 
 @pytest.mark.parametrize(
