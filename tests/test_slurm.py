@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from retrofit.jobs import job_file
+from tests.forked import training_python
 from tests.launching import (
     DEADLINE,
     RECIPE,
@@ -24,7 +25,9 @@ from tests.launching import (
     project_to_run,  # noqa: F401 - a fixture
     until,
 )
+from tests.projects import apply
 from tests.test_nodes import ROUNDS, ROUNDS_THAT_WAIT, Nodes, free_port
+from tests.test_rounds import DDP
 
 PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol")
@@ -97,13 +100,17 @@ class Slurm:
 
     def submit(self, run: Run, *arguments: str) -> str:
         """Submit the job of a project from its folder, as a user does: its number."""
+        own = {name: value for name, value in run.env.items() if name != "NUM_GPUS"}
+        return self.submit_job(run.launcher.with_suffix(".sbatch"), run.work, own, *arguments)
+
+    def submit_job(self, job: Path, folder: Path, own: dict[str, str], *arguments: str) -> str:
+        """Submit a job from a folder, with an environment."""
         port = str(free_port())
         settings = {"SLURM_CONF": self.env["SLURM_CONF"], "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        own = {name: value for name, value in run.env.items() if name != "NUM_GPUS"}
         path = f"{own['PATH']}{os.pathsep}{PATH}"
         answer = subprocess.run(
-            ["sbatch", "--parsable", str(run.launcher.with_suffix(".sbatch")), *arguments],
-            cwd=run.work,
+            ["sbatch", "--parsable", str(job), *arguments],
+            cwd=folder,
             env={**own, "PATH": path, "PAI_NODES_SECONDS": "60", **settings},
             capture_output=True,
             text=True,
@@ -185,3 +192,18 @@ def test_a_job_that_is_stopped_goes_on(slurm: Slurm, run: Run, how: str) -> None
     loaded = [call["argv"][1:2] for call in run.calls if "--perforate_model_parallel" not in call["argv"]]
     assert loaded.count([]) == 2, "the first round was done once"
     assert loaded.count(["--pai_load_folder"]) == 6, "the one that was stopped, again"
+
+
+def test_a_job_of_two_machines_trains_on_the_real_library(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(DDP)
+    apply(tmp_path / "train.py", "--launcher", "slurm", "--nodes", "2", "--nproc-per-node", "1")
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("PAI_", "SLURM_"))}
+    own |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "PYTHON": training_python(), "REHEARSE": "0"}
+    own["PAI_TESTING_DENDRITE_CAPACITY"] = "1"
+    job = slurm.submit_job(tmp_path / "train_distributed.sbatch", tmp_path, own)
+    until(lambda: slurm.has_gone(job), "the job ends")
+    (log,) = tmp_path.glob(f"*-{job}.log")
+    assert log.read_text().count("Training is complete after 4 round(s)") == 2, log.read_text()
+    save = tmp_path / "PAI_train_capacity_test"
+    assert [path.name for path in sorted(save.glob("switch_*.pt"))] == ["switch_2.pt", "switch_4.pt", "switch_6.pt"]
+    assert (save / "best_model.pt").exists()
