@@ -49,6 +49,7 @@ class Launch:
         launcher: the program that starts the training processes.
         name: the launch script's own file name.
         module: the script's full name, where it is started as a module of its package; else "".
+        program: the text of what trains round after round, where it is not beside the script; else "".
 
     Raises:
         ValueError: for a value that no launch script can be made of.
@@ -61,6 +62,7 @@ class Launch:
     launcher: Launcher = "torchrun"
     name: str = "train_distributed.sh"
     module: str = ""
+    program: str = ""
 
     def __post_init__(self) -> None:
         if not self.script or self.script.startswith("/") or "\0" in self.script:
@@ -101,6 +103,7 @@ def launch_script(template_text: str, plan: Launch) -> str:
         launcher=plan.launcher,
         name=plan.name,
         module=plan.module,
+        program=plan.program.strip(),
     )
 
 

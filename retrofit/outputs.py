@@ -130,7 +130,7 @@ def new_file(
         raise UserError(Problem(shown_path(place.path), 0, 0, "RF030", fault))
     text = (recipe.folder / output.template).read_text(encoding="utf-8")
     if output.launcher:
-        text = launch_script(text, _launch(script, options, save_name, place.path.name))
+        text = launch_script(text, _launch(script, recipe, options, save_name, place.path.name))
     after = text.encode(errors="surrogateescape")  # a script's name may be in any bytes
     new = NewFile(place.path, place.before, after, output.executable) if place.before != after else None
     if place.before is not None and not force:
@@ -200,8 +200,8 @@ Do that before you start ours, or give it to ours as its arguments, and replace 
     raise UserError(place.problem("RF008", message, line))
 
 
-def _launch(script: Script, options: Options, save_name: str, name: str) -> Launch:
-    number = options.nproc_per_node
+def _launch(script: Script, recipe: Recipe, options: Options, save_name: str, name: str) -> Launch:
+    number, program = options.nproc_per_node, recipe.folder / recipe.helper / "nodes" / "launcher.py"
     return Launch(
         script=script.file_name,
         module=script.module,
@@ -210,6 +210,7 @@ def _launch(script: Script, options: Options, save_name: str, name: str) -> Laun
         gpus=options.gpus or None,
         launcher=chosen_launcher(script, options)[0],  # type: ignore[arg-type]
         name=name,
+        program=program.read_text(encoding="utf-8") if options.inline or script.inlined else "",
     )
 
 

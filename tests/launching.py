@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -181,6 +182,9 @@ class Run:
         """Write the training script and its launcher."""
         self.project.mkdir(exist_ok=True)
         (self.project / script).write_text(PREAMBLE + initialise + body, "utf-8")
+        nodes = self.project.joinpath(*[".."] * module.count("."), HELPER.name, "nodes")
+        nodes.mkdir(parents=True, exist_ok=True)
+        shutil.copy(HELPER / "nodes" / "launcher.py", nodes)
         self.launcher.write_text(
             launch_script(TEMPLATE, Launch(script, save_name, nproc, gpus, launcher, module=module)), "utf-8"
         )

@@ -142,22 +142,30 @@ def test_every_code_of_retrofit_is_explained() -> None:
     assert explained == sorted(set(re.findall(r"\bRF\d{3}\b", code)))
 
 
+def parts(node: ast.AST) -> list[str]:
+    """Return the literal parts of a text."""
+    if isinstance(node, ast.BinOp):
+        return [*parts(node.left), *parts(node.right)]
+    values = node.values if isinstance(node, ast.JoinedStr) else [node]
+    return [value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)]
+
+
 def launcher_messages() -> Iterator[list[str]]:
-    """Yield the literal parts of the first line of what the launcher says, a list a message."""
-    text = (rules_folder() / "perforatedai" / "train_distributed.sh.j2").read_text(encoding="utf-8")
-    for said in re.findall(r"\b(?:say|fail (?:\d+|\"\$status\"))\s+(?:\\\n\s*)?\"([^\"]*)\"", text):
-        if said != "$@":
-            yield re.split(r"\$\{[^}]*\}|\$\w+", said)
+    """Yield the literal parts of the first sentence of what the launcher says, a list a message."""
+    rules = rules_folder() / "perforatedai"
+    text = (rules / "train_distributed.sh.j2").read_text(encoding="utf-8")
+    for said in re.findall(r"\bfail \d+ \"([^\"]*)\"", text.replace("\\\n", "")):
+        yield re.split(r"\$\{[^}]*\}|\$\w+", said.partition(". ")[0])
+    program = (rules / "pai_distributed" / "nodes" / "launcher.py").read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(program)):
+        if isinstance(node, ast.Call):
+            name, place = (node.func.id, 0) if isinstance(node.func, ast.Name) else (getattr(node.func, "attr", ""), 1)
+            if name in ("say", "fail") and any(message := parts(node.args[place])):
+                yield "\0".join(message).partition(". ")[0].split("\0")
 
 
 def helper_messages() -> Iterator[list[str]]:
     """Yield the literal parts of the first line of what the helper says, a list a message."""
-
-    def parts(node: ast.AST) -> list[str]:
-        if isinstance(node, ast.BinOp):
-            return [*parts(node.left), *parts(node.right)]
-        values = node.values if isinstance(node, ast.JoinedStr) else [node]
-        return [value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)]
 
     def said(node: ast.AST) -> ast.expr | None:
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("_pai_say", "_pai_fail"):

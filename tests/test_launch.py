@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 from retrofit.launch import Launch, Launcher, is_ours, launch_script
+from tests.conftest import swapped
 from tests.launching import (
     DEADLINE,
     FAKE_PYTHON,
@@ -89,6 +90,25 @@ def test_shellcheck_finds_nothing_with_a_module(tmp_path: Path) -> None:
     assert shellcheck(tmp_path, launch_script(TEMPLATE, Launch("train.py", "PAI_train", module="tiny.train"))) == ""
 
 
+def test_one_with_the_program_in_it_needs_no_other_file(run: Run, tmp_path: Path) -> None:
+    run.write(THREE_ROUNDS)
+    helper = run.project / "pai_distributed"
+    program = (helper / "nodes" / "launcher.py").read_text()
+    text = launch_script(TEMPLATE, Launch("train.py", "PAI", program=program))
+    assert shellcheck(tmp_path, text) == ""
+    run.launcher.write_text(text)
+    shutil.rmtree(helper)
+    assert run("--lr", "two words") == 0, run.said
+    assert run.arguments[-1] == ["--pai_load_folder", "PAI", "--lr", "two words"]
+
+
+def test_one_without_its_program_says_so(run: Run) -> None:
+    run.write(THREE_ROUNDS)
+    shutil.rmtree(run.project / "pai_distributed")
+    assert run() == 2
+    assert "There is no pai_distributed/ beside" in run.said
+
+
 def test_a_module_is_started_by_its_name_from_above_its_package(run: Run) -> None:
     run.project = run.project / "tiny"
     run.project.mkdir(parents=True)
@@ -132,7 +152,7 @@ def test_the_script_explains_itself() -> None:
         "STOP_SECONDS",
     ):
         assert f"#   {variable}" in header
-    assert text.endswith("done\n")
+    assert text.endswith(' "$@"\n')
     assert max(map(len, lines)) <= 120
 
 
@@ -463,30 +483,6 @@ def test_rounds_can_be_limited(run: Run) -> None:
     assert len(run.calls) == 4
 
 
-@pytest.mark.parametrize("flavour", ["bsd", "none"])
-def test_progress_without_gnu_stat(run: Run, flavour: str) -> None:
-    bsd = f"""#!{sys.executable} -IS
-import os, sys
-if sys.argv[1] == "-L": del sys.argv[1]
-if sys.argv[1] != "-f": sys.exit(1)
-failed = False
-for name in sys.argv[3 + (sys.argv[3] == "--"):]:
-    try:
-        found = os.stat(name)
-    except FileNotFoundError:
-        failed = True
-    else:
-        print(name, found.st_size, found.st_mtime_ns)
-sys.exit(failed)
-"""
-    run.program("stat", bsd if flavour == "bsd" else "#!/bin/sh\nexit 1\n")
-    run.write("switch(2, f'weights {round_}') if round_ < 4 else complete()")
-    assert run() == 0, run.said
-    (run.save / ".training_complete").unlink()
-    run.write("")
-    assert run() == 1  # and none is seen where there is none
-
-
 # ---- settings from the environment ----------------------------------------------------------------------------------
 
 
@@ -618,7 +614,9 @@ def test_a_training_script_elsewhere(run: Run) -> None:
     assert run(PYTHON_SCRIPT=str(script)) == 0, run.said
 
 
-@pytest.mark.parametrize("name", ["LAUNCHER", "MAX_ROUNDS", "PAI_REHEARSAL_SECONDS", "PAI_REHEARSAL_BATCHES"])
+@pytest.mark.parametrize(
+    "name", ["LAUNCHER", "MAX_ROUNDS", "STOP_SECONDS", "PAI_REHEARSAL_SECONDS", "PAI_HANG_SECONDS"]
+)
 def test_wrong_settings(run: Run, name: str) -> None:
     run.write("complete()")
     assert run(**{name: "-many"}) == 2
@@ -711,9 +709,11 @@ for number in ({ALL}):
 
 @pytest.mark.parametrize("progress", [False, True])
 def test_a_signal_between_two_rounds(run: Run, progress: bool) -> None:
-    # The signal also ends the program with which the launcher looks at the files just then.
-    run.program("stat", "#!/bin/sh\n[ ! -e between ] || kill -TERM 0\nexit 1\n")
-    run.write(f"pathlib.Path('between').touch()\n{progress} and switch(2)\n")
+    run.write(f"{progress} and switch(2)\n")
+    launcher = run.project / "pai_distributed" / "nodes" / "launcher.py"
+    looks = "            progress = bool("
+    signal_ = "            os.kill(os.getpid(), signal.SIGTERM)\n"
+    launcher.write_text(swapped(launcher.read_text(), (looks, signal_ + looks)))
     assert run() == 143, run.said
     assert len(run.calls) == 2
     assert "nothing progressed" not in run.said
@@ -886,7 +886,6 @@ def first(run: Run) -> Iterator[Run]:
 def write_rehearsed(run: Run, body: str, *, initialise: str = INITIALISE, script: str = "train.py") -> None:
     """Write a script that notes how it is called, its launcher, and the part of the helper that makes a mirror."""
     run.write(body, initialise=REHEARSED + initialise, script=script)
-    (run.project / "pai_distributed").mkdir()
     shutil.copy(HELPER / "mirror.py", run.project / "pai_distributed")
 
 

@@ -62,7 +62,7 @@ class Nodes:
         self.place["PAI_NODES_SECONDS"] = "60"
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         run.program("python", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-        shutil.copytree(HELPER / "nodes", run.project / "pai_distributed" / "nodes")
+        shutil.copytree(HELPER / "nodes", run.project / "pai_distributed" / "nodes", dirs_exist_ok=True)
 
     def start(self, number: int, *arguments: str, **env: str) -> subprocess.Popen[bytes]:
         """Start the launcher of one machine."""

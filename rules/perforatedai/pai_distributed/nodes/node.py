@@ -16,8 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-#: The status of a round that can begin again: a node was lost, or saw an older state.
-LOST = 76
+from launcher import LOST, living
 
 
 def versions(paths: dict[str, str]) -> dict[str, str]:
@@ -147,7 +146,7 @@ class Node:
             self.status = 128 - ended if ended is not None and ended < 0 else ended
             seconds = float(os.environ.get("STOP_SECONDS", "40"))
             if self._told_to_stop and time.monotonic() - self._told_to_stop > seconds:
-                for process in processes_below(self._child.pid):
+                for process in living({self._child.pid}):
                     with contextlib.suppress(OSError):
                         os.kill(process, signal.SIGKILL)
         if self._signal and (not self._child or self.status is not None):
@@ -159,16 +158,6 @@ class Node:
         while self._child and self.status is None:
             self.hear()
         return LOST
-
-
-def processes_below(process: int) -> list[int]:
-    """A process and all below it."""
-    told = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=False).stdout
-    pairs = [tuple(map(int, line.split())) for line in told.splitlines()]
-    found = [process]
-    for one in found:
-        found.extend(child for child, parent in pairs if parent == one)
-    return found
 
 
 def meeting(node: Node, port: int, line: Line | None) -> dict[str, object]:

@@ -4,7 +4,8 @@ import os
 import socket
 import time
 
-from node import LOST, Line, Node, file_sizes, meeting, say, versions
+from launcher import LOST
+from node import Line, Node, file_sizes, meeting, say, versions
 
 
 class Other(Node):
