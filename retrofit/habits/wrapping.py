@@ -17,7 +17,7 @@ from retrofit.habits.perforation import made_by
 from retrofit.habits.processes import Group
 from retrofit.habits.sites import Call
 from retrofit.survey.index import Scope, Statement
-from retrofit.survey.nodes import dotted, last_of, names_in, nodes_in, receiver
+from retrofit.survey.nodes import dotted, last_of, mentions, names_in, nodes_in, receiver
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.words import ASKS_FOR_WRAPPER, WITHOUT_GRADIENT, speak
@@ -70,6 +70,19 @@ class Wrapping(Call):
         """The `init_process_group` that has surely run before."""
         groups = [site for site in self.habits.sites("group") if isinstance(site, Group) and not site.alone]
         return next((group for group in groups if group.before(self.statement)), None)
+
+    @cached_property
+    def thrown_away(self) -> bool:
+        """Whether the module in it takes its place before anything has used it."""
+        whole = self.index.parents.get(self.node)
+        if isinstance(whole, cst.Attribute):
+            return whole.attr.value == "module" and bool(self.index.target_of(whole))
+        names = [binding.target for binding in self.index.bindings if binding.value is self.node]
+        for later in self.statement.following if len(names) == 1 else ():
+            if mentions(later.node, names):
+                bound = [one for one in self.index.bindings if one.statement is later]
+                return any(one.target == names[0] and dotted(one.value) == f"{names[0]}.module" for one in bound)
+        return False
 
     @property
     def averaged(self) -> bool:
