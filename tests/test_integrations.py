@@ -192,6 +192,17 @@ def test_a_training_that_is_a_trial_of_many_is_refused_with_dendrites_as_without
     assert (question.code, "trial" in question.message) == ("PAI104", True)
 
 
+@pytest.mark.parametrize("made", ["perforate_model", "initialize_pai"])  # which has a name by itself
+def test_a_save_name_that_is_set_later_goes_where_one_is_given(tmp_path: Path, made: str) -> None:
+    perforated = "model = UPA.MADE(model)\n    GPA.pc.set_save_name(f'of_{args.name}')"
+    text = single(perforated.replace("MADE", made))
+    [question] = plan_of(tmp_path, text, IN_PARALLEL).questions
+    assert (question.code, "--save-name NAME" in question.message) == ("PAI106", True)
+    new = rewritten(plan_of(tmp_path, text, Options(data_parallel=True, save_name="mine")))
+    assert 'save_name=pai_distributed.save_name("mine")' in new
+    assert "set_save_name" not in new
+
+
 LATE = {
     "by a function": "GPA = None\nUPA = None\n\n\ndef begin():\n    global GPA, UPA\n    from perforatedai import "
     "globals_perforatedai as held\n    from perforatedai import utils_perforatedai as used\n    GPA = held\n    UPA = "
