@@ -39,6 +39,7 @@ OPTIMIZERS: dict[str, tuple[str, ...]] = {
     "SparseAdam": ("params", "lr", "betas", "eps", "maximize"),
 }
 
+SCHEDULER_MODULE = "torch.optim.lr_scheduler."
 #: Schedulers that take plain values after the optimizer and are meant to be stepped once an epoch.
 SCHEDULERS: dict[str, tuple[str, ...]] = {
     "ConstantLR": ("optimizer", "factor", "total_iters", "last_epoch"),

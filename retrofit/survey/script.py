@@ -28,10 +28,11 @@ from retrofit.survey.minimums import find_minimums
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_built_anew, is_frozen, plural, repeated
 from retrofit.survey.nodes import mentions
 from retrofit.survey.numbers import Numbers
-from retrofit.survey.optimizers import find_optimizers, find_schedulers
+from retrofit.survey.optimizers import find_optimizers
 from retrofit.survey.order import apart_from_training, defines, leading_to, may_lack_value
 from retrofit.survey.reach import reachable
 from retrofit.survey.resuming import find_resumptions
+from retrofit.survey.schedulers import find_schedulers
 from retrofit.survey.scores import decides, find_hints, find_measures, find_scores, find_silent
 from retrofit.survey.scores.making import TRAINED
 from retrofit.survey.scores.site import can_be_brought

@@ -8,12 +8,12 @@ from itertools import permutations
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
+from retrofit.survey.constructions import trains_another
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.frameworks import engines
 from retrofit.survey.index import Index, Scope
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted, named_in
-from retrofit.survey.optimizers import trains_another
 from retrofit.survey.order import ways_to
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores.training import validation_at

@@ -9,21 +9,16 @@ import libcst as cst
 
 from retrofit.survey.backwards import has_own_tensors
 from retrofit.survey.branches import exclude_each_other
+from retrofit.survey.constructions import is_own_class, is_torchs, is_torchs_class, trains_another
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Statement
-from retrofit.survey.optimizers import (
-    finished_after,
-    is_own_class,
-    is_torchs,
-    is_torchs_class,
-    target_of,
-    trains_another,
-)
+from retrofit.survey.optimizers import finished_after
 from retrofit.survey.order import apart_from_training, beside_training
 from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.optimizer import Optimizer, Rebuilding
+from retrofit.survey.targets import target_of
 
 #: What may build any number of them, or none.
 _REPEATING = (cst.BaseComp, cst.Lambda)

@@ -12,7 +12,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Statement
 from retrofit.survey.loops import VALIDATES, head
-from retrofit.survey.optimizers import find_schedulers
+from retrofit.survey.schedulers import find_schedulers
 from retrofit.survey.scores.alone import tell_ranks
 from retrofit.survey.scores.best import as_mean, as_numbers, best_of_history, found_better, tracked_scores
 from retrofit.survey.scores.carried import Carried

@@ -1,0 +1,224 @@
+"""Find the calls that make an optimizer of the model."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from retrofit import torch_api
+from retrofit.survey.backwards import has_own_tensors
+from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.holders import parameter_holders
+from retrofit.survey.index import Index
+from retrofit.survey.loops import called_in
+from retrofit.survey.nodes import argument, dotted, mentions, method_name, named_in
+from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.targets import held_as, target_of
+
+
+def outermost(flow: Flow, made: list[Origin]) -> list[Origin]:
+    """Leave out the constructions in a helper that another one of the calls calls."""
+    inside = {o.node for origin in made for o in flow.closure(set(flow.inside(origin)))}
+    return [origin for origin in made if origin.node not in inside] or made
+
+
+def goes_to_tracker(index: Index, flow: Flow, call: cst.Call, handover: frozenset[str]) -> bool:
+    """Whether a call, or the local function that it calls, leaves the construction to the recipe's library."""
+    if index.qualified(call.func) in handover:
+        return True
+    function = flow.called(call)
+    return function is not None and any(index.qualified(inner.func) in handover for inner in index.calls_of(function))
+
+
+def is_torchs(index: Index, flow: Flow, node: cst.CSTNode) -> bool:
+    """Whether an expression builds an optimizer of torch, perhaps one that is chosen when it runs.
+
+    So are `getattr(optim, name)(...)`, `optim.__dict__[name](...)` and `{"sgd": SGD}[name](...)`, or a name for these.
+    """
+    if not isinstance(node, cst.Call):
+        return False
+    made = [] if isinstance(node.func, cst.Attribute) else flow.origins(node.func, index.scope_of(node))
+    return any(
+        is_torchs_class(index, part) or index.qualified(part) in ("torch.optim", "torch.optim.__dict__")
+        for one in (node.func, *(origin.node for origin in made))
+        for part in ([one] if isinstance(one, cst.Attribute) else named_in(one))
+    )
+
+
+def is_torchs_class(index: Index, node: cst.CSTNode) -> bool:
+    name = index.qualified(node)
+    kind = name.rpartition(".")[2]
+    own = name.startswith("torch.optim.") and not name.startswith(torch_api.SCHEDULER_MODULE) and kind[:1].isupper()
+    return (own and kind != "AveragedModel") or kind in torch_api.OPTIMIZERS
+
+
+def _used(index: Index, flow: Flow, method: str) -> set[Origin]:
+    """Return where all that has a method called is made, and what `scaler.step` is given."""
+    found: set[Origin] = set()
+    for call, holder in index.method_calls(method):
+        operand = argument(call, "", 0) if method == "step" else None
+        for node in (holder, operand):
+            found |= flow.deep_origins(node, index.scope_of(call)) if node is not None else set()
+    return found | {Origin(o.node.value) for o in found if isinstance(o.node, cst.Subscript)}  # what returns an item
+
+
+def find_constructions(index: Index, flow: Flow, model: set[Origin], handover: frozenset[str]) -> list[Origin]:
+    """Return the calls that make an optimizer: torch's own classes, and whatever is stepped and zeroed like one."""
+    used = {name: _used(index, flow, name) for name in ("step", "zero_grad")}
+    both = (used["step"] & used["zero_grad"]) - model
+
+    def named_so(origin: Origin) -> bool:
+        """Whether a call makes something by the name of an optimizer out of the model."""
+        node = origin.node
+        if not isinstance(node, cst.Call) or origin in model:
+            return False
+        named = f"{index.source.code(node.func)} {target_of(index, node, origin.item)}".lower()
+        return re.search(r"optim|\bopt\b", named) is not None and "sched" not in named
+
+    # an optimizer that something outside the project makes, and steps; then one whose gradients the model zeroes
+    both |= {
+        o
+        for o in used["zero_grad"]
+        if named_so(o) and isinstance(o.node, cst.Call) and not flow.called(o.node)
+        if _trains(index, flow, o.node, model)
+    }
+    if not used["zero_grad"].isdisjoint(model):
+        both |= {o for o in used["step"] if named_so(o)}
+    found: list[Origin] = []
+    assigned = {binding.value for binding in [*index.bindings, *index.items]}
+    for call in index.calls:
+        torchs = held_as(index, call) in assigned and is_torchs(index, flow, call)
+        kinds = [Origin(call)] if torchs or is_own_class(flow, call) else []
+        kinds += [Origin(call)] if call in assigned and _returns_torchs(index, flow, call) else []
+        kinds += sorted(
+            (o for o in both if o.node is call and (o.item is None or _makes_item(flow, o))), key=lambda o: o.item or 0
+        )
+        if not kinds:
+            continue
+        if has_own_tensors(index, call) or goes_to_tracker(index, flow, call, handover):
+            continue
+        several = kinds if kinds[0].item is not None else kinds[:1]
+        found += [one for one in several if target_of(index, call, one.item)]
+    calls = [o.node for o in found if isinstance(o.node, cst.Call)]
+    classes = {holder for call in calls if (holder := index.scope_of(call).enclosing_class) is not None}
+
+    def holds_another(origin: Origin) -> bool:
+        """Whether what is made is an object whose class builds one of the others, and is no optimizer itself."""
+        made = [flow.called(one.node) for one in flow.closure({origin}) if isinstance(one.node, cst.Call)]
+        holders = [init.parent for init in made if init is not None and init.name == "__init__"]
+        return any(one in classes and not flow.root(one).startswith("torch.optim.") for one in holders if one)
+
+    found = [o for o in found if not holds_another(o) and not _returned_by_name(index, flow, o.node, calls)]
+    own = [o for o in found if not trains_another(index, flow, o.node, model)]
+    training = {target_of(index, o.node, o.item) for o in found if _trains(index, flow, o.node, model)}
+    if not training and not any(index.qualified(call.func) in handover for call in index.calls):
+        # where parameters are collected before, nothing names the model; but another's are named
+        training = {target_of(index, o.node, o.item) for o in own or found}
+    chosen = [o for o in found if target_of(index, o.node, o.item) in training]
+    return [o for o in chosen if o in own] or chosen
+
+
+def used_to_train(
+    index: Index, flow: Flow, made: list[Origin], loops: list[EpochLoop], handover: frozenset[str]
+) -> list[Origin]:
+    """Leave out what only others than the training use, to draw a schedule, where it is known of all that it steps."""
+    bodies = [loop.statement for loop in loops]
+    scopes = called_in(index, flow, *bodies).union(index.scope_of(call) for call, _ in index.method_calls("backward"))
+    calls = [call for body in bodies for call in index.calls_in(body)]
+    calls += [call for scope in scopes.difference(loop.scope for loop in loops) for call in index.calls_of(scope)]
+    values = [arg.value for call in calls for arg in call.args]
+    used = {origin for value in values for origin in flow.deep_origins(value, index.scope_of(value))}
+    for call, whose in index.method_calls("step"):
+        if call not in calls:
+            continue
+        stepped = {o for o in flow.deep_origins(whose, index.scope_of(call)) if dotted(o.node) != "None"}
+        makers = [origin.node for origin in stepped if isinstance(origin.node, cst.Call)]
+        if not stepped or len(makers) < len(stepped):
+            return made
+        given = [arg.value for maker in makers for arg in maker.args]
+        used |= stepped.union(*(flow.deep_origins(value, index.scope_of(value)) for value in given))
+    by_tracker = any(
+        isinstance(one.node, cst.Call) and goes_to_tracker(index, flow, one.node, handover) for one in used
+    )
+    found = [origin for origin in made if not used.isdisjoint(flow.closure({origin}))]
+    if (found or by_tracker) and index.calls_to(*handover):
+        return found  # the script tells the tracker itself which one trains, and of no other
+    used |= _used(index, flow, "zero_grad")  # a further one may train all the same, but not one that is only given on
+    kept = [one for one in made if not used.isdisjoint(flow.closure({one})) or not _given_on(index, one)]
+    return kept if found or by_tracker else made
+
+
+def those_stepped(index: Index, flow: Flow, made: list[Origin]) -> list[Origin]:
+    """Leave out what nothing steps, where something else is stepped, and all that is stepped is known."""
+    stepped: set[Origin] = set()
+    for call, whose in index.method_calls("step"):
+        held = {o for o in flow.deep_origins(whose, index.scope_of(call)) if dotted(o.node) != "None"}
+        if not held or not all(isinstance(one.node, cst.Call) for one in held):
+            return made
+        stepped |= held
+    for call in index.calls:  # of what is out of sight, which may step what it is given
+        if flow.called(call) is None and not index.qualified(call.func).startswith(torch_api.SCHEDULER_MODULE):
+            stepped.update(*(flow.deep_origins(arg.value, index.scope_of(call)) for arg in call.args))
+    return [one for one in made if not stepped.isdisjoint(flow.closure({one}))] or made
+
+
+def _given_on(index: Index, made: Origin) -> bool:
+    """Whether the function that makes an optimizer gives it to anything, such as a scheduler."""
+    target = target_of(index, made.node, made.item)
+    return any(dotted(arg.value) == target for call in index.calls_of(index.scope_of(made.node)) for arg in call.args)
+
+
+def _returns_torchs(index: Index, flow: Flow, call: cst.Call) -> bool:
+    """Whether a local function returns an optimizer of torch right where it builds it: `return SGD(...)`."""
+    inside = [origin.node for origin in flow.inside(Origin(call)) if is_torchs(index, flow, origin.node)]
+    return bool(inside) and not any(target_of(index, node) for node in inside)
+
+
+def _makes_item(flow: Flow, origin: Origin) -> bool:
+    """Whether a call makes one of the values that it returns, as far as is seen: neither got it nor builds it here."""
+    assert isinstance(origin.node, cst.Call)
+    given = {dotted(arg.value) for arg in origin.node.args}
+    target = target_of(flow.index, origin.node, origin.item)
+    inside = [o.node for o in flow.closure({origin}) if is_torchs(flow.index, flow, o.node)]
+    return target not in given and not any(target_of(flow.index, node) for node in inside)
+
+
+def is_own_class(flow: Flow, call: cst.Call) -> bool:
+    """Whether a call makes an object of a class of the project that extends one of torch's optimizers."""
+    defined = flow.class_made(call)
+    root = "" if defined is None else flow.root(defined)
+    return root.startswith("torch.optim.") and not root.startswith(
+        (torch_api.SCHEDULER_MODULE, "torch.optim.swa_utils.")
+    )
+
+
+def _returned_by_name(index: Index, flow: Flow, call: cst.BaseExpression, found: list[cst.Call]) -> bool:
+    """Whether a call of an unknown object's method has the name of a function here that builds an optimizer."""
+    makers = {index.scope_of(other) for other in found if other is not call}
+    unknown = isinstance(call, cst.Call) and flow.called(call) is None
+    return unknown and any(scope.kind == "function" and scope.name == method_name(call) for scope in makers)
+
+
+def _trains(index: Index, flow: Flow, call: cst.BaseExpression, model: set[Origin]) -> bool:
+    """Whether a construction's arguments mention the model."""
+    names = flow.names_of(model, index.scope_of(call))
+    return isinstance(call, cst.Call) and any(mentions(arg, names) for arg in call.args)
+
+
+def trains_another(index: Index, flow: Flow, node: cst.BaseExpression, model: set[Origin]) -> bool:
+    """Whether an optimizer gets the parameters of what neither is the model nor is made from it, as a loss.
+
+    Args:
+        node: its construction; no other expression does.
+        model: where the model is built.
+    """
+    params = argument(node, "params", 0) if isinstance(node, cst.Call) else None
+    holders = parameter_holders(params, index.scope_of(params), flow) if params is not None else None
+    made = [origin.node for origin in holders or () if isinstance(origin.node, cst.Call)]
+    return (
+        holders is not None
+        and len(made) == len(holders) > 0
+        and holders.isdisjoint(model)
+        and not any(_trains(index, flow, call, model) for call in made)
+    )
