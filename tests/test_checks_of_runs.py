@@ -411,15 +411,22 @@ def test_score_of_an_epoch_before_may_stand_in_now_and_then(training: Training) 
         training.hand_over(score)
 
 
-@pytest.mark.parametrize("how", ["each batch", "evaluated", "each second", "each pass", "no data loader"])
+@pytest.mark.parametrize(
+    "how", ["each batch", "two steps", "drawn in turn", "evaluated", "each second", "each pass", "no data loader"]
+)
 def test_score_of_a_single_batch_is_none(training: Training, ends: Callable[..., None], how: str) -> None:
     import torch
 
     batches: Any = torch.utils.data.DataLoader([1, 2, 3, 4, 5, 6])  # type: ignore[arg-type]
-    single = how == "each batch"
+    single = how in ("each batch", "two steps", "drawn in turn")
+    beside = iter(torch.utils.data.DataLoader([1] * 9))  # type: ignore[arg-type]
     for epoch in range(4 if how == "each pass" else 1):
         for turn, _ in enumerate(range(6) if how == "no data loader" else batches):
             training.step()
+            if how == "two steps":
+                training.step()
+            if how == "drawn in turn":
+                next(beside)
             if how == "evaluated":
                 training.evaluate()
             if single and turn == 3:
@@ -587,3 +594,19 @@ def test_initialisations_at_the_same_time(
     with pytest.raises(SystemExit, match="1" if another else "0"):
         helper.finish_initialization()
     assert ("Another process has initialised in PAI" in capsys.readouterr().err) is another
+
+
+def test_an_optimizer_from_before_the_perforation_is_known_where_no_gradient_is_filled(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    layer = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    monkeypatch.setattr(helper.GPA, "pai_tracker", [])  # as it is before a model is perforated
+    helper.set_optimizer_instance(optimizer)
+    model = perforate(layer, initialize=False)
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    helper.add_validation_score(0.5, model)
+    assert helper.GPA.pai_tracker.member_vars["optimizer_instance"] is optimizer

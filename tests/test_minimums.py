@@ -90,6 +90,8 @@ def test_a_script_that_insists_on_several_initialises_with_one(tmp_path: Path, l
         "if n > 1:\n    print(n)\nSPAWN",
         "if rank > 1:\n    raise SystemError(n)\nSPAWN",
         "SPAWN\nassert n > 1",
+        "assert len(weights) == 3, weights\nSPAWN",
+        "assert len(weights) > 1\nSPAWN",
     ],
 )
 def test_other_conditions_stay(lines: str) -> None:

@@ -81,7 +81,7 @@ def _with_one(index: Index, flow: Flow, test: cst.BaseExpression, scope: Scope) 
     sides = [test.left, test.comparisons[0].comparator]
     counted = [_counts(index, flow, side, scope) for side in sides]
     limits = [side for side, counts in zip(sides, counted, strict=True) if not counts and isinstance(side, cst.Integer)]
-    if compare is None or len(limits) != 1:
+    if compare is None or len(limits) != 1 or not any(counted):
         return None
     limit = int(limits[0].value, 0)
     values = [compare(number, limit) if counted[0] else compare(limit, number) for number in range(1, _MANY)]

@@ -11,11 +11,10 @@ import torch
 import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from .layers import _pai_layers
 from .meeting import _pai_meet
-from .optimizer import _pai_parameters_of, _pai_torch_optimizer, _pai_train_dendrites
+from .optimizer import _pai_parameters_of, _pai_settle_optimizer, _pai_torch_optimizer, _pai_train_dendrites
 from .place import _pai_place
 from .process import _pai, _pai_fail, _pai_grouped, _pai_say
 from .record import _pai_read, _pai_write
@@ -79,7 +78,8 @@ def _pai_model_fault(net: torch.nn.Module, place: str) -> str:
 
 @register_optimizer_step_pre_hook
 def _pai_note_beginning(*_: Any) -> None:
-    """Optimizer hook: remember the parameters from before the first step."""
+    """Optimizer hook: remember the parameters from before the first step, and settle which optimizer is known."""
+    _pai_settle_optimizer()
     if not _pai.weights and _pai.model is not None:
         _pai.weights = _pai_weights(_pai.model)
         _pai_watch()  # where there is no DistributedDataParallel, whose ranks do so before
@@ -169,20 +169,12 @@ def _pai_has_gradients(net: torch.nn.Module) -> bool:
 # ---- The score
 
 
-def _pai_note_batch(batches: Any) -> Any:
-    """Draw a batch, and remember of which pass over the data it is."""
-    _pai.passing = weakref.ref(batches)
-    return _pai_draw_batch(batches)
-
-
-_pai_draw_batch = _BaseDataLoaderIter.__next__
-_BaseDataLoaderIter.__next__ = _pai_note_batch  # type: ignore[method-assign]
-
-
 def _pai_batch_fault(evaluated: bool, place: str) -> str:
     """Is the score that of a single batch, handed over after each step in the middle of a pass over the data?"""
-    before, _pai.scored = _pai.scored, (_pai.steps, _pai.passing)
-    single = not evaluated and _pai.passing is not None and before == (_pai.steps - 1, _pai.passing)
+    passing = _pai.passing()
+    drawn = 0 if passing is None else passing._num_yielded
+    before, _pai.scored = _pai.scored, (_pai.passing, drawn)
+    single = not evaluated and bool(_pai.stepped) and drawn > 1 and before == (_pai.passing, drawn - 1)
     _pai.batch_scores = _pai.batch_scores + 1 if single else 0
     if _pai.batch_scores < _pai_tolerated:
         return ""

@@ -36,6 +36,13 @@ def set_optimizer_instance(optimizer: Any) -> Any:
     return optimizer
 
 
+def _pai_settle_optimizer() -> None:
+    """Tell the library of the optimizer that the script has given before the model was perforated."""
+    if _pai.early_optimizer is not None and GPA.pai_tracker:
+        optimizer, _pai.early_optimizer = _pai.early_optimizer, None
+        set_optimizer_instance(optimizer)
+
+
 def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:
     """Give every trainable parameter a gradient before the backward pass, where that is needed.
 
@@ -48,9 +55,7 @@ def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:
     Raises:
         SystemExit: status 1, with a message, where processes were started together and train each for itself.
     """
-    if _pai.early_optimizer is not None and GPA.pai_tracker:
-        optimizer, _pai.early_optimizer = _pai.early_optimizer, None
-        set_optimizer_instance(optimizer)
+    _pai_settle_optimizer()
     if _pai_started > (dist.get_world_size() if _pai_grouped() else 1):
         _pai_fail(
             f"{_pai_started} processes were started together, but the script has not joined them in a process group: "

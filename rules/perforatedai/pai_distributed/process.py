@@ -44,8 +44,8 @@ class _PaiState:
         repeated_scores: how often the same one came although the model was evaluated.
         old_scores: how often in a row although it was not.
         passing: the pass over the data from which the newest batch comes.
-        scored: the steps and that at the last score.
-        batch_scores: how many scores in a row came after one more step each within one pass, without an evaluation.
+        scored: that at the last score, and how many batches it had given.
+        batch_scores: how many scores in a row came after one more batch each of one pass, without an evaluation.
         first_scores: of this round.
         lone_scores: how many in a row were 0 on all ranks but one.
         apart_scores: how many in a row differed between ranks by orders of magnitude.
@@ -121,8 +121,8 @@ class _PaiState:
     score_changes: bool = False
     repeated_scores: int = 0
     old_scores: int = 0
-    passing: Any = None
-    scored: tuple[int, Any] = (0, None)
+    passing: Any = lambda: None
+    scored: tuple[Any, int] = (None, 0)
     batch_scores: int = 0
     first_scores: list[float] = field(default_factory=list)
     lone_scores: int = 0

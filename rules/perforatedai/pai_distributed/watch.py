@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import traceback
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -92,7 +93,9 @@ _pai_next = torch.utils.data.dataloader._BaseDataLoaderIter.__next__
 
 
 def _pai_next_batch(batches: Any) -> Any:
+    """Draw a batch, and remember of which pass over the data it is."""
     _pai.batches += 1
+    _pai.passing = weakref.ref(batches)
     return _pai_next(batches)
 
 
