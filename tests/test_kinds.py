@@ -67,7 +67,35 @@ def test_an_offered_number_is_taken_and_a_string_is_not() -> None:
     assert score.unfit == ("a string", "line 14")
 
 
+@pytest.mark.parametrize("taken", ["float(validate(model))", "float(text)"])
+def test_a_number_that_is_made_of_a_string_is_taken(taken: str) -> None:
+    epoch = f"text = validate(model)\nloss = {taken}\nif loss < best:\n    best = loss"
+    before = code(VALIDATE).replace("MADE", "pass").replace("RETURNED", "f'{total}'") + "best = 9\n"
+    assert [score.expression for score in survey_of(script(epoch, before)).scores] == ["loss"]
+
+
+def test_strings_are_not_offered_beside_numbers() -> None:
+    before = (
+        code(VALIDATE)
+        .replace("MADE", "out = {'text': ''}")
+        .replace("return RETURNED", "out['loss'] = total / 2\n    out['text'] = f'{total}'\n    return out")
+    )
+    found = survey_of(script("out = validate(model)\nprint(out['text'])", before))
+    assert (found.scores, [name for name, _ in found.measures]) == ([], ["out['loss']"])
+    both = "val_loss, acc = evaluate(model)\nline = f'{val_loss} {acc}'\nprint(line)"
+    assert [name for name, _ in survey_of(script(both)).measures] == []
+
+
+def test_what_a_metric_computes_in_the_loop_is_offered_by_its_name() -> None:
+    epoch = (
+        "model.eval()\nfor x, y in val:\n    metric.add_batch(model(x), y)\nresult = metric.compute()\nprint(result)"
+    )
+    found = survey_of(script(epoch))
+    assert (found.scores, [name for name, _ in found.measures]) == ([], ["result"])
+
+
 OBJECTS = {
+    "a property": ("@property\n    def avg(self):\n        return self.total / self.n", ["acc.avg"]),
     "a method that divides": ("def mean_loss(self):\n        return self.total / self.n", ["acc.mean_loss()"]),
     "a dict of them": ("def all(self):\n        return {'a': self.total / self.n}", ["acc.all()[...]"]),
     "an attribute": ("loss = 0.0", ["acc.loss"]),
@@ -97,6 +125,7 @@ def test_what_the_loop_reads_of_an_object_is_offered() -> None:
     [
         pytest.param("outs = validate(model)", "shown = net(0)", "", id="nothing reads them"),
         pytest.param("outs = validate(model)\ntorch.save(outs, 'x')", "shown = net(0)", "", id="saved"),
+        pytest.param("outs = validate(model)\nwriter.add_images('x', outs)", "shown = net(0)", "", id="shown"),
         pytest.param("found = validate(model)\nprint(found)", "shown = net(0)", "found", id="printed"),
         pytest.param("found = validate(model)\nx = found / 2", "shown = net(0)", "found", id="divided"),
         pytest.param("found = validate(model)", "shown = total / 2", "found", id="made of numbers"),

@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.survey.index import Index, Statement
 from retrofit.survey.nodes import dotted, named_in, names_in
-from retrofit.survey.scores.making import EVALUATED, Making, without_gradients
+from retrofit.survey.scores.making import EVALUATED, FILLS, Making, without_gradients
 from retrofit.survey.scores.validation import of_batches, under_condition
 from retrofit.survey.scores.values import bindings_of, in_loop, mean_of, only_begins, target_node
 from retrofit.survey.scores.words import AVERAGES, TELLS, Candidate, direction_of, told_by_name
@@ -43,7 +43,7 @@ def inline_scores(index: Index, loop: EpochLoop, making: Making) -> list[Candida
     return computed or others
 
 
-def told_values(index: Index, loop: EpochLoop, made: set[str]) -> Iterator[tuple[str, cst.CSTNode]]:
+def told_values(index: Index, loop: EpochLoop, made: set[str]) -> Iterator[tuple[str, cst.BaseExpression]]:
     """Yield (expression, node) of what the epoch loop logs or prints of its validation.
 
     Args:
@@ -92,7 +92,7 @@ def collected_values(index: Index, loop: EpochLoop, making: Making) -> Iterator[
         added = {b.target: b.statement.node for b in within if direction_of(b.target) and "." not in b.target}
         filled = {
             dotted(held)
-            for call, held in index.method_calls("update", "append", "add")
+            for call, held in index.method_calls(*FILLS)
             if isinstance(index.parents[call], cst.Expr) and batches in index.statement(call).path
         }
         averages: dict[str, dict[str, cst.CSTNode]] = {}
@@ -103,7 +103,7 @@ def collected_values(index: Index, loop: EpochLoop, making: Making) -> Iterator[
                 anew = any(b.statement is index.statement(name) for b in bound)
                 makers = [b.value.func for b in bound if isinstance(b.value, cst.Call)]
                 several = "[...]" if any("dict" in code(maker).lower() for maker in makers) else ""
-                written = (name.value if anew else code(average)) + several
+                written = ((name.value if anew else index.target_of(average)) or code(average)) + several
                 averages.setdefault(name.value, {}).setdefault(written, average)
         for total, statement in added.items():
             averages.setdefault(total, {total: statement})

@@ -17,7 +17,7 @@ from retrofit.survey.scores.words import direction_of
 from retrofit.survey.sites.loop import EpochLoop
 
 SEVERAL, TEXT = "several values", "a string"
-_WRITES = re.compile(r"save|dump|show|plot", re.IGNORECASE)
+_WRITES = re.compile(r"save|dump|show|plot|draw|image|figure|video|audio|grid|histogram", re.IGNORECASE)
 #: Of which an object is a number or may be one.
 _NUMBERS = ("float", "int", "Tensor", "Number")
 _MOVES = ("to", "cpu", "cuda")
@@ -67,7 +67,7 @@ class Kinds:
         at = at or (self._index.statement(node) if known else last)
         values = self._values.values(node, at, call, after)
         for value in [one for one in values if not _is_empty(one.node)] or values:
-            kind = "" if value.keys else self._kind(value)
+            kind = "" if value.keys or value.reading.number else self._kind(value)  # `float(f"{acc:.3f}")`
             if kind:
                 return kind, self._index.place(value.reading.at.node, self._loop.file)
         made = [one.node for one in self._flow.origins(node, at.scope)] if dotted(node) in self._asked else []

@@ -15,7 +15,7 @@ from retrofit.survey.scores.best import COMPARE, class_of
 from retrofit.survey.scores.inline import collected_values, told_values
 from retrofit.survey.scores.keepers import outlives, returned_parts, ways_to
 from retrofit.survey.scores.kinds import SEVERAL as SEVERAL_VALUES
-from retrofit.survey.scores.kinds import Kinds
+from retrofit.survey.scores.kinds import TEXT, Kinds
 from retrofit.survey.scores.making import Making
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.told import Told, numbers_in
@@ -97,7 +97,8 @@ def find_measures(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tupl
         if all(name.endswith("[...]") for name in found):
             kinds = Kinds(index, flow, loop)
             validated = {b.target for b, _ in validated_variables(index, flow, loop) if not kinds.is_mute(b)}
-            logged = {name: index.place(node, loop.file) for name, node in told_values(index, loop, validated)}
+            told = [(name, node) for name, node in told_values(index, loop, validated) if kinds.of(node)[0] != TEXT]
+            logged = {name: index.place(node, loop.file) for name, node in told}
             found = logged or found
     return [(name, place) for name, place in found.items() if not OF_TRAINING.search(name)]
 
@@ -193,7 +194,9 @@ def _taken(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[str, cst
     kinds = Kinds(index, flow, loop)
     for binding, call in validated_variables(index, flow, loop):
         whole = kinds.of(target_node(index, binding.statement, binding.target))[0] not in ("", SEVERAL_VALUES)
-        if kinds.is_mute(binding) or not (whole or items_of(index, flow, loop, binding, call) == []):
+        numbers = items_of(index, flow, loop, binding, call)
+        known = numbers is None or any(kinds.of(one)[0] != TEXT for one in numbers)
+        if kinds.is_mute(binding) or (known and not whole):
             continue
         values = returned_values(index, flow, call, binding.item)
         items: list[tuple[str, cst.CSTNode]] = [
@@ -254,7 +257,9 @@ def _numbers_of(
         items = values and all(isinstance(value, (cst.Dict, cst.DictComp)) for value in values)
         counted = all(isinstance(value, cst.BinaryOperation) and not formatted(value) for value in values)
         if values and (items or counted):
-            yield f"{binding.target}.{method.name}(){'[...]' if items else ''}", method.node
+            marks = [last_name(one.decorator) for one in getattr(method.node, "decorators", ())]
+            called = "" if any("property" in mark for mark in marks) else "()"
+            yield f"{binding.target}.{method.name}{called}{'[...]' if items else ''}", method.node
 
 
 def _of_each_set(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[str, str]]:

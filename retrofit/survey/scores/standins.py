@@ -15,7 +15,7 @@ from retrofit.survey.order import runs_always
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.makers import given_to
 from retrofit.survey.scores.making import changes
-from retrofit.survey.scores.values import bare_of, formatted, unquoted, written, written_items
+from retrofit.survey.scores.values import bare_of, unquoted, written, written_items
 from retrofit.survey.scores.ways import by_rank
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -66,7 +66,7 @@ class Test:
 
 @dataclass(frozen=True)
 class _Reading:
-    """Where an expression is read, in the statement or after it, and how that comes about."""
+    """Where an expression is read, in the statement or after it, how that comes about, and whether as a number."""
 
     at: Statement
     turn: frozenset[str]
@@ -74,6 +74,7 @@ class _Reading:
     tests: tuple[Test, ...] = ()
     left: tuple[tuple[Statement, Binding], ...] = ()
     depth: int = 0
+    number: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,8 @@ class StandIns:
     def _values(self, node: cst.BaseExpression, keys: tuple[str, ...], reading: _Reading) -> Iterator[Value]:
         """Yield what an expression, or the item of it that ``keys`` take out, visibly may be."""
         bare = bare_of(node)
-        node = node if formatted(bare) else bare  # `float(f"{acc:.3f}")` is a number
+        reading = replace(reading, number=True) if bare is not node else reading
+        node = bare
         here = node in self._index.parents
         items = written_items(self._index, node) if keys and here else []
         taken = [item for key, item in items if unquoted(key) == keys[0]]
@@ -188,7 +190,8 @@ class StandIns:
         tests = (*reading.tests, *tests_around(self._index, at, known, reading.turn))
         around = [part for part in at.path if part.scope is at.scope and part not in known]
         loops = [(part, binding) for part in around if isinstance(part.node, (cst.For, cst.While))][:1]
-        here = _Reading(at, reading.turn, tests=tests, left=(*reading.left, *loops), depth=reading.depth + 1)
+        left = (*reading.left, *loops)
+        here = replace(reading, at=at, after=False, tests=tests, left=left, depth=reading.depth + 1)
         if binding.value is None:
             yield Value(cst.Ellipsis(), keys, here)  # a loop's variable, or `total += x`
         else:
@@ -204,7 +207,7 @@ class StandIns:
             if scope is function:
                 at = self._index.statement(leaving)
                 tests = (*reading.tests, *tests_around(self._index, at, (), turn))
-                inner = _Reading(at, turn, tests=tests, left=reading.left, depth=depth)
+                inner = replace(reading, at=at, turn=turn, after=False, tests=tests, depth=depth)
                 if leaving.value is None:
                     yield Value(None, keys, inner)
                 else:
