@@ -296,7 +296,7 @@ CASES = {
     "a model a fold": Case(FOLDS, "PAI104", ("line 2", "one fold")),
     "two epoch loops": Case(TWO_LOOPS, "PAI104", ("32", "36")),
     "no score": Case(NO_SCORE, "PAI105", ("--metric", "--mode")),
-    "kept score": Case(KEPT_SCORE, "PAI105", ("`acc`", "line 18", "return", "--metric EXPR", "--mode")),
+    "kept score": Case(KEPT_SCORE, "PAI105", ("knows `acc`", "line 18", "--metric EXPR", "--mode")),
     "two scores": Case(TWO_SCORES, "PAI105", ("`val_loss` (line 38)", "`val_acc` (line 38)", "--metric EXPR")),
     "no direction": Case(NO_DIRECTION, "PAI105", ("`quality`", "line 38", "--mode max", "--mode min")),
     "save_name": Case(SAVE_NAME, "PAI106", ("`args.name`", "--save-name NAME")),
