@@ -54,7 +54,13 @@ def started(lines: str) -> str:
         pytest.param("assert n >= 2, n\nSPAWN", f"assert n >= 2 or {INITIALIZING}, n", id="assert"),
         pytest.param("if n < 2:\n    raise SystemError(n)\nSPAWN", f"if n < 2 and not {INITIALIZING}:", id="raise"),
         pytest.param("if n == 1:\n    sys.exit(1)\nSPAWN", f"if n == 1 and not {INITIALIZING}:", id="exit"),
+        pytest.param(
+            "def check():\n    if n < 2:\n        exit()\ncheck()\nSPAWN",
+            f"    if n < 2 and not {INITIALIZING}:",
+            id="in a function",
+        ),
         pytest.param("if n < 2:\n    print(n)\nelse:\n    SPAWN", f"if n < 2 and not {INITIALIZING}:", id="else"),
+        pytest.param("if n < 2:\n    return\nelse:\n    SPAWN", f"if n < 2 and not {INITIALIZING}:", id="else return"),
         pytest.param("if 1 < n:\n    SPAWN", f"if 1 < n or {INITIALIZING}:", id="only then"),
         pytest.param(
             "if not torch.cuda.is_available() or torch.cuda.device_count() <= 1:\n    return\nSPAWN",
@@ -92,6 +98,8 @@ def test_a_script_that_insists_on_several_initialises_with_one(tmp_path: Path, l
         "SPAWN\nassert n > 1",
         "assert len(weights) == 3, weights\nSPAWN",
         "assert len(weights) > 1\nSPAWN",
+        "SPAWN\nif n < 2:\n    raise SystemError(n)",
+        "def alone():\n    if n < 2:\n        return True\nalone()\nSPAWN",
     ],
 )
 def test_other_conditions_stay(lines: str) -> None:

@@ -5208,6 +5208,7 @@ def test_best_that_begins_anew_counts_where_a_checkpoint_is_saved_by_it(best: st
     [
         pytest.param("step = 0\nif resume:\n    step = saved['step']", "step += 1", ["step"], id="from a checkpoint"),
         pytest.param("step = first * len(batches)", "step = step + 1", ["step"], id="worked out"),
+        pytest.param("flag = torch.zeros(1)", "flag += 1", [], id="a flag of all ranks"),
         pytest.param("step = 0", "step += 1", [], id="begins with a number"),
         pytest.param("if resume:\n    step = saved['step']", "step += 1", [], id="without a value on every way"),
         pytest.param("step = saved['step']", "step += 1\nstep = 0", [], id="set back in a turn"),

@@ -442,6 +442,8 @@ def _resumed(index: Index, flow: Flow, loop: EpochLoop) -> list[str]:
         bound = [b for b in index.bindings if b.target == name and ("." in name or b.statement.scope is loop.scope)]
         taken = [b for b in bound if b not in inside and not increments(b) and not is_number(b.value)]
         counts = all(increments(b) for b in inside if b.target == name)
+        made = [b.value.func for b in bound if isinstance(b.value, cst.Call)]
+        counts = counts and not any(index.qualified(one).startswith("torch.") for one in made)  # a tensor
         counts = counts and not any(isinstance(b.value, cst.Float) for b in bound)  # a sum, of losses say
         if counts and first_values(index, flow, loop, name) and any(_may_come_first(b, loop) for b in taken):
             found.append(name)

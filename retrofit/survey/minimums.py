@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.nodes import dotted
+from retrofit.survey.nodes import dotted, last_of
 from retrofit.survey.order import always_leaves, apart_from_training, leading_to, leads_to
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Minimum
@@ -51,8 +51,10 @@ def _stops(index: Index, choice: Statement, holds: bool, training: set[Statement
     taken, left = branches if holds else branches[::-1]
     if not training.isdisjoint(taken):
         return False
+    if not training.isdisjoint(left):
+        return True
     ends = bool(taken) and always_leaves(taken[-1])
-    return (ends and leads_to(choice, training)) or (not training.isdisjoint(left))
+    return ends and (leads_to(choice, training) or not isinstance(last_of(taken[-1].node), cst.Return))
 
 
 def _branch(index: Index, choice: Statement, other: cst.If | cst.Else) -> list[Statement]:
