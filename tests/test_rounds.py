@@ -727,6 +727,17 @@ def test_processes_that_a_script_starts_train(started: str, tmp_path: Path) -> N
     assert "Traceback" not in result.stdout
 
 
+@pytest.mark.parametrize("kind", ["Queue", "SimpleQueue"])
+def test_a_script_that_waits_for_results_of_its_processes_ends_with_them(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "two_gpus.py").write_text(TWO_GPUS)
+    asked = "    print('results', sorted(args.results.get() for _ in processes))\n"
+    text = in_processes(f"    args.results = multiprocessing.{kind}()\n{SPAWNED}{asked}")
+    result = train(tmp_path, swapped(text, (END, f"{END}    args.results.put(rank)\n")), python=sys.executable)
+    assert [len(one) for one in rounds(result)] == [6, 6]
+    assert result.stdout.count("the processes that this waits for have left, so it does") == 2
+    assert "results [0, 1]" in result.stdout
+
+
 def test_a_script_that_insists_on_two_gpus_initialises_on_one(tmp_path: Path) -> None:
     (tmp_path / "two_gpus.py").write_text(TWO_GPUS + "torch.cuda.device_count = lambda: COUNT\n")
     number = "    number = torch.cuda.device_count()\n    assert number >= 2, 'two GPUs, please'\n"

@@ -2,10 +2,12 @@
 
 import ctypes
 import multiprocessing
+import multiprocessing.queues
 import os
 import random
 import signal
 import sys
+import threading
 from typing import Any
 from urllib.parse import urlparse
 
@@ -93,3 +95,31 @@ def _pai_set_device_alone(device: Any) -> None:
 
 
 torch.cuda.set_device = _pai_set_device_alone
+_pai_get = multiprocessing.queues.Queue.get
+_pai_get_simply = multiprocessing.queues.SimpleQueue.get
+
+
+def _pai_await(queue: Any) -> None:
+    """Wait for what a process puts into a queue while any is there: those that train may have left for a new round."""
+    while not queue._poll(1.0):
+        others = multiprocessing.active_children() or threading.active_count() > 1 or dist.is_initialized()
+        if not others and multiprocessing.parent_process() is None:
+            print(
+                f"[pai_distributed] {_pai_place()}: the processes that this waits for have left, so it does", flush=True
+            )
+            _pai_stand_back()
+
+
+def _pai_get_of_living(queue: Any, block: bool = True, timeout: float | None = None) -> Any:
+    if block and timeout is None:
+        _pai_await(queue)
+    return _pai_get(queue, block, timeout)
+
+
+def _pai_get_simply_of_living(queue: Any) -> Any:
+    _pai_await(queue)
+    return _pai_get_simply(queue)
+
+
+multiprocessing.queues.Queue.get = _pai_get_of_living  # type: ignore[method-assign]
+multiprocessing.queues.SimpleQueue.get = _pai_get_simply_of_living  # type: ignore[method-assign]
