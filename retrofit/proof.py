@@ -102,7 +102,8 @@ def left_without_value(index: Index, file: File, edits: Sequence[Edit], written:
                     given.setdefault(bound.target, edit)
     if not given or not _compiles(written.text, file.source.shown):
         return
-    for name in sorted(unassigned_names(written.text, given) - unassigned_names(file.source.text, given)):
+    left = unassigned_names(written.text, given)
+    for name in sorted(left and left - unassigned_names(file.source.text, given)):
         line, column = file.source.position(given[name].node)
         staying = always_leaves(index.statement(given[name].node))
         why = "the script no longer leaves" if staying else f"what gives `{name}` its value no longer runs"

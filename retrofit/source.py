@@ -6,8 +6,8 @@ import bisect
 import codecs
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -41,19 +41,33 @@ class _PositionState(CodegenState):
         if node not in self.spans or isinstance(node, cst.BaseExpression):
             self.spans[node] = (start, len(self.tokens))
 
-    @contextmanager
-    def record_syntactic_position(
+    def record_syntactic_position(  # type: ignore[override]
         self,
         node: cst.CSTNode,
         *,
         start_node: cst.CSTNode | None = None,
         end_node: cst.CSTNode | None = None,
-    ) -> Iterator[None]:
-        start = len(self.tokens)
-        yield
-        first = start if start_node is None else self.spans[start_node][0]
-        last = len(self.tokens) if end_node is None else self.spans[end_node][1]
-        self.spans[node] = (first, last)
+    ) -> AbstractContextManager[None]:
+        return _Recording(self, node, start_node, end_node)
+
+
+class _Recording:
+    """Notes a node's span when what is in it was written; one is made for each node, so it is no generator."""
+
+    __slots__ = ("_end", "_first", "_node", "_start", "_state")
+
+    def __init__(
+        self, state: _PositionState, node: cst.CSTNode, start: cst.CSTNode | None, end: cst.CSTNode | None
+    ) -> None:
+        self._state, self._node, self._start, self._end = state, node, start, end
+
+    def __enter__(self) -> None:
+        self._first = len(self._state.tokens)
+
+    def __exit__(self, *failed: object) -> None:
+        spans = self._state.spans
+        first = self._first if self._start is None else spans[self._start][0]
+        spans[self._node] = (first, len(self._state.tokens) if self._end is None else spans[self._end][1])
 
 
 @lru_cache(maxsize=8)

@@ -57,14 +57,15 @@ def _counts_parameters(index: Index, flow: Flow, node: cst.BaseExpression, origi
 
 def _checking(index: Index, flow: Flow, node: cst.Call, origins: set[Origin]) -> Assertion | None:
     """Return a call of a function that asserts something of the model's state, and does nothing else with it."""
-    function = flow.called(node)
+    states = [arg.value for arg in node.args if method_name(arg.value) == "state_dict"]
+    function = flow.called(node) if states else None
     parts = [] if function is None else [*nodes_in(function.node)]
     called = [last_name(part.func) or method_name(part) for part in parts if isinstance(part, cst.Call)]
     does = any("save" in name or name in ("load_state_dict", "step") for name in called)
     if does or not any(isinstance(part, cst.Assert) for part in parts):
         return None
-    for value in (arg.value for arg in node.args):
-        model = receiver(value) if method_name(value) == "state_dict" else None
+    for value in states:
+        model = receiver(value)
         if model is not None and not origins.isdisjoint(flow.deep_origins(model, index.scope_of(node))):
             return Assertion(node=node, index=index, checked=index.source.code(model), anchors={"state": value})
     return None

@@ -128,6 +128,9 @@ class Flow:
         self._followed: dict[Scope, cst.Call] = {}
         self._known: dict[Variable, list[Origin]] | None = None  # none as long as values are still found
         self._deep: dict[Variable, set[Origin]] = {}
+        self._made_of: dict[Variable, set[Origin]] = {}
+        self._classes: dict[cst.Call, str] = {}
+        self._functions_called: dict[cst.Call, Scope | None] = {}
         self._classes_with: dict[str, list[Scope]] = defaultdict(list)
         for scope in index.scopes:
             for name in scope.inner if scope.kind == "class" else ():
@@ -220,7 +223,11 @@ class Flow:
         """Return the local function or method that ``call`` calls, as far as names and constructors tell."""
         if call in self._methods:
             return self._methods[call]
-        return self._function(call.func, self.index.scope_of(call))
+        if self._known is None:
+            return self._function(call.func, self.index.scope_of(call))
+        if call not in self._functions_called:
+            self._functions_called[call] = self._function(call.func, self.index.scope_of(call))
+        return self._functions_called[call]
 
     def _function(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
         found = self.defined(node, scope)
@@ -485,6 +492,13 @@ class Flow:
 
     def class_called(self, call: cst.Call) -> str:
         """Return the full name of what is called, for a class of the project that extends a wrapper the wrapper's."""
+        if self._known is None:
+            return self._class_called(call)
+        if call not in self._classes:
+            self._classes[call] = self._class_called(call)
+        return self._classes[call]
+
+    def _class_called(self, call: cst.Call) -> str:
         name = self.index.qualified(call.func)
         written = dotted(call.func)
         if written is not None and not name.startswith("torch."):
@@ -739,11 +753,14 @@ class Flow:
 
     def names_of(self, origins: set[Origin], scope: Scope) -> list[str]:
         """Return the names visible in ``scope`` whose value may be one of ``origins``, the nearest first."""
-        return [
-            name
-            for name, here in self._visible(scope)
-            if not origins.isdisjoint(self.closure(set(self._trace_variable(self.variable(name, here), set()))))
-        ]
+        found: list[str] = []
+        for name, here in self._visible(scope):
+            variable = self.variable(name, here)
+            if variable not in self._made_of:
+                self._made_of[variable] = self.closure(set(self._trace_variable(variable, set())))
+            if not origins.isdisjoint(self._made_of[variable]):
+                found.append(name)
+        return found
 
     def _visible(self, scope: Scope) -> Iterator[tuple[str, Scope]]:
         shadowed: set[str] = set()

@@ -170,6 +170,14 @@ _ASKING_ENVIRONMENT = ("os.getenv", "os.environ.get", "os.environ.pop", "os.envi
 
 #: What is written of types, which is not evaluated or makes nothing.
 _TYPES = (cst.Annotation, cst.TypeParameters)
+#: Kinds of nodes of which more is noted than where they stand.
+_NOTED = frozenset(
+    {
+        cst.AnnAssign, cst.AsName, cst.Assign, cst.Attribute, cst.AugAssign, cst.Call, cst.Comparison, cst.Global,
+        cst.Import, cst.ImportFrom, cst.IndentedBlock, cst.NamedExpr, cst.Nonlocal, cst.Return,
+        cst.SimpleStatementSuite,
+    }
+)  # fmt: skip
 
 
 class Index:
@@ -218,6 +226,7 @@ class Index:
         self._bound: dict[tuple[str, Scope], list[tuple[int, Binding]]] = {}
         self._calls_of: dict[Scope, list[cst.Call]] = {}
         self._calls_to: dict[tuple[str, ...], list[cst.Call]] = {}
+        self._methods: list[tuple[cst.Call, cst.Attribute]] | None = None
         self._method_calls: dict[tuple[str, ...], list[tuple[cst.Call, cst.BaseExpression]]] = {}
         self._orders: list[int] = []
         self._qualified: dict[cst.CSTNode, str] = {}
@@ -335,7 +344,7 @@ class Index:
         self.statements = [s for s in self.statements if s.scope in scopes]
         self.loops = [s for s in self.loops if s.scope in scopes]
         self.calls = [node for node in self.calls if self.scope_of(node) in scopes]
-        self._calls_of, self._calls_to, self._method_calls, self._orders = {}, {}, {}, []
+        self._calls_of, self._calls_to, self._methods, self._method_calls, self._orders = {}, {}, None, {}, []
         self.comparisons = [node for node in self.comparisons if self.scope_of(node) in scopes]
         self.attributes = [node for node in self.attributes if self.scope_of(node) in scopes]
         self.bindings = [b for b in self.bindings if b.statement.scope in scopes]
@@ -383,10 +392,12 @@ class Index:
 
         That may be by a name that the method was given: `add = parser.add_argument`, `add("--epochs")`.
         """
-        if names not in self._method_calls:
+        if self._methods is None:
             aliases = {b.target for b in self.bindings if isinstance(b.value, cst.Attribute)}
-            methods = [(call, self._method(call, aliases)) for call in self.calls]
-            self._method_calls[names] = [(c, m.value) for c, m in methods if m is not None and m.attr.value in names]
+            methods = ((call, self._method(call, aliases)) for call in self.calls)
+            self._methods = [(call, method) for call, method in methods if method is not None]
+        if names not in self._method_calls:
+            self._method_calls[names] = [(c, m.value) for c, m in self._methods if m.attr.value in names]
         return self._method_calls[names]
 
     def _method(self, call: cst.Call, aliases: Collection[str]) -> cst.Attribute | None:
@@ -504,15 +515,14 @@ class Index:
 
     def qualified(self, node: cst.CSTNode | None) -> str:
         """Return a name's full path with import aliases resolved, "" where it is no plain name."""
-        name = dotted(node)
-        if name is None:
+        if node is None:
             return ""
-        assert node is not None
-        if node not in self._qualified:
-            first, _, rest = name.partition(".")
-            full = self.file(node).aliases.get(first, first)
-            self._qualified[node] = f"{full}.{rest}" if rest else full
-        return self._qualified[node]
+        found = self._qualified.get(node)
+        if found is None:
+            first, _, rest = (dotted(node) or "").partition(".")
+            full = self.file(node).aliases.get(first, first) if first else ""
+            found = self._qualified[node] = f"{full}.{rest}" if rest else full
+        return found
 
     def meanings(self, node: cst.CSTNode) -> list[str]:
         """Return the full paths that a name may have, several where an `if` or a `try` decides what is imported."""
@@ -607,11 +617,19 @@ class Index:
     def _walk(self, node: cst.CSTNode, parent: cst.CSTNode, statement: Statement) -> None:
         self.parents[node] = parent
         self._statement_of[node] = statement
-        if isinstance(node, cst.BaseSuite):
+        if node.__class__ not in _NOTED:
+            self._walk_children(node, statement)
+        elif isinstance(node, cst.BaseSuite):
             self._suite(node, statement.scope, statement)
-            return
-        if isinstance(node, (cst.Name, cst.SimpleString)):
-            return
+        elif isinstance(node, (cst.Import, cst.ImportFrom)):
+            self._import(node, statement)
+        elif isinstance(node, (cst.Global, cst.Nonlocal)):
+            statement.scope.outer.update(item.name.value for item in node.names)
+        else:
+            self._note(node, statement)
+            self._walk_children(node, statement)
+
+    def _note(self, node: cst.CSTNode, statement: Statement) -> None:
         if isinstance(node, cst.Call):
             self.calls.append(node)
             self._append(node, statement)
@@ -627,17 +645,10 @@ class Index:
             self._bind(node.target, None, statement)
         elif isinstance(node, cst.AsName):
             self._bind(node.name, None, statement)
-        elif isinstance(node, (cst.Import, cst.ImportFrom)):
-            self._import(node, statement)
-            return
-        elif isinstance(node, (cst.Global, cst.Nonlocal)):
-            statement.scope.outer.update(item.name.value for item in node.names)
-            return
         elif isinstance(node, cst.Comparison):
             self.comparisons.append(node)
         elif isinstance(node, cst.Return):
             self.returns.append((node, statement.scope))
-        self._walk_children(node, statement)
 
     def _bind(self, target: cst.CSTNode, value: cst.BaseExpression | None, statement: Statement) -> None:
         if isinstance(target, (cst.Tuple, cst.List)):

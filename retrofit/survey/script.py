@@ -319,6 +319,8 @@ def _spawned_numbers(script: Script, flow: Flow) -> set[str]:
 def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:
     """Leave out code that the entry script does not use, as far as there is still a training without it."""
     used = reachable(index, flow)
+    if used.issuperset(index.scopes):
+        return flow
     if not _train(used, flow) and (len(index.files) == 1 or _train(index.scopes, flow)):
         return flow
     index.keep(used)

@@ -55,7 +55,7 @@ SITE_KINDS = (
 
 def _is_method(node: cst.CSTNode) -> bool:
     """Whether a string has process groups begin by the environment."""
-    return isinstance(node, cst.SimpleString) and node.evaluated_value == "env://"
+    return isinstance(node, cst.SimpleString) and node.raw_value == "env://"
 
 
 @dataclass(eq=False, kw_only=True)
