@@ -277,14 +277,17 @@ def _neighbours(
     places, commands = list(dict.fromkeys([*roots, root])), _commands(root)
     led = {path: {*modules} for path, modules in leading.items()}
     found: dict[str, dict[Path, tuple[bool, Neighbour]]] = defaultdict(dict)
+    imported: dict[Path, list[tuple[Path, Path]]] = {}
     waiting = {*led}
     while waiting:
         named = {path.parent.name if path.name == "__init__.py" else path.stem for path in waiting}
         mentioned = re.compile(b"|".join(rb"\b" + re.escape(os.fsencode(name)) + rb"\b" for name in named))
         more: set[Path] = set()
         for path in (path for path, data in others.items() if mentioned.search(data)):
-            own = os.path.relpath(path.with_suffix(""), root).replace(os.sep, ".")
-            for file, there in _found(_imports(path, own, others[path]), [path.parent, *places]):
+            if path not in imported:
+                own = os.path.relpath(path.with_suffix(""), root).replace(os.sep, ".")
+                imported[path] = [*_found(_imports(path, own, others[path]), [path.parent, *places])]
+            for file, there in imported[path]:
                 if file not in waiting or file == path:
                     continue
                 known = led.setdefault(path, set())
