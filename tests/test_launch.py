@@ -12,6 +12,7 @@ import json
 import os
 import pty
 import re
+import runpy
 import shutil
 import signal
 import subprocess
@@ -767,6 +768,18 @@ def test_processes_that_do_not_stop_are_killed(run: Run, number: signal.Signals,
     process = run.start_and_wait(STOP_SECONDS="0")
     os.kill(process.pid, number)
     assert_stopped(run, process, number, calls=3)
+
+
+@pytest.mark.parametrize("has_table", [True, False])
+def test_processes_are_found_by_their_parents(has_table: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not has_table:  # as on macOS
+        monkeypatch.setattr(os.path, "exists", lambda path: False)
+    living: Any = runpy.run_path(str(HELPER / "nodes" / "launcher.py"))["living"]
+    with subprocess.Popen(["sh", "-c", "sleep 100 & wait"], start_new_session=True) as process:
+        until(lambda: len(living({process.pid})) == 2, "the shell has started its program")
+        assert process.pid in living({process.pid})
+        os.killpg(process.pid, signal.SIGKILL)
+        until(lambda: not living({process.pid}), "both have ended, though nobody has waited for them")
 
 
 def test_asking_a_second_time_kills(run: Run) -> None:

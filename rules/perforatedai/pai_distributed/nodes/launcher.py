@@ -49,7 +49,8 @@ def living(below: Iterable[int]) -> list[int]:
                 state, parent = file.read().rpartition(")")[2].split()[:2]
                 table[int(number)] = (int(parent), state)
     else:
-        told = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=False)
+        columns = ("-o", "pid=", "-o", "ppid=", "-o", "stat=")  # of "pid=,ppid=" BSD makes one
+        told = subprocess.run(["ps", "-A", *columns], capture_output=True, text=True, check=False)
         for line in told.stdout.splitlines():
             number, parent, state = line.split()[:3]
             table[int(number)] = (int(parent), state)
