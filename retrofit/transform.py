@@ -15,8 +15,6 @@ from retrofit.text import split_lines
 
 #: Where a new argument would make a line longer than about this, it goes on a line of its own.
 _LINE_LENGTH = 95
-
-
 _Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 
