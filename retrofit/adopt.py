@@ -8,10 +8,10 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from retrofit.errors import EngineError, Problem
+from retrofit.evaluate import Outcome
 from retrofit.project import Project
 from retrofit.proof import prove
 from retrofit.rewrite import by_file, crowded, rewriting
-from retrofit.rules import Outcome
 from retrofit.source import Source
 from retrofit.survey.sites.script import Script
 from retrofit.text import split_lines

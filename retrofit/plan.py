@@ -12,6 +12,7 @@ from pathlib import Path
 from retrofit.adopt import NOTHING, Adopted, adopt
 from retrofit.edits import Edit
 from retrofit.errors import EngineError, Problem, UserError
+from retrofit.evaluate import Evaluator, Outcome
 from retrofit.inline import inlining
 from retrofit.launch import SUBMITTING, SYSTEMS
 from retrofit.options import Options
@@ -20,7 +21,7 @@ from retrofit.progress import Told, untold
 from retrofit.project import Project, load_project
 from retrofit.proof import left_without_value, prove, without_value
 from retrofit.rewrite import by_file, crowded, rewriting
-from retrofit.rules import STAGES, Evaluator, Outcome, Recipe
+from retrofit.rules import STAGES, Recipe
 from retrofit.rules_folder import proven_versions
 from retrofit.source import Source
 from retrofit.survey.frameworks import may_wrap

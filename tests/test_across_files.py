@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from retrofit.evaluate import Evaluator
 from retrofit.options import Options
 from retrofit.plan import Plan, make_plan
-from retrofit.rules import Evaluator
 from tests.helpers import code, plan_of_project, recipe
 
 MAIN = """

@@ -12,10 +12,11 @@ from jinja2 import Environment
 from retrofit.cli import main
 from retrofit.edits import KINDS
 from retrofit.errors import UserError
+from retrofit.evaluate import Evaluator, Outcome
 from retrofit.habits.kinds import KINDS as HABITS
 from retrofit.options import Options
 from retrofit.plan import make_plan
-from retrofit.rules import Evaluator, Outcome, Recipe, Rule, load_recipe
+from retrofit.rules import Recipe, Rule, load_recipe
 from retrofit.survey.script import Choices, survey
 from tests.conftest import SCRIPT
 from tests.helpers import RECIPE_FOLDER, code, plan_of, recipe, refusal_of, source_of, survey_of

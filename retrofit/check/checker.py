@@ -16,10 +16,11 @@ from retrofit.check.settings import Settings
 from retrofit.check.suppressions import Suppression, find_suppressions, unused
 from retrofit.edits import Edit
 from retrofit.errors import EngineError, UserError
+from retrofit.evaluate import Evaluator, Found
 from retrofit.habits.file import TrainingFile
 from retrofit.proof import prove
 from retrofit.rewrite import rewrite
-from retrofit.rules import Evaluator, Found, Recipe, Rule, load_recipe
+from retrofit.rules import Recipe, Rule, load_recipe
 from retrofit.rules_folder import rules_folder
 from retrofit.source import Source
 from retrofit.text import too_deep, whole_lines
