@@ -203,6 +203,15 @@ def test_a_save_name_that_is_set_later_goes_where_one_is_given(tmp_path: Path, m
     assert "set_save_name" not in new
 
 
+def test_a_model_that_is_perforated_after_the_training_stays_as_it_is(tmp_path: Path) -> None:
+    again = "    best = UPA.perforate_model(Net(), save_name='mine')\n"
+    again += "    best = UPA.load_system(best, 'mine', 'best_model', True)"
+    text = swapped(single(), ("\n\n\nmain(object())", f"\n{again}\n    print(best)\n\n\nmain(object())"))
+    new = rewritten(plan_of(tmp_path, text, IN_PARALLEL))
+    assert f"\n{again}\n" in new
+    assert new.count("one_rank_at_a_time") == new.count("configure_library") == new.count("load_latest_switch") == 1
+
+
 LATE = {
     "by a function": "GPA = None\nUPA = None\n\n\ndef begin():\n    global GPA, UPA\n    from perforatedai import "
     "globals_perforatedai as held\n    from perforatedai import utils_perforatedai as used\n    GPA = held\n    UPA = "

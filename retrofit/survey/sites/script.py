@@ -367,6 +367,14 @@ class Script(Site):
                 found.append(CallSite(node=call, index=self.index, anchors=anchors))
         return found
 
+    def after_training(self, site: Site) -> bool:
+        """Whether a site runs once the epoch loop is over: what is built there is for a test, or to be saved."""
+        return any(part in loop.leftovers for loop in self.loops for part in site.statement.path)
+
+    def calls_in_training(self, name: str) -> list[CallSite]:
+        """Return the calls of a function, those once the epoch loop is over left out."""
+        return [site for site in self.calls(name) if not self.after_training(site)]
+
     @property
     def late_imports(self) -> str:
         """The places where a module is imported by a name that is made at run time, "" for none."""
