@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.helpers import code, script, survey_of
+from tests.helpers import code, plan_of, script, survey_of
 
 VALIDATE = """
     def validate(net, step=0):
@@ -173,3 +175,19 @@ def test_what_is_made_of_a_string_is_no_number_either() -> None:
     before = code(VALIDATE).replace("MADE", "pass").replace("RETURNED", "f'{total}'")
     found = survey_of(script("told = validate(model)\nline = told + '!'\nprint(line)", before))
     assert (found.scores, [name for name, _ in found.measures]) == ([], ["validate:total"])
+
+
+def test_items_of_which_a_loop_takes_the_mean_are_numbers(tmp_path: Path) -> None:
+    body = """sums = {}
+for k in ("a", "b"):
+    if f"val/{k}" not in sums:
+        sums[f"val/{k}"] = [evaluate(model)]
+    else:
+        sums[f"val/{k}"].append(evaluate(model))
+MEAN
+if sums["val/a"] > best:
+    best = sums["val/a"]"""
+    mean = "for k, v in sums.items():\n    sums[k] = sum(v) / len(v)"
+    assert plan_of(tmp_path, script(body.replace("MEAN", mean), "best = 0")).questions == []
+    (question,) = plan_of(tmp_path, script(body.replace("MEAN", "pass"), "best = 0")).questions
+    assert "is several values" in question.message

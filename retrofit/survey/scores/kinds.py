@@ -57,6 +57,8 @@ class Kinds:
     ) -> tuple[str, str]:
         """Return what an expression is that is no number, on any way to it, and where; "" for anything else.
 
+        It is several values where it is so on all ways: a later one may take the mean of them.
+
         Args:
             node, call: as for `StandIns.values`.
             at: the statement after which it counts, None for the one in which it stands, or the loop's last.
@@ -66,9 +68,10 @@ class Kinds:
         after = at is not None or not known or is_bound(self._index, node)
         at = at or (self._index.statement(node) if known else last)
         values = self._values.values(node, at, call, after)
-        for value in [one for one in values if not _is_empty(one.node)] or values:
-            kind = "" if value.keys or value.reading.number else self._kind(value)  # `float(f"{acc:.3f}")`
-            if kind:
+        filled = [one for one in values if not _is_empty(one.node)] or values
+        kinds = ["" if one.keys or one.reading.number else self._kind(one) for one in filled]  # `float(f"{acc:.3f}")`
+        for value, kind in zip(filled, kinds, strict=True):
+            if kind and (kind != SEVERAL or set(kinds) == {SEVERAL}):
                 return kind, self._index.place(value.reading.at.node, self._loop.file)
         made = [one.node for one in self._flow.origins(node, at.scope)] if dotted(node) in self._asked else []
         if made and all(is_object(one) and self._flow.class_made(one) is None for one in made):
