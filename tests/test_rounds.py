@@ -136,6 +136,24 @@ def test_a_rate_that_ends_as_planned_ends_the_round(tmp_path: Path) -> None:
     assert {len(one) for one in found} == {5}
 
 
+def test_a_planned_end_is_that_of_the_loop_where_its_last_turn_brings_several_scores(tmp_path: Path) -> None:
+    """A script of one epoch, whose rate moves with each step, validates at the second and last of its four steps."""
+    cosine = "    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4 * args.epochs)\n"
+    head, _, rest = DDP.partition("        for inputs, labels in loader:\n")
+    body, _, last = rest.partition("        acc = validate")
+    validation, _, end = ("        acc = validate" + last).partition(END)
+    text = f"{head}        for step, (inputs, labels) in enumerate(loader):\n{body}            scheduler.step()\n"
+    text += f"            if step % 2:\n{indent(validation, 8 * ' ')}{END}{end}"
+    text = swapped(
+        text,
+        (OPTIMIZER, OPTIMIZER + cosine),
+        ("default=5", "default=1"),
+        ("validate(model, epoch)\n  ", "validate(model, step)\n  "),
+    )
+    result = train(tmp_path, text)
+    assert [len(one) for one in rounds(result)][:2] == [2, 2]
+
+
 def test_a_rate_that_has_faded_waits_for_no_end(tmp_path: Path) -> None:
     """One that falls by a factor each epoch, towards an end so far away that nobody waits for it."""
     decay = "    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.3)\n"

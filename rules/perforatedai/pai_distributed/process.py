@@ -79,7 +79,6 @@ class _PaiState:
         members: how many walks through parameters or buffers are.
         restored: the weights that this round began with, until its first training batch.
         rounds: when a structure has been trained enough: "history", "planned" or ""; see configure_library.
-        last_planned: whether this is the last epoch that the script has planned.
         past_end: whether training goes on past its planned end.
         beside: what is still to be given to parameters beside the model, by their optimizers; None for what is.
         waits: whether it was said that the score rises no more before the planned end.
@@ -158,7 +157,6 @@ class _PaiState:
     restored: dict[str, torch.Tensor] = field(default_factory=dict)
     rounds: str = ""
     left: bool = False
-    last_planned: bool = False
     past_end: bool = False
     beside: list[list[Any] | None] = field(default_factory=list)
     waits: bool = False

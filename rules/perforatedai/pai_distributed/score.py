@@ -252,7 +252,8 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False) -> 
 def _pai_is_time(asked: bool) -> bool:
     """Is the structure trained enough, where the library thinks so, or not?
 
-    A rate that moves all the way to the planned end has done its work there, and not before.
+    A rate that moves all the way to the planned end has done its work there, and not before: when the loop is over, as
+    its last turn may bring several scores, and save after the last of them.
     """
     if _pai_rank() != 0:
         return False  # rank 0 has decided, and nothing changes
@@ -263,10 +264,10 @@ def _pai_is_time(asked: bool) -> bool:
         return asked
     if asked and _pai.rounds != "planned" and _pai_has_faded():
         return True
-    if asked and not _pai.last_planned and not _pai.waits:
+    if asked and not _pai.waits:
         _pai.waits = True
         _pai_say("The score improves no more, but the learning rate is still on its planned way: waiting for its end")
-    return _pai.last_planned
+    return False
 
 
 def _pai_complete(net: torch.nn.Module, *, load_best: bool) -> None:
