@@ -341,6 +341,24 @@ def test_a_resume_before_the_model_is_perforated_does_no_harm(loop: str, tmp_pat
     assert [one[0].split()[1] for one in found] == ["0", "0"]
 
 
+@pytest.mark.parametrize(
+    ("stop", "epochs"),
+    [
+        pytest.param("start_epoch + args.epochs", 2, id="counted from it"),
+        pytest.param("args.epochs + 1", 3, id="fixed"),
+    ],
+)
+def test_epochs_that_begin_where_a_checkpoint_ends_are_as_many_in_each_round(
+    stop: str, epochs: int, tmp_path: Path
+) -> None:
+    head = LOOP.replace("range(args.epochs", f"range(start_epoch, {stop}")
+    text = swapped(DDP, ("    model = DistributedDataParallel(Net())\n", EARLY_RESUME), (LOOP, head))
+    text = swapped(text, (PRINTED, PRINTED + SAVED), ("default=5", "default=2"))
+    found = rounds(train(tmp_path, text, "--rounds", "planned"))
+    assert [len(one) for one in found] == [epochs, epochs]
+    assert [one[0].split()[1] for one in found] == ["0", "0"]
+
+
 def test_what_is_drawn_without_a_seed_is_that_of_the_first_round(tmp_path: Path) -> None:
     """A split drawn anew would train on what validates. In their epochs rounds draw other numbers than one another."""
     drawn = "[torch.randperm(64)[:4].tolist(), random.random(), numpy.random.rand(), list(set('abcdefgh'))]"

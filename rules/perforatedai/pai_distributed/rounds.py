@@ -88,10 +88,16 @@ sys.excepthook = _pai_end_at_error
 
 
 def _pai_from_the_start(planned: Iterable[Any]) -> Iterable[Any]:
-    """The epochs as the first round had them: a checkpoint of an earlier round says how far that has come, not this."""
+    """The epochs as the first round had them: a checkpoint of an earlier round says how far that has come, not this.
+
+    An end that is as far from the start as in the first round is counted from it, and goes back with it.
+    """
     if not isinstance(planned, range):
         return planned
-    return range(from_the_start(planned.start, "epoch"), planned.stop, planned.step)
+    start, stop = from_the_start(planned.start, "epoch"), planned.stop
+    first = _pai_first("end of epochs", stop)
+    counted = stop - planned.start == first - start
+    return range(start, first if counted else stop, planned.step)
 
 
 def from_the_start(number: Any, name: str) -> Any:
@@ -106,16 +112,24 @@ def from_the_start(number: Any, name: str) -> Any:
     Returns:
         The first round's, but where the script goes on from a checkpoint of this round.
     """
-    if not isinstance(number, int) or initializing():
+    if not isinstance(number, int):
         return number
-    known = _pai_read("planned", begins=bool(_pai.switch_time))  # else it is written here
-    first = known.setdefault(name, number)
-    if not _pai.switch_time:
-        _pai_write("planned", known)
-    elif not _pai.continues and number != first:
+    first = _pai_first(name, number)
+    if _pai.switch_time and not _pai.continues and number != first:
         _pai_say(f"This round begins with {name} {first} again, as the first one did")
         return first
     return number
+
+
+def _pai_first(name: str, number: int) -> int:
+    """What a number was in the first round; this one where that has written none."""
+    if initializing():
+        return number
+    known = _pai_read("planned", begins=bool(_pai.switch_time))  # else it is written here
+    first: int = known.setdefault(name, number)
+    if not _pai.switch_time:
+        _pai_write("planned", known)
+    return first
 
 
 def end_of_training() -> None:
