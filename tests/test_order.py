@@ -248,6 +248,11 @@ def through(loss: str, before: str = "", wrapped: str = APART) -> str:
         pytest.param(
             CALLED + " + deep(x)(y)", "def deep(x):\n    return deep(x - 1)(x)\n", id="by a function that calls itself"
         ),
+        pytest.param(
+            "loss_of(wrapped, x)['loss'].sum()\n        for one in loss_of(wrapped, x).values():\n            print(one)",
+            "def loss_of(net, x):\n    bare = net.module\n    return {'loss': bare(x).sum()}\n",
+            id="of whose losses something is called",
+        ),
     ],
 )
 def test_training_that_goes_around_its_wrapper_is_asked_about(tmp_path: Path, loss: str, before: str) -> None:
@@ -274,6 +279,15 @@ def test_training_that_goes_around_its_wrapper_is_asked_about(tmp_path: Path, lo
         pytest.param("nets['a'](x) + model(x)", "nets = {}\nnets['a'] = wrapped\n", APART, id="in a dict"),
         pytest.param("owner.net(x) + model(x)", "owner.net = wrapped\n", APART, id="in an attribute"),
         pytest.param("criterion(pick()(x), model(x))", "def pick():\n    return wrapped\n", APART, id="returned"),
+        pytest.param(
+            "criterion(same(wrapped)(x), model(x))", "def same(net):\n    return net\n", APART, id="handed through"
+        ),
+        pytest.param(
+            "criterion(step(x), model(x))",
+            "def made(net):\n    def one(x):\n        return net(x)\n    return one\nstep = made(wrapped)\n",
+            APART,
+            id="in a function that is returned",
+        ),
         pytest.param(
             "average(model) + criterion(model(x), y)",
             "import torch.distributed as dist\ndef average(net):\n    for one in net.parameters():\n"

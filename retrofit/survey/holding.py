@@ -52,11 +52,12 @@ class Holding:
             if isinstance(here, cst.Attribute) and here.attr.value in self._beside:
                 continue
             function = self._flow.called(here) if isinstance(here, cst.Call) else None
+            returned = self._index.returned(function) if function is not None else []
             if function is not None and function not in functions:
                 functions.add(function)
-                returned = [(one.value, inside) for one, inside in self._index.returns if inside is function]
-                waiting += [(value, inside) for value, inside in returned if value is not None]
-            waiting += [(child, scope) for child in children(here)]
+                waiting += [(value, function) for value in returned]
+            if function is None or not returned or function.inner:  # what it makes may hold what it is given
+                waiting += [(child, scope) for child in children(here)]
         self._free |= names
         return False
 
