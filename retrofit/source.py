@@ -64,7 +64,9 @@ class _Recording:
     def __enter__(self) -> None:
         self._first = len(self._state.tokens)
 
-    def __exit__(self, *failed: object) -> None:
+    def __exit__(self, failed: object, *_: object) -> None:
+        if failed is not None:
+            return  # what is nested too deeply has no end yet
         spans = self._state.spans
         first = self._first if self._start is None else spans[self._start][0]
         spans[self._node] = (first, len(self._state.tokens) if self._end is None else spans[self._end][1])
