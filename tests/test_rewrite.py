@@ -1234,6 +1234,31 @@ def test_best_beside_which_another_number_is_kept_for_the_end_is_each_rounds_own
     assert ("best_so_far(best)" in rewritten(plan_of(tmp_path, text, Options(mode="max")))) is not own
 
 
+@pytest.mark.parametrize(
+    ("test", "own"),
+    [
+        pytest.param("if best == float('-inf') or epoch > 5:\n    sets = make(epoch)", True, id="its first value"),
+        pytest.param("if not math.isfinite(best):\n    sets = make(epoch)", True, id="by a function"),
+        pytest.param("if best > 0.9:\n    break", True, id="a limit"),
+        pytest.param("if acc == best:\n    sets = make(epoch)", False, id="the score"),
+        pytest.param("if best == float('-inf') or acc > best:\n    print(net)", False, id="and the score"),
+        pytest.param("if improves(acc, best):\n    print(net)", False, id="a function of the score"),
+        pytest.param("if best == float('-inf'):\n    best = acc", False, id="to keep it"),
+        pytest.param("if epoch > 5:\n    print(best)", False, id="something else"),
+    ],
+)
+def test_best_by_itself_that_something_else_depends_on_is_each_rounds_own(tmp_path: Path, test: str, own: bool) -> None:
+    """A first turn that makes what the others use, of which the rounds after the first would know none."""
+    text = script(
+        f"acc = evaluate(model)\n{test}\nif acc > best:\n    best = acc\n    torch.save(net, path)",
+        "best = float('-inf')",
+    )
+    plan = plan_of(tmp_path, text, Options(mode="max"))
+    assert ("best_so_far(best)" in rewritten(plan)) is not own
+    told = [note.message for note in plan.notes if note.code == "PAI022"]
+    assert [message.startswith("`best` begins anew in each round") for message in told] == [True] * own
+
+
 KEEPS_STATE = """
 class Keeper:
     def __init__(self):

@@ -108,10 +108,10 @@ def _read_as(
         yield from ((without_margin(limit), score) for score in dict.fromkeys((compared, without_margin(compared))))
 
 
-def _terms(node: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return what an expression is the sum of: `srocc + plcc`."""
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
-        return [*_terms(node.left), *_terms(node.right)]
+def _terms(node: cst.BaseExpression, *by: type[cst.CSTNode]) -> list[cst.BaseExpression]:
+    """Return what an expression is the sum of, `srocc + plcc`, or what some other operators join."""
+    if isinstance(node, (cst.BinaryOperation, cst.BooleanOperation)) and isinstance(node.operator, by or (cst.Add,)):
+        return [*_terms(node.left, *by), *_terms(node.right, *by)]
     return [node]
 
 
@@ -139,11 +139,8 @@ def keepers_of_best(index: Index, flow: Flow, loop: EpochLoop, candidate: Candid
         name: the variable of the score.
     """
     best = _carried_over(index, flow, loop, candidate)
-    if (
-        best
-        and not _counts_to_an_end(index, flow, loop, best, candidate)
-        and not _gives_more(index, flow, loop, candidate, best)
-    ):
+    decides = _counts_to_an_end, _chooses_by_itself, _gives_more
+    if best and not any(by_it(index, flow, loop, best, candidate) for by_it in decides):
         return best, ""
     return "", (candidate.saved and (best or candidate.holder)) or _saved_by_an_object(index, flow, loop, name)
 
@@ -211,13 +208,7 @@ def _counts_to_an_end(index: Index, flow: Flow, loop: EpochLoop, best: str, cand
 
     The best of earlier rounds would end a round in which dendrites have just begun to learn, or let them rest.
     """
-    keeper = candidate.keeper if candidate.keeper is not None else loop.scope
-    owner = keeper.enclosing_class or keeper
-
-    def within(node: cst.CSTNode) -> bool:
-        scope = index.scope_of(node)
-        return in_loop(index, loop, node) or (keeper is not loop.scope and owner in (scope, *scope.around))
-
+    within = _around(index, loop, candidate)
     inside = [b for b in index.bindings if within(b.statement.node)]
     tests = {part: part.node.test for b in inside for part in b.statement.path if isinstance(part.node, cst.If)}
     bests = {one.partition("[")[0] for one in (best, candidate.holder)}
@@ -240,7 +231,34 @@ def _counts_to_an_end(index: Index, flow: Flow, loop: EpochLoop, best: str, cand
     return any(within(rate.node) and not set(choices).isdisjoint(rate.path) for rate in rates)
 
 
-def _gives_more(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, best: str) -> bool:
+def _around(index: Index, loop: EpochLoop, candidate: Candidate) -> Callable[[cst.CSTNode], bool]:
+    """Return a test whether a node stands in the epoch loop, or in what keeps the best."""
+    keeper = candidate.keeper if candidate.keeper is not None else loop.scope
+    owner = keeper.enclosing_class or keeper
+
+    def within(node: cst.CSTNode) -> bool:
+        scope = index.scope_of(node)
+        return in_loop(index, loop, node) or (keeper is not loop.scope and owner in (scope, *scope.around))
+
+    return within
+
+
+def _chooses_by_itself(index: Index, flow: Flow, loop: EpochLoop, best: str, candidate: Candidate) -> bool:
+    """Whether something else depends on the best alone: `if best == inf` asks whether this is the first turn."""
+    within = _around(index, loop, candidate)
+    inside = [b for b in index.bindings if within(b.statement.node)]
+    bests = {one.partition("[")[0] for one in (best, candidate.holder)}
+    others = {b.target for b in inside}.union(loop.target.split(", "), *(b.statement.scope.parameters for b in inside))
+    keeping = {part for b in inside if b.target.partition("[")[0] in bests for part in b.statement.path}
+    for statement in index.statements:
+        if isinstance(statement.node, cst.If) and statement not in keeping and within(statement.node):
+            asked = [term for term in _terms(statement.node.test, cst.And, cst.Or) if mentions(term, bests)]
+            if asked and not any(mentions(term, others - bests) for term in asked):
+                return True
+    return False
+
+
+def _gives_more(index: Index, flow: Flow, loop: EpochLoop, best: str, candidate: Candidate) -> bool:
     """Whether only a better score gives what is read after the loop, such as the path of its best checkpoint.
 
     A round without a better one than those of all rounds would end without it, or with another model's; so it would
