@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from retrofit.options import Options
 from retrofit.survey.scores.making import TRAINED
-from tests.helpers import code, plan_of, script, survey_of
+from tests.helpers import code, plan_of, rewritten, script, survey_of
 
 SAVES = "    torch.save(model.state_dict(), 'best.pt')\n"
 BOTH = "val_loss, quality = validate(model)\n"
@@ -195,7 +196,7 @@ def test_a_best_within_two_loops_over_batches_counts_where_an_evaluation_makes_i
 @pytest.mark.parametrize(
     ("metric", "reset", "emptied"),
     [
-        pytest.param("meter.avg", "meter.reset()", "line 22", id="before the place"),
+        pytest.param("meter.avg", "meter.reset()", "", id="by its method, before which it is taken"),
         pytest.param("meter.avg", "begin_anew(meter)", "line 22", id="by a function"),
         pytest.param("meter.avg", "show(meter)", "", id="not emptied"),
         pytest.param("value", "meter.reset()", "", id="its value under a name"),
@@ -206,6 +207,31 @@ def test_a_named_value_that_begins_anew_before_it_can_be_handed_over_is_refused(
 ) -> None:
     (score,) = survey_of(over_files("value", reset), metric=metric, mode="min").scores
     assert score.emptied == emptied
+
+
+def test_a_named_value_is_taken_before_a_method_lets_it_begin_anew(tmp_path: Path) -> None:
+    text = over_files("value").replace("def begin_anew", "meter = Meter()\ndef begin_anew")
+    plan = plan_of(tmp_path, text, Options(metric="meter.avg", mode="min"))
+    assert plan.questions == []
+    assert "                pai_score = meter.avg\n                meter.reset()\n" in rewritten(plan)
+
+
+@pytest.mark.parametrize(
+    "fills",
+    [
+        pytest.param("meter.update(loss.item())", id="by its method"),
+        pytest.param("if loss < 9:\n            meter.update(loss.item())", id="under a condition"),
+        pytest.param("keep(meter, loss)", id="by a function"),
+    ],
+)
+def test_a_named_part_of_an_object_is_handed_over_after_what_fills_it(fills: str) -> None:
+    text = script("show(meter.avg)").replace(
+        "        optimizer.step()\n", f"        optimizer.step()\n        {fills}\n"
+    )
+    text = text.replace("    for x, y in", "    meter = Meter()\n    for x, y in")
+    (score,) = survey_of(text, metric="meter.avg", mode="min").scores
+    assert score.index.source.code(score.anchors["report"]).strip() == "show(meter.avg)"
+    assert (score.condition, score.emptied) == ("", "")
 
 
 @pytest.mark.parametrize(

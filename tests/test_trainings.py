@@ -1,6 +1,7 @@
 """Tell the trainings of one script apart: the one of the wrapped model, and the one that the user chooses."""
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -690,6 +691,49 @@ def test_a_training_as_long_as_its_batches_last_takes_no_value_of_each_step(tmp_
     (asked,) = plan_of(tmp_path, text, Options(metric="loss", mode="min")).questions
     assert "each turn of this loop takes one step" in asked.message
     assert plan_of(tmp_path, text, Options(metric="acc", mode="max")).questions == []
+
+
+PASSED = """
+if n % 100 == 0:
+    for held in held_out:
+        for name, value in measure(model, held):
+            meters[name].update(value)
+    show(meters["psnr"].item())
+    RESET
+"""
+
+
+@pytest.mark.parametrize(
+    ("epoch", "metric", "handed"),
+    [
+        pytest.param(
+            PASSED.replace("RESET", "for name in names:\n        meters[name].reset()"),
+            'meters["psnr"].item()',
+            "        pai_score = meters['psnr'].item()\n        for name in names",
+            id="before it begins anew",
+        ),
+        pytest.param(
+            PASSED.replace("RESET", "meters['loss'].reset()"),
+            'meters["psnr"].item()',
+            'reset()\n        pai_distributed.report_validation_score(meters["psnr"].item()',
+            id="another begins anew",
+        ),
+        pytest.param("meters['loss'].update(loss)", "meters['loss'].avg", "", id="of each step"),
+    ],
+)
+def test_an_item_that_methods_fill_is_handed_over_where_they_have(
+    tmp_path: Path, epoch: str, metric: str, handed: str
+) -> None:
+    text = BATCHES_ALONE.replace("    VALIDATE\n", indent(code(epoch).strip(), "    ") + "\n")
+    text = text.replace("n, x in enumerate(loader):", "n in range(9000):\n    x = next(batches)").replace(
+        "for n in", "meters = make(names)\nfor n in"
+    )
+    plan = plan_of(tmp_path, code(text), Options(metric=metric, mode="max"))
+    if handed:
+        assert plan.questions == []
+        assert handed.replace("'", '"') in rewritten(plan).replace("'", '"')
+    else:
+        assert "each turn of this loop takes one step" in plan.questions[0].message
 
 
 LEARNS = """def train_on(model):

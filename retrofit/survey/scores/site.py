@@ -25,6 +25,7 @@ from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,
     code_of,
+    in_loop,
     only_begins,
     root_of,
     unquoted,
@@ -213,6 +214,10 @@ def _made_at(
     if candidate.made is not None:
         return candidate.made, [], False
     makers, again = makers_of(index, candidate.node, code_of(index, loop)), False
+    if candidate.node not in index.parents and not isinstance(bare_of(candidate.node), cst.Name):
+        here = _filled_at(index, loop, candidate.node, makers)
+        if here is not None:
+            return here, [], False
     if candidate.node in index.parents:
         if not makers:
             return index.statement(candidate.node), [], False
@@ -230,6 +235,22 @@ def _made_at(
         again = max(m.order for m in makers) > max(m.order for m in measured)
         makers = measured
     return meeting(makers) or index.statements_in(loop.body)[-1], makers, again
+
+
+def _filled_at(index: Index, loop: EpochLoop, node: cst.BaseExpression, makers: list[Statement]) -> Statement | None:
+    """Return the statement after which all is in an object that is only begun, and filled by its methods."""
+    names = _parts(index, node)
+    emptying = [one for one in _emptying(index, names) if in_loop(index, loop, one.node)]
+    if not set(makers) <= set(emptying):
+        return None
+    changing = [one for one in _changing(index, names) if in_loop(index, loop, one.node) and one not in emptying]
+    if not changing:
+        return last_before_leaving(makers[-1]) if makers else None
+    last = max(changing, key=lambda one: one.order)
+    inner = [part for part in last.path if any(part.parent in one.path[:-1] for one in emptying)]
+    turns = last.path[last.path.index(loop.statement) + 1 :]
+    outer = next((part for part in turns if isinstance(part.node, (cst.For, cst.While))), last)
+    return inner[-1] if inner else outer
 
 
 def _validating(index: Index, flow: Flow, loop: EpochLoop, makers: list[Statement], name: str) -> list[Statement]:
@@ -328,12 +349,22 @@ def _set_back(index: Index, node: cst.BaseExpression) -> set[Statement]:
 def _emptying(index: Index, names: set[str]) -> set[Statement]:
     begun = [b for b in (*index.bindings, *index.items) if unquoted(b.target) in names]
     found = {b.statement for b in begun if _begins(index, b)}
-    return found | {index.statement(call) for call, held in index.method_calls(*EMPTIES) if dotted(held) in names}
+    return found | {index.statement(call) for call, held in index.method_calls(*EMPTIES) if _is_of(index, held, names)}
 
 
 def _changing(index: Index, names: set[str]) -> set[Statement]:
     bound = {b.statement for b in (*index.bindings, *index.items) if unquoted(b.target) in names}
-    return bound | {index.statement(call) for call, held in index.method_calls(*FILLS) if dotted(held) in names}
+    return bound | {index.statement(call) for call, held in index.method_calls(*FILLS) if _is_of(index, held, names)}
+
+
+def _is_of(index: Index, node: cst.BaseExpression, names: set[str]) -> bool:
+    """Whether an object is one of some, or an item of theirs by a key that is worked out: `meters[name]`."""
+    if isinstance(node, cst.Subscript) and unquoted(written(index, node)) not in names:
+        constant = (cst.SimpleString, cst.Integer)
+        keys = [one.slice for one in node.slice]
+        worked_out = all(isinstance(key, cst.Index) and not isinstance(key.value, constant) for key in keys)
+        return worked_out and _is_of(index, node.value, names)
+    return unquoted(written(index, node)) in names
 
 
 def _tell_emptied(score: Score, flow: Flow, node: cst.BaseExpression, at: Statement) -> None:
