@@ -248,6 +248,14 @@ def last_in(epoch: str) -> str:
             "for name, held in sets.items():",
             id="a function's last set",
         ),
+        *(
+            pytest.param(
+                f"for held in sets:\n    loss = evaluate(model, held, logger)\n    logger.{told}{BEST}",
+                "for held in sets:",
+                id=told,
+            )
+            for told in ("info('set %s', held)", "add_scalar('loss', loss)", "print(loss)")
+        ),
         pytest.param(
             PHASES.replace("PHASES", "['val', 'test']") + "best = max(best, acc)",
             "for phase in ['val', 'test']:",
@@ -289,6 +297,10 @@ def test_a_score_of_the_last_turn_alone_is_told(epoch: str, loop: str) -> None:
         ),
         pytest.param(
             "phases = ['train', 'val']\n" + PHASES.replace("PHASES", "phases") + "best = max(best, acc)", id="by a name"
+        ),
+        pytest.param(
+            f"for held in sets:\n    loss = evaluate(model, meter)\n    meter.update(held){BEST}",
+            id="an object that is given",
         ),
         pytest.param(
             "losses = []\nfor x, y in held_out:\n    with torch.no_grad(): losses.append(criterion(model(x), y))\n"

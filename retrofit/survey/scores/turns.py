@@ -10,12 +10,12 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Statement
-from retrofit.survey.nodes import children, dotted, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scores.conditions import argument_of, constant, holds_with
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making, changes, wholes_of
 from retrofit.survey.scores.standins import StandIns, Value, tests_around
 from retrofit.survey.scores.values import written_items
-from retrofit.survey.scores.words import OF_TRAINING
+from retrofit.survey.scores.words import OF_TRAINING, TELLS
 from retrofit.survey.sites.loop import EpochLoop
 
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
@@ -100,11 +100,14 @@ class Turns:
         return [call for call in self._index.calls_in(loop) if self._index.scope_of(call) is loop.scope]
 
     def _adds(self, call: cst.Call, name: str, depth: int = 0) -> bool:
-        """Whether a call puts something into an object: as a method whose value nothing takes, or where it is given."""
+        """Whether a call puts something into an object: as a method whose value nothing takes, or where it is given.
+
+        What tells its user something, such as a logger, gathers nothing.
+        """
         alone = isinstance(self._index.parents[call], cst.Expr) and bool(call.args)
         held = receiver(call) or call.func
         if alone and dotted(held) == name and method_name(call) not in torch_api.MODULE_METHODS:
-            return True
+            return TELLS.search(last_name(call.func)) is None
         function = self._flow.called(call) if any(dotted(arg.value) == name for arg in call.args) else None
         if function is None or depth == _DEEP:
             return False
