@@ -249,7 +249,7 @@ def through(loss: str, before: str = "", wrapped: str = APART) -> str:
             CALLED + " + deep(x)(y)", "def deep(x):\n    return deep(x - 1)(x)\n", id="by a function that calls itself"
         ),
         pytest.param(
-            "loss_of(wrapped, x)['loss'].sum()\n        for one in loss_of(wrapped, x).values():\n            print(one)",
+            "loss_of(wrapped, x)['loss'].sum()\n        for one in loss_of(wrapped, x).values():\n            log(one)",
             "def loss_of(net, x):\n    bare = net.module\n    return {'loss': bare(x).sum()}\n",
             id="of whose losses something is called",
         ),
