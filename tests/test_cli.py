@@ -309,7 +309,7 @@ def test_apply_takes_an_absolute_path_and_a_path_upwards(folder: Folder, monkeyp
 def test_odd_script_names_work_from_apply_to_undo(folder: Folder, name: str) -> None:
     folder.write(f"odd folder/{name}", SCRIPT)
     assert folder.run("apply", f"odd folder/{name}").code == 0
-    launcher = folder.text("odd folder/train_distributed.sh").partition("\nSAVE=")[0]
+    launcher = folder.text("odd folder/train_distributed.sh").partition("\nabove=")[0]
     folder.write("odd folder/ask.sh", launcher + '\nprintf %s "$PYTHON_SCRIPT"')
     asked = subprocess.run(["bash", "odd folder/ask.sh"], capture_output=True, text=True, check=True)
     Path("odd folder/ask.sh").unlink()

@@ -57,7 +57,7 @@ class Kinds:
     ) -> tuple[str, str]:
         """Return what an expression is that is no number, on any way to it, and where; "" for anything else.
 
-        It is several values where it is so on all ways: a later one may take the mean of them.
+        An item is several values where it is so on all ways: keys that are worked out may take the mean of each.
 
         Args:
             node, call: as for `StandIns.values`.
@@ -71,7 +71,7 @@ class Kinds:
         filled = [one for one in values if not _is_empty(one.node)] or values
         kinds = ["" if one.keys or one.reading.number else self._kind(one) for one in filled]  # `float(f"{acc:.3f}")`
         for value, kind in zip(filled, kinds, strict=True):
-            if kind and (kind != SEVERAL or set(kinds) == {SEVERAL}):
+            if kind and (kind != SEVERAL or not isinstance(node, cst.Subscript) or set(kinds) == {SEVERAL}):
                 return kind, self._index.place(value.reading.at.node, self._loop.file)
         made = [one.node for one in self._flow.origins(node, at.scope)] if dotted(node) in self._asked else []
         if made and all(is_object(one) and self._flow.class_made(one) is None for one in made):
