@@ -37,7 +37,7 @@ STATUS = {
 
 # What every trained script does first: say how it was called, and play the initialisation run.
 PREAMBLE = """
-import json, os, pathlib, signal, subprocess, sys
+import fcntl, json, os, pathlib, signal, subprocess, sys
 FOLDER = pathlib.Path(os.environ.get("TEST_SAVE", "PAI"))
 FOLDER.mkdir(exist_ok=True)
 RANK = int(os.environ.get("RANK", "0"))
@@ -46,6 +46,7 @@ def note(**more):
     call = dict(argv=sys.argv, cwd=os.getcwd(), options=os.environ.get("TEST_OPTIONS", ""), pid=os.getpid(),
                 parent=os.getppid(), env=dict(os.environ), **more)
     with open("calls.jsonl", "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # an environment is longer than what is written at once
         file.write(json.dumps(call) + "\\n")
 
 def switch(number, text="weights"):
@@ -55,7 +56,11 @@ def complete():
     (FOLDER / ".training_complete").write_text("complete")
 
 initialising = "--perforate_model_parallel" in sys.argv
-calls = open("calls.jsonl").readlines() if os.path.exists("calls.jsonl") else []
+calls = []
+if os.path.exists("calls.jsonl"):
+    with open("calls.jsonl") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        calls = file.readlines()
 round_ = 1 + sum("--perforate_model_parallel" not in json.loads(line)["argv"] for line in calls)
 """
 INITIALISE = """
