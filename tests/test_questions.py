@@ -55,7 +55,6 @@ GROUPED = (
     "groups = [p for p in model.parameters() if p.dim() > 1]\n"
     "optimizer = torch.optim.SGD([{'params': groups}], lr=0.1)\n"
 )
-HOLDER = "class Holder:\n    def __init__(self, net):\n        self.net = net\n        self.net = DDP(self.net)\n\n"
 GROWN = f"{BUILT}model = UPA.perforate_model(model, save_name='mine', maximizing_score=True)\n"
 HANDED = "model, grown, done = GPA.pai_tracker.add_validation_score(acc, model)\n"
 
@@ -450,10 +449,6 @@ QUESTIONS: dict[str, Question] = {
                 (inner(SCORE), inner(SCORE) + "model = Net()\ntest(model)\n"),
             ),
         },
-    ),
-    "PAI102 11": Question(
-        ((BUILT + WRAPPED, f"{HOLDER}held = Holder(Net())\nmodel = held.net\n"),),
-        {"built before": ((WRAPPED, f"{HOLDER}held = Holder(model)\nmodel = held.net\n"),)},
     ),
     "PAI103 1": Question(
         (before(f"other = {ADAM}\n", "best = 0\n"), (STEP, f"{STEP[:-1]}; other.step()\n")),

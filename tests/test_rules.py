@@ -25,7 +25,7 @@ RULES = recipe().rules
 SITES = {
     "script", "wrapper", "model", "optimizer", "rebuilding", "scheduler", "step", "backward", "score", "parser",
     "framework", "local-rank", "resume", "kept-score", "budget", "decay", "overrun", "rate-end", "assertion",
-    "stale-load", "module-count", "new-folder", "resumption", "block", "epoch-loop", "edited-file",
+    "stale-load", "module-count", "new-folder", "resumption", "block", "epoch-loop", "edited-file", "unnamed-model",
     "follower", "minimum", "stop", "trial",
 }  # fmt: skip
 

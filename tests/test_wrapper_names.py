@@ -1,4 +1,4 @@
-"""A model that is wrapped, or built, where it is put into a dict, a list or a call: an item is as a name."""
+"""A model that is wrapped where it is put into a dict, a list or a call gets a name of its own before."""
 
 from pathlib import Path
 
@@ -38,49 +38,38 @@ def written(folder: Path, build: str, used: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("build", "wrapped"),
+    ("build", "used", "wrapped", "put"),
     [
-        ("held = {}\nheld['net'] = DDP(Net())", "held['net'] = DDP(held['net'], "),
-        ("held = {}\nheld['net'] = Net()\nheld['net'] = DDP(held['net']).cuda()", "held['net'] = DDP(held['net'], "),
-    ],
-    ids=["built", "item of itself"],
-)
-def test_an_item_that_a_wrapper_gets_is_treated_as_a_name(tmp_path: Path, build: str, wrapped: str) -> None:
-    text = written(tmp_path, build, "held['net']")
-    assert text.index("held['net'] = UPA.perforate_model(") < text.index(f"    {wrapped}")
-
-
-@pytest.mark.parametrize(
-    ("build", "used"),
-    [
-        ("models = {'net': DDP(Net())}", "models['net']"),
-        ("parts = [DDP(Net())]", "parts[0]"),
-        ("net = Net()\nheld = Engine(DDP(net))", "held.net"),
-        ("def make():\n    net = Net()\n    return DDP(net), 1\n\nmodel, _ = make()", "model"),
+        ("models = {'net': DDP(Net())}", "models['net']", "net = DDP(net", "models = {'net': net}"),
+        ("parts = [DDP(Net())]", "parts[0]", "model = DDP(model", "parts = [model]"),
+        ("net = Net()\nheld = Engine(DDP(net))", "held.net", "wrapped_net = DDP(net", "held = Engine(wrapped_net)"),
+        ("held = {}\nheld['net'] = DDP(Net())", "held['net']", "net = DDP(net", "held['net'] = net"),
+        (
+            "held = {}\nheld['net'] = Net()\nheld['net'] = DDP(held['net']).cuda()",
+            "held['net']",
+            "net = DDP(held['net']",
+            "held['net'] = net",
+        ),
+        (
+            "def make():\n    net = Net()\n    return DDP(net), 1\n\nmodel, _ = make()",
+            "model",
+            "wrapped_net = DDP(net",
+            "return wrapped_net, 1",
+        ),
         (
             "class Own(Engine):\n    def __init__(self):\n        super().__init__(DDP(Net()))\n\nheld = Own()",
             "held.net",
+            "model = DDP(model",
+            "super().__init__(model)",
         ),
-        ("models = {'net': DDP(Net()) for _ in parts}", "models['net']"),
-        ("models = dict(size=measure(), net=DDP(Net()))", "models['net']"),
-        ("models = {'net': many and DDP(Net())}", "models['net']"),
-        ("models = {'net': (lambda: DDP(Net()))()}", "models['net']"),
     ],
-    ids=[
-        "dict",
-        "list",
-        "argument",
-        "returned with others",
-        "of a base class",
-        "comprehension",
-        "behind a call",
-        "under a condition",
-        "lambda",
-    ],
+    ids=["dict", "list", "argument", "item", "item of itself", "returned with others", "of a base class"],
 )
-def test_where_no_name_gets_the_wrapper_one_is_asked_for(tmp_path: Path, build: str, used: str) -> None:
-    plan = plan_of(tmp_path, HEAD + build + LOOP.replace("USED", used))
-    assert any("is not assigned to a name" in str(one) for one in plan.questions if one.code == "PAI102")
+def test_it_is_wrapped_by_a_statement_of_its_own(tmp_path: Path, build: str, used: str, wrapped: str, put: str) -> None:
+    lines = [line.strip() for line in written(tmp_path, build, used).splitlines()]
+    (place,) = (number for number, line in enumerate(lines) if line.startswith(wrapped))
+    assert put in lines[place:]
+    assert sum("UPA.perforate_model(" in line for line in lines) == 1
 
 
 def test_an_item_is_perforated_where_it_is_built(tmp_path: Path) -> None:
@@ -91,34 +80,46 @@ def test_an_item_is_perforated_where_it_is_built(tmp_path: Path) -> None:
     )
     text = written(tmp_path, build, "models['net']")
     assert text.index("models['net'] = UPA.perforate_model(") < text.index("params += list(")
-    assert text.index("params += list(") < text.index("models['net'] = DDP(models['net']")
+    assert text.index("params += list(") < text.index("net = DDP(models['net']")
     build = "models = {'net': Net(), 'head': Head()}\nparams = list(models['net'].parameters())\n"
     text = written(tmp_path, f"{build}models['net'] = DDP(models['net'])", "models['net']")
     assert text.index("models['net'] = UPA.perforate_model(") < text.index("params = list(")
 
 
 def test_what_the_wrapper_has_is_seen_through_an_item(tmp_path: Path) -> None:
-    build = "held = {'net': Net()}\nheld['net'] = DDP(held['net'])\nprint(held['net'].module)"
-    assert "held['net'] = pai_distributed.without_wrapper(held['net'])" in written(tmp_path, build, "held['net']")
+    build = "held = {'net': DDP(Net())}\nprint(held['net'].module)"
+    assert "net = pai_distributed.without_wrapper(net)" in written(tmp_path, build, "held['net']")
 
 
-@pytest.mark.parametrize("loop", ["for name in parts", "while parts"])
-def test_of_a_loop_that_wraps_in_each_turn_that_is_said(tmp_path: Path, loop: str) -> None:
-    build = f"models = {{}}\n{loop}:\n    models['net'] = DDP(Net())"
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param("models = {'net': DDP(Net()) for _ in parts}", id="comprehension"),
+        pytest.param("models = {}\nwhile parts:\n    models['net'] = DDP(Net())", id="loop"),
+        pytest.param("models = dict(size=measure(), net=DDP(Net()))", id="behind a call"),
+        pytest.param("models = {'net': many and DDP(Net())}", id="under a condition"),
+        pytest.param("models = {'net': (lambda: DDP(Net()))()}", id="lambda"),
+    ],
+)
+def test_where_that_would_be_another_program_the_name_is_asked_for(tmp_path: Path, build: str) -> None:
+    plan = plan_of(tmp_path, HEAD + build + LOOP.replace("USED", "models['net']"))
+    assert any("is not assigned to a name" in str(one) for one in plan.questions if one.code == "PAI102")
+
+
+def test_of_a_loop_that_wraps_in_each_turn_that_is_said(tmp_path: Path) -> None:
+    build = "models = {}\nfor name in parts:\n    models['net'] = DDP(Net())"
     (question,) = plan_of(tmp_path, HEAD + build + LOOP.replace("USED", "models['net']")).questions
     assert "each turn of the loop at line 10 wraps one" in str(question)
 
 
-def test_of_several_one_is_chosen_by_its_name(tmp_path: Path) -> None:
-    build = (
-        "first, second, models = First(), Second(), {}\nmodels['first'] = DDP(first)\nmodels['second'] = DDP(second)"
-    )
+def test_of_several_the_chosen_one_gets_a_name(tmp_path: Path) -> None:
+    build = "first, second = First(), Second()\nmodels = {'first': DDP(first), 'second': DDP(second)}"
     text = HEAD + build + LOOP.replace("USED", "models['second']").replace("SGD(", "SGD(CHOSEN or ")
     (question,) = plan_of(tmp_path, text).questions
-    assert "--model NAME: models['first'] or models['second']" in str(question)
+    assert "--model NAME: first or second" in str(question)
     plan = plan_of(tmp_path, text, Options(model="second"))
     assert plan.questions == []
-    assert "    models['second'] = DDP(second, " in rewritten(plan)
+    assert "models = {'first': DDP(first), 'second': wrapped_second}" in rewritten(plan)
 
 
 def test_an_item_of_what_a_function_returns_is_perforated_in_it(tmp_path: Path) -> None:
@@ -147,22 +148,22 @@ class Trainer(Engine):
 
 
 @pytest.mark.parametrize(
-    "build",
+    ("build", "named"),
     [
-        "held = Trainer(Net())",
-        "held = [Trainer(Net().cuda())][0]",
-        "def make():\n    return {'net': Net()}\n\nparts = make()\nheld = Trainer(parts['net'])",
-        "model, kind = 1, Trainer\nheld = kind(module=Net())",
+        ("held = Trainer(Net())", "held = Trainer(model)"),
+        ("held = [Trainer(Net().cuda())][0]", ""),
+        (
+            "def make():\n    return {'net': Net()}\n\nparts = make()\nheld = Trainer(parts['net'])",
+            "return {'net': net}",
+        ),
+        ("model, kind = 1, Trainer\nheld = kind(module=Net())", "held = kind(module=built_model)"),
+        ("held = Trainer(load() or Net())", ""),
+        ("held = Trainer(Net() if many else Other())", ""),
     ],
 )
-def test_where_no_name_gets_the_model_one_is_asked_for(tmp_path: Path, build: str) -> None:
-    text = HEAD + TRAINER + build + LOOP.replace("USED", "held.net")
-    (question,) = plan_of(tmp_path, text).questions
-    assert (question.code, question.line) == ("PAI102", text.count("\n", 0, text.index("Net()")) + 1)
-    assert "the model gets no name where it is built" in question.message
-
-
-@pytest.mark.parametrize("built", ["load() or Net()", "Net() if many else Other()"])
-def test_so_where_one_of_several_is_built(tmp_path: Path, built: str) -> None:
-    plan = plan_of(tmp_path, HEAD + TRAINER + f"held = Trainer({built})" + LOOP.replace("USED", "held.net"))
-    assert [question.code for question in plan.questions] == ["PAI102"]
+def test_what_is_built_where_it_is_given_away_gets_a_name(tmp_path: Path, build: str, named: str) -> None:
+    plan = plan_of(tmp_path, HEAD + TRAINER + build + LOOP.replace("USED", "held.net"))
+    assert [question.code for question in plan.questions] == ([] if named else ["PAI102"])
+    if named:
+        text = rewritten(plan)
+        assert text.index("UPA.perforate_model(") < text.index(named)

@@ -37,7 +37,7 @@ def find_bypass(
     calls += [call for scope in scopes.difference(loop.scope for loop in loops) for call in index.calls_of(scope)]
     averaging = {index.scope_of(call) for call in calls if index.qualified(call.func).startswith("torch.distributed.")}
     by_hand = any(node.attr.value == "grad" and index.scope_of(node) in averaging for node in index.attributes)
-    seen = all(one.kind == "ddp" and not one.part for one in wrappers)
+    seen = all(one.kind == "ddp" and not one.part and (one.target or one.returned) for one in wrappers)
     if not seen or by_hand or index.method_calls(*_HOOKS):
         return None
     bare = next((call for call in calls if _forwards(call, origins, flow)), None)

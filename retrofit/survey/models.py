@@ -89,9 +89,9 @@ def plural(
 
 
 def _wraps_in_each_turn(loop: Statement, wrapper: Wrapper) -> bool:
-    """Whether a loop has several turns, as far as is seen, and wraps a model in all of them."""
+    """Whether a `for` loop has several turns, as far as is seen, and wraps a model in all of them."""
     node, place = loop.node, wrapper.statement
-    if isinstance(node, cst.For) and isinstance(node.iter, (cst.List, cst.Tuple)) and len(node.iter.elements) < 2:
+    if not isinstance(node, cst.For) or (isinstance(node.iter, (cst.List, cst.Tuple)) and len(node.iter.elements) < 2):
         return False
     inside = [part for part in place.path if loop in part.path[:-1] and part.scope is loop.scope]
     return not any(isinstance(part.node, (cst.If, cst.Try)) for part in inside)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Collection, Sequence
 from itertools import takewhile
@@ -13,9 +14,14 @@ from retrofit.survey.flow import Flow, Origin, Variable
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.nodes import dotted, method_name, names_in, nodes_in, receiver, spelled
 from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.model import UnnamedModel
 from retrofit.survey.sites.wrapper import Wrapper
 
 _WRAPPER_MEMBERS = frozenset({"no_sync", "require_backward_grad_sync"})
+
+
+#: What may hold a value within a statement, and is evaluated after it.
+_HOLDING = (cst.DictElement, cst.Dict, cst.Tuple, cst.List, cst.Element, cst.Arg, cst.Call, cst.Attribute)
 
 
 def wrapper_kind(flow: Flow, call: cst.Call) -> str:
@@ -55,11 +61,12 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
                 chain=chain,
                 part=_is_part(flow, operand, call),
                 returned=returned,
+                fresh="" if target or returned else _name_before(index, whole, module, found),
                 moved="" if module else split_moves(index, operand)[1],
                 preset=[arg for _, given in meant for arg in given],
                 choice=_choice(meant),
                 closed="" if made is None or _takes_unused(made) else index.source.code(call.func),
-                anchors={"operand": operand, "call": call, **dict(spread[-1:])},
+                anchors={"operand": operand, "call": call, "whole": whole, **dict(spread[-1:])},
             )
         )
     return found
@@ -138,7 +145,7 @@ def _takes_unused(function: Scope) -> bool:
     return "find_unused_parameters" in function.parameters or function.node.params.star_kwarg is not None
 
 
-def _chain(index: Index, call: cst.BaseExpression) -> tuple[cst.BaseExpression, str]:
+def _chain(index: Index, call: cst.Call) -> tuple[cst.BaseExpression, str]:
     """Follow `.cuda()` and the like called on the wrapper; return the whole expression and the code of what follows."""
     moves = takewhile(lambda one: method_name(one) in torch_api.MODULE_METHODS, index.called_on(call))
     whole = [call, *moves][-1]
@@ -170,8 +177,8 @@ def _targets(index: Index, value: cst.BaseExpression) -> tuple[str, list[str]]:
     """Return the name that a value is assigned to, "" for none, and those that it gets in the same statement."""
     assign = _holder(index, value)
     if isinstance(assign, cst.AnnAssign):
-        return spelled(assign.target) or "", []
-    targets = [spelled(one.target) for one in assign.targets] if isinstance(assign, cst.Assign) else []
+        return dotted(assign.target) or "", []
+    targets = [dotted(one.target) for one in assign.targets] if isinstance(assign, cst.Assign) else []
     names = [name for name in targets if name is not None]
     return (names[0], names[1:]) if names and len(names) == len(targets) else ("", [])
 
@@ -181,11 +188,55 @@ def _holder(index: Index, value: cst.BaseExpression) -> cst.CSTNode | None:
     return next((node for node in index.ancestors(value) if not isinstance(node, cst.IfExp)), None)
 
 
-def unnamed_models(index: Index, origins: Collection[Origin]) -> list[Site]:
-    """Return the only expression that builds a model, where no name gets it: `Trainer(Net())`."""
+def _name_before(
+    index: Index, whole: cst.BaseExpression, module: str, others: Sequence[Wrapper] = (), made: str = "wrapped"
+) -> str:
+    """Return a name that a value can get by a statement of its own before it is used, "" where that is another program.
+
+    Args:
+        whole: the value: an item of a display, an argument, or what an item gets.
+        module: the name of what is wrapped.
+        others: the wrappers before it.
+        made: what tells it from others of the name.
+    """
+    line = index.statement(whole)
+    holder, key = index.parents[whole], "model" if not module else module.rpartition(".")[2]
+    while isinstance(holder, _HOLDING):
+        key = _key(holder.key) or key if isinstance(holder, cst.DictElement) else key
+        holder = index.parents[holder]
+    if any(isinstance(part.node, (cst.For, cst.While)) for part in (line, *line.around)) or not isinstance(
+        holder, (cst.Assign, cst.AnnAssign, cst.Expr, cst.Return)
+    ):
+        return ""
+    named = [one.anchors["whole"] for one in others if one.fresh]
+    begin = index.source.span(whole)[0]
+    for call in index.calls_in(line):
+        early = index.source.span(call)[1] <= begin and dotted(call.func) != "super"
+        if early and not any(one in named for one in (call, *index.ancestors(call))):
+            return ""  # it runs before, and may do so for a reason
+    target = holder.targets[0].target if isinstance(holder, cst.Assign) and holder.value is whole else None
+    if isinstance(target, cst.Subscript) and isinstance(target.slice[0].slice, cst.Index):
+        key = _key(target.slice[0].slice.value) or key
+    parents = ((node.value, index.parents[node]) for node in index.nodes_of(cst.Name))
+    taken = {name for name, parent in parents if not isinstance(parent, cst.Attribute) or dotted(parent.value) == name}
+    taken |= {name for scope in index.scopes for name in scope.names} | {one.fresh for one in others}
+    return next(name for name in (key, f"{made}_{key}", *(f"{key}_{n}" for n in range(2, 99))) if name not in taken)
+
+
+def unnamed_models(index: Index, origins: Collection[Origin]) -> list[UnnamedModel]:
+    """Return the only expression that builds a model, where no name gets it, but one could: `Trainer(Net())`."""
     node = next(iter(origins)).node if len(origins) == 1 else None
-    named = node is None or bool(_targets(index, _chain(index, node)[0])[0])
-    return [Site(node=node, index=index)] if node is not None and not named else []
+    if not isinstance(node, cst.Call):
+        return []
+    whole, _ = _chain(index, node)
+    fresh = "" if _targets(index, whole)[0] else _name_before(index, whole, "", made="built")
+    return [UnnamedModel(node=node, index=index, fresh=fresh, anchors={"whole": whole})] if fresh else []
+
+
+def _key(node: cst.BaseExpression) -> str:
+    """Return the word that a key is, "" for any other."""
+    word = node.evaluated_value if isinstance(node, cst.SimpleString) else ""
+    return word if isinstance(word, str) and word.isidentifier() and not keyword.iskeyword(word) else ""
 
 
 def _module_name(flow: Flow, operand: cst.BaseExpression, scope: Scope) -> str:

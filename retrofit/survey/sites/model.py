@@ -31,6 +31,22 @@ class Model(Site):
 
 
 @dataclass(eq=False, kw_only=True)
+class UnnamedModel(Site):
+    """The construction of a model that no name gets; `node` is its call.
+
+    Attributes:
+        fresh: a name that nothing has yet.
+    """
+
+    fresh: str
+
+    @property
+    def whole(self) -> str:
+        """The code of the construction with what is called on it."""
+        return self.index.source.code(self.anchors["whole"])
+
+
+@dataclass(eq=False, kw_only=True)
 class Follower(Site):
     """The construction of a second model that is to follow the trained one, as a target network does.
 

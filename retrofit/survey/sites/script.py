@@ -22,7 +22,7 @@ from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.folder import NewFolder, Resumption
 from retrofit.survey.sites.framework import Framework
 from retrofit.survey.sites.loop import Backward, EpochLoop, Stop
-from retrofit.survey.sites.model import Assertion, Follower, Minimum, Model, ModuleCount
+from retrofit.survey.sites.model import Assertion, Follower, Minimum, Model, ModuleCount, UnnamedModel
 from retrofit.survey.sites.optimizer import Optimizer, Rebuilding, Scheduler, Step
 from retrofit.survey.sites.score import KeptScore, Score
 from retrofit.survey.sites.wrapper import Wrapper
@@ -31,6 +31,7 @@ from retrofit.survey.sites.wrapper import Wrapper
 SITE_KINDS = (
     "wrapper",
     "model",
+    "unnamed-model",
     "follower",
     "optimizer",
     "rebuilding",
@@ -110,7 +111,7 @@ class Script(Site):
         answers: what tells each of several wrapped models from the others, as far as something does.
         trainers: what tells each epoch loop of the one model from the others, where a run takes one of several.
         nameless: where torch's optimizers are built that no name or item of a known name holds.
-        unnamed_models: where the model is built, if no name gets it there.
+        unnamed_models: where the model is built, if no name gets it there, but one could.
         other_models: the same for all that are wrapped, where none of them is the one that the user named.
         neighbours: the other scripts that import one of the modules, by its full name, or the entry, by "".
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
@@ -162,7 +163,7 @@ class Script(Site):
     answers: list[str] = field(default_factory=list)
     trainers: list[str] = field(default_factory=list)
     nameless: list[CallSite] = field(default_factory=list)
-    unnamed_models: list[Site] = field(default_factory=list)
+    unnamed_models: list[UnnamedModel] = field(default_factory=list)
     other_models: list[str] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     trials: list[CallSite] = field(default_factory=list)

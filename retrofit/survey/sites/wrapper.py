@@ -27,6 +27,7 @@ class Wrapper(Site):
             script insists on a wrapper.
         moves_inputs: whether the model may rely on the wrapper to move what it is called with to its device.
         returned: whether a function returns it instead of assigning it.
+        fresh: where it is neither, but used in a statement, a name that nothing has yet for it; "" where none helps.
         first: whether it is the first wrapper of its statement.
         other_model: whether it is the first wrapper of a further model.
         preset: the arguments that a `functools.partial` gives it.
@@ -45,6 +46,7 @@ class Wrapper(Site):
     members: bool = False
     moves_inputs: bool = False
     returned: bool = False
+    fresh: str = ""
     first: bool = True
     other_model: bool = False
     preset: list[cst.Arg] = field(default_factory=list)
@@ -56,6 +58,11 @@ class Wrapper(Site):
         """The wrapper call."""
         assert isinstance(self.node, cst.Call)
         return self.node
+
+    @property
+    def whole(self) -> str:
+        """The code of the wrapper with what is called on it."""
+        return self.index.source.code(self.anchors["whole"])
 
     def given(self, name: str, position: int | None = None) -> cst.BaseExpression | None:
         """Return an argument's expression, that of the call before one that is preset; None where it is not given."""
