@@ -259,6 +259,55 @@ def test_a_module_of_the_models_name_is_no_use_of_the_model(tmp_path: Path) -> N
     assert [q.code for q in plan_of(tmp_path, text).questions] == []
 
 
+def test_what_a_model_has_is_asked_of_the_model_in_its_wrapper(tmp_path: Path) -> None:
+    asked = "            if hasattr(model, 'limit') and getattr(model, 'kinds', 0) and hasattr(model, 'module'):\n"
+    asked += "                model.limit(1.0)\n"
+    text = swapped(single(), ("            optimizer.step()\n", f"            optimizer.step()\n{asked}"))
+    new = rewritten(plan_of(tmp_path, text, IN_PARALLEL))
+    inner = 'getattr(model, "module", model)'
+    assert f"if hasattr({inner}, 'limit') and getattr({inner}, 'kinds', 0) and hasattr(model, 'module'):" in new
+    assert f"{inner}.limit(1.0)" in new
+    again = plan_of(tmp_path, new, IN_PARALLEL)
+    assert (again.questions, [file for file in again.files if file.path.name == "train.py"]) == ([], [])
+
+
+BASELINE = """def baseline(model, optimizer, criterion):
+    for epoch in range(9):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+        print(validate(model))
+
+
+def main"""
+
+
+@pytest.mark.parametrize("loop", ["for epoch in range(100)", "while True"])
+def test_of_two_trainings_the_one_that_hands_its_score_over_is_taken(tmp_path: Path, loop: str) -> None:
+    given = "    if args.plain:\n        return baseline(model, optimizer, torch.nn.MSELoss())\n    criterion ="
+    text = swapped(
+        single(), ("def main", BASELINE), ("    criterion =", given), ("    for epoch in range(100)", f"    {loop}")
+    )
+    new = rewritten(plan_of(tmp_path, text, IN_PARALLEL))
+    before, _, after = new.partition("def main")
+    assert ("finish_initialization()" in before, "finish_initialization()" in after) == (False, True)
+    again = plan_of(tmp_path, new, IN_PARALLEL)
+    assert (again.questions, [file for file in again.files if file.path.name == "train.py"]) == ([], [])
+
+
+@pytest.mark.parametrize("forced", ["epoch == 9", "force_switch=epoch == 9"])
+def test_a_switch_that_the_script_forces_is_handed_on(tmp_path: Path, forced: str) -> None:
+    given = "GPA.pai_tracker.add_validation_score(accuracy, model"
+    text = swapped(single(), (f"{given})", f"{given}, {forced})"))
+    assert f"= pai_distributed.add_validation_score(accuracy, model, {forced})" in rewritten(
+        plan_of(tmp_path, text, IN_PARALLEL)
+    )
+    wrapped = ("    criterion =", "    model = torch.nn.parallel.DistributedDataParallel(model)\n    criterion =")
+    plan = plan_of(tmp_path, swapped(text, wrapped), Options(save_name="mine"))
+    assert f"pai_distributed.add_validation_score(accuracy, model, {forced})" in rewritten(plan)
+
+
 def test_a_wrapper_of_the_scripts_own_is_left_as_it_is(tmp_path: Path) -> None:
     text = swapped(
         with_(PERFORATED), ("        acc = validate(", "        print(model.kinds)\n        acc = validate(")

@@ -416,6 +416,18 @@ def test_tables_are_of_the_newest_score_and_graphs_of_the_end(
     assert Path("PAI/PAI.png").exists()
 
 
+def test_a_switch_that_the_script_forces_is_the_librarys(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 2), initialize=False)
+    helper.GPA.pai_tracker.set_optimizer_instance(torch.optim.SGD(model.parameters(), lr=0.1))
+    answers = []
+    for forced in (False, False, True):
+        model(torch.ones(1, 2)).sum().backward()
+        answers.append(helper.add_validation_score(0.5, model, forced)[1])
+    assert answers == [False, False, True]
+
+
 # ---- Cures, with and without -------------------------------------------------------------------------------
 
 

@@ -25,6 +25,8 @@ _RECOMPUTES = ("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.chec
 _TESTS = "testing_dendrite_capacity"
 _PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
 _SETUP = "pai_tracker.setup_optimizer"
+#: Built-in functions that ask an object for an attribute by its name.
+_ASKING = frozenset({"hasattr", "getattr", "setattr", "delattr"})
 #: How far a name is followed back through what it was given.
 _DEPTH = 12
 
@@ -273,17 +275,26 @@ def find_perforations(file: TrainingFile) -> list[Perforation]:
 def find_model_attributes(file: TrainingFile) -> Iterator[ModelAttribute]:
     """Yield where something that no wrapper has is asked of a model that may be in one."""
     wrapped = {one: set(file.flow.origins(one.call, one.scope)) for one in file.wrappers}
-    for node in file.index.attributes if wrapped else ():
-        name, scope = dotted(node.value), file.index.scope_of(node)
-        if name is None or name.endswith(".module") or node.attr.value in torch_api.WRAPPER_MEMBERS:
+    for node, asked, attribute in _attributes(file) if wrapped else ():
+        name, scope = dotted(asked), file.index.scope_of(node)
+        if name is None or name.endswith(".module") or not attribute or attribute in torch_api.WRAPPER_MEMBERS:
             continue
-        made, statement = file.flow.deep_origins(node.value, scope), file.index.statement(node)
+        made, statement = file.flow.deep_origins(asked, scope), file.index.statement(node)
         around = [one for one, origins in wrapped.items() if origins.intersection(made)]
         early = [one for one in around if follows(one.statement, statement)]
         if any(one not in early and not exclude_each_other(one.statement, statement) for one in around):
             quotes = {f.start[-1] for f in file.index.ancestors(node) if isinstance(f, cst.FormattedString)}
             quote = "'" if quotes == {'"'} else '"'
-            yield ModelAttribute(node=node, index=file.index, anchors={"holder": node.value}, holder=name, quote=quote)
+            yield ModelAttribute(node=node, index=file.index, anchors={"holder": asked}, holder=name, quote=quote)
+
+
+def _attributes(file: TrainingFile) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, str]]:
+    """Yield where objects are asked for attributes, each with what is asked and for what, "" where it is unknown."""
+    for node in file.index.attributes:
+        yield node, node.value, node.attr.value
+    for call in file.index.calls:
+        if file.index.qualified(call.func) in _ASKING and len(call.args) > 1:
+            yield call, call.args[0].value, text(file, call.args[1].value)
 
 
 def find_system_loads(file: TrainingFile) -> list[SystemLoad]:

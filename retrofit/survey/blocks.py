@@ -30,12 +30,14 @@ class Kind:
         also: what it may call besides what is harmless.
         argument: name and position of the argument by which a call is told from others of the same function.
         like: the words of which such an argument has one; nothing where it does not matter.
+        written: the ends of the full names of what the recipe writes in its place.
     """
 
     calls: Sequence[str]
     also: Sequence[str] = ()
     argument: Sequence[Any] = ("", 0)
     like: Sequence[str] = ()
+    written: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from retrofit.survey.blocks import Reading, Signs, named, names_read
+from retrofit.survey.blocks import Kind, Reading, Signs, named, names_read
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Statement
+from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import EXITS, argument, dotted, last_of, method_name, names_in, receiver
 from retrofit.survey.ranks import condition, ranks_at
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.block import Block
-from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.loop import Backward, EpochLoop
 from retrofit.survey.wrappers import wrapper_kind
 
 
@@ -40,6 +41,21 @@ def find_hand_overs(index: Index, flow: Flow, signs: Signs, loops: list[EpochLoo
             one = _HandOver(call, others, reading, loops)
             found += one.blocks() or one.of_some_ranks()
     return found
+
+
+def handing_over(index: Index, flow: Flow, signs: Signs, backwards: list[Backward]) -> list[Backward]:
+    """Leave out the backward passes of trainings that hand no score over, where others do: those of a baseline."""
+    kind = signs.kinds.get("hand-over", Kind(()))
+    names = (*kind.calls, *kind.written)
+    places = [index.statement(call) for call in index.calls if named(index.qualified(call.func), names)]
+
+    def hands_over(loop: Statement) -> bool:
+        return any(loop in place.path for place in places) or not called_in(index, flow, loop).isdisjoint(
+            place.scope for place in places
+        )
+
+    ways = {id(one): flow.enclosing_loops(one.statement) for one in backwards if places}
+    return [one for one in backwards if any(hands_over(s) for way in ways.get(id(one), ()) for s in way)] or backwards
 
 
 def _beside(call: cst.Call, calls: Sequence[cst.Call], reading: Reading) -> list[cst.Call]:
@@ -82,6 +98,8 @@ class _HandOver:
         """Return the hand-over with what belongs to it, nothing where the call alone can be replaced."""
         answers = [self._answer(call) for call in self.calls]
         names = answers[0]
+        if any(argument(call, "force_switch", 2) for call in self.calls):
+            return []
         if names is None or any(one is None or one[1:] != names[1:] for one in answers):
             return []
         given = [name for one in answers if one is not None for name in one[:1] if name]

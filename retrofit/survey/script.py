@@ -21,7 +21,7 @@ from retrofit.survey.disorder import beside_another, built_again, disorder, late
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
-from retrofit.survey.handovers import find_hand_overs
+from retrofit.survey.handovers import find_hand_overs, handing_over
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
 from retrofit.survey.minimums import find_minimums
@@ -253,7 +253,7 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     script = Script(node=index.entry.source.module, index=index, launcher=choices.launcher)
     script.wrappers = find_wrappers(index, flow)
     script.in_process = choices.in_process and script.kind == "dp"
-    script.backwards = find_backwards(index, flow)
+    script.backwards = handing_over(index, flow, choices.signs, find_backwards(index, flow))
     groups = _fed(group_by_model([w for w in script.wrappers if not w.part], flow), script.backwards, flow)
     deciding = partial(decides, index, flow)
     script.loops = without_warm_ups(find_loops(index, flow, script.backwards, deciding), flow, deciding)

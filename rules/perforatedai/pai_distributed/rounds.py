@@ -172,7 +172,7 @@ def _pai_end_structure(why: str) -> None:
         _pai_fail(f"{why}, without a validation score in this round{cure}")
     _pai_meet()
     _pai_say_end(why)
-    _pai_share(_pai.last_score, _pai_unwrap(_pai.model), leave=False, force=True)
+    _pai_share(_pai.last_score, _pai_unwrap(_pai.model), leave=False, again=True)
 
 
 _pai_sys_exit = sys.exit
@@ -206,5 +206,5 @@ def _pai_end_at_exit() -> None:
     assert _pai.model is not None
     net = _pai_unwrap(_pai.model)
     _pai_say_end(_pai_by_itself)
-    if _pai_hand_over(_pai.last_score, net, force=True)[1]:
+    if _pai_hand_over(_pai.last_score, net, again=True)[1]:
         _pai_complete(net, load_best=False)

@@ -41,7 +41,12 @@ _pai_almost_zero = 1e-12
 
 
 def report_validation_score(
-    score: Any, model: torch.nn.Module | None = None, *, leave: bool = True, of_rank_0: bool = False
+    score: Any,
+    model: torch.nn.Module | None = None,
+    *,
+    leave: bool = True,
+    of_rank_0: bool = False,
+    force_switch: bool = False,
 ) -> bool:
     """Hand the epoch's score to the library (DistributedDataParallel): on every rank, last in the epoch.
 
@@ -53,6 +58,7 @@ def report_validation_score(
         model: the model, wrapped or not; None, where it is not in scope, for that of `load_latest_switch`.
         leave: leave when training is complete; with False the code after the epoch loop can run.
         of_rank_0: rank 0's score counts, whatever the others have, as after `dist.reduce(score, 0)`.
+        force_switch: this structure is trained enough, whatever the library thinks.
 
     Returns:
         True when training is complete and `leave` is False; then every rank has the best model. Else False.
@@ -65,12 +71,12 @@ def report_validation_score(
     net = _pai_unwrap(model)
     mine = not (of_rank_0 and _pai_grouped() and dist.get_rank() > 0)
     number = _pai_common_score(score if mine else None, net)
-    if number is not None and _pai_share(number, net, leave=leave):
+    if number is not None and _pai_share(number, net, leave=leave, force=force_switch):
         return True
     if not _pai.stops or _pai.last_score is None:
         return False
     _pai_say_end(_pai_by_itself)
-    return _pai_share(_pai.last_score, net, leave=leave, force=True)
+    return _pai_share(_pai.last_score, net, leave=leave, again=True)
 
 
 _pai_by_itself = "The script has ended its training by itself"
@@ -80,17 +86,18 @@ def _pai_say_end(why: str) -> None:
     _pai_say(f"{why}: dendrites are added here, or training is complete")
 
 
-def _pai_share(number: float, net: torch.nn.Module, *, leave: bool, force: bool = False) -> bool:
+def _pai_share(number: float, net: torch.nn.Module, *, leave: bool, force: bool = False, again: bool = False) -> bool:
     """Hand a score over that is the same on all ranks, and have all ranks do what follows from it.
 
     Args:
         leave: leave when training is complete.
         force: this structure is trained enough, whatever the library thinks.
+        again: so it is, and this is the last score again.
 
     Returns:
         Whether training is complete.
     """
-    restructured, complete = _pai_hand_over(number, net, force) if _pai_rank() == 0 else (False, False)
+    restructured, complete = _pai_hand_over(number, net, force, again) if _pai_rank() == 0 else (False, False)
     restructured, complete = _pai_of_rank_0(restructured, complete)
     if complete:
         _pai_complete(net, load_best=not leave)
@@ -114,7 +121,9 @@ def _pai_of_rank_0(*flags: bool) -> list[bool]:
     return [bool(flag) for flag in decided.tolist()]
 
 
-def add_validation_score(score: Any, model: torch.nn.Module | None = None) -> tuple[torch.nn.Module, bool, bool]:
+def add_validation_score(
+    score: Any, model: torch.nn.Module | None = None, force_switch: bool = False
+) -> tuple[torch.nn.Module, bool, bool]:
     """Hand the epoch's validation score to the library, as `GPA.pai_tracker.add_validation_score` takes it.
 
     In one process (DataParallel) the model is restructured here. In a process group the process leaves for a
@@ -123,6 +132,7 @@ def add_validation_score(score: Any, model: torch.nn.Module | None = None) -> tu
     Args:
         score: a number, or a tensor or array of one; None to hand nothing over.
         model: the model, wrapped or not; None, where it is not in scope, for that of `load_latest_switch`.
+        force_switch: this structure is trained enough, whatever the library thinks.
 
     Returns:
         The model, restructured in place, inside its wrapper; whether it was restructured, so that an optimizer
@@ -134,13 +144,13 @@ def add_validation_score(score: Any, model: torch.nn.Module | None = None) -> tu
     model = _pai.model if model is None else model
     assert model is not None
     if _pai_grouped():
-        return model, False, report_validation_score(score, model, leave=False)
+        return model, False, report_validation_score(score, model, leave=False, force_switch=force_switch)
     net = _pai_unwrap(model)
     number = _pai_common_score(score, net)
     if number is None:
         return model, False, False
     device = _pai_device(net)
-    restructured, complete = _pai_hand_over(number, net)
+    restructured, complete = _pai_hand_over(number, net, force_switch)
     if complete:
         _pai_complete(net, load_best=True)
         return model, False, True
@@ -217,7 +227,7 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
     return None
 
 
-def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False) -> tuple[bool, bool]:
+def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False, again: bool = False) -> tuple[bool, bool]:
     """Was the model restructured (in place), and is training complete?"""
     if not GPA.pai_tracker:
         _pai_fail(
@@ -228,14 +238,14 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False) -> 
     known = GPA.pai_tracker.member_vars
     known["optimizer_instance"] = _pai_torch_optimizer(known["optimizer_instance"])
     _pai.last_score = number
-    if not force:  # else it is the last score again
+    if not again:
         _pai_note_score(number, net)
     _pai.rate_moves.append(_pai.rate_moved)
     _pai.rate_moved = False
     _pai_rehearse_end(GPA.pc)
     tracker = GPA.pai_tracker
     asked = type(tracker).switch_time
-    tracker.switch_time = lambda: force or _pai_is_time(asked(tracker))
+    tracker.switch_time = lambda: force or again or _pai_is_time(asked(tracker))
     tracker.save_graphs = _pai_save_graphs
     beside = _pai_beside(net)
     _pai_tell_new(beside)
