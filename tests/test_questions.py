@@ -733,18 +733,9 @@ QUESTIONS: dict[str, Question] = {
     "PAI105 10": Question(
         (before(KEEPS.format(f"{RANK} == 0 and ", "")), scored("best = validate(model, best)\n")),
         {
-            "on all ranks": (before(KEEPS.format("", "")), scored("best = validate(model, best)\n")),
-            "told by one": (
-                before(KEEPS.format("", f"    if {RANK} == 0: print(best)\n")),
-                scored("best = validate(model, best)\n"),
-            ),
-            "behind a raise": (
-                before(
-                    KEEPS.format(
-                        "", f"    if bad:\n        raise E\n        if {RANK} == 0 and acc > best: best = acc\n"
-                    )
-                ),
-                scored("best = validate(model, best)\n"),
+            "the epoch's own is returned with it": (
+                before(KEEPS.format(f"{RANK} == 0 and ", "").replace("return best", "return acc, best")),
+                scored("acc, best = validate(model, best)\n"),
             ),
         },
     ),
@@ -867,6 +858,19 @@ QUESTIONS: dict[str, Question] = {
         },
         Options(metric="meter.avg", mode="max"),
     ),
+    "PAI105 20": Question(
+        (before(KEEPS.format("", "")), scored("best = validate(model, best)\n")),
+        {
+            "the epoch's own is returned with it": (
+                before(KEEPS.format("", "").replace("return best", "return acc, best")),
+                scored("acc, best = validate(model, best)\n"),
+            ),
+            "the epoch's own is kept beside it": (
+                before(KEEPS.format("", "")),
+                scored("acc = validate(model, 0)\nbest = max(best, acc)\n"),
+            ),
+        },
+    ),
     "PAI106 1": Question(
         (UPA, before("model = UPA.perforate_model(model, save_name='mine')\n", WRAPPED)),
         {
@@ -985,6 +989,25 @@ def test_every_question_is_here() -> None:
 def test_it_is_asked_where_it_is_so(tmp_path: Path, name: str) -> None:
     questions = plan(tmp_path, QUESTIONS[name], QUESTIONS[name].asked).questions
     assert [question.message.partition(":")[0] for question in questions] == [name]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param(f"    if {RANK} == 0: print(best)\n", id="told by one"),
+        pytest.param(
+            f"    if bad:\n        raise E\n        if {RANK} == 0 and acc > best: best = acc\n", id="behind a raise"
+        ),
+    ],
+)
+def test_a_best_so_far_that_all_ranks_know_is_asked_about_as_such(tmp_path: Path, after: str) -> None:
+    asked = QUESTIONS["PAI105 20"]
+    swaps = before(KEEPS.format("", after)), scored("best = validate(model, best)\n")
+    (question,) = plan(tmp_path, asked, swaps).questions
+    assert "which never falls" in question.message
+    assert "--metric acc --mode max takes the epoch's own" in question.message
+    named = replace(asked, options=replace(PLAINLY, metric="best", mode="max"))
+    assert plan(tmp_path, named, swaps).questions == []
 
 
 @pytest.mark.parametrize(

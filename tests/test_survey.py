@@ -1425,6 +1425,28 @@ def test_counter_that_a_function_is_given_and_returns(call: str, counts: bool) -
     assert bool(found) is counts
 
 
+@pytest.mark.parametrize(
+    ("taken", "counts"),
+    [
+        pytest.param("total, n = train(n)", True, id="unpacked"),
+        pytest.param("total, n = train(n=n)", True, id="by keyword"),
+        pytest.param("n, total = train(n)", False, id="its other value"),
+        pytest.param("total, n = train(m)", False, id="from another variable"),
+    ],
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_counter_that_a_function_returns_with_others(taken: str, counts: bool, nested: bool) -> None:
+    text = "def train(n):\n    for x in y:\n        loss.backward()\n        n += 1\n    return 0.5, n\n"
+    text += f"n, m = 0, 0\nwhile n < 9:\n    {taken}\n"
+    text = f"def main():\n{indent(text, '    ')}\nmain()\n" if nested else text
+    assert bool(survey_of(text).loops) is counts
+
+
+def test_what_a_function_returns_with_others_is_no_counter_where_it_does_not_count() -> None:
+    text = "def train(n):\n    for x in y:\n        loss.backward()\n    return 0.5, max(n, 1)\n"
+    assert survey_of(f"{text}while n < 9:\n    total, n = train(n)\n").loops == []
+
+
 @pytest.mark.parametrize("made", ["T()", "make()"])
 def test_counter_in_an_object_counts(made: str) -> None:
     text = """

@@ -286,7 +286,7 @@ def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While)
         variable, last = flow.member(name, statement.scope), _last(name)
         made = [b for b in changes if _last(b.target) == last and flow.member(b.target, b.statement.scope) == variable]
         flagged |= any(dotted(b.value) in ("True", "False") for b in made)
-        if not target and any(increments(b) or _handed_through(flow, b) for b in made):
+        if not target and any(increments(b) or _handed_through(index, flow, b) for b in made):
             target = name
     if not (target or flagged or _is_true(index, node.test)):
         return None
@@ -297,10 +297,17 @@ def _is_true(index: Index, test: cst.BaseExpression) -> bool:
     return index.source.code(test).strip("()") in ("True", "1")
 
 
-def _handed_through(flow: Flow, change: Binding) -> bool:
-    """Whether a counter is what a function returns that is given it: `step = train(model, step)`."""
-    given = change.value.args if isinstance(change.value, cst.Call) and flow.called(change.value) is not None else ()
-    return change.item is None and any(dotted(arg.value) == change.target for arg in given)
+def _handed_through(index: Index, flow: Flow, change: Binding) -> bool:
+    """Whether a counter is what a function returns that is given it, perhaps with others: `loss, n = train(n)`."""
+    function = flow.called(change.value) if isinstance(change.value, cst.Call) else None
+    given = change.value.args if isinstance(change.value, cst.Call) else ()
+    if function is None or not any(dotted(arg.value) == change.target for arg in given):
+        return False
+    if change.item is None:
+        return True
+    counted = {b.target for b in index.bindings if b.statement.scope is function and increments(b)}
+    several = [value.elements for value in index.returned(function) if isinstance(value, cst.Tuple)]
+    return any(dotted(items[change.item].value) in counted for items in several if change.item < len(items))
 
 
 def conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:

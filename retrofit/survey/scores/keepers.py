@@ -15,6 +15,7 @@ from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted
 from retrofit.survey.scores.best import tracked_scores
+from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.presence import ends_on_others, presence
 from retrofit.survey.scores.standins import StandIns
@@ -170,11 +171,13 @@ def best_in(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[Candid
     """Return what a function compares with the best so far that it returns to a variable of the epoch loop."""
     found: list[Candidate] = []
     for binding in bindings_of(index, loop, name):
-        function = flow.called(binding.value) if isinstance(binding.value, cst.Call) else None
+        call = binding.value
+        function = flow.called(call) if isinstance(call, cst.Call) else None
         returned = {dotted(element_of(value, binding.item)) for value in index.returned(function)}
-        if function is not None and len(returned) == 1:
+        if isinstance(call, cst.Call) and function is not None and len(returned) == 1:
             tracked = tracked_scores(index, code_of(index, function), list(function.parameters))
-            found += [c for c in tracked if {c.best} == returned and c.best in function.parameters]
+            kept = [c for c in tracked if {c.best} == returned and c.best in function.parameters]
+            found += [c for c in kept if constant(argument_of(function, call, c.best)) is SOMETHING]  # else begun anew
     return found
 
 
