@@ -3653,6 +3653,17 @@ def test_direction_that_a_name_tells(name: str, direction: str) -> None:
         pytest.param(False, "for fold in folds:\n    main()", "line 7", id="a model a fold"),
         pytest.param(False, "for n, seed in enumerate(seeds):\n    main()", "", id="a seed"),
         pytest.param(False, "for ii in range(args.itr):\n    main()", "", id="a repetition"),
+        pytest.param(False, "folds = [args.fold]\nfor fold in folds:\n    main()", "", id="one fold"),
+        pytest.param(False, "for n, fold in enumerate([0]):\n    main()", "", id="one that is counted"),
+        pytest.param(False, "folds = [0, 1]\nfor fold in folds:\n    main()", "line 8", id="two folds"),
+        pytest.param(False, "folds = [*them]\nfor fold in folds:\n    main()", "line 8", id="all of some"),
+        pytest.param(
+            False, "folds = [0]\nfolds.append(1)\nfor fold in folds:\n    main()", "line 9", id="one more is added"
+        ),
+        pytest.param(False, "folds = [0]\nfolds += [1]\nfor fold in folds:\n    main()", "line 9", id="more are added"),
+        pytest.param(
+            False, "folds = [0] if one else range(5)\nfor fold in folds:\n    main()", "line 8", id="one or several"
+        ),
         pytest.param(False, "main()\nfor fold in folds:\n    main()", "", id="once without it"),
         pytest.param(False, "while True:\n    main()", "", id="until it goes through"),
         pytest.param(True, "main()", "", id="one model for several stages"),
@@ -3664,7 +3675,8 @@ def test_loop_that_trains_a_model_in_each_turn_is_told(staged: bool, call: str, 
     body = "def main():\n    model = DDP(Net())\n" + indent(train, "    ")
     (loop,) = survey_of(DDP + body + call).loops
     assert loop.repeated == repeated
-    assert bool(loop.repeats) == ("\n    main()" in call or staged)
+    several = "\n    main()" in call and "[args.fold]" not in call and "[0])" not in call
+    assert bool(loop.repeats) == (several or staged)
 
 
 # Arguments

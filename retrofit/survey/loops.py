@@ -368,8 +368,8 @@ def trains_once(flow: Flow, outer: Statement, loop: EpochLoop) -> bool:
     index, node = flow.index, outer.node
     if not isinstance(node, cst.For):
         return False
-    if isinstance(node.iter, (cst.List, cst.Tuple)) and len(node.iter.elements) == 1:
-        return isinstance(node.iter.elements[0], cst.Element)
+    if _has_one_item(flow, _gone_through(index, node.iter), outer.scope):
+        return True
     inside = {part for part in leading_to([loop], flow) if outer in part.path[:-1]}
     variable = index.source.code(node.target)
 
@@ -387,6 +387,19 @@ def trains_once(flow: Flow, outer: Statement, loop: EpochLoop) -> bool:
         or any(leaves(block[-1].node) for early in part.preceding if (block := picked(early, cst.NotEqual)))
         or (part.parent is outer and index.source.code(part.siblings[-1].node).strip() == "break")
         for part in inside
+    )
+
+
+def _has_one_item(flow: Flow, items: cst.BaseExpression, scope: Scope) -> bool:
+    """Whether a loop goes through a list that is written down with one item, and that nothing makes longer."""
+    index, name = flow.index, dotted(items)
+    lists = [one.node for one in flow.origins(items, scope)]
+    held = [one.elements for one in lists if isinstance(one, (cst.List, cst.Tuple))]
+    grown = {_last(dotted(one) or "") for _, one in index.method_calls("append", "extend", "insert")}
+    grown.update(_last(b.target) for b in index.bindings if increments(b))
+    alone = all(len(items) == 1 and isinstance(items[0], cst.Element) for items in held)
+    return (
+        0 < len(held) == len(lists) and alone and (name is None or _last(name) not in {_last(n or "") for n in grown})
     )
 
 
