@@ -488,6 +488,30 @@ def test_same_score_of_an_evaluation(training: Training, capsys: pytest.CaptureF
     assert "was handed over before" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("score", [0, 0.25, 1])
+def test_a_score_that_never_changes_is_said_once(
+    training: Training, capsys: pytest.CaptureFixture[str], score: float
+) -> None:
+    said = []
+    for epoch in range(11):
+        training.step()
+        training.evaluate()
+        training.hand_over(0.5 if epoch == 0 else score)
+        said += re.findall(rf"{HERE}:\d+: the score was ([\d.]+) at 5 hand-overs in a row", capsys.readouterr().out)
+        assert len(said) == (epoch >= 5)
+    assert said == [f"{score:g}"]
+
+
+@pytest.mark.parametrize("how", ["four", "resting"])
+def test_a_score_may_stay_for_a_while(training: Training, capsys: pytest.CaptureFixture[str], how: str) -> None:
+    for epoch in range(12):
+        if how == "four" or epoch == 0:
+            training.step()
+        training.evaluate()
+        training.hand_over(epoch // 4 if how == "four" else 0.5)
+    assert "hand-overs in a row" not in capsys.readouterr().out
+
+
 def test_scores_of_one_rank_alone(helper: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     for ranks, unlike_zero in [(2, 1), (2, 1), (2, 2), (2, 1), (2, 1), (2, 0), (1, 1), (1, 1), (1, 1)]:
         helper._pai_note_zeros(ranks, unlike_zero)
@@ -522,6 +546,22 @@ def test_fault_of_a_rank_ends_all(tmp_path: Path) -> None:
 def test_the_score_of_rank_0_alone(tmp_path: Path) -> None:
     run = launch(tmp_path, "of rank 0", script="hand_over.py", ranks=2)
     assert re.findall(r"score (.*)", run.output) == ["0.25", "0.25"]
+
+
+@pytest.mark.parametrize("how", ["past the wrapper", "loaded"])
+def test_ranks_that_train_different_models(tmp_path: Path, how: str) -> None:
+    run = launch(tmp_path, "trained", how, script="hand_over.py", ranks=2)
+    assert run.status == 1
+    (line,) = said(run)
+    assert line.startswith(f"hand_over.py:{called('optimizer.step')[0]}: each rank trains a model of its own")
+    assert "Call the wrapper there" in line
+
+
+@pytest.mark.parametrize("how", ["by the wrapper", "by hand", "ignored", "rounding"])
+def test_ranks_that_train_one_model(tmp_path: Path, how: str) -> None:
+    run = launch(tmp_path, "trained", how, script="hand_over.py", ranks=2)
+    assert (run.status, said(run)) == (0, [])
+    assert sorted(re.findall(r"score (.*)", run.output)) == ["0.5", "0.5", "1.5", "1.5"]
 
 
 def said(run: Run) -> list[str]:

@@ -3,6 +3,7 @@
 A run that is sound hits none of them: where a fact may be as it should, as with a rate of 0 in a warm-up, it is said.
 """
 
+import gc
 import os
 import weakref
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from .layers import _pai_layers
@@ -19,6 +21,9 @@ from .place import _pai_place
 from .process import _pai, _pai_fail, _pai_grouped, _pai_say
 from .record import _pai_read, _pai_write
 from .watch import _pai_watch
+
+# To the library 0.0 means "no best score yet": with constant zeros it never switches (measured).
+_pai_almost_zero = 1e-12
 
 # So many scores in a row may be what a sound run has by chance, or for a while.
 _pai_tolerated = 3
@@ -37,9 +42,9 @@ def _pai_check_hand_over(score: Any, number: float | None, net: torch.nn.Module)
     fault = _pai_model_fault(net, place) or _pai_optimizer_fault(net)
     if number is not None:
         fault = fault or _pai_batch_fault(evaluated, place) or _pai_repetition_fault(score, number, evaluated, place)
+    fault = _pai_meet("" if number is None else place, fault, number, _pai_samples())
     _pai.stepped.clear()
     _pai.pushed.clear()
-    fault = _pai_meet("" if number is None else place, fault, number)
     if fault:
         _pai_fail(fault, _pai.model)
 
@@ -82,6 +87,8 @@ def _pai_note_beginning(*_: Any) -> None:
     _pai_settle_optimizer()
     if not _pai.weights and _pai.model is not None:
         _pai.weights = _pai_weights(_pai.model)
+        _pai.sampled = _pai_averaged_parameters(_pai.model) if _pai_grouped() else []
+        _pai.first_samples = _pai_values()
         _pai_watch()  # where there is no DistributedDataParallel, whose ranks do so before
 
 
@@ -105,6 +112,32 @@ def _pai_weights(net: torch.nn.Module) -> list[int]:
     parts = [torch.view_as_real(p) if p.is_complex() else p for p in net.parameters() if p.requires_grad]
     sums = [part.detach().view(kinds[part.element_size()]).sum(dtype=torch.int64) for part in parts]
     return [int(number) for number in torch.stack([one.to(sums[0].device) for one in sums]).tolist()] if sums else []
+
+
+def _pai_averaged_parameters(net: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """A few of those parameters that DistributedDataParallel, or the script, keeps the same on all ranks.
+
+    Not those that the wrapper is told to ignore, nor where a hook stands in for the averaging, as for local SGD. With
+    Perforated Backpropagation ranks differ.
+    """
+    wrappers = [one for one in gc.get_objects() if issubclass(type(one), DistributedDataParallel)]
+    ignored = {name for one in wrappers for name in one.parameters_to_ignore}
+    if _pai.backpropagates or any(getattr(one, "_comm_hooks", ()) for one in wrappers):
+        return []
+    known = [p for name, p in net.named_parameters() if p.requires_grad and name not in ignored]
+    floating = [parameter for parameter in known if parameter.is_floating_point() and parameter.numel()]
+    return floating[:: len(floating) // 16 + 1]
+
+
+def _pai_values() -> list[float]:
+    """Four numbers of each of these parameters."""
+    parts = [p.detach().reshape(-1)[:: (p.numel() + 3) // 4].double() for p in _pai.sampled]
+    return list(torch.cat([part.to(parts[0].device) for part in parts]).tolist()) if parts else []
+
+
+def _pai_samples() -> tuple[str, list[float], list[float]]:
+    """Where an optimizer steps here, what a few numbers of the parameters were before the first step, and are now."""
+    return next(iter(_pai.stepped.values()), ""), _pai.first_samples, _pai_values()
 
 
 def _pai_optimizer_fault(net: torch.nn.Module) -> str:
@@ -213,6 +246,21 @@ def _pai_repetition_fault(score: Any, number: float, evaluated: bool, place: str
             )
     _pai.evaluates = _pai.evaluates or evaluated
     return ""
+
+
+def _pai_note_constant(number: float) -> None:
+    """Say where the score is the same again and again, though the model learns: what it is of may not be measured yet.
+
+    Such as a meter that was just set back, or never filled. It may also be right, as where all is found.
+    """
+    same = (number or _pai_almost_zero) == _pai.last_score and _pai.still_scores == 0
+    _pai.constant_scores = _pai.constant_scores + 1 if same else 0
+    if _pai.constant_scores == 4 and not _pai.said_constant:
+        _pai.said_constant = True
+        _pai_say(
+            f"{_pai_place()}: the score was {number:g} at 5 hand-overs in a row, though the model has changed in "
+            "between. If it is not what the epoch's validation has measured, retrofit apply --metric names another"
+        )
 
 
 def _pai_check_number(number: float) -> None:

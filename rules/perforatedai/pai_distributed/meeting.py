@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -43,7 +44,7 @@ def _pai_introduce() -> None:
         dist.distributed_c10d._get_default_store().set(_pai_key("who", dist.get_rank()), _pai_who())
 
 
-def _pai_meet(place: str = "", fault: str = "", number: float | None = None) -> str:
+def _pai_meet(place: str = "", fault: str = "", number: float | None = None, samples: Any = ("", [], [])) -> str:
     """Wait for all ranks before a collective call, in which those that came would wait for ever.
 
     PAI_WAIT_SECONDS in the environment says how long; 1800 by default.
@@ -52,6 +53,7 @@ def _pai_meet(place: str = "", fault: str = "", number: float | None = None) -> 
         place: where this rank hands over a score; "" where it has none.
         fault: what is wrong on this rank.
         number: its score; None where it has none.
+        samples: where it trains, and some numbers of the model, before training and now.
 
     Returns:
         What is wrong on any rank, and so ends all; "" where nothing is.
@@ -65,7 +67,7 @@ def _pai_meet(place: str = "", fault: str = "", number: float | None = None) -> 
     store, rank = dist.distributed_c10d._get_default_store(), dist.get_rank()
     keys = [_pai_key(_pai.meetings, other) for other in range(dist.get_world_size())]
     seconds = float(os.environ.get("PAI_WAIT_SECONDS", "1800"))
-    store.set(keys[rank], json.dumps([place, fault, number]))
+    store.set(keys[rank], json.dumps([place, fault, number, samples]))
     try:
         # Only rank 0 looks at all keys: many ranks would ask the store for many keys each.
         store.wait(keys if rank == 0 else [_pai_key(_pai.meetings, "all")], datetime.timedelta(seconds=seconds))
@@ -75,7 +77,9 @@ def _pai_meet(place: str = "", fault: str = "", number: float | None = None) -> 
     if rank == 0:
         # In one message, where each of a thousand would take its time (0.2 s, measured).
         told = store.multi_get(keys) if store.has_extended_api() else [store.get(key) for key in keys]
-        store.set(_pai_key(_pai.meetings, "all"), _pai_first_fault([json.loads(one) for one in told]))
+        *met, learned = zip(*map(json.loads, told), strict=True)
+        first = _pai_first_fault(list(zip(*met, strict=True))) or _pai_model_apart(learned)
+        store.set(_pai_key(_pai.meetings, "all"), first)
     return str(store.get(_pai_key(_pai.meetings, "all")).decode())
 
 
@@ -99,6 +103,22 @@ def _pai_first_fault(told: list[tuple[str, str, float | None]]) -> str:
     return (
         f"{next(iter(places))}: the ranks' scores are {sizes[0][1]:g} and {sizes[-1][1]:g}, whose mean says nothing: "
         "where some ranks have not measured it, hand over None on them"
+    )
+
+
+def _pai_model_apart(learned: Sequence[tuple[str, list[float], list[float]]]) -> str:
+    """Do the ranks train different models? By far more than they differ where their hardware rounds differently."""
+    (place, before, _), numbers = learned[0], [now for _, _, now in learned]
+    if not before or len(set(map(len, numbers))) > 1:
+        return ""
+    moved = sum(abs(now - was) for now, was in zip(numbers[0], before, strict=True))
+    apart = sum(max(now) - min(now) for now in zip(*numbers, strict=True))
+    if not apart > 0.01 * moved:
+        return ""
+    return (
+        f"{place}: each rank trains a model of its own, so that no score is that of the saved model: gradients "
+        "are averaged where the training step calls the wrapper, not the model within it (`.module`). Call the wrapper "
+        "there; and load weights on all ranks, where it is made before"
     )
 
 

@@ -35,6 +35,8 @@ class _PaiState:
         pushed: those of them whose rate was not 0.
         strange_scores: how many scores in a row, and one at the beginning, had no step of the registered optimizer.
         weights: checksums of the parameters from before the first step, or at the last score.
+        sampled: a few parameters that are the same on all ranks, and
+        first_samples: some of their numbers from before the first step.
         moved: whether they have ever changed.
         still_scores: for how many scores in a row they have not.
         evaluated: whether the model was evaluated since the last score.
@@ -47,6 +49,8 @@ class _PaiState:
         scored: that at the last score, and how many batches it had given.
         batch_scores: how many scores in a row came after one more batch each of one pass, without an evaluation.
         first_scores: of this round.
+        constant_scores: how many in a row were as the one before, though parameters have changed.
+        said_constant: whether that was said.
         lone_scores: how many in a row were 0 on all ranks but one.
         apart_scores: how many in a row differed between ranks by orders of magnitude.
         initialized: when the initialisation before this one has ended.
@@ -112,6 +116,8 @@ class _PaiState:
     pushed: WeakSet[torch.optim.Optimizer] = field(default_factory=WeakSet)
     strange_scores: int = 1
     weights: list[int] = field(default_factory=list)
+    sampled: list[torch.nn.Parameter] = field(default_factory=list)
+    first_samples: list[float] = field(default_factory=list)
     moved: bool = False
     still_scores: int = 0
     evaluated: bool = False
@@ -124,6 +130,8 @@ class _PaiState:
     scored: tuple[Any, int] = (None, 0)
     batch_scores: int = 0
     first_scores: list[float] = field(default_factory=list)
+    constant_scores: int = 0
+    said_constant: bool = False
     lone_scores: int = 0
     apart_scores: int = 0
     initialized: int = 0

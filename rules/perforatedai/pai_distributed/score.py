@@ -12,7 +12,7 @@ from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
 from .beside import _pai_beside, _pai_save_beside, _pai_tell_new
-from .checks import _pai_check_hand_over, _pai_check_number, _pai_note_zeros
+from .checks import _pai_almost_zero, _pai_check_hand_over, _pai_check_number, _pai_note_constant, _pai_note_zeros
 from .graphs import _pai_save_graphs
 from .hidden import _pai_library_at_work
 from .initialization import finish_initialization
@@ -35,9 +35,6 @@ from .process import (
 )
 from .rates import _pai_has_faded, _pai_is_planned
 from .rehearsal import _pai_is_rehearsed, _pai_rehearse_end
-
-# To the library 0.0 means "no best score yet": with constant zeros it never switches (measured).
-_pai_almost_zero = 1e-12
 
 
 def report_validation_score(
@@ -217,6 +214,7 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
     if math.isfinite(number):
         _pai.unusable_scores = 0
         _pai_check_number(number)
+        _pai_note_constant(number)
         return number or _pai_almost_zero
     # Handed over, it would stay the library's best score for ever (measured).
     _pai.unusable_scores += 1
