@@ -736,6 +736,29 @@ def test_an_item_that_methods_fill_is_handed_over_where_they_have(
         assert "each turn of this loop takes one step" in plan.questions[0].message
 
 
+@pytest.mark.parametrize(
+    ("told", "head", "offered"),
+    [
+        ("mean_loss = 0.9 * mean_loss + 0.1 * loss", "", False),
+        ("loss_info = 'loss %f' % loss", "", False),
+        ("if n % 100 == 0:\n        mean_loss = total_loss / 100", "", True),
+        ("mean_loss += loss.item()", "for epoch in range(9):\n  mean_loss = 0", True),
+        ("loss_info = 'loss %f' % loss", "for epoch in range(9):", False),
+    ],
+)
+def test_a_value_that_would_be_refused_is_not_proposed(tmp_path: Path, told: str, head: str, offered: bool) -> None:
+    text = BATCHES_ALONE.replace("VALIDATE", told)
+    text = text.replace("for n, x in enumerate(loader):", f"{head}\n  for x in loader:").replace("\n    ", "\n      ")
+    if not head:
+        text = BATCHES_ALONE.replace("VALIDATE", told)
+        text = text.replace("n, x in enumerate(loader):", "n in range(9000):\n    x = next(batches)")
+    (asked,) = plan_of(tmp_path, code(text)).questions
+    assert (" takes `mean_loss`" in asked.message) is offered
+    assert " takes `loss_info`" not in asked.message
+    if offered:
+        assert plan_of(tmp_path, code(text), Options(metric="mean_loss", mode="min")).questions == []
+
+
 LEARNS = """def train_on(model):
     for epoch in range(3):
         for x in loader:

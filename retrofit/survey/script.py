@@ -33,7 +33,7 @@ from retrofit.survey.order import apart_from_training, defines, leading_to, may_
 from retrofit.survey.reach import reachable
 from retrofit.survey.resuming import find_resumptions
 from retrofit.survey.schedulers import find_schedulers
-from retrofit.survey.scores import decides, find_hints, find_measures, find_scores, find_silent
+from retrofit.survey.scores import can_be_named, decides, find_hints, find_measures, find_scores, find_silent
 from retrofit.survey.scores.making import TRAINED
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.training import find_trained, validation_at
@@ -211,8 +211,12 @@ def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
     """Say of a script without a sure score what can be named as one."""
     loops = script.loops
     sure = len(script.scores) == 1 and script.scores[0].known and not script.scores[0].unfit[0]
+
+    def fits(metric: str) -> bool:
+        return metric.endswith("[...]") or can_be_named(index, flow, loops, script.schedulers, metric)
+
     if not sure or script.scores[0].made == TRAINED:
-        script.measures = find_measures(index, flow, loops)
+        script.measures = [one for one in find_measures(index, flow, loops) if fits(one[0])]
         script.validation = next(filter(None, (validation_at(index, flow, loop) for loop in loops)), "")
     if script.scores:
         return
@@ -221,7 +225,7 @@ def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
     if tracked:
         script.hints, script.measures = [], list(dict([*tracked, *script.measures]).items())
     if not script.measures:
-        found = find_trained(index, flow, loops)
+        found = [one for one in find_trained(index, flow, loops) if fits(one[0])]
         script.trained = [(answer_for(name, direction), name, place) for name, direction, place in found]
 
 

@@ -41,7 +41,7 @@ from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler
 from retrofit.survey.sites.score import Score
 
-__all__ = ["decides", "direction_of", "find_hints", "find_measures", "find_scores", "find_silent"]
+__all__ = ["can_be_named", "decides", "direction_of", "find_hints", "find_measures", "find_scores", "find_silent"]
 
 
 def find_scores(
@@ -75,6 +75,17 @@ def find_scores(
         if mode:
             score.direction, score.evidence = mode, "--mode"
     return found
+
+
+def can_be_named(index: Index, flow: Flow, loops: list[EpochLoop], schedulers: list[Scheduler], metric: str) -> bool:
+    """Whether what a question proposes is not refused as its answer."""
+    found = find_scores(index, flow, loops, schedulers, metric)
+    by_step = any(loop.by_step for loop in loops)
+    return not found or any(
+        not (one.unfit[0] or one.running or one.emptied or one.once or one.cut_off)
+        and (not by_step or bool(one.condition or one.when or one.guarded))
+        for one in found
+    )
 
 
 def decides(index: Index, flow: Flow, loop: EpochLoop) -> bool:
