@@ -301,7 +301,9 @@ def _neighbours(
                         Neighbour(_shown(path, entry, folder), finds),
                     )
         waiting = more
-    started = {path for scripts in found.values() for path in scripts if _is_started(path, others[path], commands)}
+    used = {path: {file.stem for file, _ in files if file in led} for path, files in imported.items()}
+    started = {path for scripts in found.values() for path in scripts}
+    started = {path for path in started if _is_started(path, others[path], commands, used[path])}
     ordered = {
         module: sorted(
             (one for path, one in scripts.items() if path in started), key=lambda one: (one[0], one[1].shown)
@@ -421,13 +423,14 @@ def _imports(path: Path, name: str, data: bytes, relative: bool = True) -> Itera
             yield from (f"{prefix}.{alias.name}".lstrip(".") for alias in node.names)
 
 
-def _is_started(path: Path, data: bytes, commands: set[str]) -> bool:
+def _is_started(path: Path, data: bytes, commands: set[str], used: set[str]) -> bool:
     """Whether a file is more than a module: a command, a test, or one that does more than define names when imported.
 
     Args:
         path: the file.
         data: what it holds.
         commands: the modules that an installation of the project starts.
+        used: the names of those that it imports.
     """
     names = {".".join(path.with_suffix("").parts[-number:]) for number in range(1, 6)}
     if _STARTED.search(data) or not names.isdisjoint(commands):
@@ -436,18 +439,30 @@ def _is_started(path: Path, data: bytes, commands: set[str]) -> bool:
     if tree is None:
         return False
     own = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
-    return any(
-        isinstance(node, (ast.For, ast.While, ast.With)) or (isinstance(node, ast.Expr) and _runs(node.value, own))
-        for node in tree.body
-    )
+    for node in tree.body:
+        if isinstance(node, (ast.For, ast.While, ast.With)) or (isinstance(node, ast.Expr) and _runs(node.value, own)):
+            return True
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            above = (getattr(node, "module", None) or "").split(".")[-1]
+            meant = (one for one in node.names if not used.isdisjoint((above, one.name.split(".")[-1])))
+            own |= {one.asname or one.name.split(".")[0] for one in meant}
+        elif isinstance(node, ast.Assign) and _runs(node.value, own):
+            own |= {one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+    return False
 
 
 def _runs(node: ast.expr, own: set[str]) -> bool:
-    """Whether a statement calls one of a module's own functions, or has it called: `main()`, `fire.Fire(main)`."""
+    """Whether a statement calls one of some functions, or has it called: `main()`, `fire.Fire(main)`, `trainer.fit()`.
+
+    Args:
+        own: those of a module, what it imports from others of the project, and what it has made by them.
+    """
     if not isinstance(node, ast.Call):
         return False
-    given = [one.id for one in (node.func, *node.args) if isinstance(one, ast.Name)]
-    return not own.isdisjoint(given)
+    called = node.func
+    while isinstance(called, (ast.Attribute, ast.Call)):
+        called = called.value if isinstance(called, ast.Attribute) else called.func
+    return not own.isdisjoint(one.id for one in (called, *node.args) if isinstance(one, ast.Name))
 
 
 def _commands(root: Path) -> set[str]:

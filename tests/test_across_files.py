@@ -1453,6 +1453,26 @@ def test_a_shared_builder_that_keeps_its_optimizer_to_itself_is_named(plan_proje
     assert ("pai_distributed.set_optimizer_instance(optimizer)" in text, "GPA" in text) == (True, False)
 
 
+@pytest.mark.parametrize(
+    ("beside", "named"),
+    [
+        pytest.param("from common import Fit\nfit = Fit(Net())\nfit.run()\n", True, id="a method of what it has made"),
+        pytest.param("import common\ncommon.build(Net())\n", True, id="a module's function"),
+        pytest.param("from common import Fit\nFit(Net()).run()\n", True, id="at once"),
+        pytest.param("import logging\nimport common\nlogging.basicConfig()\n", False, id="another module's"),
+        pytest.param("import common\nclass Fit(common.Fit): pass\n", False, id="a definition"),
+        pytest.param("from common import Fit\nfit = Fit(Net())\n", False, id="what is only made"),
+    ],
+)
+def test_a_file_that_has_a_changed_module_train_when_it_is_imported_is_named(
+    plan_project: Planner, beside: str, named: bool
+) -> None:
+    held = OPTIMIZER_BUILDER.replace("    return optimizer, ", "    model.optimizer, _ = optimizer, ")
+    main = BUILT_MAIN.replace("optimizer, scheduler = ", "").replace("optimizer)", "model.optimizer)")
+    plan = plan_project("import common\n" + main, engine=ENGINE, common=held, beside=beside)
+    assert any("beside.py imports this file too" in note.message for note in plan.notes) is named
+
+
 def test_a_module_that_can_be_started_too_is_no_neighbour(plan_project: Planner) -> None:
     main = SHARED_MAIN.replace("import torch\n", "import torch\nfrom parts import shapes\n", 1)
     shapes = "from engine import validate\nif __name__ == '__main__':\n    print(validate(1))\n"

@@ -1413,7 +1413,7 @@ def test_momentum_encoder_grows_with_its_encoder(
 
 
 def test_without_a_perforated_model_an_optimizer_is_none_of_the_librarys(
-    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     import torch
 
@@ -1421,9 +1421,13 @@ def test_without_a_perforated_model_an_optimizer_is_none_of_the_librarys(
     model = torch.nn.Linear(2, 2)
     helper.set_optimizer_instance(torch.optim.SGD(model.parameters(), 0.1))
     model(torch.ones(1, 2)).sum().backward()
-    with pytest.raises(SystemExit, match="1"):
-        helper.report_validation_score(0.5, model)
-    assert "has no perforated model: rewrite it as well" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    assert list(helper.planned_epochs(range(helper.from_the_start(2, "epoch"), 4))) == [2, 3]
+    assert not list(tmp_path.iterdir())
+    for given in ([0.5, model], [0.5]):
+        with pytest.raises(SystemExit, match="1"):
+            helper.report_validation_score(*given)
+        assert "has no perforated model: rewrite it as well" in capsys.readouterr().err
 
 
 def test_without_a_perforated_model_a_learning_rate_may_move(

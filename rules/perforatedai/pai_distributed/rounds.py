@@ -33,6 +33,9 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
     Raises:
         SystemExit: status 0 where the model is restructured at the planned end, for the next round.
     """
+    if not GPA.pai_tracker:  # another script that trains by the same code, without dendrites
+        yield from planned
+        return
     planned = _pai_repeated(_pai_from_the_start(planned))
     _pai_begin_round()
     _pai_watch_loggers()
@@ -112,7 +115,7 @@ def from_the_start(number: Any, name: str) -> Any:
     Returns:
         The first round's, but where the script goes on from a checkpoint of this round.
     """
-    if not isinstance(number, int):
+    if not isinstance(number, int) or not GPA.pai_tracker:
         return number
     first = _pai_first(name, number)
     if _pai.switch_time and not _pai.continues and number != first:

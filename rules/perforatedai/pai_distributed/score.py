@@ -4,7 +4,7 @@ import contextlib
 import math
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -64,7 +64,8 @@ def report_validation_score(
         SystemExit: status 0 for the next round and at the end; 3 after five scores in a row are not finite.
     """
     model = _pai.model if model is None else model
-    assert model is not None
+    if model is None:
+        _pai_fail_without_model()
     net = _pai_unwrap(model)
     mine = not (of_rank_0 and _pai_grouped() and dist.get_rank() > 0)
     number = _pai_common_score(score if mine else None, net)
@@ -74,6 +75,13 @@ def report_validation_score(
         return False
     _pai_say_end(_pai_by_itself)
     return _pai_share(_pai.last_score, net, leave=leave, again=True)
+
+
+def _pai_fail_without_model() -> NoReturn:
+    _pai_fail(
+        f"{sys.argv[0]} trains by code in which the library ends the training, but has no perforated model: "
+        "rewrite it as well, or let it import that code as it was"
+    )
 
 
 _pai_by_itself = "The script has ended its training by itself"
@@ -139,7 +147,8 @@ def add_validation_score(
         SystemExit: status 3 after five scores in a row are not finite; 0 for a restart.
     """
     model = _pai.model if model is None else model
-    assert model is not None
+    if model is None:
+        _pai_fail_without_model()
     if _pai_grouped():
         return model, False, report_validation_score(score, model, leave=False, force_switch=force_switch)
     net = _pai_unwrap(model)
@@ -228,10 +237,7 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
 def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False, again: bool = False) -> tuple[bool, bool]:
     """Was the model restructured (in place), and is training complete?"""
     if not GPA.pai_tracker:
-        _pai_fail(
-            f"{sys.argv[0]} trains by code in which the library ends the training, but has no perforated model: "
-            "rewrite it as well, or let it import that code as it was"
-        )
+        _pai_fail_without_model()
     _pai_publish_rank()
     known = GPA.pai_tracker.member_vars
     known["optimizer_instance"] = _pai_torch_optimizer(known["optimizer_instance"])
