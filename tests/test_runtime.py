@@ -1430,6 +1430,42 @@ def test_without_a_perforated_model_an_optimizer_is_none_of_the_librarys(
         assert "has no perforated model: rewrite it as well" in capsys.readouterr().err
 
 
+class Bar:
+    """A progress bar."""
+
+    def __init__(self, iterable: Any) -> None:
+        self.iterable, self.total = iterable, len(iterable)
+
+    def __iter__(self) -> Any:
+        return iter(self.iterable)
+
+
+@pytest.mark.parametrize(
+    ("shown", "told"),
+    [
+        (lambda numbers: numbers, [0, 1, 2]),
+        (Bar, [0, 1, 2]),
+        (list, [2]),
+        (lambda numbers: Bar(list(numbers)), [2]),
+    ],
+)
+def test_a_later_round_begins_where_the_first_one_did_however_its_epochs_are_shown(
+    helper: ModuleType,
+    perforate: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    shown: Callable[[range], Any],
+    told: list[Any],
+) -> None:
+    import torch
+
+    perforate(torch.nn.Linear(2, 2), initialize=False)
+    list(helper._pai_from_the_start(shown(range(3))))
+    monkeypatch.setattr(helper._pai, "switch_time", 1.0)
+    planned = helper._pai_from_the_start(shown(range(2, 3)))
+    assert not isinstance(planned, Bar) or planned.total == len(told)
+    assert list(planned) == told
+
+
 def test_without_a_perforated_model_a_learning_rate_may_move(
     helper: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,15 +90,24 @@ def _pai_end_at_error(kind: type[BaseException], error: BaseException, trace: An
 sys.excepthook = _pai_end_at_error
 
 
-def _pai_from_the_start(planned: Iterable[Any]) -> Iterable[Any]:
+def _pai_from_the_start(planned: Any) -> Any:
     """The epochs as the first round had them: a checkpoint of an earlier round says how far that has come, not this.
 
-    An end that is as far from the start as in the first round is counted from it, and goes back with it.
+    Also those of a progress bar, such as `trange(start, epochs)`, which knows how many there are.
     """
-    if not isinstance(planned, range):
-        return planned
+    if isinstance(planned, range):
+        return _pai_first_range(planned)
+    for name, held in list(getattr(planned, "__dict__", {}).items()):
+        if isinstance(held, range) and getattr(planned, "total", None) == len(held):
+            first = _pai_first_range(held)
+            vars(planned).update({name: first, "total": len(first)})
+    return planned
+
+
+def _pai_first_range(planned: range) -> range:
+    """As in the first round. An end that is as far from the start as there is counted from it, and goes back too."""
     start, stop = from_the_start(planned.start, "epoch"), planned.stop
-    first = _pai_first("end of epochs", stop)
+    first = _pai_first("end of epochs", stop) if GPA.pai_tracker else stop
     counted = stop - planned.start == first - start
     return range(start, first if counted else stop, planned.step)
 
