@@ -271,6 +271,16 @@ def test_what_a_model_has_is_asked_of_the_model_in_its_wrapper(tmp_path: Path) -
     assert (again.questions, [file for file in again.files if file.path.name == "train.py"]) == ([], [])
 
 
+def test_a_layer_that_a_model_gets_after_its_dendrites_is_asked_about(tmp_path: Path) -> None:
+    layer = "    model.head = torch.nn.Linear(8, 2)\n"
+    late = swapped(single(), ("    model = model.cuda()\n", f"{layer}    model = model.cuda()\n"))
+    [question] = plan_of(tmp_path, late, IN_PARALLEL).questions
+    assert (question.code, question.line) == ("PAI118", 15)
+    assert "line 16" in question.message
+    early = swapped(single(), ("    model = Net()\n", f"    model = Net()\n{layer}"))
+    assert plan_of(tmp_path, early, IN_PARALLEL).questions == []
+
+
 BASELINE = """def baseline(model, optimizer, criterion):
     for epoch in range(9):
         for x, y in loader:

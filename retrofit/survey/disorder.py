@@ -80,17 +80,19 @@ def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[O
 _OTHER_LAYERS = re.compile(r"_*(prune|inject|replace|swap)(_|$|[A-Z])")
 
 
+def is_layer(name: str) -> bool:
+    """Whether a qualified name is of one of torch's layers, and of no wrapper."""
+    layer = re.fullmatch(r"torch\.nn\.([A-Z]\w+|modules\..*)", name)
+    return bool(layer) and name not in torch_api.DATA_PARALLEL_NAMES | torch_api.DDP_NAMES
+
+
 def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
     """Return what gives the model another layer after it is perforated, "" for nothing."""
     index, training = flow.index, leading_to(loops, flow)
     for binding in index.bindings:
         holder, place = binding.target.rpartition(".")[0].removesuffix(".module"), binding.statement
         kind = index.qualified(binding.value.func) if isinstance(binding.value, cst.Call) else ""
-        layer = (
-            re.fullmatch(r"torch\.nn\.([A-Z]\w+|modules\..*)", kind)
-            and kind not in torch_api.DATA_PARALLEL_NAMES | torch_api.DDP_NAMES
-        )
-        if not holder or not layer or not any(leads_to(way, training) for way in flow.leading(place)):
+        if not holder or not is_layer(kind) or not any(leads_to(way, training) for way in flow.leading(place)):
             continue
         names = flow.names_of(origins, place.scope)
         late = any(after_model(place, model, flow) for model in models)
