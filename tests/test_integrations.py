@@ -281,6 +281,24 @@ def test_a_layer_that_a_model_gets_after_its_dendrites_is_asked_about(tmp_path: 
     assert plan_of(tmp_path, early, IN_PARALLEL).questions == []
 
 
+FRESH = {
+    "time": ("import time\n", "f'run_{time.time()}'"),
+    "date": ("import datetime\n", "'run' + datetime.datetime.now().strftime('%H%M')"),
+    "a run's id": ("import wandb\n", "f'run_{wandb.init().id}'"),
+}
+
+
+@pytest.mark.parametrize(("imported", "name"), FRESH.values(), ids=FRESH)
+def test_a_save_name_that_is_another_one_at_each_start_is_asked_for(tmp_path: Path, imported: str, name: str) -> None:
+    text = swapped(single(), ("import torch\n", f"{imported}import torch\n"), ("args.name", name))
+    [question] = plan_of(tmp_path, text, IN_PARALLEL).questions
+    assert (question.code, "--save-name" in question.message) == ("PAI119", True)
+    plan = plan_of(tmp_path, text, Options(data_parallel=True, save_name="mine"))
+    assert 'save_name=pai_distributed.save_name("mine")' in rewritten(plan)
+    fixed = swapped(single(), ("args.name", "f'run_{args.kind}'"))
+    assert plan_of(tmp_path, fixed, IN_PARALLEL).questions == []
+
+
 BASELINE = """def baseline(model, optimizer, criterion):
     for epoch in range(9):
         for x, y in loader:

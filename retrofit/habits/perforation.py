@@ -15,6 +15,7 @@ from retrofit.habits.names import follows, literal, moves, text
 from retrofit.habits.sites import Call
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.disorder import is_layer
+from retrofit.survey.folders import is_fresh
 from retrofit.survey.index import Statement
 from retrofit.survey.nodes import argument, dotted, receiver
 from retrofit.survey.sites.base import Site
@@ -111,6 +112,12 @@ class Perforation(Call):
     def save_name(self) -> str:
         """The name under which it is saved, "" where it is not written out."""
         return text(self.habits, self.argument_node("save_name", 2))
+
+    @cached_property
+    def fresh_name(self) -> str:
+        """The code of the name under which it is saved, where that is another one at each start, else ""."""
+        given = self.argument_node("save_name", 2)
+        return self.index.source.code(given) if given is not None and is_fresh(given, self.habits.flow) else ""
 
     @cached_property
     def wrapped(self) -> str:

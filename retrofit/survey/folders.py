@@ -21,7 +21,9 @@ _ASKED = frozenset({"exists", "is_dir", "is_file", "iterdir"})
 #: What writes one.
 _MAKING = ("os.makedirs", "os.mkdir", "torch.save", "open")
 #: What has another name at each start.
-_FRESH = ("time.", "datetime.", "uuid.", "tempfile.")
+_FRESH = ("time.", "datetime.", "uuid.", "tempfile.", "wandb.util.generate_id")
+#: What stands for a run, whose `id` is another one at each start.
+_RUNS = frozenset({"wandb.init", "wandb.run"})
 
 
 def find_new_folders(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[NewFolder]:
@@ -105,6 +107,8 @@ def is_fresh(path: cst.BaseExpression, flow: Flow, removed: Sequence[cst.CSTNode
         seen.add(one)
         if isinstance(one, cst.Call) and flow.index.qualified(one.func).startswith(_FRESH):
             return True
+        if isinstance(one, cst.Attribute) and one.attr.value == "id" and _is_run(one.value, flow):
+            return True
         if any(_is_same(one, folder, flow) for folder in removed):
             return True
         if isinstance(one, (cst.Name, cst.Attribute, cst.Call)):
@@ -113,6 +117,12 @@ def is_fresh(path: cst.BaseExpression, flow: Flow, removed: Sequence[cst.CSTNode
             waiting += [part.value for part in added if _is_same(part.target, one, flow)]
         waiting += children(one)
     return False
+
+
+def _is_run(node: cst.BaseExpression, flow: Flow) -> bool:
+    """Whether an expression stands for a run of a logger."""
+    made = [node, *(origin.node for origin in flow.origins(node, flow.index.scope_of(node)))]
+    return any(flow.index.qualified(one.func if isinstance(one, cst.Call) else one) in _RUNS for one in made)
 
 
 def _is_same(one: cst.CSTNode, other: cst.CSTNode, flow: Flow) -> bool:
