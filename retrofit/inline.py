@@ -40,26 +40,40 @@ def inlining(recipe: Recipe, index: Index) -> dict[str, str]:
     return {"helper_source": joined, "collisions": ", ".join(sorted(collisions))}
 
 
+def launcher_program(recipe: Recipe) -> str:
+    """Return the launcher's modules as one text, which needs no other file."""
+    imports: dict[str, None] = {}
+    body: list[str] = []
+    for source in recipe.launcher_sources.values():
+        for text, imported in _statements(source, frozenset(recipe.launcher_sources)):
+            if imported:
+                imports[text.strip("\n")] = None
+            else:
+                body.append(text)
+    return "\n".join(imports) + "".join(body)
+
+
 @cache
-def _statements(source: str) -> list[tuple[str, dict[str, str]]]:
+def _statements(source: str, package: frozenset[str] = frozenset()) -> list[tuple[str, dict[str, str]]]:
     """Return what a module's statements mean outside its package, each with the lines before it, and what it imports.
 
-    Its docstring is left out, and so are imports from the package's other modules and `__all__`.
+    Its docstring is left out, and so are imports from the package's other modules, whose names may be given, and
+    `__all__`.
     """
     lines = whole_lines(source)
     found, begin = [], 0
     for statement in ast.parse(source).body:
         assert statement.end_lineno is not None
-        if not _of_package(statement):
+        if not _of_package(statement, package):
             found.append(("".join(lines[begin : statement.end_lineno]), _imported(statement)))
         begin = statement.end_lineno
     return found[1:]
 
 
-def _of_package(statement: ast.stmt) -> bool:
+def _of_package(statement: ast.stmt, package: frozenset[str]) -> bool:
     if isinstance(statement, ast.Assign):
         return any(isinstance(target, ast.Name) and target.id == "__all__" for target in statement.targets)
-    return isinstance(statement, ast.ImportFrom) and statement.level > 0
+    return isinstance(statement, ast.ImportFrom) and (statement.level > 0 or statement.module in package)
 
 
 def _imported(statement: ast.stmt) -> dict[str, str]:

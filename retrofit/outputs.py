@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from retrofit.errors import Problem, UserError, shown_path
+from retrofit.inline import launcher_program
 from retrofit.jobs import job_file
 from retrofit.launch import MARK, SYSTEMS, Launch, is_ours, launch_script, own_launcher, starts
 from retrofit.options import Options
@@ -201,7 +202,7 @@ Do that before you start ours, or give it to ours as its arguments, and replace 
 
 
 def _launch(script: Script, recipe: Recipe, options: Options, save_name: str, name: str) -> Launch:
-    number, program = options.nproc_per_node, recipe.folder / recipe.helper / "nodes" / "launcher.py"
+    number = options.nproc_per_node
     return Launch(
         script=script.file_name,
         module=script.module,
@@ -210,7 +211,7 @@ def _launch(script: Script, recipe: Recipe, options: Options, save_name: str, na
         gpus=options.gpus or None,
         launcher=chosen_launcher(script, options)[0],  # type: ignore[arg-type]
         name=name,
-        program=program.read_text(encoding="utf-8") if options.inline or script.inlined else "",
+        program=launcher_program(recipe) if options.inline or script.inlined else "",
     )
 
 

@@ -8,7 +8,7 @@ templates, both over the sites of the survey.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from graphlib import TopologicalSorter
@@ -186,10 +186,13 @@ class Recipe:
     @cached_property
     def helper_sources(self) -> dict[str, str]:
         """The texts of the helper package's modules, by their names, each after those that it imports."""
-        files = (self.folder / self.helper).glob("*.py") if self.helper else ()
-        texts = {path.stem: path.read_text(encoding="utf-8") for path in files}
-        needs = {name: set(re.findall(r"^from \.(\w+) import", text, re.MULTILINE)) for name, text in texts.items()}
-        return {name: texts[name] for name in TopologicalSorter(dict(sorted(needs.items()))).static_order()}
+        names = [path.stem for path in (self.folder / self.helper).glob("*.py")] if self.helper else []
+        return _sources(self.folder / self.helper, names)
+
+    @cached_property
+    def launcher_sources(self) -> dict[str, str]:
+        """The same of the launcher's modules, of which the last one is the program."""
+        return _sources(self.folder / self.helper / "nodes", ["launcher"])
 
     @cached_property
     def provided(self) -> frozenset[str]:
@@ -239,6 +242,19 @@ def _signs(blocks: dict[str, Any]) -> Signs:
     """Return what `[blocks]` of a recipe says: its kinds are the tables in it."""
     kinds = {name: BlockKind(**value) for name, value in blocks.items() if isinstance(value, dict)}
     return Signs(kinds, **{name: value for name, value in blocks.items() if name not in kinds})
+
+
+def _sources(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return the texts of modules and of those in their folder that they import, each after what it imports."""
+    texts: dict[str, str] = {}
+    needs: dict[str, list[str]] = {}
+    left = sorted(names)
+    for name in left:  # which grows
+        texts[name] = (folder / f"{name}.py").read_text(encoding="utf-8")
+        imported = sorted(set(re.findall(r"^from \.?(\w+) import", texts[name], re.MULTILINE)))
+        needs[name] = [module for module in imported if (folder / f"{module}.py").exists()]
+        left += [module for module in needs[name] if module not in left]
+    return {name: texts[name] for name in TopologicalSorter(needs).static_order()}
 
 
 def _helper_outputs(folder: Path, helper: str) -> Iterator[Output]:

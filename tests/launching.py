@@ -102,7 +102,7 @@ if [ "$1" = -m ]; then
     done
 fi
 export TEST_OPTIONS
-exec "$TEST_PYTHON" -I -S "$@"
+exec "$TEST_PYTHON" -E -s -S "$@"
 """
 
 
@@ -188,8 +188,7 @@ class Run:
         self.project.mkdir(exist_ok=True)
         (self.project / script).write_text(PREAMBLE + initialise + body, "utf-8")
         nodes = self.project.joinpath(*[".."] * module.count("."), HELPER.name, "nodes")
-        nodes.mkdir(parents=True, exist_ok=True)
-        shutil.copy(HELPER / "nodes" / "launcher.py", nodes)
+        shutil.copytree(HELPER / "nodes", nodes, dirs_exist_ok=True)
         self.launcher.write_text(
             launch_script(TEMPLATE, Launch(script, save_name, nproc, gpus, launcher, module=module)), "utf-8"
         )

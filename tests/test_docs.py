@@ -156,8 +156,8 @@ def launcher_messages() -> Iterator[list[str]]:
     text = (rules / "train_distributed.sh.j2").read_text(encoding="utf-8")
     for said in re.findall(r"\bfail \d+ \"([^\"]*)\"", text.replace("\\\n", "")):
         yield re.split(r"\$\{[^}]*\}|\$\w+", said.partition(". ")[0])
-    program = (rules / "pai_distributed" / "nodes" / "launcher.py").read_text(encoding="utf-8")
-    for node in ast.walk(ast.parse(program)):
+    program = "\n".join(RECIPES["perforatedai"].launcher_sources.values())
+    for node in ast.walk(ast.parse(program.replace("from __future__ import annotations\n", ""))):
         if isinstance(node, ast.Call):
             name, place = (node.func.id, 0) if isinstance(node.func, ast.Name) else (getattr(node.func, "attr", ""), 1)
             if name in ("say", "fail") and any(message := parts(node.args[place])):

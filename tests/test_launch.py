@@ -23,7 +23,9 @@ from typing import Any
 
 import pytest
 
+from retrofit.inline import launcher_program
 from retrofit.launch import Launch, Launcher, is_ours, launch_script
+from retrofit.rules import load_recipe
 from tests.conftest import swapped
 from tests.launching import (
     DEADLINE,
@@ -94,7 +96,7 @@ def test_shellcheck_finds_nothing_with_a_module(tmp_path: Path) -> None:
 def test_one_with_the_program_in_it_needs_no_other_file(run: Run, tmp_path: Path) -> None:
     run.write(THREE_ROUNDS)
     helper = run.project / "pai_distributed"
-    program = (helper / "nodes" / "launcher.py").read_text()
+    program = launcher_program(load_recipe(HELPER.parent))
     text = launch_script(TEMPLATE, Launch("train.py", "PAI", program=program))
     assert shellcheck(tmp_path, text) == ""
     run.launcher.write_text(text)
@@ -713,7 +715,7 @@ def test_a_signal_between_two_rounds(run: Run, progress: bool) -> None:
     run.write(f"{progress} and switch(2)\n")
     launcher = run.project / "pai_distributed" / "nodes" / "launcher.py"
     looks = "            progress = bool("
-    signal_ = "            os.kill(os.getpid(), signal.SIGTERM)\n"
+    signal_ = "            os.kill(os.getpid(), 15)\n"
     launcher.write_text(swapped(launcher.read_text(), (looks, signal_ + looks)))
     assert run() == 143, run.said
     assert len(run.calls) == 2
@@ -774,7 +776,7 @@ def test_processes_that_do_not_stop_are_killed(run: Run, number: signal.Signals,
 def test_processes_are_found_by_their_parents(has_table: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not has_table:  # as on macOS
         monkeypatch.setattr(os.path, "exists", lambda path: False)
-    living: Any = runpy.run_path(str(HELPER / "nodes" / "launcher.py"))["living"]
+    living: Any = runpy.run_path(str(HELPER / "nodes" / "programs.py"))["living"]
     with subprocess.Popen(["sh", "-c", "sleep 100 & wait"], start_new_session=True) as process:
         until(lambda: len(living({process.pid})) == 2, "the shell has started its program")
         assert process.pid in living({process.pid})
@@ -957,7 +959,7 @@ def test_only_the_first_start_rehearses(told: str, first: Run) -> None:
 
 # As on a system that cannot keep programs in a folder.
 NOT_LINUX = """#!/bin/sh
-[ "$1" = -I ] || exec "$TEST_PYTHON" -I -S "$@"
+[ "$1" = -I ] || exec "$TEST_PYTHON" -E -s -S "$@"
 shift
 exec "$TEST_PYTHON" -I -S -c 'import runpy, sys
 sys.platform, sys.argv = "darwin", sys.argv[1:]

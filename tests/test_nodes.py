@@ -18,10 +18,14 @@ from typing import Any
 
 import pytest
 
+from retrofit.inline import launcher_program
+from retrofit.launch import Launch, launch_script
+from retrofit.rules import load_recipe
 from tests.forked import training_python
 from tests.launching import (
     DEADLINE,
     HELPER,
+    TEMPLATE,
     Run,
     heed_signals,  # noqa: F401 - a fixture
     project_to_run,  # noqa: F401 - a fixture
@@ -62,7 +66,6 @@ class Nodes:
         self.place["PAI_NODES_SECONDS"] = "60"
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         run.program("python", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-        shutil.copytree(HELPER / "nodes", run.project / "pai_distributed" / "nodes", dirs_exist_ok=True)
 
     def start(self, number: int, *arguments: str, **env: str) -> subprocess.Popen[bytes]:
         """Start the launcher of one machine."""
@@ -378,5 +381,7 @@ def test_several_launchers_on_one_machine_train_nothing(run: Run) -> None:
 
 def test_a_script_with_the_helper_in_it_is_for_one_machine(run: Run) -> None:
     run.write(ROUNDS)
+    program = launcher_program(load_recipe(HELPER.parent))
+    run.launcher.write_text(launch_script(TEMPLATE, Launch("train.py", "PAI", program=program)))
     assert run(NNODES="2", NODE_RANK="0", MASTER_ADDR="127.0.0.1") == 2
     assert "is for one machine" in run.said

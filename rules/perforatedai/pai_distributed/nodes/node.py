@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from launcher import LOST, living
+from programs import LOST, living
 
 
 def versions(paths: dict[str, str]) -> dict[str, str]:

@@ -4,8 +4,8 @@ import os
 import socket
 import time
 
-from launcher import LOST
 from node import Line, Node, file_sizes, meeting, say, versions
+from programs import LOST
 
 
 class Other(Node):
