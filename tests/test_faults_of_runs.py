@@ -28,6 +28,7 @@ from tests.conftest import swapped
 from tests.forked import training_python
 from tests.launching import DEADLINE, heed_signals, until  # noqa: F401 - a fixture
 from tests.projects import apply
+from tests.test_nodes import free_port
 from tests.test_rounds import DDP, PRINTED
 
 pytestmark = pytest.mark.real
@@ -52,25 +53,25 @@ class Project:
         self.save = folder / SAVE
         self.output = folder / "output"
 
-    def start(self, python: str = "", **environment: str) -> subprocess.Popen[bytes]:
+    def start(self, python: str = "", output: Path | None = None, **environment: str) -> subprocess.Popen[bytes]:
         """Start the launcher, as a user does."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PAI_")}
         settings = {"NUM_GPUS": "2", "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "REHEARSE": "0"}
         settings |= {"PAI_TESTING_DENDRITE_CAPACITY": "1", "PYTHON": python or training_python(), "STOP_SECONDS": "20"}
-        with self.output.open("wb") as output:
+        with (output or self.output).open("ab" if output else "wb") as said:
             return subprocess.Popen(
                 ["bash", "train_distributed.sh"],
                 cwd=self.folder,
                 env={**inherited, **settings, **environment, "TEST_FOLDER": str(self.folder)},
                 stdin=subprocess.DEVNULL,
-                stdout=output,
+                stdout=said,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
 
     def run(self, python: str = "", **environment: str) -> int:
         """Run the launcher to its end."""
-        return self.start(python, **environment).wait(DEADLINE)
+        return self.start(python, None, **environment).wait(DEADLINE)
 
     @property
     def said(self) -> str:
@@ -255,6 +256,14 @@ def test_a_round_that_fails_is_begun_again(
     completes(project, rounds)
 
 
+def test_an_initialisation_on_a_full_disk(copied: Copies, completes: Completes) -> None:
+    project = copied(0)
+    (project.save / "array_dims.csv").unlink()
+    assert project.run(TROUBLE="initialisation stuffed") == 1, project.said
+    assert "Initialisation failed with status 1; its messages are above. Training was not started." in project.said
+    completes(project, 0)
+
+
 @pytest.mark.parametrize(("trouble", "rounds"), [("step once 1", 2), ("step once", 0), ("saved once 0", 0)])
 def test_torchrun_restarts_a_round_from_the_newest_switch(
     trouble: str, rounds: int, copied: Copies, undisturbed: Undisturbed
@@ -279,20 +288,21 @@ def test_torchrun_restarts_a_round_from_the_newest_switch(
 STATUS = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 75, signal.SIGKILL: -9}
 
 
-POINTS = ("initialisation", "step", "validation", "switch")
+POINTS = ("initialisation", "step", "validation", "switch", "rehearsal")
 STOPS = [(point, number) for point in POINTS for number in STATUS]
 
 
-# Each signal at one of them, and after it the whole way.
-@pytest.mark.parametrize(("point", "number"), STOPS if WHOLE else STOPS[::5])
+# Each signal at one of them, one of them in the rehearsal too, and after it the whole way.
+@pytest.mark.parametrize(("point", "number"), STOPS if WHOLE else [*STOPS[::5], STOPS[18]])
 def test_a_launcher_that_is_stopped(point: str, number: signal.Signals, copied: Copies, completes: Completes) -> None:
-    rounds = {"initialisation": 0, "switch": 2}.get(point, 3)
+    rounds = {"initialisation": 0, "rehearsal": 0, "switch": 2}.get(point, 3)
     project = copied(rounds)
     if point == "initialisation":
         (project.save / "array_dims.csv").unlink()
     before = project.switches()
-    process = project.start(TROUBLE=f"{point} waits 0")
-    until((project.folder / "waits").exists, project.said)
+    rehearses = {"TROUBLE": "step waits 0", "REHEARSE": "only"}  # a capacity test rehearses only where it is asked to
+    process = project.start(**rehearses if point == "rehearsal" else {"TROUBLE": f"{point} waits 0"})  # type: ignore[arg-type]
+    until(lambda: list(project.folder.rglob("waits")), project.said)
     process.send_signal(number)
     assert process.wait(DEADLINE) == STATUS[number], project.said
     until(lambda: not project.processes, f"all end; so far: {project.said}")
@@ -351,6 +361,84 @@ def test_a_record_that_is_no_good(name: str, copied: Copies, completes: Complete
         completes(project, 3)
     else:
         assert project.run() == 0, project.said
+
+
+# ---- several machines
+
+
+class Machines:
+    """Two machines with a process each, as if each had its own launcher in one shared folder."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.outputs = [project.folder / f"output{number}" for number in range(2)]
+        self.place = {"NNODES": "2", "NUM_GPUS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        self.place["PAI_NODES_SECONDS"] = "60"
+
+    def start(self, number: int, **environment: str) -> subprocess.Popen[bytes]:
+        place = self.place | {"NODE_RANK": str(number)}
+        return self.project.start(output=self.outputs[number], **place, **environment)
+
+    def run(self, **environment: str) -> list[int]:
+        """Run both to their end, the second one first."""
+        launchers = [self.start(number, **environment) for number in (1, 0)]
+        return [launcher.wait(DEADLINE) for launcher in reversed(launchers)]
+
+    def wait(self) -> list[subprocess.Popen[bytes]]:
+        """Start both, and wait until training waits on the second."""
+        (self.project.folder / "waits").unlink(missing_ok=True)
+        launchers = [self.start(number, TROUBLE="step waits 1") for number in range(2)]
+        until((self.project.folder / "waits").exists, self.said)
+        return launchers
+
+    @property
+    def said(self) -> str:
+        return "\n".join(path.read_text("utf-8", "replace") for path in self.outputs if path.exists())
+
+    def said_by(self, number: int) -> str:
+        """What a machine has said since this was asked the last time."""
+        said = self.outputs[number].read_text("utf-8", "replace")
+        self.outputs[number].write_bytes(b"")
+        return said
+
+
+def test_faults_on_two_machines(copied: Copies, undisturbed: Undisturbed) -> None:
+    """One after the other in the last round, which in the end comes to what one machine comes to undisturbed."""
+    project = copied(3)
+    machines = Machines(project)
+    newest = project.switches()
+    for trouble, said in (("step killed 1", "Signal 9 (SIGKILL)"), ("step orphaned 1", ""), ("backward waits 1", "")):
+        (project.folder / "waits").unlink(missing_ok=True)
+        statuses = machines.run(TROUBLE=trouble, PAI_HANG_SECONDS="5")
+        assert statuses[0] == statuses[1] != 0, machines.said
+        until(lambda: not project.processes, f"all end; so far: {machines.said}")
+        told = [machines.said_by(number) for number in range(2)]
+        assert all(f"{AGAIN} {SAVE}/switch_6.pt" in one for one in told), told
+        assert said in told[1], told
+        if "waits" in trouble:
+            hangs = r'Rank 1 hangs at .* for 5 s .*\n(  .*\n)*  File ".*train.py", line \d+, in main'
+            assert re.search(hangs, told[1]), told
+        assert project.switches() == newest
+    for lost, number in ((0, signal.SIGKILL), (1, signal.SIGUSR1)):
+        launchers = machines.wait()
+        launchers[lost].send_signal(number)
+        assert launchers[lost].wait(DEADLINE) == STATUS[number], machines.said
+        until(lambda: "was lost, or stopped. This round begins again" in machines.said, machines.said)
+        if lost == 0:
+            launchers[1].terminate()
+            assert launchers[1].wait(DEADLINE) == 143, machines.said
+            until(lambda: not project.processes, f"all end; so far: {machines.said}")
+            assert project.switches() == newest
+            for one in (0, 1):
+                machines.said_by(one)
+    again = machines.start(1)
+    assert [launchers[0].wait(DEADLINE), again.wait(DEADLINE)] == [0, 0], machines.said
+    assert project.model() == undisturbed.after[4].model()
+    assert (
+        re.findall(r"^epoch .*", machines.said_by(0), re.MULTILINE)[-len(undisturbed.epochs[3]) :]
+        == (undisturbed.epochs[3])
+    )
+    assert not project.processes
 
 
 # ---- time

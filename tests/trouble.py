@@ -6,6 +6,7 @@ notes its number in the folder "processes", and `waits` that it does in the file
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
@@ -48,10 +49,11 @@ def orphaned() -> None:
 
 
 def waits() -> None:
-    """Wait for a signal."""
-    (HERE / "waits").touch()
-    while True:
-        signal.pause()
+    """Wait for a signal, the first process of all that come here."""
+    with contextlib.suppress(FileExistsError):
+        (HERE / "waits").touch(exist_ok=False)
+        while True:
+            signal.pause()
 
 
 def loops() -> None:
@@ -63,6 +65,11 @@ def loops() -> None:
 def raises() -> None:
     """Fail as a script does."""
     raise RuntimeError("the script fails")
+
+
+def stuffed() -> None:
+    """Let the disk be full to the last byte, for what is said as well."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
 
 
 def full() -> None:
