@@ -4151,6 +4151,9 @@ def get_model(ema=False):
         pytest.param("model = get_model()\nteacher = get_model(ema=True)", [8, 9], id="a copy for averages"),
         pytest.param("model, teacher = get_model(), get_model(True)", [8, 8], id="in one statement"),
         pytest.param("model = get_model()", [], id="once"),
+        pytest.param("model = get_model()\nget_model(1, 2)", [], id="a call that can only fail"),
+        pytest.param("model = get_model()\nget_model(of=2)", [], id="one by a name that it lacks"),
+        pytest.param("model = get_model()\nget_model(**them)", [8, 9], id="one that may go well"),
         pytest.param("if a:\n    model = get_model()\nelse:\n    model = get_model(True)", [], id="by choice"),
         pytest.param("model = get_model() if a else get_model(True)", [], id="by choice in one statement"),
         pytest.param("model = get_model()\nteacher = copy.deepcopy(model)", [], id="copied"),
@@ -4160,6 +4163,20 @@ def test_builder_that_is_called_for_two_models_is_told(lines: str, lines_told: l
     text = script().replace("model = Net()\nmodel = DDP(model)\n", lines + "\n")
     survey = survey_of(text.replace("\n\n", f"\n{BUILDER}", 1))
     assert survey.repeated == [f"line {line}" for line in lines_told]
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        pytest.param("main(0)", True, id="both run"),
+        pytest.param("main()", False, id="it lacks an argument"),
+        pytest.param("sys.exit(0)\nmain(0)", False, id="never reached"),
+        pytest.param("if a:\n    sys.exit(0)\nmain(0)", True, id="perhaps reached"),
+    ],
+)
+def test_leftover_call_that_builds_nothing_is_no_second_one(last: str, told: bool) -> None:
+    text = f"import sys\ndef main(rank):\n{indent(code(script()), '    ')}\nmain(0)\n{last}\n"
+    assert bool(survey_of(text).repeated) is told
 
 
 @pytest.mark.parametrize(

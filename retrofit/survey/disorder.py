@@ -8,7 +8,6 @@ from itertools import combinations, product
 import libcst as cst
 
 from retrofit import torch_api
-from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Statement
 from retrofit.survey.models import rules_out
@@ -71,7 +70,7 @@ def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[O
         for scope, calls in ways_to(optimizer.statement, flow, origins).items():
             for call, made in product(calls, [one for one in making.get(scope, ()) if one not in past]):
                 first = built_by(call, making[scope])
-                if first is not None and call.order < made.order and not exclude_each_other(call, made):
+                if first is not None and call.order < made.order and one_after_the_other(call, made):
                     return [first, made]
     return []
 

@@ -149,7 +149,8 @@ class Flow:
         }
         for call in index.calls:
             for function in self._called_by_name(call):
-                self._pass_arguments(call, function)
+                if not self._fails(call, function):
+                    self._pass_arguments(call, function)
         for call in index.calls:
             for function in self._passed_to_run(call):
                 self._pass_arguments(call, function)
@@ -302,6 +303,12 @@ class Flow:
             return [function for function in functions if _takes(function, call)] or functions
         runs = [self._function(given, scope) for given in self._runs(call)]
         return [function for function in runs if function is not None]
+
+    def _fails(self, call: cst.Call, function: Scope) -> bool:
+        """Whether a call by name ends in a TypeError, for want of arguments, before anything of a function runs."""
+        plain = isinstance(call.func, cst.Name) and function.parent is not None and function.parent.kind != "class"
+        own = plain and not _decorators(function) and self._function(call.func, self.index.scope_of(call)) is function
+        return own and not _takes(function, call)
 
     def _runs(self, call: cst.Call) -> list[cst.BaseExpression]:
         """Return the function that a call is given to run: in processes, or as an optimizer's closure."""

@@ -119,8 +119,9 @@ def built_by(call: Statement, made: list[Statement]) -> Statement | None:
 
 
 def one_after_the_other(first: Statement, second: Statement) -> bool:
-    """Whether two statements of a function may both run, because they are not in different branches of one choice."""
-    return first.scope is second.scope and first is not second and not exclude_each_other(first, second)
+    """Whether two statements of a function may both run: in no different branches of one choice, nor behind its end."""
+    reached = not any(map(always_leaves, (*first.preceding, *second.preceding)))
+    return first.scope is second.scope and first is not second and reached and not exclude_each_other(first, second)
 
 
 def defines(statement: Statement) -> bool:
