@@ -1775,7 +1775,8 @@ def test_own_modules_are_those_from_before_dendrites(helper: ModuleType, perfora
     import torch
 
     body = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
-    before = [body, *body, last := torch.nn.Linear(3, 2)]
+    before, body_kinds = [body, *body, last := torch.nn.Linear(3, 2)], [*body]
+    assert [helper.own_layer(child) for child in body] == body_kinds
     model = helper.load_latest_switch(perforate(body, last), None)
     model[0][0].dendrite_module.layers.append(torch.nn.Linear(2, 3))
     model[0][0].dendrite_modules_added = 1
@@ -1783,6 +1784,7 @@ def test_own_modules_are_those_from_before_dendrites(helper: ModuleType, perfora
     own = helper.own_modules(torch.nn.DataParallel(model))
     assert [type(part) for part in own[2:]] == [type(part) for part in before]
     assert own[3] is model[0][0].main_module
+    assert [type(helper.own_layer(child)) for child in model[0].children()] == [type(part) for part in body_kinds]
     assert [part for _, part in helper.own_named_modules(model)] == own[1:]
     names = ["0.0.weight", "0.0.bias", "0.1.weight", "0.1.bias", "1.weight", "1.bias"]
     assert [name for name, _ in helper.own_named_parameters(model)] == names

@@ -97,3 +97,79 @@ class Net(torch.nn.Module):
     text = text.replace("SGD(model.parameters()", "SGD(model.module.policies()")
     new = rewritten(plan_of(tmp_path, text))
     assert "for module in pai_distributed.own_modules(self):" in new
+
+
+BY_CHILD = """
+for child in model.children():
+    if type(child) == torch.nn.Linear:
+        child.weight.requires_grad = False
+"""
+
+
+@pytest.mark.parametrize(
+    ("walk", "found"),
+    [
+        pytest.param(BY_CHILD, [("layer", "child")], id="type"),
+        pytest.param(
+            BY_CHILD.replace("type(child) == torch.nn.Linear", "isinstance(child, torch.nn.Linear)"),
+            [("layer", "child")],
+            id="isinstance",
+        ),
+        pytest.param(
+            BY_CHILD.replace("type(child) == torch.nn.Linear", "child.__class__.__name__ == 'Linear'"),
+            [("layer", "child")],
+            id="its class's name",
+        ),
+        pytest.param(
+            BY_CHILD.replace("child in model.children()", "name, child in model.module.body.named_children()"),
+            [("layer", "child")],
+            id="of a part, with its name",
+        ),
+        pytest.param(
+            "sizes = [c.bias.numel() for c in model.children() if type(c) is torch.nn.Linear]", [("layer", "c")]
+        ),
+        pytest.param(BY_CHILD.replace("children", "modules"), [], id="modules are its own"),
+        pytest.param(BY_CHILD.replace("model.", "other."), [], id="of another model"),
+        pytest.param(BY_CHILD.replace("torch.nn.Linear", "Block"), [], id="a class that has no dendrites"),
+        pytest.param("for child in model.children():\n    print(type(child))\n", [], id="only said"),
+    ],
+)
+def test_children_whose_class_is_asked_for(walk: str, found: list[tuple[str, str]]) -> None:
+    sites = survey_of(script(before=f"other = Net()\n{code(walk)}")).module_counts
+    assert [(site.kind, site.whose) for site in sites] == found
+
+
+def test_children_of_a_model_that_is_not_perforated_yet_are_its_own() -> None:
+    text = script().replace("model = DDP(model)\n", f"{code(BY_CHILD)}model = DDP(model)\n")
+    assert (
+        survey_of(text.replace("child.weight.requires_grad = False", "torch.nn.init.zeros_(child.bias)")).module_counts
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("use", "late"),
+    [
+        pytest.param("", False, id="only when it is built"),
+        pytest.param("length = model.module.length(16)\n", True, id="later as well"),
+    ],
+)
+def test_a_method_of_the_model_asks_for_the_class_of_its_children(tmp_path: Path, use: str, late: bool) -> None:
+    own = """
+class Net(torch.nn.Module):
+    def __init__(self):
+        self.body = torch.nn.Sequential(torch.nn.Linear(4, 2))
+        self.size = self.length(16)
+
+    def length(self, n):
+        for child in self.body.children():
+            if type(child) == torch.nn.Linear:
+                n = n - child.in_features
+        return n
+
+"""
+    text = script("acc = evaluate(model)\nif acc > best:\n    best = acc", f"best = 0\n{use}").replace(
+        "\n\n", f"\n{own}\n", 1
+    )
+    new = rewritten(plan_of(tmp_path, text))
+    assert ("if type(pai_distributed.own_layer(child)) == torch.nn.Linear:" in new) is late

@@ -15,6 +15,8 @@ from retrofit.survey.sites.model import Model, ModuleCount
 from retrofit.survey.weights import of_model
 
 _WALKS = ("modules", "named_modules", "named_parameters")
+#: What gives layers as the library has them: put into its own modules, where they have dendrites.
+_DIRECT = ("children", "named_children")
 _CLASS = frozenset({"isinstance", "issubclass", "type"})
 _LACKING = frozenset({"difference", "symmetric_difference", "issubset", "issuperset"})
 
@@ -39,6 +41,9 @@ def find_module_counts(origins: set[Origin], models: list[Model], flow: Flow) ->
             site = ModuleCount(node=call, index=flow.index, kind=method_name(call), whose=whose)
             site.anchors["state"] = call
             found.append(site)
+    for asked in walks.asked(models):
+        found.append(ModuleCount(node=asked, index=flow.index, kind="layer", whose=flow.index.source.code(asked)))
+        found[-1].anchors["state"] = asked
     return found
 
 
@@ -69,6 +74,45 @@ class _Walks:
         counts = numbered or re.search(r"^\s*(\w+)\s*(\+= 1|= \1 \+ 1)$", body, re.MULTILINE) is not None
         return counts and any(dotted(one.func) in ("isinstance", "type") for one in self._index.calls_in(here))
 
+    def asked(self, models: list[Model]) -> Iterator[cst.Name]:
+        """Yield the children of the model, or of a part of it, whose class is asked for where they may have dendrites.
+
+        Those that `modules()` gives are the script's own layers all the same.
+        """
+        tests = [(call.args[0].value, call) for call in self._index.calls if dotted(call.func) in _CLASS and call.args]
+        classes = [(one.value, one) for one in self._index.attributes if one.attr.value == "__class__"]
+        for asked, test in (*tests, *classes):
+            around = [one for one in (test, *self._index.ancestors(test)) if _compares(one)]
+            if (
+                isinstance(asked, cst.Name)
+                and around
+                and self._tells_layers(around[0])
+                and self._is_child(asked, models)
+            ):
+                yield asked
+
+    def _tells_layers(self, test: cst.CSTNode) -> bool:
+        """Whether a condition is about classes of layers, by themselves or by their names."""
+        return any(
+            isinstance(one, cst.SimpleString) or self._index.qualified(one).startswith("torch.nn.")
+            for one in nodes_in(test)
+            if isinstance(one, (cst.SimpleString, cst.Name, cst.Attribute))
+        )
+
+    def _is_child(self, asked: cst.Name, models: list[Model]) -> bool:
+        """Whether a loop goes through children of the perforated model."""
+        here, index = self._index.statement(asked), self._index
+        heads = [one.for_in if isinstance(one, cst.BaseSimpleComp) else one for one in index.ancestors(asked)]
+        loops = [one for one in heads if isinstance(one, (cst.For, cst.CompFor))]
+        loops = [one for one in loops if mentions(one.target, [asked.value])]
+        walks = _walked(loops[0].iter) if loops else []
+        if not any(method_name(walk) in _DIRECT and self._is_mine(walk, here) for walk in walks):
+            return False
+        calls = [*self._flow.callers(here.scope), *(call for call, _ in index.method_calls(here.scope.name))]
+        while_built = here.scope.name == "__init__" or all(index.scope_of(call).name == "__init__" for call in calls)
+        late = any(after_model(here, model, self._flow) for model in models)
+        return late if here.scope.enclosing_class is None else not while_built
+
     def raises(self, call: cst.Call) -> bool:
         """Whether a loop raises at what it does not know, or is in one that does, and goes through what that gives."""
         here = self._index.statement(call)
@@ -87,7 +131,7 @@ class _Walks:
         """Whether a walk goes through the model, or a part of it."""
         held = receiver(call)
         assert held is not None
-        own = dotted(held) == "self" and here.scope.enclosing_class in self._classes
+        own = (dotted(held) or "").partition(".")[0] == "self" and here.scope.enclosing_class in self._classes
         return own or of_model(held, self._origins, self._flow)
 
     def _is_of_loop(self, call: cst.Call, loop: Statement) -> bool:
@@ -130,6 +174,10 @@ def _walked(walk: cst.BaseExpression) -> list[cst.Call]:
             break
         found.append(inner)
     return found
+
+
+def _compares(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Comparison) or (isinstance(node, cst.Call) and dotted(node.func) == "isinstance")
 
 
 def _is_lacking(node: cst.CSTNode) -> bool:

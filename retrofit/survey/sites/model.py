@@ -103,14 +103,14 @@ class Minimum(Site):
 
 @dataclass(eq=False, kw_only=True)
 class ModuleCount(Site):
-    """A walk through the perforated model, such as `modules()`, that dendrites are to be left out of.
+    """A walk through the perforated model, such as `modules()`, that dendrites are to be left out of, or a child of it.
 
-    The script counts the modules of a class, or raises at a class or a name that it does not know. The anchor "state"
-    is the same as `node`.
+    The script counts the modules of a class, raises at a class or a name that it does not know, or asks for the class
+    of a child, which is the library's. The anchor "state" is the same as `node`.
 
     Attributes:
-        kind: "modules", "named_modules" or "named_parameters".
-        whose: the code of the model, or of a part of it.
+        kind: "modules", "named_modules" or "named_parameters"; "layer" for a child.
+        whose: the code of the model, of a part of it, or of the child.
     """
 
     kind: str

@@ -28,7 +28,7 @@ from . import quiet, start  # noqa: F401 - first, for what the library says when
 from .continuity import best_so_far
 from .inference import load_final_model
 from .initialization import finish_initialization
-from .layers import own_modules, own_named_modules, own_named_parameters, own_state_dict
+from .layers import own_layer, own_modules, own_named_modules, own_named_parameters, own_state_dict
 from .library import configure_library, one_rank_at_a_time, save_name
 from .optimizer import fill_missing_gradients, set_optimizer_instance
 from .process import initializing, load_folder, take_options
@@ -53,6 +53,7 @@ __all__ = [
     "load_latest_switch",
     "on_one_device",
     "one_rank_at_a_time",
+    "own_layer",
     "own_modules",
     "own_named_modules",
     "own_named_parameters",

@@ -7,7 +7,7 @@ import torch
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import modules_perforatedai as PA
 
-from .names import _pai_layer_of, _pai_modules
+from .names import _pai_is_layer, _pai_layer_of, _pai_modules
 from .process import _pai, _pai_fail
 
 
@@ -35,6 +35,15 @@ def own_modules(model: torch.nn.Module) -> list[torch.nn.Module]:
         model: the model, wrapped or not.
     """
     return [module for _, module in own_named_modules(model)]
+
+
+def own_layer(module: Any) -> Any:
+    """The script's own layer in one of the library's modules, for a script that asks for its class; else what is given.
+
+    Args:
+        module: a child of the model, or of a part of it.
+    """
+    return module.main_module if _pai_is_layer(module) else module
 
 
 def own_named_modules(model: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
