@@ -958,3 +958,46 @@ def test_a_training_by_another_library_that_runs_instead_is_left_alone(tmp_path:
 def test_a_training_by_another_library_in_the_same_run_is_refused(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, ENGINES.replace("RUN", "train_engine()\ntrain_ddp()"))
     assert "PAI100" in {question.code for question in plan.questions}
+
+
+STEPS_AND_SAVES = """
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+model = DDP(Net())
+rank = dist.get_rank()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for step in range(90):
+        model(batch()).mean().backward()
+        optimizer.step()
+        if rank == 0 and step % 9 == 0:
+            val_loss = evaluate(model)
+        LATER
+        show(step)
+"""
+
+
+@pytest.mark.parametrize(
+    ("later", "behind"),
+    [
+        pytest.param("if rank == 0 and step % 30 == 0:\n            save(model)", "save(model)", id="by a choice"),
+        pytest.param("torch.save(model, name)", "torch.save(model, name)", id="always"),
+        pytest.param("show(val_loss)", "pai_score = val_loss", id="nothing is saved"),
+        pytest.param("if step == 80:\n            break\n        save(model)", "pai_score = val_loss", id="leaves"),
+        pytest.param("step = step + 1\n        save(model)", "pai_score = val_loss", id="another condition"),
+        pytest.param(
+            "model(batch()).mean().backward()\n        optimizer.step()\n        save(model)",
+            "pai_score = val_loss",
+            id="trains on",
+        ),
+    ],
+)
+def test_a_score_of_some_steps_is_handed_over_when_the_step_has_saved(tmp_path: Path, later: str, behind: str) -> None:
+    text = code(STEPS_AND_SAVES).replace("LATER", later)
+    plan = plan_of(tmp_path, text, Options(metric="val_loss", mode="min"))
+    assert plan.questions == []
+    lines = [line.strip() for line in rewritten(plan).splitlines()]
+    assert lines[lines.index(behind) + 1] == "if step % 9 == 0:"
+    assert lines[lines.index(behind) + 2].startswith("pai_distributed.report_validation_score(pai_score")

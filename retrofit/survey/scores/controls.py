@@ -25,7 +25,7 @@ def deciders(index: Index, flow: Flow, loop: EpochLoop, making: Making) -> Itera
     """Yield the values of an evaluation by which an epoch loop decides whether to save, with their places."""
     functions = called_by(index, flow, loop)
     for part in index.statements:
-        if not isinstance(part.node, cst.If) or not _saves(index, part):
+        if not isinstance(part.node, cst.If) or not saves(index, part):
             continue
         if in_loop(index, loop, part.node):
             given: list[cst.BaseExpression] = [part.node.test]
@@ -40,8 +40,10 @@ def deciders(index: Index, flow: Flow, loop: EpochLoop, making: Making) -> Itera
                 yield name, index.place(part.node, loop.file)
 
 
-def _saves(index: Index, choice: Statement) -> bool:
-    inside = (call for call in index.calls_in(choice) if index.statement(call) is not choice)
+def saves(index: Index, statement: Statement) -> bool:
+    """Whether a statement saves, or one in it does."""
+    plain = isinstance(statement.node, cst.SimpleStatementLine)  # else a call of its own is one of its test
+    inside = (call for call in index.calls_in(statement) if plain or index.statement(call) is not statement)
     return any(_SAVES.search(last_name(call.func)) for call in inside)
 
 

@@ -14,6 +14,7 @@ from retrofit.survey.nodes import dotted, mentions, names_in
 from retrofit.survey.order import runs_always
 from retrofit.survey.scores.best import keepers_of_best
 from retrofit.survey.scores.conditions import argument_of
+from retrofit.survey.scores.controls import saves
 from retrofit.survey.scores.keepers import best_in, kept_score, measured_scores
 from retrofit.survey.scores.kinds import Kinds
 from retrofit.survey.scores.makers import makers_of, reaching_makers
@@ -85,7 +86,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     outer = guard or before or way.block
     parted = _block_that_parts(index, way, here, makers, name, guard)
     apart = direct and not together and guard is not None
-    report = outer if apart else _last_of_turn(loop, outer, passing)
+    when = common_condition(index, flow, way) if apart else ""
+    report = _past_saving(index, loop, outer, when) if apart else _last_of_turn(loop, outer, passing)
     score = Score(
         node=(candidate.call or candidate.node) if candidate.node in index.parents else here.node,
         index=index,
@@ -97,7 +99,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         known=kept is not None or not name or name in flow.variable(name, loop.scope)[0].names,
         condition=_condition(index, flow, loop, way, kept, report),
         ranks="first" if kept is not None and kept.ranks == "first" else way.ranks,
-        when=common_condition(index, flow, way) if apart else "",
+        when=when,
         anchors={"report": report.node},
     )
     if parted is not None:
@@ -310,6 +312,25 @@ def _last_of_turn(loop: EpochLoop, place: Statement, passing: list[Statement]) -
         if later in loop.training or any(later in part.path[:-1] for part in passing):
             return later.siblings[later.index - 1]
     return last_before_leaving(place)
+
+
+def _past_saving(index: Index, loop: EpochLoop, place: Statement, when: str) -> Statement:
+    """Return the last later statement of a block that saves, while all train nothing and leave a condition as it is.
+
+    A process that leaves where it hands the score over would lose what the turn still saves.
+    """
+    last, asked = place, set(re.findall(r"[\w.]+", when))
+    for later in place.following:
+        inside = [part for part in index.statements if later in part.path]
+        lines = [
+            part.node for part in inside if isinstance(part.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite))
+        ]
+        ends = any(isinstance(line.body[-1], (cst.Return, cst.Continue, cst.Break, cst.Raise)) for line in lines)
+        changed = {binding.target for binding in index.bindings if binding.statement in inside}
+        if ends or not changed.isdisjoint(asked) or not loop.training.isdisjoint(inside):
+            break
+        last = later if saves(index, later) else last
+    return last
 
 
 def _begun_anew(index: Index, flow: Flow, place: Statement, node: cst.BaseExpression) -> Statement | None:
