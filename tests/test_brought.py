@@ -255,3 +255,56 @@ def test_the_score_behind_a_best_is_named_where_it_can_be_brought(
     before = before if "best" in given else before.replace("    net.eval()", "    global best\n    net.eval()")
     (question,) = plan_of(tmp_path, script(loop, before + "rank = dist.get_rank()\n")).questions
     assert told in question.message
+
+
+COUNTED = """
+def validate(model, loader):
+    total, n = 0.0, FIRST
+    for x, y in loader:
+        total += model(x) + y
+        n += 1
+        BATCH
+    END
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "batch", "end"),
+    [
+        pytest.param("0", "pass", "print(total / n)", id="told after the batches"),
+        pytest.param("0", "print(total / n)", "pass", id="told in each batch"),
+        pytest.param("0", "pass", "print(total / n)\n    n = 99", id="another value later"),
+    ],
+)
+def test_an_expression_is_handed_over_as_it_is_where_all_its_names_have_their_values(
+    tmp_path: Path, first: str, batch: str, end: str
+) -> None:
+    functions = code(COUNTED).replace("FIRST", first).replace("BATCH", batch).replace("END", end)
+    plan = planned(tmp_path, functions, metric="total / n")
+    assert plan.questions == []
+    assert run(rewritten(plan)) == 2.5
+
+
+@pytest.mark.parametrize("metric", ["(pair[0] / pair[1])", "pair[0] / pair[1]", "pair"])
+def test_an_expression_whose_value_takes_the_place_of_its_name_goes_by_that(tmp_path: Path, metric: str) -> None:
+    functions = """
+    def validate(model, loader):
+        pair = [5.0, 2.0]
+        pair = float((pair[0] / pair[1]))
+        print(pair)
+    """
+    plan = planned(tmp_path, functions, metric=metric)
+    assert plan.questions == []
+    assert run(rewritten(plan)) == 2.5
+
+
+def test_a_mean_that_takes_the_name_of_what_it_is_made_of_is_proposed_by_it(tmp_path: Path) -> None:
+    functions = """
+    def validate(model, loader):
+        val_loss = model(loader)
+        val_loss = (val_loss[0] / val_loss[1]).item()
+        print(val_loss)
+    """
+    (asked,) = planned(tmp_path, functions).questions
+    assert "`val_loss` (line" in asked.message
+    assert "val_loss[0]" not in asked.message

@@ -13,7 +13,7 @@ from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import dotted
+from retrofit.survey.nodes import dotted, names_in
 from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant
 from retrofit.survey.scores.makers import makers_of, reaching_makers
@@ -220,20 +220,27 @@ def kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
 def _returning(index: Index, flow: Flow, loop: EpochLoop, call: cst.Call, candidate: Candidate) -> KeptScore | None:
     """Return how the function that makes a score is to return it to the statement that calls it."""
     function = index.scope_of(candidate.node)
+    own = candidate.written or index.source.code(candidate.node)
     if candidate.rest and ends_on_others(index, function):
         return None
     makers, again = reaching_makers(index, candidate.node, makers_of(index, candidate.node, code_of(index, function)))
     made = meeting(makers)
     if made is None or again or any(isinstance(maker.node, cst.For) for maker in makers):
         return None
+    here, names = index.statement(candidate.node), set(names_in(cst.parse_expression(own), called=False))
+    bound = [b.statement for b in index.bound(names, function)]
+    made = max([made, *(one for one in bound if one in made.siblings and made is not here)], key=lambda one: one.order)
     way = way_in(index, flow, index.statement(function.node), made)
     if not isinstance(way.block.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.For, cst.With)):
         return None
     kept = _kept(index, flow, loop, function, call, candidate.rest, made)
     if kept is not None:
-        if candidate.named and not kept.guarded and isinstance(way.block.node, cst.For):
+        read = here in way.block.following and not candidate.written
+        if read and any(one.order > here.order for one in bound):
+            kept.anchors |= {"guard": here.node, "made": here.node}
+        elif candidate.named and not kept.guarded and isinstance(way.block.node, cst.For) and not read:
             kept.anchors |= {"guard": way.block.node, "made": made.node}  # there may be no turn
-        kept.expression = candidate.written or index.source.code(candidate.node)
+        kept.expression = own
         stand_ins = StandIns(index, flow, loop).of(candidate.node, index.statement(candidate.node), call)
         kept.present = " and ".join(presence(index, candidate.node, way.block, stand_ins))
     return kept
@@ -382,7 +389,7 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
             for node in index.parents
             if isinstance(node, cst.BaseExpression)
             and index.scope_of(node) is function
-            and index.source.code(node) == metric
+            and index.source.code(node) in (metric, f"({metric})")
         ]
         read = [node for node in places if not isinstance(index.parents[node], cst.AssignTarget)]
         returned = index.returned(function)
@@ -393,6 +400,7 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
         if places:
             last = max(places, key=index.source.position)
             rest = metric[len(name) :] if dotted(last) == name and not own else ""
+            last = _with_its_name(index, last)
             evidence = f"{index.place(last)}: --metric"
             candidate = Candidate(
                 last, direction_of(metric), evidence, rest=rest, inner=tuple(inner), written=own, named=True
@@ -402,6 +410,14 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
                 beside = replace(candidate, call=call)
                 handed = beside if kept_score(index, flow, loop, beside) is not None else None
             yield from [handed] if handed is not None else []
+
+
+def _with_its_name(index: Index, node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the name that gets an expression's value and is in it, and so has another one after it, or itself."""
+    for binding in index.bindings:
+        if binding.value is not None and bare_of(binding.value) is node and binding.target in names_in(node):
+            return target_node(index, binding.statement, binding.target)
+    return node
 
 
 def owners(index: Index, flow: Flow, loop: EpochLoop, expression: str) -> list[tuple[str, str]]:

@@ -30,6 +30,7 @@ from retrofit.survey.scores.validation import (
     validation_functions,
 )
 from retrofit.survey.scores.values import (
+    bare_of,
     formatted,
     in_loop,
     is_object,
@@ -152,9 +153,10 @@ class _Dropped:
             meter = self._average_of(target, scope)
             if value is not None and not meter and (is_object(value) or class_of(index, self._flow, value)):
                 continue
-            ratio = None if meter else _ratio_of(index, binding)
-            if ratio is not None and ratio is not value:  # else the sum's own name is that of its mean
-                if not any(ratio is b.value and direction_of(b.target) for b in index.bindings):  # else it has a name
+            ratio, whole = None if meter else _ratio_of(index, binding), bare_of(value) if value is not None else None
+            if ratio is not None and ratio is not whole:  # else the sum's own name is that of its mean
+                named = [b for b in index.bindings if direction_of(b.target) and b.value is not None]
+                if not any(ratio is bare_of(b.value) for b in named if b.value is not None):  # else it has a name
                     yield index.source.code(ratio), ratio
                 continue
             around = [part.node for part in binding.statement.ancestors if part.scope is scope]
