@@ -263,10 +263,58 @@ def test_training_that_goes_around_its_wrapper_is_asked_about(tmp_path: Path, lo
     assert "the wrapper that is made at line 6 is called nowhere around the backward pass" in question.message
 
 
+TAKEN_OUT = "model = DDP(model, [0])\n"
+OWNING = """
+class Owner:
+    def __init__(self, net):
+        self.net = DDP(net)
+        FIRST
+        self.net = self.net.module
+    def loss_of(self, x):
+        return self.net(x).sum()
+
+owner = Owner(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "before", "wrapped"),
+    [
+        pytest.param(CALLED, "model = model.module\n", TAKEN_OUT, id="at once"),
+        pytest.param(CALLED, "print(model)\nmodel = model.module\n", f"if many:\n    {TAKEN_OUT}", id="whatever ran"),
+        pytest.param(
+            CALLED,
+            "if many:\n    model = model.module\nelse:\n    model = bare\n",
+            f"bare = model\n{TAKEN_OUT}",
+            id="either",
+        ),
+        pytest.param(
+            "loss_of(model, x)",
+            "def loss_of(net, x):\n    net = net.module\n    return net(x)\n",
+            TAKEN_OUT,
+            id="a parameter",
+        ),
+        pytest.param("owner.loss_of(x)", "", OWNING.replace("FIRST", "print(net)"), id="an attribute"),
+    ],
+)
+def test_training_of_what_is_taken_out_of_its_wrapper_is_asked_about(loss: str, before: str, wrapped: str) -> None:
+    assert survey_of(through(loss, before, wrapped)).bypass is not None
+
+
 @pytest.mark.parametrize(
     ("loss", "before", "wrapped"),
     [
         pytest.param("criterion(wrapped(x), y)", "", APART, id="called"),
+        pytest.param(CALLED, "if single:\n    model = model.module\n", TAKEN_OUT, id="perhaps taken out"),
+        pytest.param(
+            f"{CALLED}\n        model = model.module\n        model = DDP(model)",
+            "",
+            TAKEN_OUT,
+            id="taken out for a while",
+        ),
+        pytest.param(
+            "owner.loss_of(x)", "", OWNING.replace("FIRST", "self.loss_of(first)"), id="called before it is taken out"
+        ),
         pytest.param("criterion(model(x), y) + wrapped(x)", "", APART, id="both called"),
         pytest.param(CALLED, "", "model = DDP(model)\n", id="of the same name"),
         pytest.param("criterion(net(x), y)", "net = wrapped if many else model\n", APART, id="one of both"),

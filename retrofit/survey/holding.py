@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterator, Set
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, Source
-from retrofit.survey.index import Binding, Scope
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Binding, Scope, Statement
+from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import children, dotted
+from retrofit.survey.order import runs_always
 
 
 class Holding:
@@ -23,7 +25,7 @@ class Holding:
 
     def __init__(self, made: Collection[cst.CSTNode], flow: Flow, beside: Set[str] = frozenset()) -> None:
         self._made, self._flow, self._index, self._beside = made, flow, flow.index, beside
-        self._free: set[tuple[Scope, str]] = set()
+        self._free: set[cst.CSTNode] = set()
         self._parts: defaultdict[str, list[Binding]] = defaultdict(list)
         for bound in (*self._index.bindings, *self._index.items, *self._index.appended):
             whole, item, _ = bound.target.partition("[")
@@ -38,33 +40,64 @@ class Holding:
     def holds(self, node: cst.BaseExpression) -> bool:
         """Whether an expression may hold such a value."""
         waiting: list[tuple[cst.CSTNode, Scope]] = [(node, self._index.scope_of(node))]
-        names, functions = set[tuple[Scope, str]](), set[Scope]()
+        seen: set[cst.CSTNode] = set()
         while waiting:
             here, scope = waiting.pop()
             if here in self._made:
                 return True
+            if here in seen | self._free:
+                continue
+            seen.add(here)
             name = dotted(here)
             if name is not None:
-                if self._beside.isdisjoint(name.split(".")[1:]) and (scope, name) not in names | self._free:
-                    names.add((scope, name))
-                    waiting += [(one.value, one.scope) for one in self._gives(name, scope) if one.value is not None]
+                if self._beside.isdisjoint(name.split(".")[1:]):
+                    waiting += self._gives(name, here, scope)
                 continue
             if isinstance(here, cst.Attribute) and here.attr.value in self._beside:
                 continue
             function = self._flow.called(here) if isinstance(here, cst.Call) else None
             returned = self._index.returned(function) if function is not None else []
-            if function is not None and function not in functions:
-                functions.add(function)
+            if function is not None:
                 waiting += [(value, function) for value in returned]
             if function is None or not returned or function.inner:  # what it makes may hold what it is given
                 waiting += [(child, scope) for child in children(here)]
-        self._free |= names
+        self._free |= seen
         return False
 
-    def _gives(self, name: str, scope: Scope) -> Iterator[Source]:
-        """What gives a name, what stands before its dots, an item of it or such an attribute of any object a value."""
+    def _gives(self, name: str, read: cst.CSTNode, scope: Scope) -> Iterator[tuple[cst.CSTNode, Scope]]:
+        """What gives a name, what stands before its dots, an item of it or such an attribute of any object a value.
+
+        Args:
+            read: where its value is asked for.
+            scope: of that place.
+        """
         parts = name.split(".")
         for number in range(1, len(parts) + 1):
-            yield from self._flow.sources(self._flow.variable(".".join(parts[:number]), scope))
+            holder, variable = self._flow.variable(".".join(parts[:number]), scope)
+            for one in self._flow.sources((holder, variable)):
+                if one.value is None:
+                    continue
+                argument = one.scope is not holder and variable in holder.parameters
+                if not self._gone(variable, holder if argument else self._index.statement(one.value), read):
+                    yield one.value, one.scope
         for part in (parts[0], *(f".{attribute}" for attribute in parts[1:])):
-            yield from (Source(one.value, one.statement.scope, one.item) for one in self._parts[part])
+            for bound in self._parts[part]:
+                if bound.value is not None and not self._gone(bound.target, bound.statement, read):
+                    yield bound.value, bound.statement.scope
+
+    def _gone(self, name: str, given: Statement | Scope, read: cst.CSTNode) -> bool:
+        """Whether what a statement gives a name, or a call a function's parameter, is replaced before it is read."""
+        index, here = self._index, self._index.statement(read)
+        if isinstance(given, Statement):
+            scope, ways = given.scope, [([part], part.following) for part in (given, *given.around)]
+        else:
+            body = given.node.body if isinstance(given.node, cst.FunctionDef) else None
+            scope, ways = given, [([], index.statements_in(body))] if body is not None else []
+        others = {one.statement.node for one in index.bound([name], scope) if one.statement is not given}
+        for first, following in ways if others else ():
+            for number, later in enumerate(following, 1):
+                if runs_always(later.node, others):
+                    between = [*first, *following[:number]]
+                    within = any(one in here.path for one in between)
+                    return not within and here.scope not in called_in(index, self._flow, *between)
+        return False
