@@ -4938,6 +4938,20 @@ def test_optimizers_that_one_call_returns_are_several(returned: str) -> None:
     assert [o.target for o in survey_of(builder + text).optimizers] == ["optimizer", "other"]
 
 
+@pytest.mark.parametrize(("given", "target"), [("critic", "optimizer"), ("model.head", "made")])
+def test_optimizer_of_a_function_that_builds_one_for_each_model(given: str, target: str) -> None:
+    builder = "def build(net, rate):\n    made = torch.optim.Adam(net.parameters(), rate)\n"
+    builder += "    return made, StepLR(made, 9)\n"
+    text = script().replace(
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
+        f"critic = Net()\noptimizer, _ = build(model, 0.1)\nother, _ = build({given}, 0.2)",
+    )
+    text = text.replace(
+        "        optimizer.step()\n", "        optimizer.step()\n        other.zero_grad()\n        other.step()\n"
+    )
+    assert [o.target for o in survey_of(builder + text).optimizers] == [target]
+
+
 def test_scheduler_that_a_call_returns_beside_the_optimizer_is_none() -> None:
     text = script("scheduler.step()").replace(
         "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "optimizer, scheduler = build(model)"

@@ -81,7 +81,7 @@ def find_constructions(index: Index, flow: Flow, model: set[Origin], handover: f
         o
         for o in used["zero_grad"]
         if named_so(o) and isinstance(o.node, cst.Call) and not flow.called(o.node)
-        if _trains(index, flow, o.node, model)
+        if is_of(index, flow, o.node, model)
     }
     if not used["zero_grad"].isdisjoint(model):
         both |= {o for o in used["step"] if named_so(o)}
@@ -111,7 +111,7 @@ def find_constructions(index: Index, flow: Flow, model: set[Origin], handover: f
 
     found = [o for o in found if not holds_another(o) and not _returned_by_name(index, flow, o.node, calls)]
     own = [o for o in found if not trains_another(index, flow, o.node, model)]
-    training = {target_of(index, o.node, o.item) for o in found if _trains(index, flow, o.node, model)}
+    training = {target_of(index, o.node, o.item) for o in found if is_of(index, flow, o.node, model)}
     if not training and not any(index.qualified(call.func) in handover for call in index.calls):
         # where parameters are collected before, nothing names the model; but another's are named
         training = {target_of(index, o.node, o.item) for o in own or found}
@@ -200,7 +200,7 @@ def _returned_by_name(index: Index, flow: Flow, call: cst.BaseExpression, found:
     return unknown and any(scope.kind == "function" and scope.name == method_name(call) for scope in makers)
 
 
-def _trains(index: Index, flow: Flow, call: cst.BaseExpression, model: set[Origin]) -> bool:
+def is_of(index: Index, flow: Flow, call: cst.BaseExpression, model: set[Origin]) -> bool:
     """Whether a construction's arguments mention the model."""
     names = flow.names_of(model, index.scope_of(call))
     return isinstance(call, cst.Call) and any(mentions(arg, names) for arg in call.args)
@@ -220,5 +220,5 @@ def trains_another(index: Index, flow: Flow, node: cst.BaseExpression, model: se
         holders is not None
         and len(made) == len(holders) > 0
         and holders.isdisjoint(model)
-        and not any(_trains(index, flow, call, model) for call in made)
+        and not any(is_of(index, flow, call, model) for call in made)
     )

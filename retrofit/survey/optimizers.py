@@ -12,6 +12,7 @@ from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.constructions import (
     find_constructions,
     goes_to_tracker,
+    is_of,
     is_torchs,
     outermost,
     those_stepped,
@@ -65,7 +66,7 @@ def find_optimizers(
     beside = {index.scope_of(origin.node) for origin in model}
     near = {statement.scope for statement in leading_to(loops, flow)}
     made_at = [
-        one if index.scope_of(one.node) in beside else _at_the_call(flow, one, near, shared)
+        one if index.scope_of(one.node) in beside else _at_the_call(flow, one, model, near, shared)
         for one in [o for o in built if not apart_from_training(index.statement(o.node), loops, flow)] or built
     ]
     for origin in dict.fromkeys(made_at):
@@ -212,10 +213,11 @@ def _unless_given(index: Index, optimizer: Optimizer) -> Statement | None:
     return None
 
 
-def _at_the_call(flow: Flow, made: Origin, near: set[Scope], shared: Collection[str]) -> Origin:
+def _at_the_call(flow: Flow, made: Origin, model: set[Origin], near: set[Scope], shared: Collection[str]) -> Origin:
     """Return the call by which the training gets an optimizer from a function that others call too, else ``made``.
 
     Args:
+        model: where the model is built; of calls that make one for a model each, it is the one that names this.
         near: the scopes that lead to the training.
         shared: the names of modules that other scripts import too.
     """
@@ -223,6 +225,7 @@ def _at_the_call(flow: Flow, made: Origin, near: set[Scope], shared: Collection[
     function = index.scope_of(made.node)
     callers = flow.callers(function)
     callers = [call for call in callers if index.scope_of(call) in near] or callers
+    callers = [call for call in callers if is_of(index, flow, call, model)] or callers
     if function.kind != "function" or len(callers) != 1:
         return made
     if index.file_of(function).name not in shared and len(list(_calls_by_name(index, function))) < 2:
@@ -230,7 +233,7 @@ def _at_the_call(flow: Flow, made: Origin, near: set[Scope], shared: Collection[
     for binding in index.bindings:
         outer = Origin(callers[0], binding.item)
         if binding.value is callers[0] and made in flow.closure({outer}):
-            return _at_the_call(flow, outer, near, shared)
+            return _at_the_call(flow, outer, model, near, shared)
     return made
 
 
