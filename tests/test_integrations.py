@@ -299,6 +299,18 @@ def test_a_save_name_that_is_another_one_at_each_start_is_asked_for(tmp_path: Pa
     assert plan_of(tmp_path, fixed, IN_PARALLEL).questions == []
 
 
+@pytest.mark.parametrize(("given", "told"), [("args.old", ["PAI030"]), ("'mine'", [])])
+def test_a_folder_of_the_users_choice_that_is_loaded_no_more_is_named(
+    tmp_path: Path, given: str, told: list[str]
+) -> None:
+    loads = f"    if args.old:\n        model = UPA.load_system(model, {given}, 'latest', True)\n"
+    wrapped = "    model = torch.nn.parallel.DistributedDataParallel(model)\n    criterion ="
+    text = swapped(single(), ("    model = model.cuda()\n", f"{loads}    model = model.cuda()\n"))
+    plan = plan_of(tmp_path, swapped(text, ("    criterion =", wrapped)), Options(save_name="mine"))
+    assert [(n.code) for n in plan.notes if n.code == "PAI030"] == told
+    assert "load_system" not in rewritten(plan)
+
+
 BASELINE = """def baseline(model, optimizer, criterion):
     for epoch in range(9):
         for x, y in loader:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import libcst as cst
+
 from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.call import CallSite
 
 
 @dataclass(eq=False, kw_only=True)
@@ -28,6 +31,13 @@ class Block(Site):
     complete: str = ""
 
     _facts = (("kind", "name"),)
+
+    @property
+    def chosen_folder(self) -> str:
+        """The code of the folder that it loads from, "" where that is written out, or there is none."""
+        call = CallSite(node=self.node, index=self.index)
+        given = call.argument("folder", 1) if isinstance(self.node, cst.Call) else None
+        return "" if given is None or call.literal("folder", 1) is not None else given
 
     @property
     def called(self) -> str:
