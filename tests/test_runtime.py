@@ -416,6 +416,21 @@ def test_tables_are_of_the_newest_score_and_graphs_of_the_end(
     assert Path("PAI/PAI.png").exists()
 
 
+def test_a_capacity_test_stays_one_where_the_script_turns_it_off_late(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 2), initialize=False)
+    helper.GPA.pai_tracker.set_optimizer_instance(torch.optim.SGD(model.parameters(), lr=0.1))
+    for asked in ("0", "1"):
+        monkeypatch.setenv("PAI_TESTING_DENDRITE_CAPACITY", asked)
+        helper.GPA.pc.set_testing_dendrite_capacity(False)
+        model(torch.ones(1, 2)).sum().backward()
+        helper._pai_hand_over(0.5, model)
+        assert helper.GPA.pc.get_testing_dendrite_capacity() is (asked == "1")
+
+
 def test_a_switch_that_the_script_forces_is_the_librarys(helper: ModuleType, perforate: Callable[..., Any]) -> None:
     import torch
 

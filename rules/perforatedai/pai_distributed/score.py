@@ -247,6 +247,8 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False, aga
     _pai.rate_moves.append(_pai.rate_moved)
     _pai.rate_moved = False
     _pai_rehearse_end(GPA.pc)
+    if os.environ.get("PAI_TESTING_DENDRITE_CAPACITY") == "1":  # also where the script turns it off after perforating
+        GPA.pc.set_testing_dendrite_capacity(True)
     tracker = GPA.pai_tracker
     asked = type(tracker).switch_time
     tracker.switch_time = lambda: force or again or _pai_is_time(asked(tracker))
