@@ -123,6 +123,16 @@ def test_a_job_goes_back_into_the_queue_for_another_round_only(project: Folder, 
     assert deeds(project) == ["scontrol requeue 12345"] * requeued
 
 
+def test_the_task_of_an_array_that_has_the_number_of_the_whole_is_one_task(project: Folder) -> None:
+    project.run("launch", "train.py")
+    scontrol = project.path.parent / "slurm" / "scontrol"
+    scontrol.write_text(SCONTROL.replace("then echo", 'then [ "$3" = 12345_4 ] || echo "   Command=$COMMAND"; echo'))
+    job = start(project, STATUS="75", SLURM_ARRAY_JOB_ID="12345", SLURM_ARRAY_TASK_ID="4")
+    assert job.wait(DEADLINE) == 75
+    assert json.loads((project.path / "srun").read_text())["argv"][1] == str(project.path / "train_distributed.sh")
+    assert deeds(project) == ["scontrol requeue 12345_4"]
+
+
 def test_a_script_without_rounds_is_started_by_torchrun(project: Folder, tmp_path: Path) -> None:
     project.write("it's.py", SCRIPT)
     assert project.run("launch", "--nodes", "2", "it's.py").code == 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -29,6 +30,7 @@ from tests.projects import apply
 from tests.test_nodes import ROUNDS, ROUNDS_THAT_WAIT, Nodes, free_port
 from tests.test_rounds import DDP
 
+WHOLE = bool(os.environ.get("RETROFIT_TEST_WHOLE"))
 PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol")
 
@@ -169,14 +171,23 @@ def test_a_job_trains_to_completion(slurm: Slurm, run: Run, nodes: int, gpus: in
 WAITS = ROUNDS[: ROUNDS.index("if NODE ==")] + ROUNDS_THAT_WAIT + ROUNDS[ROUNDS.index("if NODE ==") :]
 
 
-@pytest.mark.parametrize("how", ["USR1", "scancel", "a node is lost"])
+HOW = ["USR1", "scancel", "a node is lost", "its time is over"]
+
+
+@pytest.mark.parametrize("how", HOW if WHOLE else HOW[:3])
 def test_a_job_that_is_stopped_goes_on(slurm: Slurm, run: Run, how: str) -> None:
     """By its time limit, of which --signal=B:USR1 tells it, by its user, who submits it again, or by a lost node."""
     write_job(run, WAITS.replace("round_ < 3", "round_ < 4"), 2, 1)
+    if how == "its time is over":
+        text = run.launcher.with_suffix(".sbatch").read_text()
+        text = re.sub("--time=.*", "--time=1", text)  # minutes, of which SLURM looks each half
+        run.launcher.with_suffix(".sbatch").write_text(text.replace("B:USR1@120", "B:USR1@45"))
     job = slurm.submit(run)
     until(lambda: len(list(run.work.glob("running*"))) == 2, said(run, job))
     (run.work / "go on").touch()
-    if how == "USR1":
+    if how == "its time is over":
+        until(lambda: "goes back into the queue" in said(run, job), said(run, job))
+    elif how == "USR1":
         slurm.ask("scancel", "--batch", "--signal=USR1", job)
         until(lambda: "goes back into the queue" in said(run, job), said(run, job))
     elif how == "a node is lost":
@@ -192,6 +203,25 @@ def test_a_job_that_is_stopped_goes_on(slurm: Slurm, run: Run, how: str) -> None
     loaded = [call["argv"][1:2] for call in run.calls if "--perforate_model_parallel" not in call["argv"]]
     assert loaded.count([]) == 2, "the first round was done once"
     assert loaded.count(["--pai_load_folder"]) == 6, "the one that was stopped, again"
+
+
+@pytest.mark.skipif(not WHOLE, reason="SLURM takes its time between jobs")
+def test_an_array_is_a_chain_of_jobs(slurm: Slurm, run: Run) -> None:
+    """Where a site does not requeue: each job goes on where the one before ended, and those after completion end."""
+    write_job(run, ROUNDS.replace('NODE == "0"', 'NODE in (None, "0")'), 1, 2)
+    job = run.launcher.with_suffix(".sbatch")
+    job.write_text(job.read_text().replace("--requeue", "--no-requeue --array=1-4%1"))
+    run.env["MAX_ROUNDS"] = "1"
+    slurm.submit(run)
+
+    def told() -> list[str]:
+        return [path.read_text() for path in run.work.glob("*.log")]
+
+    until(lambda: any("Training is already complete" in one for one in told()), "the last job ends")
+    assert sum("Stopped, as MAX_ROUNDS=1 asks" in one for one in told()) == 2, told()
+    assert sum("Training is complete after 1 round(s)" in one for one in told()) == 1, told()
+    assert sum("SLURM did not take it back" in one for one in told()) == 2, told()
+    assert len(run.calls) == 1 + 3
 
 
 def test_a_job_of_two_machines_trains_on_the_real_library(slurm: Slurm, tmp_path: Path) -> None:
