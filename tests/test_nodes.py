@@ -11,8 +11,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -281,24 +282,33 @@ def test_a_folder_that_is_not_shared_is_told(run: Run) -> None:
     assert "does not see all files that node 0 sees in PAI" in nodes.said(0)
 
 
+#: How many machines, how many processes on each, and how many seconds between their starts.
+SHAPES = [(2, 1, 0), (2, 1, 20), (2, 2, 0), (3, 1, 0), (3, 2, 0)]
+WHOLE = bool(os.environ.get("RETROFIT_TEST_WHOLE"))
+
+
 @pytest.mark.real
-def test_two_machines_train_to_completion_on_the_real_library(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("count", "processes", "apart"), SHAPES if WHOLE else SHAPES[:1])
+def test_machines_train_to_completion_on_the_real_library(
+    count: int, processes: int, apart: int, tmp_path: Path
+) -> None:
     project = next(project for project in load_projects() if project.name == "ddp_demo")
     project.copy("after", tmp_path)
-    place = {"NNODES": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "NUM_GPUS": "1"}
+    place = {"NNODES": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    place["NUM_GPUS"] = str(processes)
     place["PYTHON"] = training_python()
     command = ["bash", "train_distributed.sh", *project.arguments]
+    settings = {"PAI_TESTING_DENDRITE_CAPACITY": "1", **place}
+    told: list[Future[Any]] = []
     with ThreadPoolExecutor() as pool:
-        told = [
-            pool.submit(run_project, command, tmp_path, PAI_TESTING_DENDRITE_CAPACITY="1", NODE_RANK=number, **place)
-            for number in "10"
-        ]
+        for number in reversed(range(count)):  # the one that initialises comes last
+            told.append(pool.submit(run_project, command, tmp_path, NODE_RANK=str(number), **settings))
+            time.sleep(apart)
         results = [one.result() for one in told]
     for result in results:
         assert result.returncode == 0, shown(result)
         assert "Training is complete after 4 round(s)" in result.stdout, shown(result)
-    assert "Initialising" in results[1].stdout
-    assert "Initialising" not in results[0].stdout
+        assert ("Initialising" in result.stdout) is (result is results[-1])
 
 
 # ---- where a launcher is started
