@@ -271,6 +271,31 @@ def test_a_task_of_skypilot_is_one_of_its_published_schemas(project: Folder) -> 
     assert find_place(known) == (1, 2, "10.0.0.1", 29500)
 
 
+@pytest.mark.parametrize("system", ["trainjob", "skypilot"])
+def test_a_cluster_starts_a_script_without_rounds_by_torchrun(project: Folder, system: str) -> None:
+    project.write("it's.py", SCRIPT)
+    answer = project.run("launch", "--launcher", system, "--nodes", "2", "--nproc-per-node", "4", "it's.py")
+    assert (answer.code, answer.err) == (0, "")
+    text = project.text(f"it's{SYSTEMS[system]}")
+    assert not re.search("round|newest checkpoint|recover_on|train_distributed", text)
+    job = yaml.safe_load(text)
+    name = "trainjob-v1alpha1" if system == "trainjob" else "skypilot-0.14.1"
+    schema = json.loads((SCHEMAS / f"{name}.json").read_text())
+    jsonschema.validate(job, schema if system == "trainjob" else schema["task"])
+    command = job["spec"]["trainer"]["args"][0] if system == "trainjob" else job["run"]
+    torchrun = project.path.parent / "slurm" / "torchrun"
+    torchrun.symlink_to("srun")
+    of_skypilot = {"SKYPILOT_NUM_NODES": "2", "SKYPILOT_NODE_RANK": "1", "SKYPILOT_NODE_IPS": "10.0.0.1\n10.0.0.2"}
+    told = {"PATH": f"{torchrun.parent}:/usr/bin:/bin", "SKYPILOT_NUM_GPUS_PER_NODE": "4", **of_skypilot}
+    command = command.replace("/volume/project", ".").replace("/checkpoints", "bucket")
+    subprocess.run(["bash", "-c", command], cwd=project.path, env=told, check=True)
+    (called,) = (path for path in project.path.rglob("srun"))
+    *options, script = json.loads(called.read_text())["argv"]
+    assert Path(project.path, script).resolve() == (project.path / "it's.py").resolve()
+    where = ["--nnodes=2", "--node_rank=1", "--master_addr=10.0.0.1", "--master_port=29500", "--nproc_per_node=4"]
+    assert options == ([] if system == "trainjob" else where)  # PET_* says it there
+
+
 @pytest.mark.parametrize("name", ["_Train_2.py", "1.py", "été.py"])
 def test_a_job_has_a_name_that_kubernetes_takes(folder: Folder, name: str) -> None:
     folder.write(name, SCRIPT)
