@@ -255,3 +255,39 @@ def test_values_of_the_training_are_not_proposed_as_the_validations() -> None:
     epoch = "outs = run(model)\ntrain_acc = compare(outs)\nprint(train_acc)\nouts = test(model)"
     found = survey_of(script(epoch, "def test(model):\n    return {key: model(key) for key in sets}\n"))
     assert (found.scores, found.measures) == ([], [])
+
+
+NEVER = """
+def train(model, loader, val_loader=None):
+    for epoch in range(9):
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+        if TEST:
+            acc = evaluate(model, val_loader)
+            print(acc)
+
+
+CALL
+"""
+
+
+@pytest.mark.parametrize("test", ["val_loader", "val_loader is not None", "val_loader and epoch % 2 == 0"])
+@pytest.mark.parametrize(
+    ("call", "runs"),
+    [
+        pytest.param("train(model, loader)", False, id="it is not given"),
+        pytest.param("train(model, loader, val_loader=None)", False, id="it is None"),
+        pytest.param("train(model, loader, val_loader)", True, id="it is given"),
+        pytest.param("train(model, *loaders)", True, id="it may be given"),
+        pytest.param("train(model, loader)\ntrain(model, loader, val_loader)", True, id="it is given once"),
+        pytest.param(
+            "torch.multiprocessing.spawn(train, args=(loader, val_loader))", True, id="it is given to processes"
+        ),
+    ],
+)
+def test_what_an_evaluation_gives_that_no_call_lets_run_is_no_score(test: str, call: str, runs: bool) -> None:
+    head, _, _ = script().partition("for epoch")
+    text = head + code(NEVER).replace("TEST", test).replace("CALL", call)
+    assert [score.expression for score in survey_of(text).scores] == (["acc"] if runs else [])

@@ -10,7 +10,6 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Statement
-from retrofit.survey.models import rules_out
 from retrofit.survey.nodes import last_name, method_name, receiver
 from retrofit.survey.order import (
     after_model,
@@ -21,6 +20,7 @@ from retrofit.survey.order import (
     sooner_than_model,
     ways_to,
 )
+from retrofit.survey.scores.conditions import rules_out
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import libcst as cst
 
@@ -24,7 +24,7 @@ from retrofit.survey.order import (
     one_after_the_other,
     ways_to,
 )
-from retrofit.survey.scores.conditions import argument_of, constant, default_of, holds_with
+from retrofit.survey.scores.conditions import rules_out
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.wrapper import Wrapper
@@ -158,28 +158,6 @@ def _runs_within(here: Statement, places: set[Statement], flow: Flow) -> bool:
             waiting += ways - seen
             seen |= ways
     return True
-
-
-def rules_out(here: Statement, call: cst.Call, flow: Flow) -> bool:
-    """Whether a statement of a function does not run by a call, as that gives it constants."""
-    ifs = [(part.node, below.node) for part, below in pairwise(here.path) if isinstance(part.node, cst.If)]
-    known: dict[str, object] = {}
-    for name in here.scope.parameters if ifs else ():
-        if not flow.index.bound([name], here.scope):
-            value = argument_of(here.scope, call, name) or default_of(here.scope, name)
-            known[name] = constant(value)
-            known |= {f"{name}.{part}": one for part, one in _set_before(call, dotted(value), flow)}
-    return any(holds_with(node.test, known) is (inner not in node.body.body) for node, inner in ifs)
-
-
-def _set_before(call: cst.Call, name: str | None, flow: Flow) -> Iterator[tuple[str, object]]:
-    """Yield the constants that attributes of an object get before a call, and nowhere else: `args.test = True`."""
-    before, bound = set(flow.index.statement(call).preceding), flow.index.bindings
-    for binding in bound if name is not None and before else ():
-        holder, _, part = binding.target.rpartition(".")
-        own = holder == name and binding.statement in before
-        if own and sum(other.target.endswith(f".{part}") for other in bound) == 1:
-            yield part, constant(binding.value)
 
 
 def find_models(

@@ -16,6 +16,7 @@ from retrofit.survey.schedulers import find_schedulers
 from retrofit.survey.scores.alone import tell_ranks
 from retrofit.survey.scores.best import as_mean, as_numbers, best_of_history, found_better, tracked_scores
 from retrofit.survey.scores.carried import Carried
+from retrofit.survey.scores.conditions import never_runs
 from retrofit.survey.scores.evidence import BEST, NAME, PLATEAU, WATCHED, Evidence, against, outdone_by, weigh
 from retrofit.survey.scores.given import given_to_plateau, watched_scores, written_modes
 from retrofit.survey.scores.inline import inline_scores
@@ -121,7 +122,8 @@ def _groups(
 
     def numbers(find: Callable[[], Iterable[Candidate]]) -> Iterator[Candidate]:
         for one in find():
-            if kinds.of(one.node, call=one.call)[0] in ("", SEVERAL):
+            runs = one.node not in index.parents or not never_runs(index.statement(one.node), flow)
+            if runs and kinds.of(one.node, call=one.call)[0] in ("", SEVERAL):
                 yield one
 
     return [(control, partial(numbers, find)) for control, find in groups], [*tracked, *plateau, *kept, *watched]

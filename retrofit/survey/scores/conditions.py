@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 import libcst as cst
 
-from retrofit.survey.index import Scope
-from retrofit.survey.nodes import dotted
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Scope, Statement
+from retrofit.survey.nodes import dotted, last_name
 
 #: A value of which no more is told than that there is one.
 SOMETHING = object()
@@ -65,3 +67,32 @@ def holds_with(test: cst.BaseExpression, given: Mapping[str, object]) -> bool | 
         return None
     known = given.get(dotted(test) or "", SOMETHING)
     return None if known is SOMETHING else bool(known)
+
+
+def rules_out(here: Statement, call: cst.Call, flow: Flow) -> bool:
+    """Whether a statement of a function does not run by a call, as that gives it constants."""
+    ifs = [(part.node, below.node) for part, below in pairwise(here.path) if isinstance(part.node, cst.If)]
+    plain = last_name(call.func) == here.scope.name and not any(arg.star for arg in call.args)
+    known: dict[str, object] = {}
+    for name in here.scope.parameters if ifs and plain else ():
+        if not flow.index.bound([name], here.scope):
+            value = argument_of(here.scope, call, name) or default_of(here.scope, name)
+            known[name] = constant(value)
+            known |= {f"{name}.{part}": one for part, one in _set_before(call, dotted(value), flow)}
+    return any(holds_with(node.test, known) is (inner not in node.body.body) for node, inner in ifs)
+
+
+def _set_before(call: cst.Call, name: str | None, flow: Flow) -> Iterator[tuple[str, object]]:
+    """Yield the constants that attributes of an object get before a call, and nowhere else: `args.test = True`."""
+    before, bound = set(flow.index.statement(call).preceding), flow.index.bindings
+    for binding in bound if name is not None and before else ():
+        holder, _, part = binding.target.rpartition(".")
+        own = holder == name and binding.statement in before
+        if own and sum(other.target.endswith(f".{part}") for other in bound) == 1:
+            yield part, constant(binding.value)
+
+
+def never_runs(here: Statement, flow: Flow) -> bool:
+    """Whether no call of a function, by the constants that it gives, runs a statement of it."""
+    calls = flow.callers(here.scope)
+    return bool(calls) and all(rules_out(here, call, flow) for call in calls)
