@@ -291,3 +291,44 @@ def test_what_an_evaluation_gives_that_no_call_lets_run_is_no_score(test: str, c
     head, _, _ = script().partition("for epoch")
     text = head + code(NEVER).replace("TEST", test).replace("CALL", call)
     assert [score.expression for score in survey_of(text).scores] == (["acc"] if runs else [])
+
+
+NEWEST = """
+class Trainer:
+    def __init__(self, model):
+        self.model, self.past = DDP(model), {"dice": [], "loss": []}
+
+    def save(self):
+        if TEST:
+            torch.save(self.model.state_dict(), "best.pt")
+
+    def train(self, loader):
+        for epoch in range(9):
+            for x, y in loader:
+                loss = criterion(self.model(x), y)
+                loss.backward()
+                optimizer.step()
+            val_loss, dice = evaluate(self.model)
+            self.past["loss"].append(val_loss)
+            self.past["dice"].append(dice)
+            self.save()
+
+
+Trainer(model).train(loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "score"),
+    [
+        pytest.param('self.past["dice"][-1] == max(self.past["dice"])', ('self.past["dice"][-1]', "max"), id="highest"),
+        pytest.param('min(self.past["loss"]) == self.past["loss"][-1]', ('self.past["loss"][-1]', "min"), id="lowest"),
+        pytest.param('self.past["dice"][-1] > 0.5', ("val_loss", "min"), id="by a limit"),
+        pytest.param('self.past["dice"][-1] == max(self.past["loss"])', ("val_loss", "min"), id="of another list"),
+        pytest.param('self.past["dice"][0] == max(self.past["dice"])', ("val_loss", "min"), id="not the newest"),
+    ],
+)
+def test_newest_of_a_history_that_a_method_compares_with_its_best(test: str, score: tuple[str, str]) -> None:
+    head, _, _ = script().partition("model = DDP")
+    found = survey_of(head + code(NEWEST).replace("TEST", test)).scores
+    assert [(one.expression, one.direction) for one in found] == [score]

@@ -106,7 +106,7 @@ def _groups(
     tracked = [*as_numbers(index, flow, tracked), *found_better(index, flow, loop)]
     plateau = list(given_to_plateau(index, loop, schedulers))
     kept, keepers = kept_scores(index, flow, loop)
-    tracked = tracked or list(best_of_history(index, loop))
+    tracked = tracked or list(best_of_history(index, flow, loop))
     watched = list(watched_scores(index, flow, loop))
     groups: list[tuple[str, Callable[[], Iterable[Candidate]]]] = [
         (BEST, lambda: [*tracked, *kept]),

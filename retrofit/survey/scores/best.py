@@ -11,7 +11,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.folders import is_fresh, removed_before
 from retrofit.survey.index import Binding, Index, Scope, Statement
-from retrofit.survey.loops import increments, is_number
+from retrofit.survey.loops import called_in, increments, is_number
 from retrofit.survey.nodes import argument, dotted, mentions, names_in
 from retrofit.survey.order import first_values
 from retrofit.survey.scores.values import (
@@ -340,19 +340,35 @@ def _saved_by_an_object(index: Index, flow: Flow, loop: EpochLoop, name: str) ->
     return ""
 
 
-def best_of_history(index: Index, loop: EpochLoop) -> Iterator[Candidate]:
-    """Values that the loop appends to a list of which the script looks for the best: `np.argmax(val_accs)`."""
-    for call in index.calls:
-        sought = re.fullmatch(r"((np|numpy)\.)?(nan)?arg(max|min)", dotted(call.func) or "")
-        history = dotted(call.args[0].value) if len(call.args) == 1 else None
-        if sought is None or history is None or index.scope_of(call) is not loop.scope:
-            continue
+def best_of_history(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:
+    """Values that the loop appends to a list of which the script looks for the best: `np.argmax(val_accs)`.
+
+    A method may ask whether the newest is the best: `if self.accs[-1] == max(self.accs)`.
+    """
+    sought = [
+        (call, re.fullmatch(r"((np|numpy)\.)?(nan)?arg(max|min)", dotted(call.func) or "")) for call in index.calls
+    ]
+    found: list[tuple[cst.CSTNode, cst.BaseExpression, str]] = [
+        (call, call.args[0].value, told[4])
+        for call, told in sought
+        if told is not None and len(call.args) == 1 and index.scope_of(call) is loop.scope
+    ]
+    running = {one for one in called_in(index, flow, loop.statement) if one.enclosing_class is not None}
+    methods = {one for one in running if one.enclosing_class is loop.scope.enclosing_class}
+    for comparison, pairs in _comparisons(index, lambda node: index.scope_of(node) in methods):
+        for best, newest, better in pairs:
+            if isinstance(best, cst.Call) and _best_of_history(best) and root_of(newest) == "self":
+                history = best.args[0].value
+                told = index.source.code(newest) == f"{index.source.code(history)}[-1]"
+                found += [(comparison, history, "max" if better > 0 else "min")] if told else []
+    for node, history, direction in found:
         for one in index.appended:
             around = one.statement.path[:-1]
             inner = around[around.index(loop.statement) + 1 :] if loop.statement in around else around
-            if one.target == f"{history}[-1]" and not any(isinstance(p.node, (cst.For, cst.While)) for p in inner):
-                evidence = f"{index.place(call)}: {index.source.code(call)}"
-                yield Candidate(cst.parse_expression(one.target), sought[4], evidence, made=one.statement)
+            once = not any(isinstance(p.node, (cst.For, cst.While)) for p in inner)
+            if once and one.target == f"{index.source.code(history)}[-1]":
+                evidence = f"{index.place(node)}: {index.source.code(node)}"
+                yield Candidate(cst.parse_expression(one.target), direction, evidence, made=one.statement)
 
 
 def as_numbers(index: Index, flow: Flow, found: list[Candidate]) -> Iterator[Candidate]:
