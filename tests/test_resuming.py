@@ -233,6 +233,18 @@ def test_what_loads_weights_into_a_model_built_anew_is_told(tmp_path: Path, text
     assert all(f"line {place}" in told[0].message for place in places[1:])
 
 
+@pytest.mark.parametrize(
+    ("stars", "again", "told"), [("net", "net", True), ("net", "other", False), ("data, net", "net", True)]
+)
+def test_a_model_of_a_star_import_is_the_one_that_another_place_imports_by_name(
+    tmp_path: Path, stars: str, again: str, told: bool
+) -> None:
+    everything = "".join(f"from {one} import *\n" for one in stars.split(", "))
+    text = anew(after=f"from {again} import Net as Again\n    {LOADED.replace('build', 'Again')}")
+    made = plan_of(tmp_path, everything + text.replace("build()\n    pass", "Net()\n    pass"))
+    assert any(note.code == "PAI116" for note in made.notes) is told
+
+
 def test_how_to_test_what_was_trained_is_told(tmp_path: Path) -> None:
     (note,) = plan_of(tmp_path, anew("build()")).notes
     assert note.message == (

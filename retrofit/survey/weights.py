@@ -172,11 +172,11 @@ def find_reloads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> li
         origins: where the model is built.
         loops: the epoch loops.
     """
-    index, built = flow.index, {_made_by(one, flow) for one in origins} - {None}
+    index, built = flow.index, {maker for one in origins for maker in _made_by(one, flow)}
     found = []
     for call, held in index.method_calls("load_state_dict"):
         others = set(flow.origins(held, index.scope_of(call)))
-        anew = origins.isdisjoint(others) and not built.isdisjoint(_made_by(one, flow) for one in others)
+        anew = origins.isdisjoint(others) and any(not built.isdisjoint(_made_by(one, flow)) for one in others)
         if anew and apart_from_training(index.statement(call), loops, flow):
             found.append(CallSite(node=call, index=index))
     return found
@@ -190,14 +190,14 @@ def find_besides(origins: set[Origin], wrapped: set[Origin], loops: list[EpochLo
         wrapped: where other models are built that are wrapped as well.
         loops: the epoch loops, which know the model's name.
     """
-    index, built = flow.index, {_made_by(one, flow) for one in origins} - {None}
+    index, built = flow.index, {maker for one in origins for maker in _made_by(one, flow)}
     trained = [
         one for loop in loops if loop.model for one in flow.origins(cst.parse_expression(loop.model), loop.scope)
     ]
     return [
         CallSite(node=one.node, index=index)
         for one in dict.fromkeys(trained)
-        if one not in origins | wrapped and _made_by(one, flow) in built
+        if one not in origins | wrapped and not built.isdisjoint(_made_by(one, flow))
         if not apart_from_training(index.statement(one.node), loops, flow)
     ]
 
@@ -220,9 +220,14 @@ def find_loads_after(spawns: list[CallSite], loops: list[EpochLoop], flow: Flow)
     return [CallSite(node=one, index=index) for one in found]
 
 
-def _made_by(origin: Origin, flow: Flow) -> Scope | str | None:
-    """Return the function or class that makes an object, by its name where it is of no file of the project."""
+def _made_by(origin: Origin, flow: Flow) -> set[Scope | str]:
+    """Return the function or class that makes an object, by the names that it may have where no file is read for it."""
     node = origin.node
     if not isinstance(node, cst.Call):
-        return None
-    return flow.defined(node.func, flow.index.scope_of(node)) or flow.index.qualified(node.func) or None
+        return set()
+    made = flow.defined(node.func, flow.index.scope_of(node))
+    if made is not None:
+        return {made}
+    file, name = flow.index.file(node), flow.index.qualified(node.func)
+    bare = name.partition(".")[0] not in {*file.aliases, *file.scope.names}
+    return {*([name] if name else []), *(f"{star}.{name}" for star in file.stars if name and bare)}
