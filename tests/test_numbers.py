@@ -68,6 +68,11 @@ NUMBERED = {
     ),
     "dask": (begun("int(get_worker().name)", before="from dask.distributed import get_worker"), ["get_worker().name"]),
     "a number": (begun("0", "1"), ["0", "1"]),
+    "another variable": (
+        begun("rank", before="import os\nrank = int(os.environ['NODE_RANK'])"),
+        ["os.environ['NODE_RANK']"],
+    ),
+    "another with a default": (begun("int(os.getenv('MY_RANK', 0))", before="import os"), ["os.getenv('MY_RANK', 0)"]),
     "one GPU": (ON_ONE, ["0"]),
     "one GPU by a name": (ON_ONE.replace("[0]", "[gpu]").replace("model = Net()", "gpu = 0\nmodel = Net()"), ["0"]),
 }  # fmt: skip
@@ -76,6 +81,12 @@ FINE = {
     "a backend by choice": given(GROUP.replace("'nccl'", "'mpi' if args.old else 'nccl'")),
     "a backend by an option": given(GROUP.replace("'nccl'", "args.backend")),
     "the environment": begun("int(os.environ['RANK'])", before="import os"),
+    "another variable that the script sets": begun(
+        "int(os.environ['ID'])", before="import os\nos.environ['ID'] = os.environ['RANK']"
+    ),
+    "another variable that has the default of torchrun's": begun(
+        "int(os.environ.get('ID', os.environ['RANK']))", before="import os"
+    ),
     "no number": script("val_loss = evaluate(model)", before=GROUP),
     "a default from the environment": given(BY_HAND).replace("default=0", "default=int(os.environ.get('RANK', 0))"),
     "a default that means the environment": given(BY_HAND).replace("default=0", "default=-1"),
@@ -121,6 +132,15 @@ def test_what_to_write_is_told(tmp_path: Path) -> None:
     assert 'default=int(os.environ.get("WORLD_SIZE", 1))` for `--world-size` (line 12)' in question.message
     (question,) = plan_of(tmp_path, NUMBERED["MPI"][0]).questions
     assert '`int(os.environ["WORLD_SIZE"])` for `comm.Get_size()`' in question.message
+
+
+def test_another_variable_is_asked_about(tmp_path: Path) -> None:
+    (question,) = plan_of(tmp_path, NUMBERED["another variable"][0]).questions
+    assert question.message == (
+        "`os.environ['NODE_RANK']` is to tell a process its number, but torchrun, which starts the processes, sets no "
+        'such variable. Take what torchrun says in the environment: `int(os.environ["RANK"])` for '
+        f"`os.environ['NODE_RANK']` (line {question.line})."
+    )
 
 
 def test_one_gpu_for_all_is_asked_about(tmp_path: Path) -> None:

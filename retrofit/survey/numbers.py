@@ -19,6 +19,8 @@ from retrofit.torch_api import DDP_NAMES
 _MPI = {"Get_rank": "RANK", "rank": "RANK", "Get_size": "WORLD_SIZE", "size": "WORLD_SIZE"}
 _ENVIRONMENT = ("os.environ", "os.getenv")
 _SHOWN = ("['CUDA_VISIBLE_DEVICES']", '["CUDA_VISIBLE_DEVICES"]')
+#: What torchrun, or the scheduler of a job, gives a process.
+_GIVEN = re.compile(r"(GROUP_|ROLE_|LOCAL_)?(RANK|WORLD_SIZE)$|(SLURM|OMPI|PMIX?|MPI|MV2|TORCH\w*|LSB|JSM|PALS)_")
 _ITEM = re.compile(r"(?:os\.)?environ\[[\"'](RANK|WORLD_SIZE)[\"']\]")
 
 
@@ -114,6 +116,8 @@ class Numbers:
             return self._site(node, "fixed", variable)
         if self._asks(node, scope):
             return None
+        if self._is_strange(node):
+            return self._site(node, "environment", variable)
         origins = [origin.node for origin in self._flow.origins(node, scope)]
         made = [one for one in origins if not self._of_group(one)]
         if node in seen or not origins:
@@ -132,6 +136,15 @@ class Numbers:
         sources = self._flow.sources(self._flow.variable(name, scope)) if name else []
         values = [node, *(source.value for source in sources)]
         return any(isinstance(one, cst.Call) and self._flow.called(one) in self._asking for one in values)
+
+    def _is_strange(self, node: cst.BaseExpression) -> bool:
+        """Whether a value is an environment variable that neither torchrun nor a scheduler sets, nor the script."""
+        name = self._index.environment_variable(node)
+        default = node.args[1].value if isinstance(node, cst.Call) and len(node.args) > 1 else None
+        own = re.compile(rf".*\[[\"']{re.escape(name)}[\"']\]")
+        written = any(own.fullmatch(b.target) for b in self._index.items)
+        fixed = default is None or isinstance(default, (cst.Integer, cst.SimpleString))
+        return bool(name) and fixed and not written and _GIVEN.match(name) is None
 
     def _by_itself(self, node: cst.BaseExpression, scope: Scope, variable: str) -> ProcessNumber | None:
         """Return what tells a number where nothing of the project gives it a value."""

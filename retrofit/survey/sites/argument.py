@@ -44,8 +44,9 @@ class ProcessNumber(Site):
     """What alone tells a process its number, the number of processes or its GPU, and is not torchrun's environment.
 
     Attributes:
-        source: "option" for one of the command line, "MPI", "dask", "backend" for a process group's of MPI, "fixed" for
-            a number that is written down, or "device" for that of a GPU that all take.
+        source: "option" for one of the command line, "environment" for a variable that is not torchrun's, "MPI",
+            "dask", "backend" for a process group's of MPI, "fixed" for a number that is written down, or "device" for
+            that of a GPU that all take.
         name: the option, or the code.
         variable: the environment variable in which torchrun says it.
     """
