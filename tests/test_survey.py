@@ -620,6 +620,19 @@ def test_model_that_is_taken_out_of_an_object_made_elsewhere_is_there_then() -> 
 
 
 @pytest.mark.parametrize(
+    ("made", "moved", "found"),
+    [
+        pytest.param("mine.Whole('x').net", "net = net.to(rank)", ["net"], id="moved to a device"),
+        pytest.param("mine.Whole('x').net", "net = net.cuda().train()", ["net"], id="moved twice"),
+        pytest.param("mine.Whole('x').net", "net = other.net", [], id="taken out of another"),
+    ],
+)
+def test_model_that_is_taken_out_of_an_object_may_be_moved_then(made: str, moved: str, found: list[str]) -> None:
+    text = f"import mine\nnet = {made}\n{moved}\nmodel = DDP(net)\n"
+    assert [model.target for model in survey_of(DDP + text).models] == found
+
+
+@pytest.mark.parametrize(
     ("statement", "line"),
     [
         pytest.param("model.fc = nn.Linear(8, 2)", 3, id="head replaced"),

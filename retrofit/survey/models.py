@@ -184,7 +184,7 @@ def find_models(
         {index.statement(o.node) for o in _builders(origins, wrappers, flow)}, key=lambda statement: statement.order
     )
     if not statements:
-        taken, name = _taken_out(index, wrappers[0]), wrappers[0].module
+        taken, name = _taken_out(flow, wrappers[0]), wrappers[0].module
         return [Model(node=_finished(flow, s, name, wrappers, training).node, index=index, target=name) for s in taken]
     joint = meeting(statements)
     if joint is None:
@@ -213,11 +213,18 @@ def find_models(
     return models
 
 
-def _taken_out(index: Index, wrapper: Wrapper) -> list[Statement]:
+def _taken_out(flow: Flow, wrapper: Wrapper) -> list[Statement]:
     """Return where a function takes what it wraps out of an object made elsewhere: `net = package.load().net`."""
-    bound = [b for b in index.bindings if b.target == wrapper.module and b.statement.scope is wrapper.scope]
+    bound = [b for b in flow.index.bindings if b.target == wrapper.module and b.statement.scope is wrapper.scope]
     before = [b for b in bound if b.statement.order < wrapper.statement.order]
-    return [one.statement for one in before if len(before) == 1 and isinstance(one.value, cst.Attribute)]
+    made = [b for b in before if b.value is None or dotted(_moved(b.value, flow)) != wrapper.module]
+    return [one.statement for one in made if len(made) == 1 and isinstance(one.value, cst.Attribute)]
+
+
+def _moved(value: cst.BaseExpression, flow: Flow) -> cst.BaseExpression:
+    """Return what an expression moves to a device and gives back: `net` for `net.to(device).train()`."""
+    operand = flow.module_operand(value)
+    return value if operand is None else _moved(operand, flow)
 
 
 def repeated(models: list[Model], flow: Flow) -> list[Statement]:
