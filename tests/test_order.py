@@ -264,6 +264,8 @@ def test_training_that_goes_around_its_wrapper_is_asked_about(tmp_path: Path, lo
 
 
 TAKEN_OUT = "model = DDP(model, [0])\n"
+UNDER = f"if many:\n    {TAKEN_OUT}"
+OF_BOTH = f"{UNDER}    bare = model.module\nelse:\n    bare = model\n"
 OWNING = """
 class Owner:
     def __init__(self, net):
@@ -295,6 +297,21 @@ owner = Owner(model)
             id="a parameter",
         ),
         pytest.param("owner.loss_of(x)", "", OWNING.replace("FIRST", "print(net)"), id="an attribute"),
+        pytest.param("criterion(bare(x), y)", "", OF_BOTH, id="in the branch of the wrapper"),
+        pytest.param("criterion((model.module if many else model)(x), y)", "", UNDER, id="where it is wrapped"),
+        pytest.param(
+            "criterion(bare(x), y)",
+            "bare = model.module if hasattr(model, 'module') else model\n",
+            UNDER,
+            id="asked by a part",
+        ),
+        pytest.param(
+            "criterion(inner(model)(x), y)",
+            "def inner(net):\n    if not isinstance(net, DDP):\n        return net\n    return net.module\n",
+            UNDER,
+            id="asked by its class",
+        ),
+        pytest.param("loss_of(model.module, x)", "loss_of = Loss()\n", UNDER, id="given to an object"),
     ],
 )
 def test_training_of_what_is_taken_out_of_its_wrapper_is_asked_about(loss: str, before: str, wrapped: str) -> None:
@@ -305,6 +322,15 @@ def test_training_of_what_is_taken_out_of_its_wrapper_is_asked_about(loss: str, 
     ("loss", "before", "wrapped"),
     [
         pytest.param("criterion(wrapped(x), y)", "", APART, id="called"),
+        pytest.param("criterion((model.module if few else model)(x), y)", "", UNDER, id="called under a condition"),
+        pytest.param(
+            "criterion((model.module if many else model)(x), y)", "many = single\n", UNDER, id="where it changes"
+        ),
+        pytest.param("criterion((model if many else model.module)(x), y)", "", UNDER, id="where it is wrapped"),
+        pytest.param("library(x)", "ema.update(model.module)\n", TAKEN_OUT, id="followed by an average"),
+        pytest.param(
+            "engine(x)", "engine = library.made[0]\n", f"{TAKEN_OUT}library.made.append(model)\n", id="kept elsewhere"
+        ),
         pytest.param(CALLED, "if single:\n    model = model.module\n", TAKEN_OUT, id="perhaps taken out"),
         pytest.param(
             f"{CALLED}\n        model = model.module\n        model = DDP(model)",

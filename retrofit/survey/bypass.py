@@ -6,9 +6,9 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.holding import Holding
+from retrofit.survey.holding import ASKING, Holding
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import method_name, receiver
+from retrofit.survey.nodes import dotted, method_name, receiver
 from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import Backward
 from retrofit.survey.sites.wrapper import Wrapper
@@ -48,7 +48,13 @@ def find_bypass(
 
 
 def _forwards(call: cst.Call, origins: set[Origin], flow: Flow) -> bool:
-    """Whether a call is of the model, or of a method that the model has of its own."""
+    """Whether a call is of the model, of a method that the model has of its own, or makes something of the model."""
     held = receiver(call) if method_name(call) not in torch_api.WRAPPER_MEMBERS - {"forward"} else None
     made = [call.func] if held is None else [call.func, held]
+    if (
+        flow.called(call) is None
+        and dotted(call.func) not in ASKING
+        and not isinstance(flow.index.parents[call], cst.Expr)
+    ):
+        made += [arg.value for arg in call.args]
     return any(not origins.isdisjoint(flow.origins(node, flow.index.scope_of(call))) for node in made)

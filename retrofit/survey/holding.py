@@ -8,10 +8,12 @@ from collections.abc import Collection, Iterator, Set
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Scope, Statement
-from retrofit.survey.loops import called_in
+from retrofit.survey.index import Binding, Scope
 from retrofit.survey.nodes import children, dotted
-from retrofit.survey.order import runs_always
+from retrofit.survey.reaching import conditions, excluded, replaced
+
+#: Functions that only tell something of what they are given.
+ASKING = ("hasattr", "id", "isinstance", "print", "type")
 
 
 class Holding:
@@ -34,7 +36,8 @@ class Holding:
 
     def used_by(self, call: cst.Call) -> bool:
         """Whether a call calls such a value, or gives it to code that is not seen."""
-        given = [arg.value for arg in call.args if self._flow.called(call) is None]
+        asks = self._flow.called(call) is not None or dotted(call.func) in ASKING
+        given = [] if asks else [arg.value for arg in call.args]
         return any(self.holds(node) for node in [*given, call.func])
 
     def holds(self, node: cst.BaseExpression) -> bool:
@@ -45,15 +48,18 @@ class Holding:
             here, scope = waiting.pop()
             if here in self._made:
                 return True
-            if here in seen | self._free:
+            if here in seen or here in self._free:
                 continue
             seen.add(here)
             name = dotted(here)
             if name is not None:
-                if self._beside.isdisjoint(name.split(".")[1:]):
+                if self._beside.isdisjoint(name.split(".")[1:]) and not self._denied(name, here):
                     waiting += self._gives(name, here, scope)
                 continue
             if isinstance(here, cst.Attribute) and here.attr.value in self._beside:
+                continue
+            if isinstance(here, cst.IfExp):
+                waiting += [(here.body, scope), (here.orelse, scope)]
                 continue
             function = self._flow.called(here) if isinstance(here, cst.Call) else None
             returned = self._index.returned(function) if function is not None else []
@@ -78,26 +84,27 @@ class Holding:
                 if one.value is None:
                     continue
                 argument = one.scope is not holder and variable in holder.parameters
-                if not self._gone(variable, holder if argument else self._index.statement(one.value), read):
+                given = holder if argument else self._index.statement(one.value)
+                if not replaced(variable, given, read, self._flow) and not excluded(one.value, read, self._flow):
                     yield one.value, one.scope
         for part in (parts[0], *(f".{attribute}" for attribute in parts[1:])):
             for bound in self._parts[part]:
-                if bound.value is not None and not self._gone(bound.target, bound.statement, read):
+                gone = bound.value is None or replaced(bound.target, bound.statement, read, self._flow)
+                if bound.value is not None and not gone and not excluded(bound.value, read, self._flow):
                     yield bound.value, bound.statement.scope
 
-    def _gone(self, name: str, given: Statement | Scope, read: cst.CSTNode) -> bool:
-        """Whether what a statement gives a name, or a call a function's parameter, is replaced before it is read."""
-        index, here = self._index, self._index.statement(read)
-        if isinstance(given, Statement):
-            scope, ways = given.scope, [([part], part.following) for part in (given, *given.around)]
-        else:
-            body = given.node.body if isinstance(given.node, cst.FunctionDef) else None
-            scope, ways = given, [([], index.statements_in(body))] if body is not None else []
-        others = {one.statement.node for one in index.bound([name], scope) if one.statement is not given}
-        for first, following in ways if others else ():
-            for number, later in enumerate(following, 1):
-                if runs_always(later.node, others):
-                    between = [*first, *following[:number]]
-                    within = any(one in here.path for one in between)
-                    return not within and here.scope not in called_in(index, self._flow, *between)
+    def _denied(self, name: str, read: cst.CSTNode) -> bool:
+        """Whether a value is read only where it is no object of their class, or lacks what such a value has."""
+        for test, holds in conditions(self._index, read):
+            called = dotted(test.func) if isinstance(test, cst.Call) and len(test.args) == 2 else None
+            if holds or called is None or not isinstance(test, cst.Call) or dotted(test.args[0].value) != name:
+                continue
+            asked = test.args[1].value
+            if called == "hasattr" and isinstance(asked, cst.SimpleString) and asked.evaluated_value in self._beside:
+                return True
+            classes = [one.value for one in asked.elements] if isinstance(asked, cst.Tuple) else [asked]
+            known = {self._index.qualified(one) for one in classes}
+            made = [one.func if isinstance(one, cst.Call) else None for one in self._made]
+            if called == "isinstance" and known.issuperset(self._index.qualified(one) for one in made):
+                return True
         return False
