@@ -266,6 +266,26 @@ def test_training_that_goes_around_its_wrapper_is_asked_about(tmp_path: Path, lo
 TAKEN_OUT = "model = DDP(model, [0])\n"
 UNDER = f"if many:\n    {TAKEN_OUT}"
 OF_BOTH = f"{UNDER}    bare = model.module\nelse:\n    bare = model\n"
+SCALING = """
+class Scaling:
+    def __init__(self, net):
+        self.net = net
+    def scaled(self, x):
+        return x.sum() / 2
+
+loss_of = Scaling(model)
+"""
+OWNED = """
+class Owner:
+    def __init__(self, net, size):
+        self.net, self.size = net, size
+        if size > 1:
+            self.net = DDP(self.net)
+    def loss_of(self, x):
+        return (self.net.module if self.size > 1 else self.net)(x).sum()
+
+owner = Owner(model, size)
+"""
 OWNING = """
 class Owner:
     def __init__(self, net):
@@ -312,6 +332,14 @@ owner = Owner(model)
             id="asked by its class",
         ),
         pytest.param("loss_of(model.module, x)", "loss_of = Loss()\n", UNDER, id="given to an object"),
+        pytest.param("loss_of.scaled(model.module(x))", SCALING, TAKEN_OUT, id="beside a method that holds it"),
+        pytest.param("owner.loss_of(x)", "", OWNED, id="asked by an attribute for what a parameter was"),
+        pytest.param(
+            "library(model.module, x)",
+            "optimizer = torch.optim.SGD(drawn(model), 1)\n",
+            TAKEN_OUT,
+            id="stepped by a library",
+        ),
     ],
 )
 def test_training_of_what_is_taken_out_of_its_wrapper_is_asked_about(loss: str, before: str, wrapped: str) -> None:
@@ -327,6 +355,13 @@ def test_training_of_what_is_taken_out_of_its_wrapper_is_asked_about(loss: str, 
             "criterion((model.module if many else model)(x), y)", "many = single\n", UNDER, id="where it changes"
         ),
         pytest.param("criterion((model if many else model.module)(x), y)", "", UNDER, id="where it is wrapped"),
+        pytest.param(
+            "loss_of.scaled(model.module(x))",
+            SCALING.replace("x.sum()", "self.net(x)"),
+            TAKEN_OUT,
+            id="held and called",
+        ),
+        pytest.param("owner.loss_of(x)", "", OWNED.replace("> 1 else", "== 1 else"), id="asked otherwise"),
         pytest.param("library(x)", "ema.update(model.module)\n", TAKEN_OUT, id="followed by an average"),
         pytest.param(
             "engine(x)", "engine = library.made[0]\n", f"{TAKEN_OUT}library.made.append(model)\n", id="kept elsewhere"

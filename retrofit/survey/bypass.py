@@ -42,7 +42,8 @@ def find_bypass(
         return None
     bare = next((call for call in calls if _forwards(call, origins, flow)), None)
     holding = Holding({wrapper.node for wrapper in wrappers}, flow, _BESIDE)
-    if bare is None or any(holding.used_by(call) for call in calls):
+    opaque = [call for call in calls if flow.called(call) is None or _forwards(call, origins, flow)]
+    if bare is None or any(holding.used_by(call) for call in opaque):  # the calls of what is seen are among them
         return None
     return CallSite(node=bare, index=index)
 

@@ -58,6 +58,8 @@ class Holding:
                 continue
             if isinstance(here, cst.Attribute) and here.attr.value in self._beside:
                 continue
+            if isinstance(here, cst.Call) and self._index.qualified(here.func).startswith("torch.optim."):
+                continue  # it holds parameters, and is no way to what they are of
             if isinstance(here, cst.IfExp):
                 waiting += [(here.body, scope), (here.orelse, scope)]
                 continue

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow
+from retrofit.survey.flow import Flow, Variable
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import leaves, names_in
+from retrofit.survey.nodes import children, dotted, leaves, names_in
 from retrofit.survey.order import runs_always
 
 
@@ -34,14 +34,15 @@ def replaced(name: str, given: Statement | Scope, read: cst.CSTNode, flow: Flow)
 def excluded(value: cst.CSTNode, read: cst.CSTNode, flow: Flow) -> bool:
     """Whether a value is given under a condition that does not hold where it is read."""
     index = flow.index
-    denied = [
-        test
-        for test, holds in conditions(index, read)
-        for one, other in conditions(index, value)
-        if holds is not other and one.deep_equals(test)
-    ]
-    scopes = (index.scope_of(value), index.scope_of(read))
-    return any(_settled(test, scopes, index.statement(value), flow) for test in denied)
+    given, here = index.statement(value), index.scope_of(read)
+    under = [(_meant(one, given.scope, flow), one, holds) for one, holds in conditions(index, value)]
+    for test, holds in conditions(index, read) if under else ():
+        meant = _meant(test, here, flow)
+        for other, one, held in under:
+            if held is not holds and other == meant:
+                names = [(name, given.scope) for name in names_in(one)] + [(name, here) for name in names_in(test)]
+                return not any(_changes(name, scope, given, index) for name, scope in names)
+    return False
 
 
 def conditions(index: Index, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bool]]:
@@ -55,13 +56,26 @@ def conditions(index: Index, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpres
         yield test, holds
 
 
-def _settled(test: cst.BaseExpression, scopes: tuple[Scope, Scope], given: Statement, flow: Flow) -> bool:
-    """Whether a test in one function asks the same as in another, and nothing it asks for changes there any more."""
-    for name in names_in(test):
-        if len({flow.variable(name, scope) for scope in scopes}) > 1:
-            return False
-        for bound in flow.index.bound([name], scopes[0]) + flow.index.bound([name], scopes[1]):
-            loops = any(isinstance(one.node, (cst.For, cst.While)) for one in bound.statement.around)
-            if loops or (bound.statement.scope is given.scope and bound.statement.order > given.order):
-                return False
-    return True
+def _meant(test: cst.CSTNode, scope: Scope, flow: Flow) -> object:
+    """Return what a test asks for: the same as another one where its variables get all that they are from the same."""
+    name = dotted(test)
+    if name is None:
+        parts = children(test)
+        kind = (type(test), type(getattr(test, "operator", None)))
+        return (kind, *(_meant(part, scope, flow) for part in parts)) if parts else flow.index.source.code(test)
+    variable, seen = flow.variable(name, scope), set[Variable]()
+    while variable not in seen and len(sources := flow.sources(variable)) == 1 and sources[0].item is None:
+        seen.add(variable)
+        given = dotted(sources[0].value)
+        variable = flow.variable(given, sources[0].scope) if given is not None else variable
+    return variable
+
+
+def _changes(name: str, scope: Scope, given: Statement, index: Index) -> bool:
+    """Whether what a condition asks for may be another thing after a value is given under it."""
+    for bound in (one.statement for one in index.bound([name], scope)):
+        if any(isinstance(part.node, (cst.For, cst.While)) for part in bound.around):
+            return True
+        if scope is given.scope and bound.order > given.order:
+            return True
+    return False
