@@ -4951,6 +4951,23 @@ def test_optimizers_that_one_call_returns_are_several(returned: str) -> None:
     assert [o.target for o in survey_of(builder + text).optimizers] == ["optimizer", "other"]
 
 
+@pytest.mark.parametrize(
+    ("taken", "found"),
+    [
+        ("    net = restore(net)", ["net"]),
+        ("    if snapshot:\n        net = restore(net)", []),
+        ("    if snapshot:\n        net = restore(net)\n    else:\n        net = fresh(net)", ["net"]),
+        ("    net = Net()\n    if snapshot:\n        net = restore(net)", ["net"]),
+    ],
+)
+def test_model_that_a_function_is_given_is_not_built_where_its_wrapper_comes_without(
+    taken: str, found: list[str]
+) -> None:
+    text = f"{DDP}from elsewhere import fresh, restore\n\ndef train(net):\n{taken}\n    net = DDP(net)\n"
+    text += indented(LOOP.replace("model(x)", "net(x)"))
+    assert [model.target for model in survey_of(text).models] == found
+
+
 @pytest.mark.parametrize(("given", "target"), [("critic", "optimizer"), ("model.head", "made")])
 def test_optimizer_of_a_function_that_builds_one_for_each_model(given: str, target: str) -> None:
     builder = "def build(net, rate):\n    made = torch.optim.Adam(net.parameters(), rate)\n"

@@ -192,6 +192,11 @@ def find_models(
     trains = joint in training and not isinstance(joint.node if joint else None, cst.SimpleStatementLine)
     if joint is not None and not trains and not any(joint in wrapper.statement.path for wrapper in wrappers):
         statements = [joint]
+    begun = any(
+        not isinstance(o.node, (cst.Name, cst.Attribute)) and not _takes_model(o, flow, origins) for o in origins
+    )
+    if not begun and any(_gone_around(statement, wrapper) for statement in statements for wrapper in wrappers):
+        return []  # it comes from what is not seen
     models = []
     for statement in statements:
         trains = statement in training and isinstance(statement.node, cst.SimpleStatementLine)
@@ -211,6 +216,12 @@ def find_models(
                 model.built, model.moved = built, moved
         models.append(model)
     return models
+
+
+def _gone_around(built: Statement, wrapper: Wrapper) -> bool:
+    """Whether a function comes to its wrapper also without what it builds, as in an `if` for a snapshot."""
+    own = [part for part in wrapper.statement.path if part.scope is built.scope]
+    return bool(own) and not any(built.siblings is part.siblings for part in own)
 
 
 def _taken_out(flow: Flow, wrapper: Wrapper) -> list[Statement]:
