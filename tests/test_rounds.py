@@ -774,6 +774,22 @@ def test_a_script_that_waits_for_results_of_its_processes_ends_with_them(kind: s
     assert "results [0, 1]" in result.stdout
 
 
+@pytest.mark.parametrize(
+    "started", [SPAWNED, "    torch.multiprocessing.spawn(main, args=(args,), nprocs=2)\n"], ids=["Process", "torch"]
+)
+def test_processes_of_its_own_that_cannot_go_on_past_their_plan_end_the_rounds_there(
+    started: str, tmp_path: Path
+) -> None:
+    """No error of a process that was started so comes to `sys.excepthook`."""
+    (tmp_path / "two_gpus.py").write_text(TWO_GPUS)
+    planned = "    weights = [1.0] * args.epochs\n"
+    text = swapped(in_processes(started), (LOOP, f"{planned}{LOOP}        weight = weights[epoch]\n"))
+    result = train(tmp_path, swapped(text, ("default=5", "default=2")), python=sys.executable)
+    assert [len(one) for one in rounds(result)] == [2, 2]
+    assert re.search(r"train\.py:\d+: the script cannot go on past its planned end \(IndexError", result.stdout)
+    assert "fails while it leaves" not in result.stdout
+
+
 def test_a_script_that_insists_on_two_gpus_initialises_on_one(tmp_path: Path) -> None:
     (tmp_path / "two_gpus.py").write_text(TWO_GPUS + "torch.cuda.device_count = lambda: COUNT\n")
     number = "    number = torch.cuda.device_count()\n    assert number >= 2, 'two GPUs, please'\n"
