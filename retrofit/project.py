@@ -24,7 +24,10 @@ _TRAINING = re.compile(
     rb"DataParallel|\.backward\(|\boptim\b|\boptimizers?\b|lr_scheduler|ArgumentParser|parse_args|perforatedai"
 )
 #: What matters in a file itself. Models and data sets mostly have none of this.
-_RELEVANT = re.compile(rb"\bepoch|init_process_group\(|import_module\(|\.eval\(\)|\bpower\b|return.*\.parameters\(")
+_RELEVANT = re.compile(
+    rb"\bepoch|init_process_group\(|import_module\(|\.eval\(\)|\.train\(False|\bno_grad\b|\binference_mode\b|\bpower\b"
+    rb"|return.*\.parameters\("
+)
 #: What a file holds without which the others say nothing true of the training.
 _NEEDED = re.compile(rb"DataParallel|\.backward\(")
 #: What a file holds that is started by itself.

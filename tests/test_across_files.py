@@ -1597,3 +1597,45 @@ def test_layers_changed_between_two_trainings_are_told(plan_project: Planner, ca
     parts = "def prune_to(goal, net):\n    pruner.step()\n\ndef count_ops(net):\n    return 1\n"
     messages = [q.message for q in plan_project(f"{main}    optimizer = {rest}", engine=ENGINE, parts=parts).questions]
     assert any("`prune_to(...)` is given it after that" in message for message in messages) == told
+
+
+HOLDS = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+from held import hold
+
+model = DDP(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(10):
+    total_loss = 0
+    for x in loader:
+        optimizer.zero_grad()
+        loss = model(x).mean()
+        loss.backward()
+        optimizer.step()
+        total_loss += loss.item()
+    found = hold(model, held_out)
+"""
+
+
+@pytest.mark.parametrize(
+    ("hold", "said"),
+    [
+        pytest.param(
+            "@torch.no_grad()\ndef hold(model, xs):\n    return sum(int(model(x) > 0) for x in xs) / len(xs)\n",
+            "whether a higher or a lower `found` is better",
+            id="without gradients",
+        ),
+        pytest.param(
+            "def hold(model, xs):\n    model.train(False)\n    print([model(x) for x in xs])\n",
+            "Name what its validation (line 4 of held.py) measures",
+            id="told not to train",
+        ),
+        pytest.param("def hold(model, xs):\n    save(model, xs)\n", "in which nothing validates", id="neither"),
+    ],
+)
+def test_what_is_said_of_an_epochs_validation_is_so_where_another_file_validates(
+    plan_project: Planner, hold: str, said: str
+) -> None:
+    (asked,) = plan_project(HOLDS, held=f"import torch\n\n{hold}").questions
+    assert said in asked.message

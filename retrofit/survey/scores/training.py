@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope
 from retrofit.survey.loops import VALIDATES, called_in
-from retrofit.survey.nodes import last_name, method_name, names_in
+from retrofit.survey.nodes import dotted, last_name, method_name, names_in
 from retrofit.survey.scores.making import TRAINED, Making, changes
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.told import Told
@@ -23,7 +23,8 @@ def validation_at(index: Index, flow: Flow, loop: EpochLoop) -> str:
     running = called_in(index, flow, loop.statement)
     for call in index.calls:
         name = last_name(call.func)
-        evaluates = method_name(call) == "eval" and not call.args
+        told = (method_name(call), [dotted(arg.value) for arg in call.args])
+        evaluates = told in (("eval", []), ("train", ["False"]))
         if (evaluates or (VALIDATES.search(name) and call.args)) and (
             in_loop(index, loop, call) or index.scope_of(call) in running
         ):
