@@ -366,6 +366,7 @@ def test_training_of_what_is_taken_out_of_its_wrapper_is_asked_about(loss: str, 
         pytest.param(
             "engine(x)", "engine = library.made[0]\n", f"{TAKEN_OUT}library.made.append(model)\n", id="kept elsewhere"
         ),
+        pytest.param(CALLED, "model = Other()\n", TAKEN_OUT, id="of another model"),
         pytest.param(CALLED, "if single:\n    model = model.module\n", TAKEN_OUT, id="perhaps taken out"),
         pytest.param(
             f"{CALLED}\n        model = model.module\n        model = DDP(model)",

@@ -40,7 +40,10 @@ def find_bypass(
     seen = all(one.kind == "ddp" and not one.part and (one.target or one.returned) for one in wrappers)
     if not seen or by_hand or index.method_calls(*_HOOKS):
         return None
-    bare = next((call for call in calls if _forwards(call, origins, flow)), None)
+    wrapped = [node for one in wrappers if isinstance(node := one.anchors["operand"], cst.BaseExpression)]
+    within = {one.node for one in origins if any(Holding({one.node}, flow).holds(node) for node in wrapped)}
+    built = Holding(within, flow)
+    bare = next((call for call in calls if _forwards(call, origins, flow) and built.used_by(call)), None)
     holding = Holding({wrapper.node for wrapper in wrappers}, flow, _BESIDE)
     opaque = [call for call in calls if flow.called(call) is None or _forwards(call, origins, flow)]
     if bare is None or any(holding.used_by(call) for call in opaque):  # the calls of what is seen are among them

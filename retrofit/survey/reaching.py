@@ -14,8 +14,10 @@ from retrofit.survey.order import runs_always
 
 
 def replaced(name: str, given: Statement | Scope, read: cst.CSTNode, flow: Flow) -> bool:
-    """Whether what a statement gives a name, or a call a function's parameter, is replaced before it is read."""
+    """Whether what a statement or an argument gives a name is replaced before it is read, or comes later."""
     index, here = flow.index, flow.index.statement(read)
+    if isinstance(given, Statement) and _comes_later(name, given, here):
+        return True
     if isinstance(given, Statement):
         scope, ways = given.scope, [([part], part.following) for part in (given, *given.around)]
     else:
@@ -29,6 +31,13 @@ def replaced(name: str, given: Statement | Scope, read: cst.CSTNode, flow: Flow)
                 within = any(one in here.path for one in between)
                 return not within and here.scope not in called_in(index, flow, *between)
     return False
+
+
+def _comes_later(name: str, given: Statement, here: Statement) -> bool:
+    """Whether a function gives its own variable a value only behind another statement, and does not come back to it."""
+    own = given.scope is here.scope and "." not in name and name not in here.scope.outer
+    turns = [one for one in given.around if isinstance(one.node, (cst.For, cst.While))]
+    return own and given.order > here.last and not any(one in here.path for one in turns)
 
 
 def excluded(value: cst.CSTNode, read: cst.CSTNode, flow: Flow) -> bool:
