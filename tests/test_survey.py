@@ -4968,18 +4968,26 @@ def test_model_that_a_function_is_given_is_not_built_where_its_wrapper_comes_wit
     assert [model.target for model in survey_of(text).models] == found
 
 
-@pytest.mark.parametrize(("given", "target"), [("critic", "optimizer"), ("model.head", "made")])
-def test_optimizer_of_a_function_that_builds_one_for_each_model(given: str, target: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "other", "targets"),
+    [
+        ("critic", "other", ["optimizer"]),
+        ("model.head", "other", ["optimizer", "other"]),
+        ("model", "optimizer", ["made"]),  # built again
+    ],
+)
+def test_optimizers_of_a_function_that_builds_one_for_each_model(given: str, other: str, targets: list[str]) -> None:
     builder = "def build(net, rate):\n    made = torch.optim.Adam(net.parameters(), rate)\n"
     builder += "    return made, StepLR(made, 9)\n"
     text = script().replace(
         "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
-        f"critic = Net()\noptimizer, _ = build(model, 0.1)\nother, _ = build({given}, 0.2)",
+        f"critic = Net()\noptimizer, _ = build(model, 0.1)\n{other}, _ = build({given}, 0.2)",
     )
     text = text.replace(
-        "        optimizer.step()\n", "        optimizer.step()\n        other.zero_grad()\n        other.step()\n"
+        "        optimizer.step()\n",
+        f"        optimizer.step()\n        {other}.zero_grad()\n        {other}.step()\n",
     )
-    assert [o.target for o in survey_of(builder + text).optimizers] == [target]
+    assert [o.target for o in survey_of(builder + text).optimizers] == targets
 
 
 def test_scheduler_that_a_call_returns_beside_the_optimizer_is_none() -> None:

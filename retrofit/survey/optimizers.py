@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 
 import libcst as cst
 
@@ -23,7 +24,7 @@ from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.keeping import reason_not_to_build_again, reason_to_keep
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import argument, dotted, last_name, method_name, receiver
-from retrofit.survey.order import apart_from_training, leading_to, sooner_than_model
+from retrofit.survey.order import apart_from_training, leading_to, one_after_the_other, sooner_than_model
 from retrofit.survey.schedulers import schedulers_of
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
@@ -66,8 +67,11 @@ def find_optimizers(
     beside = {index.scope_of(origin.node) for origin in model}
     near = {statement.scope for statement in leading_to(loops, flow)}
     made_at = [
-        one if index.scope_of(one.node) in beside else _at_the_call(flow, one, model, near, shared)
-        for one in [o for o in built if not apart_from_training(index.statement(o.node), loops, flow)] or built
+        one
+        for origin in [o for o in built if not apart_from_training(index.statement(o.node), loops, flow)] or built
+        for one in (
+            [origin] if index.scope_of(origin.node) in beside else _at_the_calls(flow, origin, model, near, shared)
+        )
     ]
     for origin in dict.fromkeys(made_at):
         assert isinstance(origin.node, cst.Call)
@@ -213,11 +217,13 @@ def _unless_given(index: Index, optimizer: Optimizer) -> Statement | None:
     return None
 
 
-def _at_the_call(flow: Flow, made: Origin, model: set[Origin], near: set[Scope], shared: Collection[str]) -> Origin:
-    """Return the call by which the training gets an optimizer from a function that others call too, else ``made``.
+def _at_the_calls(
+    flow: Flow, made: Origin, model: set[Origin], near: set[Scope], shared: Collection[str]
+) -> list[Origin]:
+    """Return the calls by which the training gets optimizers from a function that others call too, else ``made``.
 
     Args:
-        model: where the model is built; of calls that make one for a model each, it is the one that names this.
+        model: where the model is built; of calls that make one for a model each, those count that name this.
         near: the scopes that lead to the training.
         shared: the names of modules that other scripts import too.
     """
@@ -226,15 +232,19 @@ def _at_the_call(flow: Flow, made: Origin, model: set[Origin], near: set[Scope],
     callers = flow.callers(function)
     callers = [call for call in callers if index.scope_of(call) in near] or callers
     callers = [call for call in callers if is_of(index, flow, call, model)] or callers
-    if function.kind != "function" or len(callers) != 1:
-        return made
+    if function.kind != "function":
+        return [made]
     if index.file_of(function).name not in shared and len(list(_calls_by_name(index, function))) < 2:
-        return made
-    for binding in index.bindings:
-        outer = Origin(callers[0], binding.item)
-        if binding.value is callers[0] and made in flow.closure({outer}):
-            return _at_the_call(flow, outer, model, near, shared)
-    return made
+        return [made]
+    named = [b for b in index.bindings if b.value in callers and made in flow.closure({Origin(b.value, b.item)})]
+    bound = list({binding.value: binding for binding in reversed(named)}.values())[::-1]  # one a call
+    several = len({binding.target for binding in bound}) == len(bound) and all(
+        one_after_the_other(here.statement, there.statement) for here, there in pairwise(bound)
+    )
+    if len(bound) != len(callers) or not bound or not several:
+        return [made]
+    outer = [Origin(b.value, b.item) for b in bound if b.value is not None]
+    return [one for origin in outer for one in _at_the_calls(flow, origin, model, near, shared)]
 
 
 def _calls_by_name(index: Index, function: Scope) -> Iterator[cst.Call]:
