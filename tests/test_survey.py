@@ -4956,6 +4956,8 @@ def test_optimizers_that_one_call_returns_are_several(returned: str) -> None:
     [
         ("    net = restore(net)", ["net"]),
         ("    if snapshot:\n        net = restore(net)", []),
+        ("    if snapshot:\n        net = restore(snapshot).net", []),
+        ("    net = restore(snapshot).net", ["net"]),
         ("    if snapshot:\n        net = restore(net)\n    else:\n        net = fresh(net)", ["net"]),
         ("    net = Net()\n    if snapshot:\n        net = restore(net)", ["net"]),
     ],

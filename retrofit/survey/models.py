@@ -229,7 +229,8 @@ def _taken_out(flow: Flow, wrapper: Wrapper) -> list[Statement]:
     bound = [b for b in flow.index.bindings if b.target == wrapper.module and b.statement.scope is wrapper.scope]
     before = [b for b in bound if b.statement.order < wrapper.statement.order]
     made = [b for b in before if b.value is None or dotted(_moved(b.value, flow)) != wrapper.module]
-    return [one.statement for one in made if len(made) == 1 and isinstance(one.value, cst.Attribute)]
+    taken = [one.statement for one in made if len(made) == 1 and isinstance(one.value, cst.Attribute)]
+    return [one for one in taken if not _gone_around(one, wrapper)]
 
 
 def _moved(value: cst.BaseExpression, flow: Flow) -> cst.BaseExpression:
