@@ -871,6 +871,31 @@ QUESTIONS: dict[str, Question] = {
             ),
         },
     ),
+    "PAI105 21": Question(
+        (
+            (EPOCHS, "for i in range(10):\n"),
+            (STEPPED[0], STEPPED[1].replace("next(batches)", "draw()")),
+            scored("total = loss.item()\n"),
+        ),
+        {
+            "a loop over batches": ((EPOCHS, "for i in range(10):\n"), scored("total = loss.item()\n")),
+            "epochs of one step": (
+                (STEPPED[0], STEPPED[1].replace("next(batches)", "draw()")),
+                scored("total = loss.item()\n"),
+            ),
+            "every so many": (
+                (EPOCHS, "for i in range(10):\n"),
+                (STEPPED[0], STEPPED[1].replace("next(batches)", "draw()")),
+                scored("if i % 100 == 0:\n    total = loss.item()\n"),
+            ),
+            "evaluated": (
+                (EPOCHS, "for i in range(10):\n"),
+                (STEPPED[0], STEPPED[1].replace("next(batches)", "draw()")),
+                scored("total = evaluate(model)\n"),
+            ),
+        },
+        Options(metric="total", mode="min"),
+    ),
     "PAI106 1": Question(
         (UPA, before("model = UPA.perforate_model(model, save_name='mine')\n", WRAPPED)),
         {

@@ -78,6 +78,8 @@ def find_loops(
         inner = [part for loops in ways if loop.statement in loops for part in loops[: loops.index(loop.statement)]]
         loop.by_iteration = all(_accumulates(index, part) for part in inner)
         loop.by_step = loop.by_iteration and _goes_by_steps(index, flow, loop)
+        by_epoch = _EPOCH.fullmatch(_last(loop.target)) or _counts_epochs(loop)
+        loop.unclear = loop.by_iteration and not loop.by_step and not by_epoch
         loop.inner = [part for part in dict.fromkeys(inner) if part.scope is loop.scope]
         outer = [part for loops in ways if loop.statement in loops for part in loops[loops.index(loop.statement) + 1 :]]
         outer = [part for part in dict.fromkeys(outer) if not trains_once(flow, part, loop)]

@@ -31,7 +31,7 @@ from retrofit.survey.scores.keepers import (
     shown_for,
 )
 from retrofit.survey.scores.kinds import SEVERAL, Kinds
-from retrofit.survey.scores.making import TRAINED, Making
+from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
 from retrofit.survey.scores.site import score_site, taken_at
 from retrofit.survey.scores.turns import Turns
@@ -153,6 +153,7 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         score.named = bool(metric)
         if not metric:
             score.made, score.outdone = one.made, outdone_by(index, flow, loop, making, one, passed)
+        score.of_step = loop.unclear and making.of(one.candidate.node, one.candidate.call) != EVALUATED
         score.against = against(index, flow, loop, one, modes)
         yield score
 

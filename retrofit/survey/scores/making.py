@@ -101,11 +101,13 @@ class Making:
         self._seen.clear()
         self._read.clear()
         last = self._index.statements_in(self._loop.body)[-1]
-        at = self._index.statement(node) if node in self._index.parents else last
+        here = node in self._index.parents
+        at = self._index.statement(node) if here else last
         frame = self._frame(at)
         if call is not None and at.scope is not self._loop.scope and self._flow.called(call) is at.scope:
             frame = self._called(at.scope, call, _Frame(self._loop.scope, self._phases(at)))
-        own = [b for b in self._bound.get(dotted(node) or "", []) if b.statement is at and is_bound(self._index, node)]
+        bound = not here or is_bound(self._index, node)
+        own = [b for b in self._bound.get(dotted(node) or "", []) if b.statement is at and bound]
         return _kind({kind for b in own for kind in self._of_binding(b, frame, ())} or self._of(node, at, frame))
 
     def given_by(self, statement: Statement, name: str) -> str:

@@ -40,6 +40,7 @@ class EpochLoop(Site):
         limited: whether the loop's head ends it after a number of turns.
         by_iteration: whether a turn is one step of the optimizer, so that no loop over batches is inside.
         by_step: whether it goes on by such turns, rather than through epochs of one step each.
+        unclear: whether nothing tells which of both such turns are.
         inner: the loops inside it, in its function, that lead to a backward pass.
         training: all statements that lead to a backward pass, in its function and in others.
         repeats: the heads and places of the loops around it, which train anew.
@@ -60,6 +61,7 @@ class EpochLoop(Site):
     limited: bool
     by_iteration: bool = False
     by_step: bool = False
+    unclear: bool = False
     inner: list[Statement] = field(default_factory=list)
     training: set[Statement] = field(default_factory=set)
     repeats: list[tuple[str, str]] = field(default_factory=list)
