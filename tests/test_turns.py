@@ -267,6 +267,11 @@ def last_in(epoch: str) -> str:
             "for phase in ['train', 'val', 'test']:",
             id="phases, one compared",
         ),
+        pytest.param(
+            PHASES.replace("PHASES", "['val', 'train']") + "    if phase == 'val' and acc > best:\n        best = acc",
+            "for phase in ['val', 'train']:",
+            id="phases, training last",
+        ),
     ],
 )
 def test_a_score_of_the_last_turn_alone_is_told(epoch: str, loop: str) -> None:
@@ -294,6 +299,11 @@ def test_a_score_of_the_last_turn_alone_is_told(epoch: str, loop: str) -> None:
             PHASES.replace("PHASES", "['val', 'test']").replace("acc =", "if phase == 'val': acc =")
             + "best = max(best, acc)",
             id="one phase alone",
+        ),
+        pytest.param(
+            PHASES.replace("PHASES", "['val', 'train']").replace("acc =", "if phase == 'val': acc =")
+            + "best = max(best, acc)",
+            id="one phase alone, before the training",
         ),
         pytest.param(
             "phases = ['train', 'val']\n" + PHASES.replace("PHASES", "phases") + "best = max(best, acc)", id="by a name"
