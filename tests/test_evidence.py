@@ -123,6 +123,33 @@ def test_direction_is_asked_for_where_the_script_contradicts_itself(epoch: str, 
     assert (score.direction, bool(score.against)) == (direction, not direction)
 
 
+BY_ONE_OF_ITS_OWN = "score = validate(model)\nif is_better(score, best):\n    best = score"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "expression", "direction"),
+    [
+        pytest.param("score = validate(model)", "score", "", id="returned"),
+        pytest.param(BY_ONE_OF_ITS_OWN, "score", "", id="by a test of its own"),
+        pytest.param("score = validate(model)\nif -score[0] > best:\n    best = -score[0]", "score[0]", "", id="part"),
+        pytest.param("early_stopping(score := validate(model), model)", "score", "", id="watched"),
+        pytest.param("score = validate(model)\nif score < best:\n    best = score", "score", "min", id="kept"),
+        pytest.param("f1_score = validate(model)", "f1_score", "max", id="of a measure"),
+        pytest.param("score = validate_accuracy(model)", "score", "max", id="by who makes it"),
+    ],
+)  # fmt: skip
+def test_a_score_is_not_better_higher_because_it_is_called_one(epoch: str, expression: str, direction: str) -> None:
+    """An error or a loss goes by that name as well."""
+    (score,) = survey_of(script(epoch)).scores
+    assert (score.expression, score.direction) == (expression, direction)
+
+
+def test_direction_of_a_score_that_the_user_names_is_asked_for_where_only_its_name_is_there(tmp_path: Path) -> None:
+    text = script("score, other = measure(model)")
+    (question,) = plan_of(tmp_path, text, Options(metric="score")).questions
+    assert "--mode" in question.message
+
+
 def test_contradiction_is_told(tmp_path: Path) -> None:
     text = script("acc = validate(model)\nif acc < best:\n    best = acc", "best = 9")
     (question,) = plan_of(tmp_path, text).questions

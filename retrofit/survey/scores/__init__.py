@@ -37,7 +37,7 @@ from retrofit.survey.scores.site import score_site, taken_at
 from retrofit.survey.scores.turns import Turns
 from retrofit.survey.scores.validation import named_scores
 from retrofit.survey.scores.values import code_of, counts_turns
-from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of
+from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler
 from retrofit.survey.sites.score import Score
@@ -134,7 +134,7 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
     making, passed = Making(index, flow, loop), list[Evidence]()
     groups, compared = _groups(index, flow, loop, making, schedulers)
     if metric:
-        own = Candidate(cst.parse_expression(owner_of(metric)[1]), direction_of(metric), "--metric", named=True)
+        own = Candidate(cst.parse_expression(owner_of(metric)[1]), told_by_name(metric), "--metric", named=True)
         given = shown_for(index, metric, compared)
         candidates = given or [*measured_scores(index, flow, loop, metric), own][:1]
         chosen = [Evidence(one, BEST if given else NAME, "") for one in candidates]

@@ -11,7 +11,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, receiver
 from retrofit.survey.scores.values import bare_of, in_loop, root_of
-from retrofit.survey.scores.words import STOPS, Candidate, direction_of
+from retrofit.survey.scores.words import STOPS, Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler
 
@@ -75,6 +75,6 @@ def watched_scores(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candid
             kind = "save"
         plainly = value is not None and isinstance(bare_of(value), (cst.Name, cst.Attribute, cst.Subscript))
         if kind and value is not None and plainly and root_of(value) in bound:
-            direction = mode or direction_of(index.source.code(value))
+            direction = mode or told_by_name(index.source.code(value))
             found[kind].append(Candidate(value, direction, f"{index.place(call)}: {index.source.code(call)}"))
     yield from next((candidates for candidates in found.values() if candidates), [])

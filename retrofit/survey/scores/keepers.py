@@ -32,7 +32,7 @@ from retrofit.survey.scores.values import (
     written_items,
 )
 from retrofit.survey.scores.ways import by_rank, last_before_leaving, way_in
-from retrofit.survey.scores.words import Candidate, direction_of
+from retrofit.survey.scores.words import Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.score import KeptScore
 
@@ -354,7 +354,7 @@ def dropped_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope
                 code = index.source.code(part)
                 direction = "" if "-" in code else direction_of(code)  # `1 - acc` is as good as it is low
                 if direction and not written_items(index, part) and isinstance(index.parents[call], cst.Expr):
-                    candidate = Candidate(part, direction, f"{index.place(part)}: {index.source.code(part)}")
+                    candidate = Candidate(part, told_by_name(code), f"{index.place(part)}: {index.source.code(part)}")
                     handed = _handed_back(index, flow, loop, function, call, candidate)
                     yield from [handed] if handed is not None else []
 
@@ -403,7 +403,7 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
             last = _with_its_name(index, last)
             evidence = f"{index.place(last)}: --metric"
             candidate = Candidate(
-                last, direction_of(metric), evidence, rest=rest, inner=tuple(inner), written=own, named=True
+                last, told_by_name(metric), evidence, rest=rest, inner=tuple(inner), written=own, named=True
             )
             handed = _handed_back(index, flow, loop, function, call, candidate)
             if handed is None and not isinstance(index.parents[call], cst.Expr):

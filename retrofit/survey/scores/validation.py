@@ -30,7 +30,7 @@ from retrofit.survey.scores.values import (
     taken_by_turn,
     target_node,
 )
-from retrofit.survey.scores.words import AVERAGED, BEST, NAMES, NO_SCORE, SEVERAL, Candidate, direction_of
+from retrofit.survey.scores.words import AVERAGED, BEST, NAMES, NO_SCORE, SEVERAL, Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 
 
@@ -222,15 +222,15 @@ def named_scores(index: Index, flow: Flow, loop: EpochLoop, keepers: set[Scope])
         items = items_of(index, flow, loop, binding, call)
         made = [] if items is None else list(_made_of(index, loop, binding))
         for one in made:
-            yield Candidate(target_node(index, one.statement, one.target), direction_of(one.target), evidence)
+            yield Candidate(target_node(index, one.statement, one.target), told_by_name(one.target), evidence)
         for item in items or []:
             if not any(one.value is not None and code_within(index, item, one.value) for one in made):
-                direction = direction_of(index.source.code(item)) or direction_of(name)
+                direction = told_by_name(index.source.code(item)) or told_by_name(name)
                 yield Candidate(item, direction, evidence)
         if items is None:
             value = bare_of(binding.value or call)
             key = index.source.code(value)[len(index.source.code(call)) :] if isinstance(value, cst.Subscript) else ""
-            direction = direction_of(binding.target) or direction_of(key) or direction_of(name)
+            direction = next(filter(None, map(told_by_name, (binding.target, key, name))), "")
             yield Candidate(target_node(index, binding.statement, binding.target), direction, evidence)
 
 
