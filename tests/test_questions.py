@@ -608,6 +608,13 @@ QUESTIONS: dict[str, Question] = {
             "behind a raise": tried(f"{unused('wandb.agent(sweep, function=train)')}train()\n"),
         },
     ),
+    "PAI104 7": Question(
+        ((inner(SCORE), f"{inner(SCORE)}    if acc > 0.9: break\nelse:\n    print(best)\n"),),
+        {
+            "after the loop": ((inner(SCORE), f"{inner(SCORE)}    if acc > 0.9: break\nprint(best)\n"),),
+            "of a loop inside": ((BATCHES, f"{BATCHES}    else:\n        print(epoch)\n"),),
+        },
+    ),
     "PAI105 1": Question(
         ((inner(SCORE), ""),),
         {

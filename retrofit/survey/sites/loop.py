@@ -89,6 +89,11 @@ class EpochLoop(Site):
         return [self.index.source.position(node)[0] for node in self.leaving if node not in shared]
 
     @property
+    def otherwise(self) -> bool:
+        """Whether it has an `else`, which runs only where it is not left by a `break`."""
+        return isinstance(self.node, (cst.For, cst.While)) and self.node.orelse is not None
+
+    @property
     def body(self) -> cst.BaseSuite:
         """The loop's block."""
         assert isinstance(self.node, (cst.For, cst.While))
