@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -282,27 +282,60 @@ def test_a_folder_that_is_not_shared_is_told(run: Run) -> None:
     assert "does not see all files that node 0 sees in PAI" in nodes.said(0)
 
 
-#: How many machines, how many processes on each, and how many seconds between their starts.
+#: How many machines, how many processes on each, and how many seconds between their starts: then in a network.
 SHAPES = [(2, 1, 0), (2, 1, 20), (2, 2, 0), (3, 1, 0), (3, 2, 0)]
 WHOLE = bool(os.environ.get("RETROFIT_TEST_WHOLE"))
+
+
+@pytest.fixture
+def networked(worker_id: str) -> Iterator[list[list[str]]]:
+    """What runs a command on each of three machines in one network; nothing, where there can be none.
+
+    They are network namespaces, at 10.77.0.1 to 3, of which the first has the switch.
+    """
+    names = [f"pai-{worker_id}-{os.getpid()}-{number}" for number in range(3)]
+    first = ["-n", names[0]]
+    words = [["netns", "add", name] for name in names]
+    words += [["-n", name, "link", "set", "lo", "up"] for name in names]
+    words += [[*first, "link", "add", "eth", "type", "bridge"], [*first, "addr", "add", "10.77.0.1/24", "dev", "eth"]]
+    words += [[*first, "link", "set", "eth", "up"]]
+    for number, name in enumerate(names[1:], 2):
+        peer = ["peer", "name", f"port{number}", "netns", names[0]]
+        words.append(["-n", name, "link", "add", "eth", "type", "veth", *peer])
+        words.append([*first, "link", "set", f"port{number}", "master", "eth", "up"])
+        words.append(["-n", name, "addr", "add", f"10.77.0.{number}/24", "dev", "eth"])
+        words.append(["-n", name, "link", "set", "eth", "up"])
+    try:
+        for line in words if WHOLE else ():
+            subprocess.run(["ip", *line], check=True, capture_output=True, timeout=DEADLINE)
+        yield [["ip", "netns", "exec", name] for name in names if WHOLE]
+    except (OSError, subprocess.CalledProcessError):
+        yield []
+    finally:
+        for name in names if WHOLE else ():
+            with contextlib.suppress(OSError):
+                subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
 
 @pytest.mark.real
 @pytest.mark.parametrize(("count", "processes", "apart"), SHAPES if WHOLE else SHAPES[:1])
 def test_machines_train_to_completion_on_the_real_library(
-    count: int, processes: int, apart: int, tmp_path: Path
+    count: int, processes: int, apart: int, networked: list[list[str]], tmp_path: Path
 ) -> None:
     project = next(project for project in load_projects() if project.name == "ddp_demo")
     project.copy("after", tmp_path)
-    place = {"NNODES": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    networked = networked if apart else []
+    address = "10.77.0.1" if networked else "127.0.0.1"
+    place = {"NNODES": str(count), "MASTER_ADDR": address, "MASTER_PORT": str(free_port())}
     place["NUM_GPUS"] = str(processes)
-    place["PYTHON"] = training_python()
+    place["PYTHON"] = sys.executable if networked else training_python()  # which starts processes here
     command = ["bash", "train_distributed.sh", *project.arguments]
     settings = {"PAI_TESTING_DENDRITE_CAPACITY": "1", **place}
     told: list[Future[Any]] = []
     with ThreadPoolExecutor() as pool:
         for number in reversed(range(count)):  # the one that initialises comes last
-            told.append(pool.submit(run_project, command, tmp_path, NODE_RANK=str(number), **settings))
+            there = [*networked[number], *command] if networked else command
+            told.append(pool.submit(run_project, there, tmp_path, NODE_RANK=str(number), **settings))
             time.sleep(apart)
         results = [one.result() for one in told]
     for result in results:
