@@ -986,6 +986,14 @@ QUESTIONS: dict[str, Question] = {
             ),
         },
     ),
+    "PAI118 1": Question(
+        (UPA, (BUILT, f"{GROWN}model.head = torch.nn.Linear(8, 2)\n")),
+        {"before its dendrites": (UPA, (BUILT, GROWN.replace("model = UPA", "model.head = Net(2)\nmodel = UPA")))},
+    ),
+    "PAI119 1": Question(
+        (UPA, (BUILT, f"import time\n{GROWN}".replace("'mine'", "f'run_{time.time()}'"))),
+        {"the time beside it": (UPA, (BUILT, f"import time\nbegun = time.time()\n{GROWN}"))},
+    ),
 }
 
 
