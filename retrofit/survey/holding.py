@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Scope
 from retrofit.survey.nodes import children, dotted
-from retrofit.survey.reaching import conditions, excluded, replaced
+from retrofit.survey.reaching import Reaching, conditions, excluded
 
 #: Functions that only tell something of what they are given.
 ASKING = ("hasattr", "id", "isinstance", "print", "type")
@@ -27,6 +27,7 @@ class Holding:
 
     def __init__(self, made: Collection[cst.CSTNode], flow: Flow, beside: Set[str] = frozenset()) -> None:
         self._made, self._flow, self._index, self._beside = made, flow, flow.index, beside
+        self._reaching = Reaching(flow)
         self._free: set[cst.CSTNode] = set()
         self._parts: defaultdict[str, list[Binding]] = defaultdict(list)
         for bound in (*self._index.bindings, *self._index.items, *self._index.appended):
@@ -79,7 +80,7 @@ class Holding:
             read: where its value is asked for.
             scope: of that place.
         """
-        parts = name.split(".")
+        parts, here = name.split("."), self._index.statement(read)
         for number in range(1, len(parts) + 1):
             holder, variable = self._flow.variable(".".join(parts[:number]), scope)
             for one in self._flow.sources((holder, variable)):
@@ -87,11 +88,11 @@ class Holding:
                     continue
                 argument = one.scope is not holder and variable in holder.parameters
                 given = holder if argument else self._index.statement(one.value)
-                if not replaced(variable, given, read, self._flow) and not excluded(one.value, read, self._flow):
+                if not self._reaching.replaced(variable, given, here) and not excluded(one.value, read, self._flow):
                     yield one.value, one.scope
         for part in (parts[0], *(f".{attribute}" for attribute in parts[1:])):
             for bound in self._parts[part]:
-                gone = bound.value is None or replaced(bound.target, bound.statement, read, self._flow)
+                gone = bound.value is None or self._reaching.replaced(bound.target, bound.statement, here)
                 if bound.value is not None and not gone and not excluded(bound.value, read, self._flow):
                     yield bound.value, bound.statement.scope
 

@@ -13,31 +13,54 @@ from retrofit.survey.nodes import children, dotted, leaves, names_in
 from retrofit.survey.order import runs_always
 
 
-def replaced(name: str, given: Statement | Scope, read: cst.CSTNode, flow: Flow) -> bool:
-    """Whether what a statement or an argument gives a name is replaced before it is read, or comes later."""
-    index, here = flow.index, flow.index.statement(read)
-    if isinstance(given, Statement) and _comes_later(name, given, here):
-        return True
-    if isinstance(given, Statement):
-        scope, ways = given.scope, [([part], part.following) for part in (given, *given.around)]
-    else:
-        body = given.node.body if isinstance(given.node, cst.FunctionDef) else None
-        scope, ways = given, [([], index.statements_in(body))] if body is not None else []
-    others = {one.statement.node for one in index.bound([name], scope) if one.statement is not given}
-    for first, following in ways if others else ():
-        for number, later in enumerate(following, 1):
-            if runs_always(later.node, others):
-                between = [*first, *following[:number]]
-                within = any(one in here.path for one in between)
-                return not within and here.scope not in called_in(index, flow, *between)
-    return False
+class Reaching:
+    """Tells which of the values that names are given can be there where the names are read.
+
+    Args:
+        flow: of the whole project.
+    """
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._giving: dict[tuple[str, Scope], set[cst.CSTNode]] = {}
+        self._kept: dict[tuple[str, Statement | Scope], tuple[int, range, set[Scope]]] = {}
+
+    def replaced(self, name: str, given: Statement | Scope, here: Statement) -> bool:
+        """Whether what a statement or an argument gives a name is replaced before another one, or comes later."""
+        if (name, given) not in self._kept:
+            between = self._until_replaced(name, given)
+            there = range(between[0].order, between[-1].last + 1) if between else range(0)
+            called = called_in(self._flow.index, self._flow, *between)
+            self._kept[name, given] = (_comes(name, given), there, called)
+        begin, there, called = self._kept[name, given]
+        if here.last < begin and isinstance(given, Statement) and given.scope is here.scope:
+            return True
+        return bool(there) and here.order not in there and here.scope not in called
+
+    def _until_replaced(self, name: str, given: Statement | Scope) -> list[Statement]:
+        """Return the statements from one that gives a name a value to the one that does so whichever way is taken."""
+        index = self._flow.index
+        if isinstance(given, Statement):
+            scope, ways = given.scope, [([part], part.following) for part in (given, *given.around)]
+        else:
+            body = given.node.body if isinstance(given.node, cst.FunctionDef) else None
+            scope, ways = given, [([], index.statements_in(body))] if body is not None else []
+        if (name, scope) not in self._giving:
+            self._giving[name, scope] = {one.statement.node for one in index.bound([name], scope)}
+        giving = self._giving[name, scope]
+        for first, following in ways:
+            for number, later in enumerate(following, 1):
+                if runs_always(later.node, giving):
+                    return [*first, *following[:number]]
+        return []
 
 
-def _comes_later(name: str, given: Statement, here: Statement) -> bool:
-    """Whether a function gives its own variable a value only behind another statement, and does not come back to it."""
-    own = given.scope is here.scope and "." not in name and name not in here.scope.outer
-    turns = [one for one in given.around if isinstance(one.node, (cst.For, cst.While))]
-    return own and given.order > here.last and not any(one in here.path for one in turns)
+def _comes(name: str, given: Statement | Scope) -> int:
+    """Return from which statement on a function's own variable may have a value: that of the outermost loop, if any."""
+    if not isinstance(given, Statement) or "." in name or name in given.scope.outer:
+        return -1
+    turns = [one.order for one in given.around if isinstance(one.node, (cst.For, cst.While))]
+    return min([given.order, *turns])
 
 
 def excluded(value: cst.CSTNode, read: cst.CSTNode, flow: Flow) -> bool:
