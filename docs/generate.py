@@ -26,7 +26,7 @@ from click.testing import CliRunner
 from docs import scale
 from docs.vocabulary import Word, apply_kinds, check_kinds, described, introduction, layers, shared, words_of
 from retrofit.cli import main
-from retrofit.cli_frame import Command
+from retrofit.cli.frame import Command
 from retrofit.edits import ORIGINAL, Edit
 from retrofit.habits.file import TrainingFile
 from retrofit.keys import EVERYWHERE, KEYS

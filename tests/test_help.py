@@ -15,7 +15,7 @@ import pytest
 from click.shell_completion import BashComplete
 
 from retrofit.cli import main
-from retrofit.cli_frame import Command, Group
+from retrofit.cli.frame import Command, Group
 from retrofit.messages import load_messages
 from retrofit.rules_folder import known_rules
 from tests.conftest import Folder
