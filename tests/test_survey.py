@@ -4267,6 +4267,54 @@ def test_what_does_not_fit_the_perforated_model_is_told(before: str, seen: str) 
     assert seen in disorder if seen else disorder == ""
 
 
+_PUTS_IN = """
+class Adapted(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+
+def adapt(net):
+    for number, block in enumerate(net.blocks):
+        for name, part in block.named_children():
+            added = Adapted(part)
+            setattr(block, name, added)
+
+
+def run(model):
+    CHANGE
+    model = DDP(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        pytest.param("adapt(model)", "`setattr(block, name, added)` puts another layer into it", id="in each block"),
+        pytest.param("model._modules['fc'] = torch.nn.Linear(3, 4)", "`model._modules['fc']` puts", id="by a key"),
+        pytest.param("model.add_module('fc', torch.nn.Linear(3, 4))", "puts another layer into it", id="by a method"),
+        pytest.param("model.fc = Adapted(model.fc)", "`model.fc` gets another layer", id="of an own class"),
+        pytest.param("setattr(model, 'epoch', 3)", "", id="no layer"),
+        pytest.param("setattr(other, 'fc', torch.nn.Linear(3, 4))", "", id="of another object"),
+        pytest.param("losses['main'] = torch.nn.MSELoss()", "", id="of a dict"),
+    ],
+)
+def test_layer_that_another_function_puts_into_the_model_is_told(change: str, told: str) -> None:
+    head, _, rest = script().partition("model = Net()\n")
+    rest = rest.replace("model = DDP(model)\n", "")
+    text = f"{head}{_PUTS_IN.replace('CHANGE', change)}{indent(rest, '    ')}\n\nmodel = Net()\nrun(model)\n"
+    disorder = survey_of(text).disorder
+    assert told in disorder if told else disorder == ""
+
+
+@pytest.mark.parametrize("change", ["adapt(model)", "model.add_module('fc', torch.nn.Linear(3, 4))"])
+def test_layer_that_is_put_into_the_model_where_it_is_built_is_of_the_building(change: str) -> None:
+    functions = _PUTS_IN.partition("def run")[0]
+    text = script().replace("\n\n", f"\n{functions}\n", 1).replace("model = Net()", f"model = Net()\n{change}")
+    survey = survey_of(text)
+    assert (survey.disorder, survey.models[0].code.strip()) == ("", change)
+
+
 @pytest.mark.parametrize(
     ("before", "copy"),
     [

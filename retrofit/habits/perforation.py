@@ -14,9 +14,9 @@ from retrofit.habits.library import calls_of_any, full_name, perforating, settin
 from retrofit.habits.names import follows, literal, moves, text
 from retrofit.habits.sites import Call
 from retrofit.survey.branches import exclude_each_other
-from retrofit.survey.disorder import is_layer
 from retrofit.survey.folders import is_fresh
 from retrofit.survey.index import Statement
+from retrofit.survey.layers import is_layer
 from retrofit.survey.nodes import argument, dotted, receiver
 from retrofit.survey.sites.base import Site
 
@@ -90,14 +90,13 @@ class Perforation(Call):
 
     @cached_property
     def late_layer(self) -> Site | None:
-        """Where the model gets another layer of torch's, of no further wrapper, only after the call."""
+        """Where the model gets another layer, no further wrapper, only after the call."""
         grown = set(self.habits.flow.deep_origins(self.call, self.scope))
         for node in self.index.attributes:
             assign = self.index.parents.get(self.index.parents[node])
-            if not isinstance(assign, cst.Assign) or not isinstance(assign.value, cst.Call):
-                continue
-            made, statement = self.index.qualified(assign.value.func), self.index.statement(node)
-            if not is_layer(made) or not follows(statement, self.statement):
+            statement = self.index.statement(node)
+            made = isinstance(assign, cst.Assign) and is_layer(assign.value, self.habits.flow)
+            if not made or not follows(statement, self.statement):
                 continue
             if not grown.isdisjoint(self.habits.flow.deep_origins(node.value, statement.scope)):
                 return Site(node=node, index=self.index)

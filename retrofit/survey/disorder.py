@@ -7,9 +7,10 @@ from itertools import combinations, product
 
 import libcst as cst
 
-from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.holding import Holding
 from retrofit.survey.index import Statement
+from retrofit.survey.layers import is_layer, puts_in
 from retrofit.survey.nodes import last_name, method_name, receiver
 from retrofit.survey.order import (
     after_model,
@@ -79,24 +80,28 @@ def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[O
 _OTHER_LAYERS = re.compile(r"_*(prune|inject|replace|swap)(_|$|[A-Z])")
 
 
-def is_layer(name: str) -> bool:
-    """Whether a qualified name is of one of torch's layers, and of no wrapper."""
-    layer = re.fullmatch(r"torch\.nn\.([A-Z]\w+|modules\..*)", name)
-    return bool(layer) and name not in torch_api.DATA_PARALLEL_NAMES | torch_api.DDP_NAMES
-
-
 def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
     """Return what gives the model another layer after it is perforated, "" for nothing."""
     index, training = flow.index, leading_to(loops, flow)
+
+    def sooner(place: Statement) -> bool:
+        return any(leads_to(way, training) for way in flow.leading(place))
+
     for binding in index.bindings:
         holder, place = binding.target.rpartition(".")[0].removesuffix(".module"), binding.statement
-        kind = index.qualified(binding.value.func) if isinstance(binding.value, cst.Call) else ""
-        if not holder or not is_layer(kind) or not any(leads_to(way, training) for way in flow.leading(place)):
+        value = binding.value
+        if not holder or value is None or not is_layer(value, flow) or not sooner(place):
             continue
         names = flow.names_of(origins, place.scope)
         late = any(after_model(place, model, flow) for model in models)
         if late and any(holder == name or holder.startswith(f"{name}.") for name in names):
             return f"`{binding.target}` gets another layer after it, at {index.place(place.node)}"
+    built = Holding({origin.node for origin in origins}, flow)
+    for node, owner in puts_in(flow):
+        place = index.statement(node)
+        late = sooner(place) and any(after_model(place, model, flow) for model in models)
+        if late and built.holds(owner):
+            return f"`{index.source.code(node)}` puts another layer into it after that, at {index.place(node)}"
     for call in index.calls:
         name, place = last_name(call.func), index.statement(call)
         if not _OTHER_LAYERS.match(name) or not leads_to(place, training) or place in training:

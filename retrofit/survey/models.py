@@ -11,7 +11,9 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.layers import puts_in
 from retrofit.survey.nodes import dotted, last_name, mentions, spelled
 from retrofit.survey.order import (
     after_training,
@@ -398,13 +400,17 @@ def _finished(
     used = {here for statement in using for here in ways_to(statement, flow).get(built.scope, ())}
     used.update(b.statement for b in index.bindings if spelled(b.value) == target or _copies(index, b.value, target))
     loading = _loading_calls(flow, target, built, training)
+    holding = Holding({b.value for b in index.bound_in(built) if b.value is not None}, flow)
+    putting = [index.statement(node) for node, held in puts_in(flow) if holding.holds(held)]
+    putting = [here for one in putting for here in ways_to(one, flow).get(built.scope, ())]
+    loading += [(here, "") for here in putting if here not in training]
     finished = block = built
     while block.scope is built.scope:
         for statement in block.following:
             if statement in training or any(statement in user.path for user in used):
                 return finished
             loads = [loaded for place, loaded in loading if statement in place.path]
-            changed = _changes(index, statement, target) or _told(index, statement, target) or loads
+            changed = bool(loads) or _changes(index, statement, target) or _told(index, statement, target)
             if changed and not is_resume(index, statement, "\n".join(loads)):
                 finished = statement
         around = block.parent
