@@ -12,7 +12,7 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.nodes import argument, dotted, key_of, last_name, method_name, receiver
+from retrofit.survey.nodes import argument, attribute_asked, dotted, key_of, last_name, method_name, receiver
 
 Variable = tuple[Scope, str]
 
@@ -474,6 +474,8 @@ class Flow:
             return node.value
         if not isinstance(node, cst.Call):
             return None
+        if attribute_asked(node) in ("module", "_orig_mod"):
+            return node.args[0].value
         if method_name(node) in torch_api.MODULE_METHODS:
             return receiver(node)
         name = self.class_called(node)

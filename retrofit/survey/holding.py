@@ -9,11 +9,11 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Scope
-from retrofit.survey.nodes import children, dotted
+from retrofit.survey.nodes import attribute_asked, children, dotted
 from retrofit.survey.reaching import Reaching, conditions, excluded
 
 #: Functions that only tell something of what they are given.
-ASKING = ("hasattr", "id", "isinstance", "print", "type")
+ASKING = ("getattr", "hasattr", "id", "isinstance", "print", "type")
 
 
 class Holding:
@@ -59,6 +59,8 @@ class Holding:
                 continue
             if isinstance(here, cst.Attribute) and here.attr.value in self._beside:
                 continue
+            if isinstance(here, cst.Call) and attribute_asked(here) in self._beside:
+                continue  # what it gives otherwise is of what lacks that
             if isinstance(here, cst.Call) and self._index.qualified(here.func).startswith("torch.optim."):
                 continue  # it holds parameters, and is no way to what they are of
             if isinstance(here, cst.IfExp):
@@ -100,6 +102,10 @@ class Holding:
         """Whether a value is read only where it is no object of their class, or lacks what such a value has."""
         for test, holds in conditions(self._index, read):
             called = dotted(test.func) if isinstance(test, cst.Call) and len(test.args) == 2 else None
+            asks = self._index.statement(test)
+            between = range(asks.last + 1, self._index.statement(read).order + 1)
+            if any(b.statement.order in between for b in self._index.bound([name], asks.scope)):
+                continue
             if holds or called is None or not isinstance(test, cst.Call) or dotted(test.args[0].value) != name:
                 continue
             asked = test.args[1].value

@@ -155,6 +155,14 @@ def argument(call: cst.Call, name: str, position: int | None = None) -> cst.Base
     return None
 
 
+def attribute_asked(node: cst.CSTNode) -> str:
+    """Return the attribute for which `getattr(x, "name", y)` asks, "" for anything else."""
+    if not isinstance(node, cst.Call) or dotted(node.func) != "getattr" or len(node.args) < 2:
+        return ""
+    name = node.args[1].value
+    return str(name.evaluated_value) if isinstance(name, cst.SimpleString) else ""
+
+
 def guards_main(node: cst.CSTNode) -> bool:
     """Whether a statement is `if __name__ == "__main__"`."""
     return isinstance(node, cst.If) and "__name__" in names_in(node.test)

@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow, Variable
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import children, dotted, leaves, names_in
+from retrofit.survey.nodes import children, dotted, leaves, names_in, nodes_in
 from retrofit.survey.order import runs_always
 
 
@@ -50,9 +50,21 @@ class Reaching:
         giving = self._giving[name, scope]
         for first, following in ways:
             for number, later in enumerate(following, 1):
-                if runs_always(later.node, giving):
+                if runs_always(self._branch(later, given), giving):
                     return [*first, *following[:number]]
         return []
+
+    def _branch(self, later: Statement, given: Statement | Scope) -> cst.CSTNode | None:
+        """Return what runs of a statement where a value was given: one branch, under a condition of the value's own."""
+        node, flow = later.node, self._flow
+        if not isinstance(node, cst.If) or not isinstance(given, Statement):
+            return node
+        for test, holds in conditions(flow.index, given.node):
+            if _meant(test, given.scope, flow) == _meant(node.test, given.scope, flow):
+                names = (*names_in(test), *names_in(node.test))
+                same = not any(_changes(name, given.scope, given, flow.index) for name in names)
+                return (node.body if holds else node.orelse) if same else node
+        return node
 
 
 def _comes(name: str, given: Statement | Scope) -> int:
@@ -82,10 +94,15 @@ def conditions(index: Index, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpres
     here = index.statement(node)
     early = [one.node for part in (here, *here.around) for one in part.preceding]
     left = [(one.test, False) for one in early if isinstance(one, cst.If) and leaves(one.body)]
+    left += [(one.test, False) for one in early if isinstance(one, cst.While) and not _may_break(one)]
     for test, holds in (*index.guards(node), *left):
         while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
             test, holds = test.expression, not holds
         yield test, holds
+
+
+def _may_break(loop: cst.While) -> bool:
+    return any(isinstance(one, cst.Break) for one in nodes_in(loop.body, cst.For, cst.While))
 
 
 def _meant(test: cst.CSTNode, scope: Scope, flow: Flow) -> object:
