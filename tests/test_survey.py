@@ -1014,6 +1014,12 @@ def test_plateau_scheduler_keeps_its_argument() -> None:
     assert [(step.argument, step.removed) for step in found.steps] == [("acc", True)]
 
 
+@pytest.mark.parametrize("mode", ["", ", 'max'", ", mode=direction"])
+def test_plateau_scheduler_that_may_follow_the_score_goes_with_its_optimizer(mode: str) -> None:
+    found = schedule(f"sched = S.ReduceLROnPlateau(optimizer{mode})", f"{ACC}sched.step(acc)\nbest = max(best, acc)")
+    assert found.optimizers[0].keeps == ""
+
+
 @pytest.mark.parametrize(
     ("construction", "epoch", "reason"),
     [
@@ -1066,6 +1072,12 @@ def test_plateau_scheduler_keeps_its_argument() -> None:
             f"{ACC}best = max(best, acc)\nif epoch < 5:\n    continue\nsched.step()",
             "only under a condition",
             id="a continue before the step",
+        ),
+        pytest.param(
+            "sched = S.ReduceLROnPlateau(optimizer, mode='min')",
+            f"{ACC}sched.step(total_loss)\nbest = max(best, acc)",
+            "its scheduler follows `total_loss` (line",
+            id="of another value",
         ),
     ],
 )

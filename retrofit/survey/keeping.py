@@ -79,6 +79,10 @@ def reason_to_keep(
         reason = _scheduler_reason(index, optimizer, scheduler)
         if reason:
             return reason
+        score = next((one for one in scores if _turns_against(scheduler, one)), None)
+        if score is not None:
+            step = scheduler.steps[0]
+            return f"its scheduler follows `{step.argument}` ({step.place()}), not the score `{score.expression}`"
     rare = next((score for score in scores if score.condition), None)
     if mine and rare is not None:
         return f"its scheduler is stepped every epoch, but there is a score only if {rare.condition} ({rare.place()})"
@@ -116,6 +120,12 @@ def _scheduler_reason(index: Index, optimizer: Optimizer, scheduler: Scheduler) 
         if mentions(statement.node, [optimizer.target]):
             return f"it is used before its scheduler is built ({index.place(statement.node)})"
     return ""
+
+
+def _turns_against(scheduler: Scheduler, score: Score) -> bool:
+    """Whether a scheduler says that it takes the other direction for better: it follows another value."""
+    mode = dict(scheduler.bound).get("mode", "") if scheduler.kind == "ReduceLROnPlateau" else ""
+    return {mode.strip("'\""), score.direction} == {"min", "max"}
 
 
 def _other_scheduler(index: Index, flow: Flow, calls: list[cst.Call], mine: list[Scheduler]) -> str:
