@@ -875,6 +875,13 @@ def test_no_other_spelling_is_added(tmp_path: Path, options: str) -> None:
     assert "--local-rank" not in changed.replace(options, "")
 
 
+@pytest.mark.parametrize("rounds", ["", "history", "planned"])
+def test_what_the_last_planned_epoch_alone_runs_is_named(tmp_path: Path, rounds: str) -> None:
+    text = script("acc = validate(model)\nbest = max(best, acc)\nif epoch == epochs - 1:\n    final(model)")
+    plan = plan_of(tmp_path, text.replace("range(10)", "range(epochs)"), Options(rounds=rounds))
+    assert any("`epoch == epochs - 1` runs in no round" in note.message for note in plan.notes) is (rounds != "planned")
+
+
 @pytest.mark.parametrize("wrapper", ["DistributedDataParallel", "DataParallel"])
 @pytest.mark.parametrize(("test", "thaws"), [("epoch == 3", True), ("args.epochs == 3", False)])
 def test_layers_that_thaw_get_dendrites(tmp_path: Path, wrapper: str, test: str, thaws: bool) -> None:

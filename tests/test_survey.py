@@ -5414,3 +5414,21 @@ def test_the_model_goes_by_a_name_that_has_a_value_on_every_way(wrapping: str, n
     found = survey_of(text.replace("criterion(model(x), y)", "criterion(parallel(x) if many else model(x), y)"))
     assert {site.model for site in (*found.backwards, *found.scores)} == {name}
     assert found.scores
+
+
+@pytest.mark.parametrize(
+    ("test", "told"),
+    [
+        pytest.param("epoch == epochs - 1", True, id="the last turn"),
+        pytest.param("epochs == epoch + 1 and first", True, id="the other way round"),
+        pytest.param("epoch == epochs - 1 or epoch % 5 == 0", False, id="or another one"),
+        pytest.param("epoch == start", False, id="the first turn"),
+        pytest.param("epoch == epochs // 2", False, id="half of them"),
+        pytest.param("epoch != epochs - 1", False, id="all others"),
+    ],
+)
+@pytest.mark.parametrize("head", ["for epoch in range(epochs)", "for epoch in range(start, epochs)"])
+def test_what_runs_in_the_planned_last_turn_alone_is_found(head: str, test: str, told: bool) -> None:
+    text = script(f"if {test}:\n    final(model)").replace("for epoch in range(10)", head)
+    (loop,) = survey_of(text).loops
+    assert [site.code for site in loop.last_turns] == ([test.partition(" and")[0]] if told else [])

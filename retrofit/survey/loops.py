@@ -11,6 +11,7 @@ import libcst as cst
 from retrofit import torch_api
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
+from retrofit.survey.last_turns import last_turns
 from retrofit.survey.nodes import dotted, last_name, leaves, names_in
 from retrofit.survey.order import defines, first_values, leading_to, may_lack_value, ways_to
 from retrofit.survey.sites.loop import Backward, EpochLoop
@@ -88,6 +89,7 @@ def find_loops(
         loop.result = _result(index, flow, loop)
         loop.leaving = _leaving(loop)
         loop.thaws = _thaws(index, flow, loop)
+        loop.last_turns = last_turns(index, loop)
         loop.resumed = _resumed(index, flow, loop)
     return list(found.values())
 

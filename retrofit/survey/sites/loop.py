@@ -51,6 +51,7 @@ class EpochLoop(Site):
         clocks: the conditions under which it is left at a time of the clock.
         shares: what takes each rank's own share of something that its loops go through.
         thaws: (place, code) of each `if` about the turn's number by which it lets frozen parameters train.
+        last_turns: the conditions under which something runs in its planned last turn alone.
         resumed: counters that may go on in it from a number of an earlier start, such as that in a checkpoint.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
         tried: whether it runs only as one of several trials of a library.
@@ -72,6 +73,7 @@ class EpochLoop(Site):
     clocks: list[Site] = field(default_factory=list)
     shares: list[Site] = field(default_factory=list)
     thaws: list[tuple[str, str]] = field(default_factory=list)
+    last_turns: list[Site] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)
     repeated: str = ""
     tried: bool = False
