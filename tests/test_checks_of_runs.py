@@ -611,9 +611,12 @@ def test_number_of_processes_has_changed(
         with pytest.raises(SystemExit, match="1"):
             training.helper.keep_tracker_state_local(training.model)
         assert "Training began with 4 processes and would go on with 1" in capsys.readouterr().err
-    monkeypatch.setenv("PAI_ACCEPT_WORLD_SIZE", "1")
-    training.helper.keep_tracker_state_local(training.model)
-    assert json.loads(record.read_text()) == {"count": 1}
+    for accepted, said in (("1", False), ("any", True)):
+        record.write_text(json.dumps({"count": 4}))
+        monkeypatch.setenv("PAI_ACCEPT_WORLD_SIZE", accepted)
+        training.helper.keep_tracker_state_local(training.model)
+        assert json.loads(record.read_text()) == {"count": 1}
+        assert ("This round has 1 processes, and the one before had 4" in capsys.readouterr().out) is said
 
 
 @pytest.mark.parametrize("another", [True, False])

@@ -441,6 +441,30 @@ def test_faults_on_two_machines(copied: Copies, undisturbed: Undisturbed) -> Non
     assert not project.processes
 
 
+def test_machines_come_and_go_between_rounds(copied: Copies) -> None:
+    """One goes on with what two processes began, a second comes in a later round, is killed there, and is done without.
+
+    `NNODES=1:2` needs no PAI_ACCEPT_WORLD_SIZE.
+    """
+    project = copied(1)
+    machines = Machines(project)
+    machines.place |= {"NNODES": "1:2", "PAI_JOIN_SECONDS": "3"}
+    first = machines.start(0, TROUBLE="step waits 1")
+    until(lambda: "1 of 2 machines train this round: node 0." in machines.said, machines.said)
+    second = machines.start(1, TROUBLE="step waits 1")
+    until((project.folder / "waits").exists, "it trains in a later round")
+    assert "This round has 1 processes, and the one before had 2" in machines.said
+    newest = list(project.switches())
+    second.kill()
+    assert [first.wait(DEADLINE), second.wait(DEADLINE)] == [0, -signal.SIGKILL], machines.said
+    assert project.complete
+    assert list(project.switches())[: len(newest)] == newest != ["switch_2.pt"]
+    before, _, after = machines.said.rpartition("This round begins again with those that are there.")
+    assert "2 of 2 machines train this round: node 0, 1." in before
+    assert "2 of 2" not in after
+    until(lambda: not project.processes, "all end")
+
+
 # ---- time
 
 

@@ -246,7 +246,7 @@ def test_a_trainjob_is_one_of_its_published_schema(project: Folder) -> None:
         "PET_MASTER_ADDR": "t-node-0-0.t",
     }
     known = run_as(project, command.replace("/volume/project", "."), **of_torchrun, PET_MASTER_PORT="29400")
-    assert find_place(known) == (1, 2, "t-node-0-0.t", 29400)
+    assert find_place(known) == (1, 2, "t-node-0-0.t", 29400, 2)
     assert known["NUM_GPUS"] == "4"
 
 
@@ -268,7 +268,7 @@ def test_a_task_of_skypilot_is_one_of_its_published_schemas(project: Folder) -> 
     )
     assert known["PWD"].endswith("bucket/train")
     assert known["NUM_GPUS"] == "4"
-    assert find_place(known) == (1, 2, "10.0.0.1", 29500)
+    assert find_place(known) == (1, 2, "10.0.0.1", 29500, 2)
 
 
 @pytest.mark.parametrize("system", ["trainjob", "skypilot"])

@@ -146,6 +146,7 @@ def test_the_script_explains_itself() -> None:
         "MASTER_ADDR",
         "MASTER_PORT",
         "PAI_NODES_SECONDS",
+        "PAI_JOIN_SECONDS",
         "PREPARE",
         "PYTHON",
         "PYTHON_SCRIPT",

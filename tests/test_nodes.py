@@ -153,6 +153,83 @@ def test_a_machine_that_is_lost_can_come_back(run: Run, lost: int, how: signal.S
         assert loaded == [False, True, True, True]
 
 
+#: Each round ends when a test lets it; all see how many there were by the checkpoints.
+ROUNDS_THAT_END = """
+import time
+rounds = len(list(FOLDER.glob("switch_*.pt")))
+pathlib.Path(f"runs-{rounds}-{os.environ['TEST_NODE']}").touch()
+while not os.path.exists(f"end-{rounds}"):
+    time.sleep(0.01)
+if os.environ["NODE_RANK"] == "0":
+    complete() if os.path.exists("last") else switch(rounds + 1)
+"""
+
+
+def test_machines_come_and_go_between_rounds(run: Run) -> None:
+    run.write(ROUNDS_THAT_END)
+    nodes = Nodes(run, 3)
+    nodes.place |= {"NNODES": "2:3", "PAI_JOIN_SECONDS": "2"}
+
+    def train(*numbers: int) -> None:
+        """Wait until these train a round together, and maybe rounds with fewer before it."""
+        said = f"{len(numbers)} of 3 machines train this round: node {', '.join(map(str, numbers))}."
+        number = len(list(run.save.glob("switch_*.pt")))
+        until((run.work / f"runs-{number}-0").exists, nodes.everything_said)
+        if said in re.findall(r".* machines train this round.*", nodes.said(0))[-1]:
+            for one in numbers:
+                until((run.work / f"runs-{number}-{one}").exists, nodes.everything_said)
+        else:  # somebody was late
+            (run.work / f"end-{number}").touch()
+            until((run.save / f"switch_{number + 1}.pt").exists, nodes.everything_said)
+            train(*numbers)
+
+    def start(number: int) -> None:
+        nodes.start(number, TEST_NODE=str(number))
+
+    start(2)
+    start(0)
+    train(0, 2)
+    start(1)
+    until(lambda: "Node 0 trains a round without this machine. Waiting for it." in nodes.said(1), "it waits")
+    (run.work / "end-0").touch()
+    until((run.save / "switch_1.pt").exists, "the round ends")
+    train(0, 1, 2)
+    for path in run.work.glob("runs-*"):
+        path.unlink()
+    nodes.processes[1].kill()
+    until(lambda: "Node 1 (127.0.0.1) was lost, or stopped" in nodes.said(0), "it is missed")
+    (run.work / "last").touch()
+    train(0, 2)
+    started = [call["env"] for call in run.calls if "--perforate_model_parallel" not in call["argv"]]
+    for path in run.work.glob("runs-*"):
+        (run.work / path.name.replace("runs", "end").rpartition("-")[0]).touch()
+    assert nodes.ends() == [0, -signal.SIGKILL, 0], nodes.everything_said
+    assert "This round begins again with those that are there." in nodes.said(0)
+    # Those that are there have the first numbers.
+    places = {(one["PET_NNODES"], one["TEST_NODE"], one["PET_NODE_RANK"]) for one in started}
+    assert places >= {("2", "0", "0"), ("2", "2", "1"), ("3", "0", "0"), ("3", "1", "1"), ("3", "2", "2")}
+    assert {one["PAI_ACCEPT_WORLD_SIZE"] for one in started} == {"any"}
+    assert sum("--perforate_model_parallel" in call["argv"] for call in run.calls) == 1
+
+
+def test_one_machine_alone_where_the_others_may_come(run: Run) -> None:
+    run.write(ROUNDS)
+    nodes = Nodes(run, 1)
+    nodes.start(0, NNODES="1:4", PAI_JOIN_SECONDS="0")
+    assert nodes.ends() == [0], nodes.said(0)
+    assert nodes.said(0).count("1 of 4 machines train this round: node 0.") == 3
+    assert [call["env"]["PET_NNODES"] for call in nodes.calls(0)] == ["1"] * 3
+
+
+def test_fewer_machines_than_there_must_be_train_nothing(run: Run) -> None:
+    run.write(ROUNDS)
+    nodes = Nodes(run, 3)
+    nodes.start(0, NNODES="2:3", PAI_NODES_SECONDS="1")
+    assert nodes.ends() == [1]
+    assert "After 1 s node 1 has not come.\ntrain_distributed: After 1 s node 2 has not come." in nodes.said(0)
+    assert not nodes.calls(0)
+
+
 def test_what_fails_on_one_machine_ends_all(run: Run) -> None:
     run.write(
         "if os.environ.get('NODE_RANK') == '1':\n    sys.exit(7)\nsignal.sigwait([signal.SIGTERM])\nsys.exit(143)\n"
@@ -360,6 +437,8 @@ SLURM = {"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NODEID
     ("known", "found"),
     [
         ({}, (0, 1, "127.0.0.1", 29500)),
+        ({"NNODES": "1:4", "NODE_RANK": "3", "MASTER_ADDR": "a"}, (3, 4, "a", 29500, 1)),
+        ({"PET_NNODES": "2:3", "PET_NODE_RANK": "0", "MASTER_ADDR": "a"}, (0, 3, "a", 29500, 2)),
         ({"NNODES": "1", "SLURM_STEP_NUM_NODES": "4", "SLURM_STEP_NUM_TASKS": "4"}, (0, 1, "127.0.0.1", 29500)),
         ({"NNODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "7"}, (1, 2, "a", 7)),
         ({"PET_NNODES": "2:2", "PET_NODE_RANK": "0", "PET_MASTER_ADDR": "a", "PET_MASTER_PORT": "7"}, (0, 2, "a", 7)),
@@ -378,7 +457,7 @@ SLURM = {"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NODEID
     ],
 )
 def test_which_machine_this_is(known: Mapping[str, str], found: tuple[int, int, str, int]) -> None:
-    assert place(**known) == found
+    assert place(**known) == (found if len(found) == 5 else (*found, found[1]))  # all must be there
 
 
 @pytest.mark.parametrize(
@@ -387,7 +466,11 @@ def test_which_machine_this_is(known: Mapping[str, str], found: tuple[int, int, 
         ({"NNODES": "2", "MASTER_ADDR": "a"}, "NODE_RANK is '', but must be 0 to 1"),
         ({"NNODES": "2", "NODE_RANK": "2", "MASTER_ADDR": "a"}, "NODE_RANK is '2', but must be 0 to 1"),
         ({"NNODES": "two"}, "NNODES is 'two'"),
-        ({"NNODES": "1:4"}, "NNODES is '1:4', but must be one number of machines, which the learning rate"),
+        *(
+            ({"NNODES": told}, f"NNODES is '{told}', but must be a number of machines, or the fewest and the most")
+            for told in ("4:1", "0:4", ":4", "1:", "1:2:3", "0")
+        ),
+        ({"NNODES": "1:4", "MASTER_ADDR": "a"}, "NODE_RANK is '', but must be 0 to 3"),
         ({"NNODES": "2", "NODE_RANK": "0"}, "MASTER_ADDR must be the name or address of node 0"),
         ({"NNODES": "2", "NODE_RANK": "0", "MASTER_ADDR": "a", "MASTER_PORT": "x"}, "MASTER_PORT is 'x'"),
         ({**SLURM, "SLURM_STEP_NUM_TASKS": "8"}, "8 launchers were started on 2 machines"),
@@ -403,14 +486,11 @@ def test_what_does_not_say_which_machine_this_is(known: Mapping[str, str], said:
         place(**known)
 
 
-def test_machines_do_not_come_and_go(run: Run) -> None:
+def test_machines_do_not_come_and_go_where_the_script_counts_them(run: Run) -> None:
     run.write(ROUNDS)
     Nodes(run, 1)
-    assert run(NNODES="1:4", NODE_RANK="0", MASTER_ADDR="127.0.0.1") == 2
-    assert run.said == (
-        "train_distributed: NNODES is '1:4', but must be one number of machines, which the learning rate and the "
-        "batches are for.\n"
-    )
+    assert run(NNODES="1:4", NODE_RANK="0", MASTER_ADDR="127.0.0.1", LAUNCHER="python") == 2
+    assert "NNODES is '1:4', but with LAUNCHER=python the script says how many machines there are" in run.said
     assert not run.calls
 
 

@@ -301,13 +301,16 @@ def _pai_check_processes() -> None:
     """Leave where a later round has another number of processes than the training began with.
 
     Raises:
-        SystemExit: status 1, with a message, unless PAI_ACCEPT_WORLD_SIZE is the new number.
+        SystemExit: status 1, with a message, unless PAI_ACCEPT_WORLD_SIZE is the new number, or any.
     """
     if _pai.untrainable:
         return
     count = dist.get_world_size() if _pai_grouped() else 1
     before = _pai_read("processes", begins=True).get("count", count) if _pai.switch_time else count
-    if count != before and os.environ.get("PAI_ACCEPT_WORLD_SIZE") != str(count):
+    accepted = os.environ.get("PAI_ACCEPT_WORLD_SIZE")
+    if count != before and accepted == "any":  # machines come and go
+        _pai_say(f"This round has {count} processes, and the one before had {before}: a step takes as many batches")
+    elif count != before and accepted != str(count):
         _pai_fail(
             f"Training began with {before} processes and would go on with {count}, with other batches than its rate is "
             f"for: start {before} (NUM_GPUS={before}), or accept the new number with PAI_ACCEPT_WORLD_SIZE={count}",

@@ -6,6 +6,7 @@ import socket
 import sys
 import threading
 import time
+from typing import Any
 
 from node import Line, Node, file_sizes, meeting, say, versions
 
@@ -25,7 +26,7 @@ class First(Node):
             line, told = self.hear()
             if line and told:
                 others.add(line)
-                line.tell(prepares=True)
+                line.tell(busy="prepares the training")
         for line in others if self.status else ():
             line.tell(end=self.status, files={})
         return self.status
@@ -38,21 +39,27 @@ class First(Node):
         """
         self._listen()
         ready = self._gather()
-        if len(ready) < self.nodes - 1:
+        if len(ready) < self.fewest - 1:
             return 1
-        port = self._free_port()
-        for other in ready.values():
-            other.tell(start=port, settings={name: os.environ[name] for name in OF_NODE_0 if name in os.environ})
-        self.start(**meeting(self, port, next(iter(ready.values()), None)))
+        port, nodes = self._free_port(), len(ready) + 1
+        settings = {name: os.environ[name] for name in OF_NODE_0 if name in os.environ}
+        for place, number in enumerate(sorted(ready), start=1):
+            ready[number].tell(start=(place, nodes, port), settings=settings)
+        if self.fewest < self.nodes:
+            say(f"{nodes} of {self.nodes} machines train this round: node {', '.join(map(str, sorted({0, *ready})))}.")
+        self.start(**meeting(self, 0, nodes, port, next(iter(ready.values()), None)))
         ended: dict[Line, int] = {}
         failed = 0.0
         while self.status is None or len(ended) < len(ready):
             line, told = self.hear()
             if line in ready.values() and told is None and line not in ended:
                 number = next(one for one in ready if ready[one] is line)
-                say(f"Node {number} ({line.host}) was lost, or stopped. This round begins again when it is back.")
+                again = "when it is back" if self.fewest == self.nodes else "with those that are there"
+                say(f"Node {number} ({line.host}) was lost, or stopped. This round begins again {again}.")
                 return self.give_up()
-            if line and told and "status" in told:
+            if line and told and line not in ready.values():
+                line.tell(busy="trains a round without this machine")
+            elif line and told and "status" in told:
                 ended[line] = told["status"]
             if not failed and (self.status or any(ended.values())):
                 failed = time.monotonic()
@@ -86,43 +93,53 @@ class First(Node):
     def _gather(self) -> dict[int, Line]:
         """Wait until the other nodes are there, are the same as this one and see its files.
 
+        Where machines come and go, those that there must be are waited for, and more for a moment only.
+
         Returns:
-            Their connections by their numbers; fewer than there should be when the time is over.
+            Their connections by their numbers; fewer than there must be when the time is over.
         """
         here, files = versions(self.paths), file_sizes(self.save)
         known: dict[Line, int] = {}
         ready: dict[int, Line] = {}
         why = dict.fromkeys(range(1, self.nodes), "has not come")
-        end, said = time.monotonic() + self.seconds, False
-        while len(ready) < self.nodes - 1 and time.monotonic() < end:
+        since, said, enough = time.monotonic(), False, False
+        while len(ready) < self.nodes - 1:
+            if enough != (len(ready) >= self.fewest - 1):
+                since, enough = time.monotonic(), not enough
+            limit, waited = self.joining if enough else self.seconds, time.monotonic() - since
+            if waited > limit:
+                break
             line, told = self.hear()
             if line and told is None and line in known:
                 ready.pop(known.pop(line), None)
             elif line and told and "node" in told:
                 number = told["node"]
-                other = [part for part in here if told.get("version", {}).get(part) != here[part]]
-                if told.get("nodes") != self.nodes:
-                    problem = f"expects {told.get('nodes')} nodes, not {self.nodes}"
-                elif number in known.values():
-                    problem = "was started twice"
-                elif other:
-                    problem = f"has another {', '.join(other)} than node 0"
-                else:
+                problem = self._what_is_wrong(told, here, known)
+                if not problem:
                     known[line], problem = number, f"does not see all files that node 0 sees in {self.save}"
                     line.tell(files=files, newest=self.newest)
-                if line not in known:
+                else:
                     line.tell(wait=f"node {number} {problem}")
                 if number not in ready:
                     why[number] = f"({line.host}) {problem}"
             elif line in known and told and "ready" in told:
                 ready[known[line]] = line
-            elif not said and time.monotonic() > end - self.seconds + 5:
+            elif not said and waited > 5:
                 said = True
                 missing = ", ".join(str(one) for one in why if one not in ready)
-                say(f"Waiting up to {self.seconds:g} s for node {missing}.")
-        for number in why.keys() - ready.keys():
+                say(f"Waiting up to {limit:g} s for node {missing}.")
+        for number in () if enough else why.keys() - ready.keys():
             say(f"After {self.seconds:g} s node {number} {why[number]}.")
         return ready
+
+    def _what_is_wrong(self, told: dict[str, Any], here: dict[str, str], known: dict[Line, int]) -> str:
+        """Why a node that introduces itself cannot take part; "" where it can."""
+        if told.get("nodes") != self.asked:
+            return f"expects {told.get('nodes')} nodes, not {self.asked}"
+        if told["node"] in known.values():
+            return "was started twice"
+        other = [part for part in here if told.get("version", {}).get(part) != here[part]]
+        return f"has another {', '.join(other)} than node 0" if other else ""
 
     def _free_port(self) -> int:
         """A port next to ours for what trains, which may be kept by a site's firewall to a range."""

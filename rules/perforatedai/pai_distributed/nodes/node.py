@@ -92,15 +92,18 @@ class Node:
     """What node 0 and the others have in common: a program, and what the others say.
 
     Attributes:
+        asked: how many nodes, as NNODES says it; `fewest` and `nodes` are the fewest and the most.
         status: with which the program has ended; None before.
     """
 
     def __init__(self, newest: str, save: str, script: str, launcher: str, program: list[str]) -> None:
         self.newest, self.save, self.program = newest, save, program
         self.paths = {"launcher": launcher, "training script": script}
-        self.number, self.nodes = int(os.environ["NODE_RANK"]), int(os.environ["NNODES"])
+        self.number, self.asked = int(os.environ["NODE_RANK"]), os.environ["NNODES"]
+        self.fewest, self.nodes = (int(self.asked.split(":")[which]) for which in (0, -1))
         self.address, self.port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        self.seconds = float(os.environ.get("PAI_NODES_SECONDS", "600"))
+        self.seconds = float(os.environ.get("PAI_NODES_SECONDS") or 600)
+        self.joining = float(os.environ.get("PAI_JOIN_SECONDS") or 30)
         self.inbox: queue.Queue[tuple[Line, Any]] = queue.Queue()
         self.status: int | None = None
         self._child: subprocess.Popen[bytes] | None = None
@@ -160,14 +163,16 @@ class Node:
         return LOST
 
 
-def meeting(node: Node, port: int, line: Line | None) -> dict[str, object]:
-    """What the environment says of where the nodes meet, to scripts and, as PET_*, to torchrun.
+def meeting(node: Node, number: int, nodes: int, port: int, line: Line | None) -> dict[str, object]:
+    """What the environment says of where the nodes of a round meet, to scripts and, as PET_*, to torchrun.
 
     torchrun's rendezvous is the static one: c10d numbers nodes by the names of machines, so that rank 0, which
     saves and logs, could be on any (torch 2.13, dynamic_rendezvous.py, _mark_rendezvous_complete).
     """
-    place = {"NNODES": node.nodes, "NODE_RANK": node.number, "MASTER_ADDR": node.address, "MASTER_PORT": port}
+    place = {"NNODES": nodes, "NODE_RANK": number, "MASTER_ADDR": node.address, "MASTER_PORT": port}
     place |= {f"PET_{name}": value for name, value in place.items()} | {"PET_RDZV_BACKEND": "static"}
+    if node.fewest < node.nodes:
+        place["PAI_ACCEPT_WORLD_SIZE"] = "any"
     if line and line.interface and "GLOO_SOCKET_IFNAME" not in os.environ:
         # gloo takes what the machine's name stands for, which on many is the loopback (measured): no other reaches it
         place["GLOO_SOCKET_IFNAME"] = line.interface

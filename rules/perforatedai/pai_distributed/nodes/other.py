@@ -62,11 +62,11 @@ class Other(Node):
                 line.tell(ready=True)
             elif "start" in news:
                 began = True
-                self.start(**meeting(self, news["start"], line), **news["settings"])
+                self.start(**meeting(self, *news["start"], line), **news["settings"])
             elif "stop" in news:
                 self.stop()
-            elif "prepares" in news:
-                say("Node 0 prepares the training. Waiting for it.")
+            elif "busy" in news:
+                say(f"Node 0 {news['busy']}. Waiting for it.")
 
     def _sees(self, files: dict[str, int]) -> bool:
         """Wait until this machine sees the files that node 0 sees; some file systems show them late."""
@@ -90,5 +90,5 @@ class Other(Node):
             return None
         connection.settimeout(None)
         line = Line(connection, self.inbox)
-        line.tell(node=self.number, nodes=self.nodes, version=versions(self.paths))
+        line.tell(node=self.number, nodes=self.asked, version=versions(self.paths))
         return line

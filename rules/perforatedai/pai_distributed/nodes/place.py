@@ -14,25 +14,27 @@ PLACES = (
 )
 
 
-def find_place(known: Mapping[str, str]) -> tuple[int, int, str, int]:
+def find_place(known: Mapping[str, str]) -> tuple[int, int, str, int, int]:
     """Find out which node this is.
 
     Args:
         known: the environment.
 
     Returns:
-        The number of this node, how many there are, and the address and port of node 0.
+        The number of this node, how many there are, the address and port of node 0, and how many must be there for a
+        round: fewer where machines come and go.
 
     Raises:
         ValueError: what is set is not enough, or contradicts itself.
     """
     nodes_name, rank_name, tasks_name = next((one for one in PLACES if known.get(one[0])), PLACES[0])
     told = known.get(nodes_name) or "1"
-    smallest, _, largest = told.partition(":")
-    if not smallest.isdigit() or largest not in ("", smallest) or int(smallest) < 1:
-        cure = ", which the learning rate and the batches are for" if largest else ""
-        raise ValueError(f"{nodes_name} is '{told}', but must be one number of machines{cure}")
-    nodes, rank = int(smallest), known.get(rank_name) or ("0" if smallest == "1" else "")
+    numbers = [int(part) for part in told.split(":") if part.isdigit()]
+    if len(numbers) != 1 + told.count(":") or len(numbers) > 2 or not 1 <= numbers[0] <= numbers[-1]:
+        what = "a number of machines, or the fewest and the most, such as 1:4"
+        raise ValueError(f"{nodes_name} is '{told}', but must be {what}")
+    fewest, nodes = numbers[0], numbers[-1]
+    rank = known.get(rank_name) or ("0" if nodes == 1 else "")
     tasks = known.get(tasks_name, "")
     one = "1" if "LOCAL" in tasks_name else str(nodes)
     if tasks.isdigit() and tasks != one:
@@ -50,7 +52,7 @@ def find_place(known: Mapping[str, str]) -> tuple[int, int, str, int]:
     port = known.get("MASTER_PORT") or known.get("PET_MASTER_PORT") or default
     if not port.isdigit() or not 0 < int(port) < 65536:
         raise ValueError(f"MASTER_PORT is '{port}', but must be the number of a port")
-    return int(rank), nodes, address or "127.0.0.1", int(port)
+    return int(rank), nodes, address or "127.0.0.1", int(port), fewest
 
 
 def first_host(hosts: str) -> str:

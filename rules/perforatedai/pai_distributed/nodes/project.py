@@ -13,7 +13,10 @@ from typing import NoReturn
 
 from programs import Programs, say
 
-WHOLE_NUMBERS = ("MAX_ROUNDS", "STOP_SECONDS", "PAI_HANG_SECONDS", "PAI_REHEARSAL_SECONDS", "PAI_REHEARSAL_BATCHES")
+WHOLE_NUMBERS = (
+    "MAX_ROUNDS", "STOP_SECONDS", "PAI_HANG_SECONDS", "PAI_JOIN_SECONDS", "PAI_REHEARSAL_SECONDS",
+    "PAI_REHEARSAL_BATCHES",
+)  # fmt: skip
 
 
 def files(*paths: str) -> dict[str, tuple[int, int]]:
@@ -113,7 +116,7 @@ class Project(Programs):
         try:
             from place import find_place
 
-            self.node, self.nodes, address, port = find_place(self.told)
+            self.node, self.nodes, address, port, fewest = find_place(self.told)
         except ValueError as error:
             self.fail(2, f"{error}.")
         except ImportError:  # the launch script has this in it
@@ -121,7 +124,12 @@ class Project(Programs):
                 several = "A script with the helper in it (--inline) is for one machine: several agree by the package."
                 self.fail(2, several)
         if self.nodes > 1:
-            place = {"NNODES": self.nodes, "NODE_RANK": self.node, "MASTER_ADDR": address, "MASTER_PORT": port}
+            nodes = self.nodes if fewest == self.nodes else f"{fewest}:{self.nodes}"
+            if fewest < self.nodes and self.launcher == "python":
+                self.fail(
+                    2, f"NNODES is '{nodes}', but with LAUNCHER=python the script says how many machines there are."
+                )
+            place = {"NNODES": nodes, "NODE_RANK": self.node, "MASTER_ADDR": address, "MASTER_PORT": port}
             self.told.update({name: str(value) for name, value in place.items()})
         else:
             for name in ("NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"):
