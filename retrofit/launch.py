@@ -26,6 +26,8 @@ SUBMITTING = {
     "trainjob": "kubectl create -f",
     "skypilot": "sky jobs launch",
 }
+#: What stands beside the job of a script that is trained in rounds: the template, and the end of the file's name.
+BESIDE = {"trainjob": ("runtime", ".runtime.yaml")}
 _LAUNCHERS = ("torchrun", "launch", "python")
 _GPUS = re.compile(r"[\w.:/,-]+", re.ASCII)
 #: What a shell may have left of another training.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from retrofit.errors import Problem, UserError, shown_path
 from retrofit.inline import launcher_program
-from retrofit.jobs import job_file
+from retrofit.jobs import job_files
 from retrofit.launch import MARK, SYSTEMS, Launch, is_ours, launch_script, own_launcher, starts
 from retrofit.options import Options
 from retrofit.project import above_package
@@ -159,16 +159,16 @@ came of it: start {place.path.name} in its place, which goes on only while there
             yield Problem(os.path.join(os.path.dirname(place.shown), path.name), 0, 0, "RF042", message)
 
 
-def job(script: Script, launcher: str, recipe: Recipe, options: Options, force: bool) -> NewFile | None:
-    """Return the job of a batch system that runs a launcher, None where none is asked for or it is there already.
+def job(script: Script, launcher: str, recipe: Recipe, options: Options, force: bool) -> list[NewFile]:
+    """Return the files of the job of a batch system that runs a launcher, none where none is asked for.
 
     Raises:
         UserError: a file is in the way.
     """
     if options.launcher not in SYSTEMS or not launcher:
-        return None
+        return []
     path, processes = script.index.source.path, options.nproc_per_node
-    return job_file(path, launcher, recipe.folder, options.launcher, options.nodes, processes, force)
+    return job_files(path, launcher, recipe.folder, options.launcher, options.nodes, processes, force)
 
 
 def chosen_launcher(script: Script, options: Options) -> tuple[str, str]:

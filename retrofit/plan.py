@@ -276,7 +276,7 @@ def _complete(
     new = [NewFile(source.path, source.data, source.encode(text)) for source, text in ends]
     files = [file for file in new if file.after != file.before]  # some are changed by the first stages alone
     try:
-        made_too = [*made.values(), job(script, str(names.get("launcher", "")), recipe, options, force)]
+        made_too = [*made.values(), *job(script, str(names.get("launcher", "")), recipe, options, force)]
         files += [file for file in made_too if file is not None]
     except UserError as error:
         problems += error.problems

@@ -232,7 +232,7 @@ def test_a_trainjob_is_one_of_its_published_schema(project: Folder) -> None:
     jsonschema.validate(job, schema)
     assert unknown(job, schema) == []
     assert unknown({"spec": {"trainers": 1}}, schema) == ["trainers"]
-    assert "failurepolicy" not in json.dumps(schema["properties"]["spec"]).lower()  # it is the runtime's
+    assert "failurepolicy" not in json.dumps(schema["properties"]["spec"]).lower()  # it is the runtime's, below
     assert set(job["spec"]) == {"runtimeRef", "trainer", "runtimePatches"}
     trainer = job["spec"]["trainer"]
     assert (trainer["numNodes"], trainer["numProcPerNode"]) == (2, 4)
@@ -248,6 +248,45 @@ def test_a_trainjob_is_one_of_its_published_schema(project: Folder) -> None:
     known = run_as(project, command.replace("/volume/project", "."), **of_torchrun, PET_MASTER_PORT="29400")
     assert find_place(known) == (1, 2, "t-node-0-0.t", 29400, 2)
     assert known["NUM_GPUS"] == "4"
+
+
+def test_the_runtime_of_a_trainjob_says_what_becomes_of_each_status(project: Folder) -> None:
+    job = job_of(project, "trainjob", "--nodes", "2")
+    runtime = yaml.safe_load(project.text("train_distributed.runtime.yaml"))
+    schema = json.loads((SCHEMAS / "trainingruntime-v1alpha1.json").read_text())
+    jsonschema.validate(runtime, schema)
+    assert unknown(runtime, schema) == []
+    assert job["spec"]["runtimeRef"] == {"kind": runtime["kind"], "name": runtime["metadata"]["name"]}
+    jobset = runtime["spec"]["template"]["spec"]
+    (again,) = jobset["failurePolicy"]["rules"]
+    assert (again["action"], jobset["failurePolicy"]["maxRestarts"]) == ("RestartJobSetAndIgnoreMaxRestarts", 3)
+    (node,) = jobset["replicatedJobs"]
+    patched = job["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0]
+    assert node["name"] == patched["name"]
+    spec = node["template"]["spec"]
+    disrupted, unfinished = spec["podFailurePolicy"]["rules"]
+    assert (disrupted["action"], disrupted["onPodConditions"][0]["type"]) == ("Ignore", "DisruptionTarget")
+    assert (unfinished["action"], unfinished["onExitCodes"]["values"]) == ("FailJob", [75])
+    assert again["onJobFailureReasons"] == ["PodFailurePolicy"]  # which that is
+    pod = spec["template"]["spec"]
+    assert pod["restartPolicy"] == "Never"  # else Kubernetes refuses the policy
+    assert [one["name"] for one in pod["containers"]] == [unfinished["onExitCodes"]["containerName"]]
+    assert spec["backoffLimit"] == 0
+
+
+def test_a_runtime_is_written_with_its_trainjob_and_taken_back(project: Folder) -> None:
+    before = project.contents()
+    said = project.run("launch", "--launcher", "trainjob", "train.py").out
+    assert "wrote train_distributed.trainjob.yaml and train_distributed.runtime.yaml" in said
+    assert "train with: kubectl create -f train_distributed.trainjob.yaml" in said
+    assert "nothing to do" in project.run("launch", "--launcher", "trainjob", "train.py").out
+    shown = project.run("launch", "--launcher", "trainjob", "--dry-run", "--nodes", "2", "train.py").out
+    assert [one["kind"] for one in yaml.safe_load_all(shown)] == ["TrainJob", "TrainingRuntime"]
+    (project.path / "train_distributed.runtime.yaml").write_text("kind: Mine\n")
+    assert "train_distributed.runtime.yaml:" in project.run("launch", "--launcher", "trainjob", "train.py").err
+    (project.path / "train_distributed.runtime.yaml").unlink()
+    assert project.run("undo", "--steps", "1", "train.py").code == 0
+    assert project.contents() == before
 
 
 def test_a_task_of_skypilot_is_one_of_its_published_schemas(project: Folder) -> None:

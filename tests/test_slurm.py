@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from retrofit.jobs import job_file
+from retrofit.jobs import job_files
 from tests.forked import training_python
 from tests.launching import (
     DEADLINE,
@@ -146,8 +146,7 @@ def slurm() -> Iterator[Slurm]:
 def write_job(run: Run, script: str, nodes: int, gpus: int) -> None:
     run.write(script)
     Nodes(run, nodes)
-    job = job_file(run.project / "train.py", run.launcher.name, RECIPE, "slurm", nodes, str(gpus))
-    assert job is not None
+    (job,) = job_files(run.project / "train.py", run.launcher.name, RECIPE, "slurm", nodes, str(gpus))
     job.path.write_bytes(job.after)
 
 

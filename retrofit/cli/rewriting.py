@@ -167,7 +167,7 @@ def launch(asked: Asked, script: Path, dry_run: bool, force: bool, project_root:
 
     Exit codes: 0 written, or nothing to do; 2 a file is in the way.
     """
-    from retrofit.jobs import job_file, launcher_of
+    from retrofit.jobs import job_files, launcher_of
     from retrofit.launch import SUBMITTING, SYSTEMS
     from retrofit.rules_folder import rules_folder
     from retrofit.source import read_source
@@ -179,20 +179,24 @@ def launch(asked: Asked, script: Path, dry_run: bool, force: bool, project_root:
         raise UserError(Problem("--launcher", 0, 0, "RF006", message))
     path = read_source(script, shown_path(script)).path
     folder = rules_folder() / "perforatedai"
-    file = job_file(path, launcher_of(path), folder, system, choices["nodes"], choices["nproc_per_node"], force)
-    if file is None:
+    launcher = launcher_of(path)
+    files = job_files(path, launcher, folder, system, choices["nodes"], choices["nproc_per_node"], force)
+    if not files:
         console.tell(f"{script}: nothing to do")
     elif dry_run:
-        console.result(file.after.decode(errors="surrogateescape").rstrip("\n"))
+        console.result("\n---\n".join(file.after.decode(errors="surrogateescape").rstrip("\n") for file in files))
     else:
         from retrofit.write.record import Written, write_files
 
         root = root_for([script], project_root)
         see_to_unfinished(console, [script], writing=True)
-        write_files(root, "launch", Written(script, [file], []))
-        name = shown_path(file.path)
+        write_files(root, "launch", Written(script, files, []))
+        wrote = " and ".join(shown_path(file.path) for file in files)
+        name = shown_path(path.with_name(launcher or path.name).with_suffix(SYSTEMS[system]))
         arguments = f" [arguments of {script.name}]" if system in ("slurm", "submitit") else ""
-        console.tell(f"wrote {name}\n\nFill in its first lines, and train with: {SUBMITTING[system]} {name}{arguments}")
+        console.tell(
+            f"wrote {wrote}\n\nFill in the first lines, and train with: {SUBMITTING[system]} {name}{arguments}"
+        )
     return OK
 
 
