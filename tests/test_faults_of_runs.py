@@ -147,8 +147,8 @@ def counted(folder: Path) -> Iterator[Counter[str]]:
                 data = data[16 + length :]
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Undisturbed:
+@pytest.fixture(scope="module", name="undisturbed")
+def trained_undisturbed(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Undisturbed:
     """The script trained to its end, round by round; by one process of the tests for all."""
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "undisturbed"
@@ -189,8 +189,8 @@ Copies = Callable[[int], Project]
 Completes = Callable[..., None]
 
 
-@pytest.fixture
-def copied(undisturbed: Undisturbed, tmp_path: Path) -> Iterator[Copies]:
+@pytest.fixture(name="copied")
+def copies_of_a_project(undisturbed: Undisturbed, tmp_path: Path) -> Iterator[Copies]:
     """Give copies of the project after so many rounds."""
     made: list[Project] = []
 

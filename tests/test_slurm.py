@@ -6,6 +6,7 @@ On Debian: apt install slurm-wlm munge.
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import re
 import shutil
@@ -27,6 +28,12 @@ from tests.launching import (
     until,
 )
 from tests.projects import apply
+from tests.test_faults_of_runs import (
+    Copies,
+    Undisturbed,
+    copies_of_a_project,  # noqa: F401 - a fixture
+    trained_undisturbed,  # noqa: F401 - a fixture
+)
 from tests.test_nodes import ROUNDS, ROUNDS_THAT_WAIT, Nodes, free_port
 from tests.test_rounds import DDP
 
@@ -223,16 +230,92 @@ def test_an_array_is_a_chain_of_jobs(slurm: Slurm, run: Run) -> None:
     assert len(run.calls) == 1 + 3
 
 
-def test_a_job_of_two_machines_trains_on_the_real_library(slurm: Slurm, tmp_path: Path) -> None:
+#: Waits in its second round until a test lets it go on, or it is stopped.
+WAITS_IN_A_ROUND = """
+import time
+if round_ == 2:
+    pathlib.Path(f"running{os.environ['SLURM_NODEID']}").touch()
+    while not os.path.exists("go on"):
+        time.sleep(0.01)
+"""
+
+
+DRAINED = [(2, False), (1, True), (1, False), (2, True)]
+
+
+@pytest.mark.parametrize(("nodes", "requeued"), DRAINED if WHOLE else DRAINED[:2])
+def test_a_node_that_is_drained(slurm: Slurm, run: Run, nodes: int, requeued: bool) -> None:
+    """A job there goes on; one that goes back into the queue takes another node, or waits where there is none."""
+    before = ROUNDS.index("if NODE ==")
+    script = ROUNDS[:before] + WAITS_IN_A_ROUND + ROUNDS[before:]
+    write_job(run, script.replace('NODE == "0"', 'NODE in (None, "0")'), nodes, 1)
+    job = slurm.submit(run)
+    until(lambda: len(list(run.work.glob("running*"))) == nodes, said(run, job))
+    drained = slurm.ask("squeue", "-h", "-j", job, "-o", "%B")  # where its batch script runs
+    slurm.ask("scontrol", "update", f"nodename={drained}", "state=drain", "reason=test")
+    try:
+        assert slurm.ask("sinfo", "-h", "-n", drained, "-o", "%t") == "drng"
+        if requeued:
+            slurm.ask("scancel", "--batch", "--signal=USR1", job)
+            until(lambda: "goes back into the queue" in said(run, job), said(run, job))
+        (run.work / "go on").touch()
+        if requeued and nodes == 2:
+            until(lambda: "DRAINED" in slurm.ask("squeue", "-h", "-j", job, "-o", "%r"), "it waits for the node")
+            slurm.ask("scontrol", "update", f"nodename={drained}", "state=resume")
+        until(lambda: slurm.has_gone(job), f"it ends; so far: {said(run, job)}")
+    finally:
+        slurm.ask("scontrol", "update", f"nodename={drained}", "state=resume")
+    assert said(run, job).count("Training is complete") == nodes, said(run, job)
+    assert ("goes back" in said(run, job)) is requeued
+    where = [call["env"]["SLURMD_NODENAME"] for call in run.calls]
+    assert len(where) == 1 + 3 * nodes, "a round that was stopped is the second, and then the third completes"
+    if nodes == 1:
+        assert where[:3] == [drained] * 3
+        assert (where[3] == drained) is not requeued
+
+
+def real_job(**own: str) -> dict[str, str]:
+    """The environment in which a job trains on the real library."""
+    known = {name: value for name, value in os.environ.items() if not name.startswith(("PAI_", "SLURM_"))}
+    known |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "PYTHON": training_python(), "REHEARSE": "0"}
+    return {**known, "PAI_TESTING_DENDRITE_CAPACITY": "1", **own}
+
+
+@pytest.mark.parametrize(("nodes", "processes"), [(2, 1), (1, 2), (2, 2)])
+def test_a_job_trains_on_the_real_library(slurm: Slurm, tmp_path: Path, nodes: int, processes: int) -> None:
     (tmp_path / "train.py").write_text(DDP)
-    apply(tmp_path / "train.py", "--launcher", "slurm", "--nodes", "2", "--nproc-per-node", "1")
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("PAI_", "SLURM_"))}
-    own |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "PYTHON": training_python(), "REHEARSE": "0"}
-    own["PAI_TESTING_DENDRITE_CAPACITY"] = "1"
-    job = slurm.submit_job(tmp_path / "train_distributed.sbatch", tmp_path, own)
+    shape = ("--nodes", str(nodes), "--nproc-per-node", str(processes))
+    apply(tmp_path / "train.py", "--launcher", "slurm", *shape)
+    job = slurm.submit_job(tmp_path / "train_distributed.sbatch", tmp_path, real_job())
     until(lambda: slurm.has_gone(job), "the job ends")
     (log,) = tmp_path.glob(f"*-{job}.log")
-    assert log.read_text().count("Training is complete after 4 round(s)") == 2, log.read_text()
+    assert log.read_text().count("Training is complete after 4 round(s)") == nodes, log.read_text()
     save = tmp_path / "PAI_train_capacity_test"
     assert [path.name for path in sorted(save.glob("switch_*.pt"))] == ["switch_2.pt", "switch_4.pt", "switch_6.pt"]
-    assert (save / "best_model.pt").exists()
+    assert json.loads((save / "processes.json").read_text()) == {"count": nodes * processes}
+
+
+@pytest.mark.skipif(not WHOLE, reason="SLURM looks at the time each half minute")
+def test_the_time_of_a_job_is_over_in_an_epoch_on_the_real_library(
+    slurm: Slurm, copied: Copies, undisturbed: Undisturbed
+) -> None:
+    """It goes back into the queue, and comes to what a training without an end of time comes to."""
+    project = copied(3)
+    (job,) = job_files(project.folder / "train.py", "train_distributed.sh", RECIPE, "slurm", 2, "1")
+    text = re.sub("--time=.*", "--time=1", job.after.decode()).replace("B:USR1@120", "B:USR1@45")
+    job.path.write_text(text)
+    own = real_job(TROUBLE="step waits 1", TEST_FOLDER=str(project.folder))
+    number = slurm.submit_job(job.path, project.folder, own)
+    until((project.folder / "waits").exists, "it is in an epoch")
+
+    def told() -> str:
+        return "\n".join(path.read_text() for path in project.folder.glob(f"*-{number}.log"))
+
+    until(lambda: "goes back into the queue" in told(), told())
+    assert re.search(
+        r"Stopping \(SIGTERM\)\. .* continue from .*/switch_6\.pt; the \d+ s of this round are lost", told()
+    )
+    until(lambda: project.complete, told())
+    until(lambda: slurm.has_gone(number), "the job ends")
+    assert project.model() == undisturbed.after[4].model()
+    assert not project.processes
