@@ -25,14 +25,14 @@ find_place: Any = runpy.run_path(str(HELPER / "nodes" / "place.py"))["find_place
 
 #: Stands for srun: says how it was called, and waits where the test asks for it.
 SRUN = """#!{python}
-import json, os, signal, sys
+import json, os, signal, sys, time
 told = dict(argv=sys.argv[1:], gpus=os.environ.get("NUM_GPUS"), cpus=os.environ.get("SRUN_CPUS_PER_TASK"))
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 with open("srun.json", "w") as file:
     json.dump(told | dict(pid=os.getpid()), file)
 os.rename("srun.json", "srun")
 while os.environ.get("WAITS"):
-    signal.pause()
+    time.sleep(0.01)  # a signal that comes just before pause() would not be seen
 sys.exit(int(os.environ.get("STATUS", "0")))
 """
 SCANCEL = '#!/bin/sh\necho "scancel $*" >> deeds\nkill -TERM "$(sed "s/.*pid.: //; s/}.*//" srun)"\n'
@@ -349,42 +349,32 @@ def test_a_name_with_a_line_in_it_writes_no_job(folder: Folder, system: str) -> 
     assert (answer.code, "RF006" in answer.err) == (2, True)
 
 
-#: Stands for submitit: runs the function here, and sends a signal to this process alone, or to all, as SLURM does.
-SUBMITIT = """
-import os, signal, types
-class JobEnvironment:
-    USR_SIG = "USR2"
-    global_rank = int(os.environ.get("SLURM_PROCID", "0"))
-    hostnames = ["node7", "node8"]
-class Delayed:
-    def __init__(self, function):
-        self.function = function
-helpers = types.SimpleNamespace(DelayedSubmission=Delayed)
-class AutoExecutor:
-    def __init__(self, folder, **settings):
-        self.told = [str(folder), settings]
-    def update_parameters(self, **parameters):
-        self.told.append(parameters)
-    def submit(self, function):
-        import json
-        def checkpoint(number, frame):
-            again = function.checkpoint()
-            os.rename("srun", "first")
-            open("deeds", "a").write(f"requeued {again.function.arguments}\\n")
-            raise SystemExit(1)
-        signal.signal(signal.SIGUSR2, checkpoint)
-        open("parameters.json", "w").write(json.dumps(self.told))
-        function()
-        return types.SimpleNamespace(job_id="12345", paths=types.SimpleNamespace(stdout="log"))
+#: Stands for sbatch, and for the srun of its job: the job runs here, as one task, and its status is noted.
+SBATCH = """#!{python}
+import subprocess, sys
+output = open("output", "w")
+somewhere = dict(start_new_session=True, stdout=output, stderr=output)
+subprocess.Popen(["bash", "-c", 'bash "$0"; echo $? > status', sys.argv[1]], **somewhere)
+print("Submitted batch job 12345")
+"""
+SRUN_OF_A_JOB = """#!{python}
+import os, sys
+os.setpgrp()
+with open("task", "w") as file:
+    file.write(str(os.getpid()))
+os.execv(sys.executable, sys.argv[sys.argv.index(sys.executable):])
 """
 
 
 @pytest.fixture
 def submitting(project: Folder) -> Folder:
-    """A project with a submitit, and with a torchrun that says how it is called."""
-    project.write("modules/submitit.py", SUBMITIT)
-    srun = project.path.parent / "slurm" / "srun"
-    srun.with_name("torchrun").symlink_to(srun)
+    """A project on a SLURM that submitit takes for one, and a torchrun that says how it is called."""
+    slurm = project.path.parent / "slurm"
+    (slurm / "srun").rename(slurm / "torchrun")
+    for name, text in {"sbatch": SBATCH, "srun": SRUN_OF_A_JOB}.items():
+        (slurm / name).write_text(text.replace("{python}", sys.executable))
+        (slurm / name).chmod(0o755)
+    (slurm / "scontrol").write_text(SCONTROL.replace("exit 1", "exit 0"))
     return project
 
 
@@ -392,38 +382,57 @@ def write_job(project: Folder, *options: str) -> str:
     """Write the job, and a launcher in place of its own that says how it is called; what the first says."""
     answer = project.run("launch", "--launcher", "submitit", *options, "train.py")
     assert (answer.code, answer.err) == (0, "")
-    project.write("train_distributed.sh", f'exec "{project.path.parent}/slurm/srun" "$@"\n')
+    project.write("train_distributed.sh", f'exec "{project.path.parent}/slurm/torchrun" "$@"\n')
     return answer.out
 
 
-def submit(project: Folder, job: str, *arguments: str, **env: str) -> subprocess.Popen[bytes]:
+def submit(project: Folder, job: str, *arguments: str, **env: str) -> None:
     """Run what submits a job."""
-    slurm = {"SLURM_JOB_ID": "12345", "SLURM_JOB_NUM_NODES": "2", "PYTHONPATH": "modules"}
+    slurm = {"SLURM_JOB_ID": "12345", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "node[7-8]"}
     slurm |= {"PATH": os.pathsep.join([str(project.path.parent / "slurm"), "/usr/bin", "/bin"])}
     command = [sys.executable, job, *arguments]
-    return subprocess.Popen(command, cwd=project.path, env=slurm | env, start_new_session=True)
+    said = subprocess.run(command, cwd=project.path, env=slurm | env, capture_output=True, text=True, check=False)
+    assert "Submitted job 12345; its output will be" in said.stdout, said.stderr
+
+
+def status(project: Folder) -> int:
+    """With what the job ends."""
+    path = project.path / "status"
+    until(lambda: path.exists() and path.read_text(), "the job ends")
+    return int(path.read_text())
+
+
+def submitted(project: Folder) -> Any:
+    """What submitit runs where the job begins, or begins again."""
+    import submitit
+
+    (path,) = project.path.glob("submitit/12345_submitted.pkl")
+    return submitit.helpers.DelayedSubmission.load(path)
 
 
 def test_submitit_starts_the_launcher_once_on_each_node(submitting: Folder) -> None:
     said = write_job(submitting, "--nodes", "2", "--nproc-per-node", "4")
     assert "train with: python train_distributed.submit.py [arguments of train.py]" in said
-    assert submit(submitting, "train_distributed.submit.py", "--lr", "1").wait(DEADLINE) == 0
+    submit(submitting, "train_distributed.submit.py", "--lr", "1")
+    assert status(submitting) == 0
     told = json.loads((submitting.path / "srun").read_text())
     assert (told["argv"], told["gpus"]) == (["--lr", "1"], "4")
-    _, settings, parameters = json.loads((submitting.path / "parameters.json").read_text())
-    assert settings == {"slurm_max_num_timeout": 1000}
-    assert (parameters["nodes"], parameters["tasks_per_node"], parameters["gpus_per_node"]) == (2, 1, 4)
+    (job,) = submitting.path.glob("submitit/12345_submission.sh")
+    for directive in ("nodes=2", "ntasks-per-node=1", "gpus-per-node=4", "cpus-per-task=16", "signal=USR2@120"):
+        assert f"#SBATCH --{directive}\n" in job.read_text()
+    assert submitted(submitting)._timeout_countdown == 1000
 
 
 def test_a_job_of_submitit_near_its_end_stops_the_training_and_goes_back(submitting: Folder) -> None:
     write_job(submitting)
-    job = submit(submitting, "train_distributed.submit.py", "--lr", "1", WAITS="yes")
+    submit(submitting, "train_distributed.submit.py", "--lr", "1", WAITS="yes")
     until(lambda: (submitting.path / "srun").exists(), "it trains")
-    os.killpg(job.pid, signal.SIGUSR2)
-    assert job.wait(DEADLINE) == 1
-    assert deeds(submitting) == ["requeued ['--lr', '1']"]
-    told = json.loads((submitting.path / "first").read_text())
+    os.killpg(int((submitting.path / "task").read_text()), signal.SIGUSR2)  # as SLURM does: all of the task
+    assert status(submitting) == 255
+    assert deeds(submitting) == ["scontrol requeue 12345"]
+    told = json.loads((submitting.path / "srun").read_text())
     assert not runs(told["pid"])
+    assert submitted(submitting).function.arguments == ["--lr", "1"]
 
 
 @pytest.mark.parametrize(("node", "requeued"), [("0", True), ("1", False)])
@@ -431,10 +440,8 @@ def test_a_job_of_submitit_goes_back_into_the_queue_for_another_round(
     submitting: Folder, node: str, requeued: bool
 ) -> None:
     write_job(submitting)
-    scontrol = submitting.path.parent / "slurm" / "scontrol"
-    scontrol.write_text(SCONTROL.replace("exit 1", "exit 0"))
-    job = submit(submitting, "train_distributed.submit.py", STATUS="75", SLURM_PROCID=node)
-    assert job.wait(DEADLINE) == 75
+    submit(submitting, "train_distributed.submit.py", STATUS="75", SLURM_PROCID=node)
+    assert status(submitting) == 75
     assert deeds(submitting) == ["scontrol requeue 12345"] * requeued
 
 
@@ -442,7 +449,8 @@ def test_submitit_starts_a_script_without_rounds_by_torchrun(submitting: Folder)
     submitting.write("it's.py", SCRIPT)
     assert submitting.run("launch", "--launcher", "submitit", "--nodes", "2", "it's.py").code == 0
     assert "round" not in submitting.text("it's.submit.py")
-    assert submit(submitting, "it's.submit.py", "--lr", "1").wait(DEADLINE) == 0
+    submit(submitting, "it's.submit.py", "--lr", "1")
+    assert status(submitting) == 0
     argv = json.loads((submitting.path / "srun").read_text())["argv"]
     assert argv[:3] == ["--nnodes=2", "--nproc_per_node=gpu", "--rdzv_backend=c10d"]
     assert "--rdzv_endpoint=node7:22345" in argv

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,10 +151,10 @@ def slurm() -> Iterator[Slurm]:
         cluster.stop()
 
 
-def write_job(run: Run, script: str, nodes: int, gpus: int) -> None:
+def write_job(run: Run, script: str, nodes: int, gpus: int, system: str = "slurm") -> None:
     run.write(script)
     Nodes(run, nodes)
-    (job,) = job_files(run.project / "train.py", run.launcher.name, RECIPE, "slurm", nodes, str(gpus))
+    (job,) = job_files(run.project / "train.py", run.launcher.name, RECIPE, system, nodes, str(gpus))
     job.path.write_bytes(job.after)
 
 
@@ -240,15 +241,16 @@ if round_ == 2:
 """
 
 
+ROUNDS_OF_SLURM = (
+    ROUNDS[: ROUNDS.index("if NODE ==")] + WAITS_IN_A_ROUND + ROUNDS[ROUNDS.index("if NODE ==") :]
+).replace('NODE == "0"', 'NODE in (None, "0")')
 DRAINED = [(2, False), (1, True), (1, False), (2, True)]
 
 
 @pytest.mark.parametrize(("nodes", "requeued"), DRAINED if WHOLE else DRAINED[:2])
 def test_a_node_that_is_drained(slurm: Slurm, run: Run, nodes: int, requeued: bool) -> None:
     """A job there goes on; one that goes back into the queue takes another node, or waits where there is none."""
-    before = ROUNDS.index("if NODE ==")
-    script = ROUNDS[:before] + WAITS_IN_A_ROUND + ROUNDS[before:]
-    write_job(run, script.replace('NODE == "0"', 'NODE in (None, "0")'), nodes, 1)
+    write_job(run, ROUNDS_OF_SLURM, nodes, 1)
     job = slurm.submit(run)
     until(lambda: len(list(run.work.glob("running*"))) == nodes, said(run, job))
     drained = slurm.ask("squeue", "-h", "-j", job, "-o", "%B")  # where its batch script runs
@@ -272,6 +274,55 @@ def test_a_node_that_is_drained(slurm: Slurm, run: Run, nodes: int, requeued: bo
     if nodes == 1:
         assert where[:3] == [drained] * 3
         assert (where[3] == drained) is not requeued
+
+
+class Submitted:
+    """A job that submitit has submitted, by the program that `retrofit launch` writes."""
+
+    def __init__(self, slurm: Slurm, run: Run, nodes: int, **own: str) -> None:
+        write_job(run, ROUNDS_OF_SLURM, nodes, 1, "submitit")
+        self.folder = run.project / "submitit"
+        place = {"SLURM_CONF": slurm.env["SLURM_CONF"], "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        known = {name: value for name, value in run.env.items() if name != "NUM_GPUS"} | place | own
+        known["PATH"] += os.pathsep + PATH
+        program = [sys.executable, str(run.launcher.with_suffix(".submit.py")), "--lr", "0.1"]
+        answer = subprocess.run(program, cwd=run.work, env=known, capture_output=True, text=True, check=False)
+        told = re.search(r"Submitted job (\d+); its output will be (.*)", answer.stdout)
+        assert told, answer.stdout + answer.stderr
+        self.number = told[1]
+        assert Path(told[2]).parent == self.folder
+
+    def said(self) -> str:
+        return "\n".join(path.read_text() for path in sorted(self.folder.glob(f"{self.number}_*_log.*")))
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_job_of_submitit_trains_to_completion(slurm: Slurm, run: Run, nodes: int) -> None:
+    (run.work / "go on").touch()
+    job = Submitted(slurm, run, nodes)
+    until(lambda: slurm.has_gone(job.number), "it ends")
+    assert job.said().count("Training is complete after 3 round(s)") == nodes, job.said()
+    assert job.said().count("Job completed successfully") == nodes
+    started = [call for call in run.calls if "--perforate_model_parallel" not in call["argv"]]
+    assert len(started) == 3 * nodes
+    assert all(call["argv"][-2:] == ["--lr", "0.1"] for call in started)
+
+
+@pytest.mark.parametrize("how", ["USR2", "MAX_ROUNDS"] if WHOLE else ["USR2"])
+def test_a_job_of_submitit_goes_back_into_the_queue(slurm: Slurm, run: Run, how: str) -> None:
+    if how == "MAX_ROUNDS":
+        (run.work / "go on").touch()
+    job = Submitted(slurm, run, 2, **({"MAX_ROUNDS": "1"} if how == "MAX_ROUNDS" else {}))
+    if how == "USR2":
+        until(lambda: len(list(run.work.glob("running*"))) == 2, "it trains")
+        (run.work / "go on").touch()
+        slurm.ask("scancel", job.number, "--signal", "USR2")  # as submitit itself tries it
+        until(lambda: "Exiting gracefully after preemption/timeout" in job.said(), job.said())
+    until(lambda: "Training is complete" in job.said(), "it goes on")
+    until(lambda: slurm.has_gone(job.number), "it ends")
+    started = [call for call in run.calls if "--perforate_model_parallel" not in call["argv"]]
+    assert len(started) == 3 * 2
+    assert job.said().count("Training is complete after 1 round(s)") == 2, "the third one, by a job of its own"
 
 
 def real_job(**own: str) -> dict[str, str]:
