@@ -260,6 +260,8 @@ def test_the_runtime_of_a_trainjob_says_what_becomes_of_each_status(project: Fol
     jobset = runtime["spec"]["template"]["spec"]
     (again,) = jobset["failurePolicy"]["rules"]
     assert (again["action"], jobset["failurePolicy"]["maxRestarts"]) == ("RestartJobSetAndIgnoreMaxRestarts", 3)
+    # No schema says what names JobSet's webhook takes (pkg/webhooks/jobset_webhook.go).
+    assert re.fullmatch("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", again["name"])
     (node,) = jobset["replicatedJobs"]
     patched = job["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0]
     assert node["name"] == patched["name"]
