@@ -69,6 +69,7 @@ class History:
         layers: the methods of the layers that it makes, by their names.
         modules: the modules of releases before the first one, with what is there instead.
         holder: the full name of the object whose methods make the settings.
+        tracker: the full name of the object that takes the scores, all of whose methods are on record.
         words: what these methods have before a setting's name.
         taken: the words with which a name that no setting has is accepted and does nothing, by the release since which.
         addon: the package that has further settings.
@@ -86,6 +87,7 @@ class History:
     layers: Mapping[str, Entry]
     modules: Mapping[str, str]
     holder: str
+    tracker: str
     words: tuple[str, ...]
     taken: Mapping[str, str]
     addon: str
@@ -99,6 +101,11 @@ class History:
     def latest(self) -> str:
         """The newest release."""
         return self.releases[-1]
+
+    @cached_property
+    def methods(self) -> frozenset[str]:
+        """The methods of the tracker, by their full names."""
+        return frozenset(full for full in self.names if full.rpartition(".")[0] == self.tracker)
 
     @cached_property
     def _number(self) -> dict[str, int]:
@@ -169,6 +176,7 @@ def load_history(folder: Path) -> History:
             layers={name: _entry(name, data, releases) for name, data in shared["layers"].items()},
             modules=shared["modules"],
             holder=shared["methods"]["of"],
+            tracker=shared["methods"]["tracker"],
             words=tuple(shared["methods"]["words"]),
             taken=shared["methods"]["taken"],
             addon=settings["addon"]["package"],

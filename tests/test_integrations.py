@@ -353,3 +353,32 @@ def test_a_wrapper_of_the_scripts_own_is_left_as_it_is(tmp_path: Path) -> None:
         with_(PERFORATED), ("        acc = validate(", "        print(model.kinds)\n        acc = validate(")
     )
     assert rewritten(plan_of(tmp_path, text, IN_PARALLEL)) == rewritten(plan_of(tmp_path, text))
+
+
+BEFORE_3 = """\
+import torch
+from perforatedai import pb_globals as PBG
+from perforatedai import pb_models as PBM
+from perforatedai import pb_utils as PBU
+
+PBG.maxDendrites = 3
+model = PBU.initializePB(torch.nn.Linear(4, 2))
+PBG.pbTracker.setOptimizer(torch.optim.SGD)
+optimizer = PBG.pbTracker.setupOptimizer(model, {"params": model.parameters(), "lr": 0.1})
+for epoch in range(100):
+    criterion(model(x), y).backward()
+    optimizer.step()
+    model, improved, restructured, complete = PBG.pbTracker.addValidationScore(validate(model), model, "rooms")
+"""
+
+
+def test_a_script_of_a_release_before_all_on_record_is_told_once_and_what_to_do(tmp_path: Path) -> None:
+    [question] = plan_of(tmp_path, BEFORE_3).questions
+    assert (question.code, question.line) == ("PAI108", 6)
+    assert "before 3.0.0" in question.message
+    assert "`UPA.perforate_model(" in question.message
+
+
+def test_and_of_its_modules_only_where_the_script_uses_them(tmp_path: Path) -> None:
+    unused = swapped(single(), ("import torch\n", "import torch\nfrom perforatedai import pb_models as PBM\n"))
+    assert [question.code for question in plan_of(tmp_path, unused, IN_PARALLEL).questions] == ["PAI031"]

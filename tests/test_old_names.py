@@ -313,3 +313,30 @@ def test_the_helper_knows_the_releases_that_the_recipe_was_proven_with() -> None
     text = (rules_folder() / "perforatedai" / "pai_distributed" / "library.py").read_text()
     known = ", ".join(f'"{release}"' for release in proven_versions()["perforatedai"])
     assert f"_pai_proven = ({known},)\n" in text
+
+
+OPTIMIZER = "    GPA.pai_tracker.set_optimizer(torch.optim.SGD)\n"
+
+
+def test_a_method_that_the_tracker_never_had_is_asked_about_with_the_one_that_is_meant(tmp_path: Path) -> None:
+    text = integrated()
+    assert OPTIMIZER in text
+    [question] = plan_of(tmp_path, text.replace("set_optimizer(", "setOptimizer(")).questions
+    assert (question.code, question.line) == ("PAI041", text[: text.index(OPTIMIZER)].count("\n") + 1)
+    assert "`setOptimizer`" in question.message
+    assert "Did you mean set_optimizer?" in question.message
+
+
+POSSIBLE = {
+    "asked for first": (
+        "    if hasattr(GPA.pai_tracker, 'setOptimizer'):\n        GPA.pai_tracker.setOptimizer(torch.optim.SGD)\n"
+    ),
+    "a part of it": "    GPA.pai_tracker.member_vars.get('mode')\n",
+    "of another object": "    held = argparse.Namespace(setOptimizer=print)\n    held.setOptimizer(torch.optim.SGD)\n",
+}
+
+
+@pytest.mark.parametrize("more", POSSIBLE.values(), ids=POSSIBLE)
+def test_and_not_where_it_may_be_there(tmp_path: Path, more: str) -> None:
+    done = adopted(tmp_path, integrated().replace(OPTIMIZER, f"{OPTIMIZER}{more}"))
+    assert body(done) == ADOPTED.replace(OPTIMIZER, f"{OPTIMIZER}{more}")

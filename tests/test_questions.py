@@ -269,6 +269,17 @@ QUESTIONS: dict[str, Question] = {
         {"another one as it is": (UPA, (BUILT, f"{GROWN}other = Net()\n"), (WRAPPED, ""))},
         options=SINGLE_GPU,
     ),
+    "PAI041 1": Question(
+        (GPA, before("GPA.pai_tracker.setOptimizer(torch.optim.SGD)\n")),
+        {
+            "one that it has": (GPA, before("GPA.pai_tracker.set_optimizer(torch.optim.SGD)\n")),
+            "a plain object's": (before(f"{HELD}held.pai_tracker.setOptimizer(torch.optim.SGD)\n"),),
+            "asked for": (
+                GPA,
+                before("if hasattr(GPA.pai_tracker, 'setOptimizer'): GPA.pai_tracker.setOptimizer(torch.optim.SGD)\n"),
+            ),
+        },
+    ),
     "PAI100 1": Question(
         (before("engine = deepspeed.initialize(model)\n", OPTIMIZER), before("import deepspeed\n", IMPORT)),
         {
@@ -944,6 +955,14 @@ QUESTIONS: dict[str, Question] = {
         files={"data.py": "", "parts.py": ""},
     ),
     "PAI108 1": Question(
+        (before("from perforatedai import pb_globals as PBG\n\nPBG.maxDendrites = 3\n"),),
+        {
+            "a plain object's": (before("PBG = held\nPBG.maxDendrites = 3\n"),),
+            "a module of the project": (before("from own import pb_globals as PBG\n\nPBG.maxDendrites = 3\n"),),
+        },
+        files={"own.py": "pb_globals = None\n"},
+    ),
+    "PAI108 2": Question(
         (UPA, before("model = UPA.initialize_dendrites(model)\n", WRAPPED)),
         {
             "an own function": (

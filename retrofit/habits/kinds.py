@@ -29,6 +29,7 @@ KINDS = {
     "loss-weight": "steps",
     "old-name": "recorded",
     "old-call": "recorded",
+    "unknown-method": "recorded",
     "library-setting": "library",
     "assigned-setting": "library",
     "library-call": "recorded",

@@ -15,6 +15,7 @@ from retrofit.history import Entry, History
 from retrofit.survey.index import Index, Statement
 from retrofit.survey.nodes import dotted
 from retrofit.survey.sites.base import Site
+from retrofit.wording import did_you_mean
 
 
 @dataclass(eq=False, kw_only=True)
@@ -148,6 +149,42 @@ class LibraryCall(Call):
         sites = [*self.habits.sites("old-name"), *self.habits.sites("library-setting")]
         gone = [one.gone for one in sites if isinstance(one, (OldName, LibrarySetting))]
         return any(one and self.history.not_after(one, release) for one in gone)
+
+
+@dataclass(eq=False, kw_only=True)
+class UnknownMethod(Call):
+    """A call of a method of the library's tracker that no release on record has.
+
+    Attributes:
+        name: the method's name.
+        history: what is on record of the library.
+    """
+
+    name: str
+    history: History
+
+    @property
+    def latest(self) -> str:
+        """The newest release."""
+        return self.history.latest
+
+    @property
+    def near(self) -> str:
+        """The methods that are spelled much like it, as the end of a message; "" for none."""
+        return did_you_mean(self.name, [full.rpartition(".")[2] for full in self.history.methods])
+
+
+def find_unknown_methods(file: TrainingFile) -> Iterator[UnknownMethod]:
+    """Yield the calls of methods of the tracker that no release has, those that the file asks for first left out."""
+    history = file.history
+    if history is None or not file.perforated:
+        return
+    for call in file.index.calls:
+        full = full_name(file, call.func)
+        holder, _, name = full.rpartition(".")
+        if holder != history.tracker or full in history.methods or guarded(file, file.index.statement(call), call):
+            continue
+        yield UnknownMethod(node=call, index=file.index, habits=file, name=name, history=history)
 
 
 def find_old_names(file: TrainingFile) -> Iterator[OldName]:
