@@ -382,3 +382,33 @@ def test_a_script_of_a_release_before_all_on_record_is_told_once_and_what_to_do(
 def test_and_of_its_modules_only_where_the_script_uses_them(tmp_path: Path) -> None:
     unused = swapped(single(), ("import torch\n", "import torch\nfrom perforatedai import pb_models as PBM\n"))
     assert [question.code for question in plan_of(tmp_path, unused, IN_PARALLEL).questions] == ["PAI031"]
+
+
+RETURNED = """def grow(net):
+    return UPA.perforate_model(net, save_name='mine')
+
+
+def main"""
+IN_PLACE = "model = UPA.perforate_model(model, save_name='mine')"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "after"),
+    [
+        (swapped(single("model = grow(model)"), ("def main", RETURNED)), "net", "return net"),
+        (single(f"{IN_PLACE}.cuda()"), "model", "model = model.cuda()"),
+    ],
+    ids=["returned", "moved"],
+)
+def test_a_perforated_model_without_a_name_gets_one_by_which_it_is_loaded(
+    tmp_path: Path, text: str, name: str, after: str
+) -> None:
+    new = rewritten(plan_of(tmp_path, text, IN_PARALLEL))
+    assert f"        {name} = UPA.perforate_model({name}, " in new
+    loaded = new.index(f"    {name} = pai_distributed.load_latest_switch({name}, ")
+    assert new.index(f"    {after}\n", loaded) > loaded
+
+
+def test_and_one_that_is_put_elsewhere_at_once_is_asked_for_a_name(tmp_path: Path) -> None:
+    [question] = plan_of(tmp_path, single(f"model = [{IN_PLACE[8:]}][0]"), IN_PARALLEL).questions
+    assert question.code == "PAI042"

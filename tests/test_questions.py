@@ -251,16 +251,11 @@ QUESTIONS: dict[str, Question] = {
         },
     ),
     "PAI038 1": Question(
-        (UPA, (BUILT, f"{BUILT}UPA.perforate_model(model, save_name='mine', maximizing_score=True)\n"), (WRAPPED, "")),
-        {"a name": (UPA, (BUILT, GROWN), (WRAPPED, ""))},
-        options=SINGLE_GPU,
-    ),
-    "PAI038 2": Question(
         (UPA, (BUILT, GROWN), (WRAPPED, ""), ("model(x)", "model.head(x)")),
         {"called whole as well": (UPA, (BUILT, GROWN), (WRAPPED, ""), (CALLED, f"{CALLED} + model.head(x).sum()"))},
         options=SINGLE_GPU,
     ),
-    "PAI038 3": Question(
+    "PAI038 2": Question(
         (
             UPA,
             (BUILT, GROWN + GROWN.replace("model", "other").replace("perforate_other", "perforate_model")),
@@ -279,6 +274,11 @@ QUESTIONS: dict[str, Question] = {
                 before("if hasattr(GPA.pai_tracker, 'setOptimizer'): GPA.pai_tracker.setOptimizer(torch.optim.SGD)\n"),
             ),
         },
+    ),
+    "PAI042 1": Question(
+        (UPA, (BUILT, f"{BUILT}UPA.perforate_model(model, save_name='mine', maximizing_score=True)\n"), (WRAPPED, "")),
+        {"a name": (UPA, (BUILT, GROWN), (WRAPPED, ""))},
+        options=SINGLE_GPU,
     ),
     "PAI100 1": Question(
         (before("engine = deepspeed.initialize(model)\n", OPTIMIZER), before("import deepspeed\n", IMPORT)),

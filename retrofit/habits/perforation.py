@@ -79,6 +79,17 @@ class Perforation(Call):
                 return self.index.statement(call), name
         return self.statement, self.target
 
+    @property
+    def held(self) -> str:
+        """The model's name, where what is called on the perforated one gives it back, or it is returned; else ""."""
+        name = "" if self.grown is None else dotted(self.grown) or ""
+        node, holder = self.node, self.index.parents[self.node]
+        while isinstance(holder, cst.Attribute) or (isinstance(holder, cst.Call) and holder.func is node):
+            node, holder = holder, self.index.parents[holder]
+        back = isinstance(holder, cst.Return) or self.index.target_of(node) == name
+        local = name in self.scope.names or name in self.scope.parameters
+        return name if back and (local or "." in name) else ""
+
     @cached_property
     def called_whole(self) -> bool:
         """Whether anything calls the model itself, and not its parts alone; also where nobody knows what it is."""
