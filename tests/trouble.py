@@ -44,8 +44,10 @@ def killed() -> None:
 
 
 def orphaned() -> None:
-    """Let what has started this process be killed."""
+    """Let what has started this process be killed, and do no more: a round may be done before that is gone."""
     os.kill(os.getppid(), signal.SIGKILL)
+    while True:
+        signal.pause()
 
 
 def waits() -> None:
