@@ -110,6 +110,9 @@ def first(names, default=-1):
 """,
     ),
     "one GPU, the only one that the script shows": SHOWN + ON_ONE,
+    "one GPU where there is no process group": ON_ONE.replace("[0]", "[gpu]").replace(
+        "model = Net()", "gpu = torch.distributed.get_rank() if many else 0\nmodel = Net()"
+    ),
     "one GPU of two ways": ON_ONE.replace("optimizer", "if many:\n    DDP(model, device_ids=[rank])\noptimizer", 1),
     "SLURM": begun("int(os.environ['SLURM_PROCID'])", before="import os"),
 }  # fmt: skip

@@ -120,7 +120,8 @@ class Numbers:
             return self._site(node, "environment", variable)
         origins = [origin.node for origin in self._flow.origins(node, scope)]
         made = [one for one in origins if not self._of_group(one)]
-        if node in seen or not origins:
+        given = variable == "LOCAL_RANK" and len(made) < len(origins)  # the rest is for a run without a process group
+        if node in seen or not origins or given:
             return None
         if made == [node] or not made:
             inside = self._flow.inside(Origin(node))
