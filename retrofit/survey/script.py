@@ -53,6 +53,7 @@ from retrofit.survey.trainings import (
     find_trials,
     left_out,
     of_other_models,
+    trained_instead,
     without_warm_ups,
 )
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
@@ -151,7 +152,7 @@ def survey(
     if script.kind == "ddp" and not script.in_process:
         script.blocks += find_hand_overs(index, flow, choices.signs, script.loops)
     script.spawned_numbers = _spawned_numbers(script, flow)
-    script.backwards = _of_training(script.backwards, script.loops, flow)
+    _leave_out_backwards(script, groups, flow)
     if not script.loops:
         _tell_what_is_there(script, flow)
     if script.loops or not script.wrappers:  # an engine that a file only helps itself from
@@ -383,11 +384,19 @@ def _without_others(index: Index, flow: Flow, choices: Choices) -> Flow:
     return Flow(index, choices.module_functions)
 
 
-def _of_training(backwards: list[Backward], loops: list[EpochLoop], flow: Flow) -> list[Backward]:
-    """Leave out backward passes elsewhere than in an epoch loop, such as those that measure the model's speed."""
-    training = {loop.statement for loop in loops}
-    ways = {id(b): {s for way in flow.enclosing_loops(b.statement) for s in way} for b in backwards}
-    return [b for b in backwards if not training.isdisjoint(ways[id(b)])] or backwards
+def _leave_out_backwards(script: Script, groups: _Groups, flow: Flow) -> None:
+    """Leave out backward passes elsewhere than in an epoch loop, such as those that measure the model's speed.
+
+    Not those that train the wrapped model in a run that comes to no epoch loop.
+    """
+    training = {loop.statement for loop in script.loops}
+    ways = {id(b): {s for way in flow.enclosing_loops(b.statement) for s in way} for b in script.backwards}
+    inside = [b for b in script.backwards if not training.isdisjoint(ways[id(b)])]
+    if inside:
+        rest = [b for b in script.backwards if b not in inside]
+        origins = flow.closure(groups[0][0]) if len(groups) == 1 else set()
+        script.instead = trained_instead(rest, script.loops, origins, flow) if origins else []
+        script.backwards = inside + script.instead
 
 
 def _fed(groups: _Groups, backwards: list[Backward], flow: Flow) -> _Groups:

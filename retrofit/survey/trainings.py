@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 
 import libcst as cst
@@ -13,12 +13,12 @@ from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.frameworks import engines
 from retrofit.survey.index import Index, Scope
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import dotted, named_in
+from retrofit.survey.nodes import dotted, mentions, named_in
 from retrofit.survey.order import ways_to
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores.training import validation_at
 from retrofit.survey.sites.call import CallSite
-from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.loop import Backward, EpochLoop
 
 
 def of_other_models(loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> list[EpochLoop]:
@@ -61,8 +61,29 @@ def without_warm_ups(loops: list[EpochLoop], flow: Flow, decides: Callable[[Epoc
     return kept
 
 
-def exclude_one_another(loops: list[EpochLoop], flow: Flow) -> bool:
-    """Whether a run takes one of some epoch loops, as far as branches tell."""
+def trained_instead(
+    backwards: list[Backward], loops: list[EpochLoop], origins: set[Origin], flow: Flow
+) -> list[Backward]:
+    """Return the backward passes that train the wrapped model in runs that come to no epoch loop.
+
+    Args:
+        backwards: those outside the epoch loops.
+        loops: the epoch loops.
+        origins: where the wrapped model is built, and what it is made of.
+    """
+    steps = [flow.index.statement(call) for call, _ in flow.index.method_calls("step")]
+    return [
+        one
+        for one in backwards
+        if flow.uncalled(one.statement) is None
+        and mentions(one.scope.node, flow.names_of(origins, one.scope))
+        and any(one.loop in step.path and step.scope is one.scope for step in steps)
+        and all(exclude_one_another([one, loop], flow) for loop in loops)
+    ]
+
+
+def exclude_one_another(loops: Sequence[Backward | EpochLoop], flow: Flow) -> bool:
+    """Whether a run takes one of some epoch loops or backward passes, as far as branches tell."""
     return not any(_before(first, second, flow) for first, second in permutations(loops, 2))
 
 
@@ -145,8 +166,8 @@ def _named(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         yield here
 
 
-def _before(first: EpochLoop, second: EpochLoop, flow: Flow) -> bool:
-    """Whether a run may take an epoch loop, and then another one."""
+def _before(first: Backward | EpochLoop, second: Backward | EpochLoop, flow: Flow) -> bool:
+    """Whether a run may take an epoch loop or a backward pass, and then another one."""
     early, late = ways_to(first.statement, flow), ways_to(second.statement, flow)
     return any(
         one.order < other.order and not exclude_each_other(one, other)
