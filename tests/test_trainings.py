@@ -848,6 +848,47 @@ def test_a_call_by_which_a_model_is_not_built_again_is_told_by_what_is_set_befor
     assert ["is called at line" in question.message for question in plan.questions] == [True] * asked
 
 
+EARLY = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def load(only=False):
+    model = Net()
+    model.to(device)
+    if only:
+        RETURN
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return DDP(model), optimizer
+
+model, optimizer = load()
+for epoch in range(9):
+    for x, y in loader:
+        (model(x) - y).mean().backward()
+        optimizer.step()
+    val_loss = evaluate(model)
+test(load(only=True))
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "asked"),
+    [
+        pytest.param("RETURN", "return model", False, id="returned early"),
+        pytest.param("RETURN", "sys.exit(model)", False, id="left early"),
+        pytest.param("RETURN", "print(model)", True, id="not left"),
+        pytest.param("only=True", "only=ask()", True, id="nobody knows"),
+    ],
+)
+def test_a_call_that_returns_before_the_optimizer_builds_no_second_model(
+    tmp_path: Path, old: str, new: str, asked: bool
+) -> None:
+    plan = plan_of(tmp_path, code(EARLY.replace(old, new).replace("RETURN", "return model")))
+    assert ["is called at line" in question.message for question in plan.questions] == [True] * asked
+    if not asked:
+        text = rewritten(plan)
+        assert text.index("    if only:") < text.index("UPA.perforate_model(") < text.index("tracker.set_optimizer(")
+
+
 MADE_BY_KEY = """
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP
@@ -1001,3 +1042,52 @@ def test_a_score_of_some_steps_is_handed_over_when_the_step_has_saved(tmp_path: 
     lines = [line.strip() for line in rewritten(plan).splitlines()]
     assert lines[lines.index(behind) + 1] == "if step % 9 == 0:"
     assert lines[lines.index(behind) + 2].startswith("pai_distributed.report_validation_score(pai_score")
+
+
+TWO_WAYS = """
+import argparse
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+
+    def once(self):
+        for x, y in loader:
+            self.model(x).mean().backward()
+            self.optimizer.step()
+
+    def train(self):
+        for epoch in range(9):
+            for x, y in loader:
+                self.model(x).mean().backward()
+                self.optimizer.step()
+            val_loss = evaluate(self.model)
+
+args = parse()
+model = DDP(Net())
+trainer = Trainer(model, torch.optim.SGD(model.parameters(), lr=0.1))
+if args.once:
+    trainer.once()
+else:
+    trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "passes"),
+    [
+        pytest.param("", "", 2, id="instead"),
+        pytest.param("else:\n    trainer.train()", "trainer.train()", 1, id="before"),
+        pytest.param("trainer.once()\nelse", "measure()\nelse", 1, id="never"),
+        pytest.param("self.optimizer.step()\n\n", "show()\n\n", 1, id="without a step"),
+        pytest.param("self.model(x).mean", "other(x).mean", 1, id="of another model"),
+    ],
+)  # fmt: skip
+def test_a_training_without_epochs_that_runs_instead_is_told(tmp_path: Path, old: str, new: str, passes: int) -> None:
+    plan = plan_of(tmp_path, code(TWO_WAYS.replace(old, new, 1)))
+    assert plan.questions == []
+    assert rewritten(plan).count("pai_distributed.finish_initialization()") == passes
+    told = [note for note in plan.notes if "trains the model as well" in note.message]
+    assert [note.line for note in told] == [11][: passes - 1]

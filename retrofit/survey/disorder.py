@@ -67,7 +67,7 @@ def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[O
     """Return the calls by which a model is built, and once more after its optimizer, as for a test; else nothing."""
     for model, optimizer in product(models, optimizers):
         making = ways_to(model.statement, flow)
-        past = {flow.index.statement(c) for c in flow.callers(model.scope) if rules_out(model.statement, c, flow)}
+        past = {flow.index.statement(c) for c in flow.callers(model.scope) if rules_out(model.done, c, flow)}
         for scope, calls in ways_to(optimizer.statement, flow, origins).items():
             for call, made in product(calls, [one for one in making.get(scope, ()) if one not in past]):
                 first = built_by(call, making[scope])

@@ -26,7 +26,7 @@ from retrofit.survey.order import (
     one_after_the_other,
     ways_to,
 )
-from retrofit.survey.scores.conditions import rules_out
+from retrofit.survey.scores.conditions import leaves_if, rules_out
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.wrapper import Wrapper
@@ -251,7 +251,7 @@ def repeated(models: list[Model], flow: Flow) -> list[Statement]:
         return not chosen if here is there else one_after_the_other(here, there)
 
     for model in models:
-        scope, here = model.scope, model.statement
+        scope, here = model.scope, model.done
         seen = {scope}
         while calls := [call for call in dict.fromkeys(flow.callers(scope)) if not rules_out(here, call, flow)]:
             found = next((pair for pair in combinations(calls, 2) if both_run(*pair)), None)
@@ -411,7 +411,7 @@ def _finished(
                 return finished
             loads = [loaded for place, loaded in loading if statement in place.path]
             changed = bool(loads) or _changes(index, statement, target) or _told(index, statement, target)
-            if changed and not is_resume(index, statement, "\n".join(loads)):
+            if _ends_for_some(statement, flow) or (changed and not is_resume(index, statement, "\n".join(loads))):
                 finished = statement
         around = block.parent
         if around is None or around in training or any(around in user.path for user in used) or leaves(index, around):
@@ -422,6 +422,13 @@ def _finished(
             break
         block = around
     return finished
+
+
+def _ends_for_some(statement: Statement, flow: Flow) -> bool:
+    """Whether some calls of a function, by the constants that they give, end at an early `return` of it."""
+    rest = statement.following[:1] if leaves_if(statement) is not None else []
+    calls = [call for call in flow.callers(statement.scope) if not rules_out(statement, call, flow)]
+    return any(rules_out(one, call, flow) for one in rest for call in calls)
 
 
 def _told(index: Index, statement: Statement, name: str) -> bool:

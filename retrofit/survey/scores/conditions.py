@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Scope, Statement
-from retrofit.survey.nodes import dotted, last_name
+from retrofit.survey.nodes import dotted, exits, last_name, last_of
 
 #: A value of which no more is told than that there is one.
 SOMETHING = object()
@@ -72,14 +72,25 @@ def holds_with(test: cst.BaseExpression, given: Mapping[str, object]) -> bool | 
 def rules_out(here: Statement, call: cst.Call, flow: Flow) -> bool:
     """Whether a statement of a function does not run by a call, as that gives it constants."""
     ifs = [(part.node, below.node) for part, below in pairwise(here.path) if isinstance(part.node, cst.If)]
+    leaving = [test for part in (here, *here.around) for early in part.preceding if (test := leaves_if(early))]
     plain = last_name(call.func) == here.scope.name and not any(arg.star for arg in call.args)
     known: dict[str, object] = {}
-    for name in here.scope.parameters if ifs and plain else ():
+    for name in here.scope.parameters if (ifs or leaving) and plain else ():
         if not flow.index.bound([name], here.scope):
             value = argument_of(here.scope, call, name) or default_of(here.scope, name)
             known[name] = constant(value)
             known |= {f"{name}.{part}": one for part, one in _set_before(call, dotted(value), flow)}
+    if any(holds_with(test, known) for test in leaving):
+        return True
     return any(holds_with(node.test, known) is (inner not in node.body.body) for node, inner in ifs)
+
+
+def leaves_if(statement: Statement) -> cst.BaseExpression | None:
+    """Return the condition under which an `if` ends its function: `if testing: return model`; None for none."""
+    node = statement.node
+    last = last_of(node.body) if isinstance(node, cst.If) else None
+    ends = isinstance(last, (cst.Return, cst.Raise)) or (last is not None and exits(last))
+    return node.test if isinstance(node, cst.If) and ends else None
 
 
 def _set_before(call: cst.Call, name: str | None, flow: Flow) -> Iterator[tuple[str, object]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from retrofit.survey.index import Statement
 from retrofit.survey.sites.base import Site
 
 
@@ -26,6 +27,11 @@ class Model(Site):
     moved: str = ""
     in_wrapper: bool = False
     side: str = "after"
+
+    @property
+    def done(self) -> Statement:
+        """The first statement that runs where new statements about the model do."""
+        return next(iter(self.statement.following), self.statement) if self.side == "after" else self.statement
 
     _facts = (("target", "target"), ("moved", "moved"))
 
