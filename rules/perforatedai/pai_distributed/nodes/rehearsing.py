@@ -13,7 +13,10 @@ from typing import NoReturn
 from programs import say
 from project import Project
 
-SEES_ONE = "It sees one GPU; if it names others ('invalid device ordinal'), INIT_GPUS=all shows it all."
+SEES_ONE = (
+    "It sees one GPU; if it names others ('invalid device ordinal'), or moves the model only where it counts several "
+    "('Expected all tensors to be on the same device'), INIT_GPUS=all shows it all."
+)
 #: What a rehearsal does not get.
 NOT_REHEARSED = (
     "TORCHRUN_ARGS", "PET_RDZV_ENDPOINT", "PREPARE", "WANDB_RUN_ID", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID",
