@@ -71,3 +71,35 @@ def test_nothing_is_refused_for_a_method_that_nothing_calls(tmp_path: Path) -> N
 )
 def test_a_method_that_something_may_call_counts(change: tuple[str, str]) -> None:
     assert wrapping(TEXT.replace(*change)) == {"Devices", "Trainer"}
+
+
+OVERRIDING = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+    def train_epoch(self):
+        self.slow(next(loader))
+    def slow(self, x):
+        self.model(x).mean().backward()
+    def train(self):
+        for epoch in range(9):
+            self.train_epoch()
+            val_loss = evaluate(self.model)
+
+class Quick(Trainer):
+    def train_epoch(self):
+        for x in loader:
+            self.model(x).sum().backward()
+            self.optimizer.step()
+
+model = DDP(Net())
+Quick(model, torch.optim.SGD(model.parameters(), lr=0.1)).train()
+"""
+
+
+def test_a_method_of_a_base_class_runs_what_the_object_has_in_place_of_another() -> None:
+    found = survey_of(OVERRIDING).backwards
+    assert [backward.code for backward in found] == ["self.model(x).sum().backward()"]

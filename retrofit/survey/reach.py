@@ -61,8 +61,8 @@ def _methods_by_themselves(index: Index, flow: Flow) -> set[Scope]:
     Not of those that are handed on, themselves or what they make, to whatever may call their methods.
     """
     classes = [scope for scope in index.scopes if scope.kind == "class"]
-    extended = {base for scope in classes for base in flow.lineage(scope)[1:]}
-    alone = {scope for scope in classes if scope not in extended and flow.root(scope) in ("", "object")}
+    related = {one for scope in classes if len(lineage := flow.lineage(scope)) > 1 for one in lineage}
+    alone = {scope for scope in classes if scope not in related and flow.root(scope) in ("", "object")}
     names = {scope.name for scope in alone}
     for node in index.nodes_of(cst.Name) if alone else ():
         if node.value not in names:
