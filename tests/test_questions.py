@@ -84,6 +84,13 @@ def tried(started: str) -> Swaps:
     return ((ALL, f"def train():\n{inner(ALL)}\n{started}"), (IMPORT, f"{IMPORT}import wandb\n"))
 
 
+def phases(started: str) -> tuple[str, str]:
+    """Return the swap that puts the training into a function, and that of another model into a second one."""
+    other = ALL.replace("model", "net").replace("Net()", "Other()")
+    both = f"def first(rank):\n{inner(ALL)}\ndef second(rank):\n{inner(other)}\n"
+    return ALL, f"{both}from torch.multiprocessing import spawn\n{started}"
+
+
 def clocked(last: str) -> Swaps:
     """Return the swaps of a clock that is read before the epoch loop, and of the loop's last statement."""
     return before("import time\nbegun = time.time()\n", "best = 0\n"), scored(SCORE + last)
@@ -460,6 +467,16 @@ QUESTIONS: dict[str, Question] = {
                 (inner(SCORE), inner(SCORE) + "model = Net()\ntest(model)\n"),
             ),
         },
+    ),
+    "PAI102 11": Question(
+        (phases("spawn(first, nprocs=2)\nspawn(second, nprocs=2)\n"),),
+        {
+            "before it": (phases("spawn(second, nprocs=2)\nspawn(first, nprocs=2)\n"),),
+            "in its own process": (phases("first(0)\nsecond(0)\n"),),
+            "one of them": (phases("spawn(second if late else first, nprocs=2)\n"),),
+            "instead of it": (phases("if late:\n    spawn(second)\nelse:\n    spawn(first)\n"),),
+        },
+        Options(model="model"),
     ),
     "PAI103 1": Question(
         (before(f"other = {ADAM}\n", "best = 0\n"), (STEP, f"{STEP[:-1]}; other.step()\n")),

@@ -1091,3 +1091,37 @@ def test_a_training_without_epochs_that_runs_instead_is_told(tmp_path: Path, old
     assert rewritten(plan).count("pai_distributed.finish_initialization()") == passes
     told = [note for note in plan.notes if "trains the model as well" in note.message]
     assert [note.line for note in told] == [11][: passes - 1]
+
+
+PHASES = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def pretrain():
+    model = DDP(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(9):
+        for x in loader:
+            model(x).mean().backward()
+            optimizer.step()
+        val_loss = evaluate(model)
+
+def tune():
+    net = DDP(Other())
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for epoch in range(9):
+        for x in loader:
+            net(x).mean().backward()
+            optimizer.step()
+        val_loss = evaluate(net)
+
+pretrain()
+tune()
+"""
+
+
+@pytest.mark.parametrize(("model", "first"), [("net", True), ("model", False)])
+def test_another_training_that_the_same_run_begins_with_is_told(tmp_path: Path, model: str, first: bool) -> None:
+    plan = plan_of(tmp_path, code(PHASES), Options(model=model))
+    assert plan.questions == []
+    assert ["is trained first in" in note.message for note in plan.notes] == [True] * first

@@ -54,6 +54,7 @@ from retrofit.survey.trainings import (
     left_out,
     of_other_models,
     trained_instead,
+    trained_too,
     without_warm_ups,
 )
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
@@ -127,8 +128,9 @@ def survey(
     flow = _without_unused(index, flow, choices)
     trainers = Trainers(flow)
     flow, choices = _of_objects(index, flow, trainers, choices)
+    early, late = list[Wrapper](), list[Wrapper]()
     if choices.model:
-        flow = _without_others(index, flow, choices)
+        flow, early, late = _without_others(index, flow, choices)
     script, groups = _find_training(index, flow, choices)
     aside: list[Framework] = []
     while left := _untaken(script, groups, flow, choices.model):
@@ -136,6 +138,7 @@ def survey(
         index.keep(set(index.scopes) - left)
         flow = Flow(index, choices.module_functions)
         script, groups = _find_training(index, flow, choices)
+    script.trained_before, script.trained_after = early, late
     script.parsers = find_parsers(index, flow)
     namespaces = Namespaces(index, flow)
     script.handed_on = namespaces.handed_on() if script.parsers else []
@@ -366,22 +369,29 @@ def _repeated(loop: EpochLoop, models: list[Model], flow: Flow) -> str:
     return next((loop.index.place(p.node, loop.file) for p in around if all(p in way for way in ways)), "")
 
 
-def _without_others(index: Index, flow: Flow, choices: Choices) -> Flow:
-    """Leave out the functions and classes that train other models than the named one, and what only they use."""
+def _without_others(index: Index, flow: Flow, choices: Choices) -> tuple[Flow, list[Wrapper], list[Wrapper]]:
+    """Leave out the functions and classes that train other models than the named one, and what only they use.
+
+    Returns:
+        What is left, and the wrappers of those that the same run trains before the named one, and after it.
+    """
     groups = group_by_model([w for w in find_wrappers(index, flow) if not w.part], flow)
     named = [w for _, wrappers in groups for w in wrappers if names_wrapper(choices.model, w)]
     needed = {scope for wrapper in named for scope in (wrapper.scope, *wrapper.scope.around)}
     training = {backward.scope for backward in find_backwards(index, flow)}
-    others: set[Scope] = set()
+    others: dict[Scope, Wrapper] = {}
     for wrapper in (w for _, wrappers in groups for w in wrappers if named and w not in named):
         around = [scope for scope in (wrapper.scope, *wrapper.scope.around) if scope.parent and scope not in needed]
-        others.update(one for one in around[-1:] if not training.isdisjoint(reachable(index, flow, [one])))
+        for one in around[-1:]:
+            if not training.isdisjoint(reachable(index, flow, [one])):
+                others.setdefault(one, wrapper)
     begin = [*needed, *(file.scope for file in index.files)]
-    used = reachable(index, flow, begin, others | {s for s in index.scopes if not others.isdisjoint(s.around)})
+    used = reachable(index, flow, begin, {s for s in index.scopes if not others.keys().isdisjoint((s, *s.around))})
     if not others or used.isdisjoint(training):
-        return flow
+        return flow, [], []
+    early, late = trained_too(named, list(others.values()), flow)
     index.keep(used)
-    return Flow(index, choices.module_functions)
+    return Flow(index, choices.module_functions), early, late
 
 
 def _leave_out_backwards(script: Script, groups: _Groups, flow: Flow) -> None:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.constructions import trains_another
-from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.frameworks import engines
 from retrofit.survey.index import Index, Scope
 from retrofit.survey.loops import called_in
@@ -17,8 +17,10 @@ from retrofit.survey.nodes import dotted, mentions, named_in
 from retrofit.survey.order import ways_to
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores.training import validation_at
+from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import Backward, EpochLoop
+from retrofit.survey.sites.wrapper import Wrapper
 
 
 def of_other_models(loops: list[EpochLoop], origins: set[Origin], flow: Flow) -> list[EpochLoop]:
@@ -82,7 +84,27 @@ def trained_instead(
     ]
 
 
-def exclude_one_another(loops: Sequence[Backward | EpochLoop], flow: Flow) -> bool:
+def trained_too(chosen: list[Wrapper], others: list[Wrapper], flow: Flow) -> tuple[list[Wrapper], list[Wrapper]]:
+    """Return which of other models a run trains before the chosen one, and which after it has come back from that.
+
+    It comes back in a process that starts others for the training: they alone leave for the next round.
+
+    Args:
+        chosen: the wrappers of the chosen model.
+        others: those of the others.
+    """
+    early = [one for one in others if any(_before(one, first, flow) for first in chosen)]
+    late = [one for one in others if any(_before(first, one, flow) for first in chosen if _in_processes(first, flow))]
+    return early, late
+
+
+def _in_processes(site: Wrapper, flow: Flow) -> bool:
+    """Whether a model is wrapped in processes that the script starts."""
+    calls = [call for scope in ways_to(site.statement, flow) for call in flow.callers(scope)]
+    return any(flow.index.qualified(call.func) in SPAWNS or flow.starts_process(call) for call in calls)
+
+
+def exclude_one_another(loops: Sequence[Site], flow: Flow) -> bool:
     """Whether a run takes one of some epoch loops or backward passes, as far as branches tell."""
     return not any(_before(first, second, flow) for first, second in permutations(loops, 2))
 
@@ -166,8 +188,8 @@ def _named(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         yield here
 
 
-def _before(first: Backward | EpochLoop, second: Backward | EpochLoop, flow: Flow) -> bool:
-    """Whether a run may take an epoch loop or a backward pass, and then another one."""
+def _before(first: Site, second: Site, flow: Flow) -> bool:
+    """Whether a run may come to an epoch loop, or another site, and then to a second one."""
     early, late = ways_to(first.statement, flow), ways_to(second.statement, flow)
     return any(
         one.order < other.order and not exclude_each_other(one, other)

@@ -109,6 +109,8 @@ class Script(Site):
         adrift: backward passes that no loop was found around.
         passed_over: the heads of the loops around the backward passes, outermost first, where none is over epochs.
         uncalled: the function that holds such a loop or backward pass, and that nothing was found to call; "" for none.
+        trained_before: where other models are wrapped that the same run trains before the chosen one.
+        trained_after: the same of those that it trains after that, in the process that starts the training's own.
         answers: what tells each of several wrapped models from the others, as far as something does.
         trainers: what tells each epoch loop of the one model from the others, where a run takes one of several.
         nameless: where torch's optimizers are built that no name or item of a known name holds.
@@ -162,6 +164,8 @@ class Script(Site):
     adrift: list[Backward] = field(default_factory=list)
     passed_over: list[tuple[str, str]] = field(default_factory=list)
     uncalled: str = ""
+    trained_before: list[Wrapper] = field(default_factory=list)
+    trained_after: list[Wrapper] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
     trainers: list[str] = field(default_factory=list)
     nameless: list[CallSite] = field(default_factory=list)
