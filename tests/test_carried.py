@@ -99,6 +99,7 @@ def test_a_score_of_all_epochs_so_far_is_told(epoch: str, name: str) -> None:
         pytest.param(f"{PASS}right += hits(model(x), y)\nacc = right / 9{BEST}\nright = 0", id="begun anew at the end"),
         pytest.param(f"meter.clear()\n{PASS}meter.update(hits(x, y))\nacc = meter.average(){BEST}", id="a meter's own"),
         pytest.param(f"begin(acc_of)\n{PASS}acc_of.update(model(x), y)\nacc = acc_of.compute(){BEST}", id="elsewhere"),
+        pytest.param(f"acc = evaluate(model, right){BEST}\nright += 1", id="given the number of the turn"),
         pytest.param(f"acc = of_all(model){BEST}\ntotal += acc\nprint(total)", id="another sum"),
     ],
 )

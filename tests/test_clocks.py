@@ -20,6 +20,9 @@ OVER = "def is_over():\n    return time.time() > begun + 60\n"
         pytest.param("if time.time() - begun > 60:\n    break", "", id="at once"),
         pytest.param("spent = time.time() - begun\nif spent > 60 and epoch:\n    break", "", id="by a name"),
         pytest.param("if datetime.datetime.now() > end:\n    exit()", "end = 5\n", id="by another clock"),
+        pytest.param(
+            "if int((datetime.datetime.now() - end).total_seconds()) > 5:\n    break", "end = 5\n", id="as a number"
+        ),
         pytest.param("if is_over():\n    break", OVER, id="by a function"),
     ],
 )
@@ -39,6 +42,7 @@ def test_a_clock_that_ends_a_training_is_found(tmp_path: Path, ended: str, befor
         "if epoch > 60:\n    break",
         "if time.time() - begun > 60:\n    print(acc)",
         "for x in loader:\n    if time.time() - begun > 60:\n        break",
+        "first = load(model, name=time.time())\nif epoch > first:\n    break",
         "spent = time.time() - begun\nif acc > 0.9:\n    break",
     ],
 )

@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import children
+from retrofit.survey.nodes import children, receiver
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -20,6 +20,8 @@ _CLOCKS = frozenset(
         "timeit.default_timer",
     }
 )
+#: Functions that make a number of what they are given.
+_NUMBERS = frozenset({"abs", "divmod", "float", "int", "max", "min", "round", "sum"})
 
 
 def find_clocks(index: Index, flow: Flow, loop: EpochLoop) -> list[Site]:
@@ -44,11 +46,14 @@ def _tells_time(test: cst.BaseExpression, flow: Flow) -> bool:
         if node in seen:
             continue
         seen.add(node)
-        waiting += children(node)
-        if isinstance(node, cst.Call):
-            if index.qualified(node.func) in _CLOCKS:
-                return True
-            waiting += index.returned(flow.called(node))
-        elif isinstance(node, (cst.Name, cst.Attribute)):
+        if not isinstance(node, cst.Call):
+            waiting += children(node)
+        elif index.qualified(node.func) in _CLOCKS:
+            return True
+        else:
+            given = node.args if index.qualified(node.func) in _NUMBERS else ()
+            waiting += [*index.returned(flow.called(node)), *(arg.value for arg in given)]
+            waiting += [held] if (held := receiver(node)) is not None else []
+        if isinstance(node, (cst.Name, cst.Attribute)):
             waiting += [origin.node for origin in flow.origins(node, index.scope_of(node))]
     return False

@@ -98,7 +98,7 @@ class Carried:
         bound = self._bound.get(variable, [])
         inside = [b for b in bound if self._runs(b.statement)]
         before = [b for b in bound if b not in inside]
-        added = [b.statement for b in inside if _adds(b)]
+        added = [b.statement for b in inside if _adds(b) and not self._counts_turns(b)]
         anew = [b for b in inside if not _adds(b)]
         added += [self._filled[variable]] if variable in self._filled else []
         if not anew and added and before and variable not in self._emptied and all(map(self._begins, before)):
@@ -106,6 +106,11 @@ class Carried:
         for binding in anew if all(b.value is not None and not self._begins(b) for b in anew) else ():
             if binding.value is not None and binding.item is None:
                 yield from self._of(binding.value, binding.statement.scope, seen)
+
+    def _counts_turns(self, binding: Binding) -> bool:
+        """Whether a variable is the number of the epoch loop's turn: `epoch += 1` in each."""
+        counts = any(isinstance(one.value, cst.Integer) for one in changes(binding))
+        return counts and binding.statement.parent is self._loop.statement
 
     def _runs(self, statement: Statement) -> bool:
         return statement.scope in self._running or self._loop.statement in statement.path
