@@ -4984,6 +4984,13 @@ def test_head_that_is_got_by_its_name_is_initialised_before_dendrites() -> None:
             [False],
             id="by a loop",
         ),
+        pytest.param(
+            "def follow(new, old):\n    for key, value in new.items():\n        old[key].data.copy_(value)\n"
+            "slow = copy.deepcopy(model)",
+            "follow(model.state_dict(), slow.state_dict())",
+            [False],
+            id="by a function of the project",
+        ),
         pytest.param("ema = ModelEma(model)", "pass", [], id="never updated"),
         pytest.param("first = copy.deepcopy(model)", "loss = distance(first, model)", [], id="snapshot"),
         pytest.param("pass", "best = copy.deepcopy(model)", [], id="snapshot in the loop"),
@@ -4994,6 +5001,45 @@ def test_head_that_is_got_by_its_name_is_initialised_before_dendrites() -> None:
 def test_copies_that_follow_the_model(copied: str, step: str, found: list[bool]) -> None:
     survey = survey_of(script(step, before=copied))
     assert [option for _, option in survey.averages] == found
+
+
+HELD_PART = """
+import copy
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def follow(new, old):
+    for key, value in new.state_dict().items():
+        old.state_dict()[key].copy_(value)
+
+net = Net()
+BEFORE
+trainer = Trainer(net)
+AFTER
+model = DDP(trainer)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(9):
+    for x in loader:
+        model(x).mean().backward()
+        optimizer.step()
+        STEP
+    val_loss = evaluate(model)
+"""
+COPIED = "slow = copy.deepcopy(net)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "step", "told"),
+    [
+        pytest.param(COPIED, "", "follow(net, slow)", True, id="before"),
+        pytest.param("", COPIED, "follow(net, slow)", False, id="after"),
+        pytest.param(COPIED, "", "show(net, slow)", False, id="never followed"),
+        pytest.param("other = Net()\nslow = copy.deepcopy(other)", "", "follow(net, slow)", False, id="of another"),
+    ],
+)
+def test_a_copy_of_a_part_that_is_made_before_it_gets_dendrites(before: str, after: str, step: str, told: bool) -> None:
+    text = HELD_PART.replace("BEFORE", before).replace("AFTER", after).replace("STEP", step)
+    assert ("`slow` (line 10) is a copy of a part of it" in survey_of(text).unmatched) == told
 
 
 @pytest.mark.parametrize("returned", ["Adam(main), Adam(rest)", "made['main'], made['rest']"])

@@ -59,7 +59,14 @@ from retrofit.survey.trainings import (
 )
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
 from retrofit.survey.walks import find_module_counts
-from retrofit.survey.weights import find_averages, find_besides, find_followers, find_loads_after, find_reloads
+from retrofit.survey.weights import (
+    copied_before,
+    find_averages,
+    find_besides,
+    find_followers,
+    find_loads_after,
+    find_reloads,
+)
 from retrofit.survey.wrappers import (
     answers,
     find_wrappers,
@@ -311,7 +318,11 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
         script.reloads = find_reloads(origins, script.loops, flow)
         script.followers = find_followers(origins, script.models, flow)
         script.disorder = script.disorder or late_layers(origins, script.models, script.loops, flow)
-        script.unmatched = beside_another(origins, script.models, flow) or paired_parts(origins, flow)
+        script.unmatched = (
+            beside_another(origins, script.models, flow)
+            or copied_before(origins, script.models, script.loops, flow)
+            or paired_parts(origins, flow)
+        )
 
 
 def _spawned_numbers(script: Script, flow: Flow) -> set[str]:

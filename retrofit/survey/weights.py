@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in, leftovers
 from retrofit.survey.nodes import argument, dotted, is_choice, last_name, mentions, method_name, nodes_in, receiver
 from retrofit.survey.order import after_model, always_leaves, apart_from_training, leading_to
@@ -81,7 +81,45 @@ def find_averages(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> l
         origins: where the model is built.
         loops: the epoch loops.
     """
-    index, found = flow.index, []
+    found = [(binding, made) for binding, made in _following(loops, flow) if not origins.isdisjoint(made)]
+    return [
+        (flow.index.place(binding.value), any(is_choice(part.node) for part in binding.statement.path))
+        for binding, _ in found
+        if binding.value is not None
+    ]
+
+
+def copied_before(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
+    """Return what is copied of a part of the model before that is perforated, and follows its weights then, or "".
+
+    Args:
+        origins: where the model is built.
+        models: the places after which it is there.
+        loops: the epoch loops.
+    """
+    index = flow.index
+    parts = {
+        part
+        for origin in origins
+        if isinstance(origin.node, cst.Call)
+        for arg in origin.node.args
+        for part in flow.deep_origins(arg.value, index.scope_of(origin.node))
+        if isinstance(part.node, cst.Call)
+    }
+    for binding, made in _following(loops, flow):
+        here = binding.statement
+        early = any(model.scope is here.scope and here.order < model.statement.order for model in models)
+        if early and not parts.isdisjoint(made):
+            return (
+                f"`{binding.target}` ({index.place(here.node)}) is a copy of a part of it that is made before it gets "
+                f"dendrites at {index.place(models[0].node)}, and follows that part in training. Make it after that"
+            )
+    return ""
+
+
+def _following(loops: list[EpochLoop], flow: Flow) -> Iterator[tuple[Binding, set[Origin]]]:
+    """Yield what holds a copy that follows another's weights in training, and where what it copies is made."""
+    index = flow.index
     within = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}
     trained = [call for loop in loops for call in index.calls_in(loop.statement)]
     trained += [call for scope in within for call in index.calls_of(scope)]
@@ -91,26 +129,27 @@ def find_averages(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> l
         average = speak([kind], frozenset({"ema", "movingaverage"}))
         if not isinstance(call, cst.Call) or not (average or kind == "deepcopy"):
             continue
-        inside = any(loop.statement in place.path for loop in loops) or place.scope in within
-        given = walked_module(call.args[0].value, _WEIGHTS) or call.args[0].value
-        if inside or origins.isdisjoint(flow.closure(set(flow.origins(given, place.scope)))):
+        if any(loop.statement in place.path for loop in loops) or place.scope in within:
             continue
-        if any(_moves(one, binding.target.rpartition(".")[2], average, index) for one in trained):
-            found.append((index.place(call), any(is_choice(part.node) for part in place.path)))
-    return found
+        if any(_moves(one, binding.target.rpartition(".")[2], average, flow) for one in trained):
+            given = walked_module(call.args[0].value, _WEIGHTS) or call.args[0].value
+            yield binding, flow.closure(set(flow.origins(given, place.scope)))
 
 
-def _moves(call: cst.Call, name: str, average: bool, index: Index) -> bool:
+def _moves(call: cst.Call, name: str, average: bool, flow: Flow) -> bool:
     """Whether a call moves a copy towards the model: a method of an average, or what is given any other copy."""
+    index = flow.index
     if average:
         return last_name(receiver(call)) == name and speak([method_name(call)], frozenset({"update", "step"}))
     if name not in (last_name(walked_module(arg.value, _WEIGHTS) or arg.value) for arg in call.args):
         return False
-    here = index.statement(call)
+    function = flow.called(call)
+    here = index.statement(call if function is None else function.node)
     changes = any(method_name(one).endswith("_") for one in index.calls_in(here))
     changes |= any(one.target.endswith(".data") for one in index.bound_in(here))
+    looked_into = function is not None or index.qualified(call.func) == "zip"
     by_name = speak([last_name(call.func)], frozenset({"update", "average", "moving"}))
-    return changes if index.qualified(call.func) == "zip" else by_name
+    return (looked_into and changes) or (by_name and index.qualified(call.func) != "zip")
 
 
 def find_followers(origins: set[Origin], models: list[Model], flow: Flow) -> list[Follower]:
