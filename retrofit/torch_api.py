@@ -21,6 +21,16 @@ DATA_PARALLEL_NAMES = frozenset(
 )
 WRAPPER_NAMES = DDP_NAMES | DATA_PARALLEL_NAMES
 
+#: Losses without parameters, by their names in torch.nn; held against the installed torch by tests/test_torch_api.py.
+LOSSES = frozenset(
+    f"torch.nn.{name}Loss"
+    for name in (
+        "BCE", "BCEWithLogits", "CTC", "CosineEmbedding", "CrossEntropy", "GaussianNLL", "HingeEmbedding", "Huber",
+        "KLDiv", "L1", "MSE", "MarginRanking", "MultiLabelMargin", "MultiLabelSoftMargin", "MultiMargin", "NLL",
+        "PoissonNLL", "SmoothL1", "SoftMargin", "TripletMargin", "TripletMarginWithDistance",
+    )
+)  # fmt: skip
+
 #: Parameters in the order in which they may be given by position; source: the signatures of torch 2.13.0,
 #: held against the installed torch by tests/test_torch_api.py.
 OPTIMIZERS: dict[str, tuple[str, ...]] = {

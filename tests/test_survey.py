@@ -318,6 +318,12 @@ def test_two_models_are_two_groups() -> None:
     assert [wrapper.other_model for wrapper in found.wrappers] == [False, True]
 
 
+def test_a_loss_that_is_wrapped_is_no_model() -> None:
+    losses = "criterion = torch.nn.BCELoss() if many else mine\ncriterion = torch.nn.DataParallel(criterion)\n"
+    found = survey_of(DDP + losses + "a = A()\na = DDP(a)\n")
+    assert [wrapper.target for wrapper in found.wrappers] == ["a"]
+
+
 TRAIN = """
     def train(net, optimizer):
         for x in loader:

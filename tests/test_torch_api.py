@@ -101,3 +101,10 @@ def test_arguments_of_collectives_are_torchs_own(name: str) -> None:
     asked = torch_api.TO_ONE_RANK.get(name) or (torch_api.TO_ALL_RANKS[name],)
     parameters = positional(resolve(name))
     assert all(parameters[position] == argument for argument, position in asked)
+
+
+def test_losses_are_those_of_torch_without_parameters() -> None:
+    nn = importlib.import_module("torch.nn")
+    weighted = {"AdaptiveLogSoftmaxWithLoss", "LinearCrossEntropyLoss"}
+    losses = {name for name in dir(nn) if name.endswith("Loss")} - weighted
+    assert {f"torch.nn.{name}" for name in losses} == torch_api.LOSSES

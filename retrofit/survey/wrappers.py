@@ -40,7 +40,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
     for call in index.calls:
         kind = wrapper_kind(flow, call)
         operand = flow.wrapped(call) if kind else None
-        if operand is None or _wraps_again(index, call):
+        if operand is None or _wraps_again(index, call) or _is_loss(flow, operand, index.scope_of(call)):
             continue
         whole, chain = _chain(index, call)
         target, others = _targets(index, whole)
@@ -80,6 +80,12 @@ def _choice(meant: Sequence[tuple[str, object]]) -> str:
     return (
         " or ".join([*names, *(["something else"] if others else [])]) if names and (others or len(names) > 1) else ""
     )
+
+
+def _is_loss(flow: Flow, operand: cst.BaseExpression, scope: Scope) -> bool:
+    """Whether what is wrapped is a loss, one of several perhaps, which has nothing to train."""
+    made = [origin.node for origin in flow.deep_origins(operand, scope)]
+    return any(isinstance(node, cst.Call) and flow.index.qualified(node.func) in torch_api.LOSSES for node in made)
 
 
 def _wraps_again(index: Index, call: cst.Call) -> bool:
