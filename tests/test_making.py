@@ -145,6 +145,10 @@ BATCHES = "        optimizer.step()\n"
             "total = 0\n        bar = tqdm(x)\n        for u in bar: total += loss * u", "a = total", "trained",
             id="of its batch in a progress bar",
         ),
+        pytest.param(
+            "with torch.no_grad():\n            check(model)\n            total = score(name)", "a = total",
+            "evaluated", id="of a file, within its turn",
+        ),
         pytest.param("metric(loss, y)", "a = metric.compute()", "trained", id="metric"),
         pytest.param(
             "metric(loss, y)",

@@ -442,11 +442,23 @@ class Making:
         others = [call for scope in scopes for call in self._index.calls_of(scope) if call not in calls]
         if not set(filter(None, map(_called_object, calls))).isdisjoint(map(_called_object, others)):
             return True
+        if any(self._goes_through(function) for call in calls if (function := self._flow.called(call)) is not None):
+            return True
         turns = [part for part in block.around if isinstance(part.node, (cst.For, cst.While))]
         inner = [*takewhile(lambda turn: not self._trains(frame, turn), turns)]
         made = {b.target for turn in turns[len(inner) : len(inner) + 1] for b in self._index.bound_in(turn)}
         loops = [*(turn.node for turn in inner), *nodes_in(block.node)]
         return any(isinstance(one, cst.For) and made.isdisjoint(names_in(one.iter)) for one in loops)
+
+    def _goes_through(self, function: Scope) -> bool:
+        """Whether a function runs a model that it is given, or has, for one batch after the other."""
+        runs = [
+            self._index.statement(call)
+            for call in self._index.calls_of(function)
+            if dotted(call.func) in function.parameters
+            or (_called_object(call).startswith("self.") and self._flow.called(call) is None)
+        ]
+        return any(isinstance(part.node, (cst.For, cst.While)) for here in runs for part in here.around)
 
     def _mode_around(self, at: Statement, frame: _Frame) -> set[str]:
         """Return what the model was told last before a statement: to train or to evaluate."""
