@@ -301,6 +301,12 @@ def test_what_only_the_training_makes_is_not_taken_where_something_validates(
             "--metric 'np.mean(losses)' --mode min takes `np.mean(losses)` (line 70).",
             id="mean of a list",
         ),
+        pytest.param(
+            "total_loss += loss.item()",
+            "loss_step = args.loss_step\nprint(total_loss, loss_step)",
+            "all there is: --metric total_loss --mode min takes `total_loss` (line 69).",
+            id="and no number of the configuration",
+        ),
         pytest.param("", "print(loss)", "--mode min takes `loss` (line 67, of the last batch alone).", id="a batch's"),
     ],
 )

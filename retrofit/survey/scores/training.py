@@ -41,7 +41,10 @@ def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple
         for node, place in _over_epochs(index, loop, trains):
             name = index.source.code(node)
             direction = direction_of(name)
-            if not direction or NO_VALUE.search(name) or making.of(node) not in (TRAINED, ""):
+            if not direction or NO_VALUE.search(name):
+                continue
+            made = making.of(node)
+            if made != TRAINED and (made or _copies(place)):
                 continue
             if index.scope_of(node) is loop.scope or can_be_brought(index, flow, loop, name):
                 found.setdefault(name, (direction, index.place(place, loop.file)))
@@ -85,6 +88,12 @@ def _over_epochs(index: Index, loop: EpochLoop, trains: set[Scope]) -> Iterator[
         alone = not (_of_batch(binding, loop) or _begins(index, binding) or binding.value is None)
         if summed or alone or every:
             yield target_node(index, here, name), here.node
+
+
+def _copies(place: cst.CSTNode) -> bool:
+    """Whether a statement gives a name what another one has, as a number of the configuration."""
+    small = place.body[0] if isinstance(place, cst.SimpleStatementLine) else None
+    return isinstance(small, cst.Assign) and dotted(small.value) is not None
 
 
 def _of_batch(binding: Binding, loop: EpochLoop) -> bool:
