@@ -5484,3 +5484,60 @@ def test_what_runs_in_the_planned_last_turn_alone_is_found(head: str, test: str,
     text = script(f"if {test}:\n    final(model)").replace("for epoch in range(10)", head)
     (loop,) = survey_of(text).loops
     assert [site.code for site in loop.last_turns] == ([test.partition(" and")[0]] if told else [])
+
+
+LAZY = """
+import copy
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def cached(method):
+    def get(self):
+        if self.slow is None:
+            self.slow = method(self)
+        return self.slow
+    return get
+
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.quick, self.slow = nn.Linear(8, 8), None
+        BUILT
+
+    @cached
+    def follower(self):
+        return copy.deepcopy(self.quick)
+
+    def begin(self):
+        self.slow = self.follower()
+
+    def forward(self, x):
+        RUN
+        return self.quick(x)
+
+model = DDP(Pair())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(9):
+    for x in loader:
+        model(x).mean().backward()
+        optimizer.step()
+    val_loss = evaluate(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("built", "run", "asked"),
+    [
+        pytest.param("", "self.slow = copy.deepcopy(self.quick)", True, id="a copy"),
+        pytest.param("", "self.begin()", True, id="in a method, by a decorated one"),
+        pytest.param("", "self.head = nn.Linear(8, 8)", True, id="a layer"),
+        pytest.param("self.begin()", "self.begin()", False, id="when it is built"),
+        pytest.param("", "self.loss = nn.CrossEntropyLoss()", False, id="nothing to train"),
+        pytest.param("", "self.seen = copy.deepcopy(x)", False, id="a copy of data"),
+        pytest.param("", "slow = copy.deepcopy(self.quick)", False, id="not kept"),
+    ],
+)
+def test_a_layer_that_a_model_gets_when_it_runs(built: str, run: str, asked: bool) -> None:
+    disorder = survey_of(LAZY.replace("BUILT", built).replace("RUN", run)).disorder
+    assert ("gets a layer when it runs" in disorder) == asked

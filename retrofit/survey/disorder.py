@@ -9,8 +9,9 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holding import Holding
-from retrofit.survey.index import Statement
+from retrofit.survey.index import Scope, Statement
 from retrofit.survey.layers import is_layer, puts_in
+from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import last_name, method_name, receiver
 from retrofit.survey.order import (
     after_model,
@@ -78,6 +79,10 @@ def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[O
 
 #: Names of functions that put other layers into a model, or layers of another size.
 _OTHER_LAYERS = re.compile(r"_*(prune|inject|replace|swap)(_|$|[A-Z])")
+#: Torch's layers with parameters, and what holds them.
+_WITH_PARAMETERS = re.compile(
+    r"(Lazy)?(Bilinear|Conv|Embedding|GRU|LSTM|Linear|Multihead|RNN|Sequential|Transformer)|\w+Norm"
+)
 
 
 def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
@@ -109,7 +114,41 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
         given = any(not origins.isdisjoint(flow.deep_origins(arg.value, place.scope)) for arg in call.args)
         if given and any(model.scope is place.scope and after_model(place, model, flow) for model in models):
             return f"`{name}(...)` is given it after that, at {index.place(call)}, and may change its layers"
+    return _made_when_it_runs(origins, loops, flow)
+
+
+def _made_when_it_runs(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> str:
+    """Return what gives the model a layer in its forward pass, or where it trains, "" for nothing."""
+    index, classes = flow.index, _classes_of(origins, flow)
+    methods = [method for one in classes for method in one.inner.values()]
+    begun = [index.statement(one.node) for one in methods if one.name == "__init__"]
+    run = [index.statement(one.node) for one in methods if one.name == "forward"]
+    running = {one for one in methods if one.name == "forward"}
+    running |= called_in(index, flow, *run, *(loop.statement for loop in loops)) - called_in(index, flow, *begun)
+    for binding in index.bindings:
+        scope, value = binding.statement.scope, binding.value
+        own = scope.enclosing_class in classes and scope in running and binding.target.startswith("self.")
+        if own and value is not None and any(_trains(one.node, flow) for one in flow.deep_origins(value, scope)):
+            return (
+                f"`{binding.target}` gets a layer when it runs, at {index.place(binding.statement.node)}, which the "
+                "model of the next round does not begin with. Make that when the model is built"
+            )
     return ""
+
+
+def _trains(node: cst.BaseExpression, flow: Flow) -> bool:
+    """Whether an expression makes a layer that has parameters, or a copy of one."""
+    if isinstance(node, cst.Call) and flow.index.qualified(node.func) == "copy.deepcopy":
+        made = [one.node for arg in node.args[:1] for one in flow.deep_origins(arg.value, flow.index.scope_of(node))]
+        return any(_trains(one, flow) for one in made if one is not node)
+    name = last_name(node.func) if isinstance(node, cst.Call) else ""
+    return is_layer(node, flow) and (flow.class_made(node) is not None or _WITH_PARAMETERS.match(name) is not None)
+
+
+def _classes_of(origins: set[Origin], flow: Flow) -> set[Scope]:
+    """Return the local classes of which a model is made, with those that they extend."""
+    built = [flow.called(origin.node) for origin in origins if isinstance(origin.node, cst.Call)]
+    return {one for function in built if function and function.parent for one in flow.lineage(function.parent)}
 
 
 def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> str:
@@ -151,8 +190,7 @@ def paired_parts(origins: set[Origin], flow: Flow) -> str:
     A momentum encoder that is copied when the model is built grows with its encoder: the recipe's helper sees to it.
     """
     index = flow.index
-    built = [flow.called(origin.node) for origin in origins if isinstance(origin.node, cst.Call)]
-    classes = {one for function in built if function and function.parent for one in flow.lineage(function.parent)}
+    classes = _classes_of(origins, flow)
     if any(word.endswith("module_ids_to_track") for word in index.source.words()):
         return ""
     if not any(freezes(one.node) for one in classes):
