@@ -1564,6 +1564,18 @@ def test_a_builder_that_is_called_again_after_the_training_is_told_as_that(plan_
     assert plan_project(main.replace("Tester().test()\n", ""), trainer=BUILDING_TRAINER, nets=BUILDER).questions == []
 
 
+def test_a_model_that_is_loaded_and_wrapped_where_nothing_trains_is_left_alone(plan_project: Planner) -> None:
+    load = (
+        "    def load(self):\n        self.net = torch.load('best.pt')\n        self.net = nn.DataParallel(self.net)\n"
+    )
+    trainer = BUILDING_TRAINER.replace("define([0, 1])", "nn.DataParallel(Net())") + "\n" + load
+    main = "if args.train:\n    trainer.train()\nelse:\n    trainer.load()\n"
+    main = f"from trainer import Trainer\n\ntrainer = Trainer()\n{main}"
+    plan = plan_project(main, trainer=f"import torch\nfrom torch import nn\n{trainer}")
+    assert plan.questions == []
+    assert "        self.net = nn.DataParallel(self.net)\n" in changed(plan)["trainer.py"].partition("def load")[2]
+
+
 def test_a_model_of_a_function_that_only_tests_is_not_the_trained_one(plan_project: Planner) -> None:
     main = code(MAIN).replace("main()\n", "") + "\ndef test():\n    model = Net()\n    print(validate(model))\n\n"
     main += "main()\ntest()\n"

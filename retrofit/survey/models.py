@@ -127,7 +127,7 @@ def is_apart(wrapper: Wrapper, models: list[Model], loops: list[EpochLoop], flow
     left = any(always_leaves(part.siblings[-1]) for part in own)
     training = leading_to(loops, flow)
     over = after_training({part for part in training if not defines(part)})
-    if _runs_within(here, over, flow):
+    if _runs_within(here, over, flow) or apart_from_training(here, loops, flow):
         return True
     if not models or not loops or (leads_to(here, training) and not left):
         return False
@@ -176,6 +176,8 @@ def find_models(
     training = {part for part in leading_to(loops or [], flow) if not defines(part)}
     over = after_training(training) | {loop.statement for loop in loops or []}
     origins = {o for o in origins if over.isdisjoint(index.statement(o.node).path)} or origins
+    trained = [w for w in wrappers if not apart_from_training(w.statement, loops or [], flow)]
+    wrappers = trained or wrappers
     wrapping = [index.statement(call) for wrapper in wrappers for call in flow.callers(wrapper.scope)]
     if not any(apart_from_training(call, loops or [], flow) for call in wrapping):  # each is of the trained model
         origins = {o for o in origins if not apart_from_training(index.statement(o.node), loops or [], flow)} or origins
