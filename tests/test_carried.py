@@ -164,3 +164,23 @@ def test_a_score_is_taken_before_it_begins_anew(tmp_path: Path, epoch: str, new:
         "from meters import Meter\ndef tell(one):\n    log(one)\n    one.reset()\nmeter, other = Meter(), Meter()\n"
     )
     assert new in rewritten(plan_of(tmp_path, script(epoch, f"{before}accs, stats = [], {{}}\nbest = 0\n")))
+
+
+COUNTED = """\
+hits = 0.0
+for x, y in held_out:
+    hits += right(model(x), y)
+log("valid", (hits / 9))
+hits = 0.0
+for x, y in kept_out:
+    hits += right(model(x), y)
+log("test", hits / 9)
+"""
+
+
+def test_an_expression_that_the_user_names_is_taken_where_the_loop_first_says_it(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, script(COUNTED), Options(metric="hits/9", mode="max"))
+    assert plan.questions == []
+    lines = [line.strip() for line in rewritten(plan).splitlines()]
+    assert lines[lines.index('log("valid", (hits / 9))') - 1] == "pai_score = hits / 9"
+    assert lines[lines.index('log("test", hits / 9)') + 1] == CALL.strip() + "pai_score, model)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -36,7 +37,7 @@ from retrofit.survey.scores.measures import find_hints, find_measures, find_sile
 from retrofit.survey.scores.site import score_site, taken_at
 from retrofit.survey.scores.turns import Turns
 from retrofit.survey.scores.validation import named_scores
-from retrofit.survey.scores.values import code_of, counts_turns
+from retrofit.survey.scores.values import code_of, counts_turns, in_loop
 from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler
@@ -134,7 +135,8 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
     making, passed = Making(index, flow, loop), list[Evidence]()
     groups, compared = _groups(index, flow, loop, making, schedulers)
     if metric:
-        own = Candidate(cst.parse_expression(owner_of(metric)[1]), told_by_name(metric), "--metric", named=True)
+        written = cst.parse_expression(owner_of(metric)[1])
+        own = Candidate(_standing(index, loop, written) or written, told_by_name(metric), "--metric", named=True)
         given = shown_for(index, metric, compared)
         candidates = given or [*measured_scores(index, flow, loop, metric), own][:1]
         chosen = [Evidence(one, BEST if given else NAME, "") for one in candidates]
@@ -156,6 +158,24 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         score.of_step = loop.unclear and making.of(one.candidate.node, one.candidate.call) != EVALUATED
         score.against = against(index, flow, loop, one, modes)
         yield score
+
+
+def _standing(index: Index, loop: EpochLoop, written: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return where the loop first says an expression that the user has written, if it is more than one thing's name.
+
+    What it is made of may be of something else later, as where a test follows that counts by the same names.
+    """
+    if isinstance(written, (cst.Name, cst.Attribute, cst.Subscript)):
+        return None
+    meant = ast.dump(ast.parse(cst.Module([]).code_for_node(written), mode="eval"))
+    same = [
+        node
+        for node in index.nodes_of(type(written))
+        if in_loop(index, loop, node)
+        and index.scope_of(node) is loop.scope
+        and ast.dump(ast.parse(f"({index.source.code(node)})", mode="eval")) == meant
+    ]
+    return min(same, key=index.source.span, default=None)
 
 
 def _tell_making(score: Score, evidence: Evidence, turns: Turns, carried: Carried) -> None:

@@ -32,6 +32,7 @@ from retrofit.survey.scores.values import (
     unquoted,
     way_to_root,
     written,
+    written_bare,
 )
 from retrofit.survey.scores.ways import (
     Way,
@@ -54,7 +55,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         loop: the epoch loop that is to know it.
         candidate: what may be the score.
     """
-    expression, name = written(index, candidate.node), root_of(candidate.node)
+    expression, name = written_bare(index, candidate.node), root_of(candidate.node)
     kept = kept_score(index, flow, loop, candidate) if candidate.call is not None else None
     here, makers, again = _made_at(index, flow, loop, candidate, kept)
     left_at = _left_by_others(index, flow, here, turns_begun_by(index, loop.statement))

@@ -20,6 +20,12 @@ def written(index: Index, node: cst.CSTNode) -> str:
     return index.source.code(node) if node in index.parents else cst.Module(body=[]).code_for_node(node)
 
 
+def written_bare(index: Index, node: cst.BaseExpression) -> str:
+    """Return the code of a node without parentheses around it, if it needs none."""
+    code = written(index, node)
+    return code[1:-1].strip() if node.lpar and "\n" not in code else code
+
+
 def in_loop(index: Index, loop: EpochLoop, node: cst.CSTNode) -> bool:
     statement = index.statement(node)
     return statement.scope is loop.scope and loop.statement in statement.ancestors
