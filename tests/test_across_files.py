@@ -1576,6 +1576,41 @@ def test_a_model_that_is_loaded_and_wrapped_where_nothing_trains_is_left_alone(p
     assert "        self.net = nn.DataParallel(self.net)\n" in changed(plan)["trainer.py"].partition("def load")[2]
 
 
+LIBRARY = """
+import torch
+
+class Optimizer:
+    @classmethod
+    def from_options(cls, model, options):
+        return cls(build(model, options))
+
+    def __init__(self, inner):
+        self.inner = inner
+
+def build(model, options):
+    optimizer = torch.optim.Adam(model.parameters())
+    if options.half:
+        from apex import amp
+        model, optimizer = amp.initialize(model, optimizer)
+    return optimizer
+
+def count(model):
+    return sum(1 for _ in model.parameters())
+"""
+
+
+def test_what_nothing_calls_of_a_library_has_no_part_in_the_training(plan_project: Planner) -> None:
+    main = MAIN.replace("import torch\n", "import torch\nimport tools\n\ntools.Chosen = tools.Optimizer\n")
+    main = main.replace("torch.optim.SGD(model.parameters(), lr=0.1)", "Warm(torch.optim.SGD(model.parameters()))")
+    warm = "class Warm:\n    def __init__(self, optimizer):\n        self.optimizer = optimizer\n\n"
+    main = main.replace("def main", f"{warm}    def step(self):\n        self.optimizer.step()\n\ndef main", 1)
+    engine = ENGINE.replace("optimizer.zero_grad()", "optimizer.optimizer.zero_grad()")
+    plan = plan_project(main, engine=engine, tools=LIBRARY)
+    assert plan.questions == []
+    assert "Warm(pai_distributed.set_optimizer_instance(torch.optim.SGD(" in changed(plan)["main.py"]
+    assert "tools.py" not in changed(plan)
+
+
 def test_a_model_of_a_function_that_only_tests_is_not_the_trained_one(plan_project: Planner) -> None:
     main = code(MAIN).replace("main()\n", "") + "\ndef test():\n    model = Net()\n    print(validate(model))\n\n"
     main += "main()\ntest()\n"

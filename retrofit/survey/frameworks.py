@@ -184,7 +184,8 @@ def find_frameworks(index: Index, flow: Flow, reached: Collection[Scope]) -> lis
                 site.node = either[0]
                 site.advice = "This is its wrapper where it is installed, and else torch's. Import torch's alone."
             site.wraps, site.copies = apex and not either, name == _AVERAGED
-            site.beside = site.wraps or bool(option)
+            uncalled = not library.owns and all(_is_uncalled(use, flow) for use in uses)
+            site.beside = site.wraps or bool(option) or uncalled
             found.append(site)
         elif library.owns and not all(_is_tried(statement) for statement in imports):
             found.append(Framework(node=imports[0].node, index=index, name=name, advice=advice, beside=True))
@@ -229,6 +230,11 @@ def _uses(index: Index, library: _Library) -> Iterator[cst.Call | cst.ClassDef]:
         node = statement.node
         if isinstance(node, cst.ClassDef) and any(library.trains(index.qualified(b.value)) for b in node.bases):
             yield node
+
+
+def _is_uncalled(use: cst.Call | cst.ClassDef, flow: Flow) -> bool:
+    """Whether a call stands in a function that nothing was found to call."""
+    return isinstance(use, cst.Call) and flow.uncalled(flow.index.statement(use)) is not None
 
 
 def _imported(index: Index, function: cst.BaseExpression) -> bool:

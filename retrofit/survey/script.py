@@ -257,7 +257,9 @@ def _optimizers(
         script.in_process,
         shared,
     )
-    found = found or unnamed_optimizers(index, flow, origins, script.models, script.loops, choices.handover)
+    used = [one for one in found if flow.uncalled(one.statement) is None]
+    unnamed = [] if used else unnamed_optimizers(index, flow, origins, script.models, script.loops, choices.handover)
+    found = used or unnamed or found  # what nothing is seen to call may be of another training
     named = [one for one in found if one.target == choices.optimizer]
     told = bool(choices.optimizer and index.calls_to(*choices.handover))  # of the one that is not among them
     return named if (len(named) == 1 or told) and not script.in_process else found
