@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import plan_of, rewritten, survey_of
+from tests.helpers import plan_of, rewritten, script, survey_of
 
 TEXT = """\
 import os
@@ -104,3 +104,26 @@ def test_a_script_that_insists_on_several_initialises_with_one(tmp_path: Path, l
 )
 def test_other_conditions_stay(lines: str) -> None:
     assert survey_of(started(lines)).minimums == []
+
+
+COUNTED = "if torch.cuda.device_count() > 1:\n    model = DDP(model)\n    model.to(device)\n"
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "asked"),
+    [
+        pytest.param(COUNTED, "device_count() > 1 or", id="there alone"),
+        pytest.param(
+            COUNTED.replace("> 1:", "< 2:\n    print(1)\nelse:"), "device_count() < 2 and not", id="in the else"
+        ),
+        pytest.param(f"{COUNTED}else:\n    model.to(device)\n", "", id="in both"),
+        pytest.param(f"model = model.cuda()\n{COUNTED}", "", id="before it too"),
+        pytest.param(COUNTED.replace("model.to(device)", "other.to(device)"), "", id="of another"),
+        pytest.param(COUNTED.replace("    model.to(device)\n", ""), "", id="nowhere"),
+    ],
+)
+def test_a_model_that_is_moved_only_where_several_are_counted(tmp_path: Path, wrapped: str, asked: str) -> None:
+    plan = plan_of(tmp_path, script("val_loss = evaluate(model)").replace("model = DDP(model)\n", wrapped))
+    assert plan.questions == []
+    told = [line for line in rewritten(plan).splitlines() if "device_count()" in line]
+    assert [f"{asked} {INITIALIZING}:" in line for line in told] == [bool(asked)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow
+from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.nodes import dotted, last_of
 from retrofit.survey.order import always_leaves, apart_from_training, leading_to, leads_to
@@ -23,15 +23,27 @@ _COMPARING: dict[type[cst.BaseCompOp], Callable[[int, int], bool]] = {
 _MANY = 65
 
 
-def find_minimums(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[Minimum]:
-    """Return the conditions by which one GPU or process is not enough to come to the training."""
+def find_minimums(index: Index, flow: Flow, loops: list[EpochLoop], origins: Collection[Origin] = ()) -> list[Minimum]:
+    """Return the conditions by which one GPU or process is not enough to come to the training, or to move the model.
+
+    Args:
+        loops: the epoch loops.
+        origins: where the model is built.
+    """
     training = leading_to(loops, flow)
+    moved = [
+        index.statement(call)
+        for call, held in index.method_calls("to", "cuda")
+        if not flow.deep_origins(held, index.scope_of(call)).isdisjoint(origins)
+    ]
     found = []
     for statement in index.statements:
         choice = statement.node
         if isinstance(choice, cst.If):
             holds = _with_one(index, flow, choice.test, statement.scope)
-            if holds is not None and _stops(index, statement, holds, training):
+            if holds is None:
+                continue
+            if _stops(index, statement, holds, training) or _moves_alone(index, statement, holds, moved):
                 found.append((choice.test, not holds))
         elif isinstance(choice, cst.SimpleStatementLine):
             checks = [small.test for small in choice.body if isinstance(small, cst.Assert)]
@@ -45,16 +57,27 @@ def find_minimums(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[Mini
 
 def _stops(index: Index, choice: Statement, holds: bool, training: set[Statement]) -> bool:
     """Whether a choice keeps from the training where its condition holds, or does not."""
-    assert isinstance(choice.node, cst.If)
-    other = choice.node.orelse
-    branches = [index.statements_in(choice.node.body), [] if other is None else _branch(index, choice, other)]
-    taken, left = branches if holds else branches[::-1]
+    taken, left = _branches(index, choice, holds)
     if not training.isdisjoint(taken):
         return False
     if not training.isdisjoint(left):
         return True
     ends = bool(taken) and always_leaves(taken[-1])
     return ends and (leads_to(choice, training) or not isinstance(last_of(taken[-1].node), cst.Return))
+
+
+def _moves_alone(index: Index, choice: Statement, holds: bool, moved: list[Statement]) -> bool:
+    """Whether the branch that one GPU does not come to is the only place that moves the model to its device."""
+    left = _branches(index, choice, holds)[1]
+    return bool(moved) and all(any(part in left for part in here.path) for here in moved)
+
+
+def _branches(index: Index, choice: Statement, holds: bool) -> tuple[list[Statement], list[Statement]]:
+    """Return the statements of the branch that is taken, and those of the other one."""
+    assert isinstance(choice.node, cst.If)
+    other = choice.node.orelse
+    body, rest = index.statements_in(choice.node.body), [] if other is None else _branch(index, choice, other)
+    return (body, rest) if holds else (rest, body)
 
 
 def _branch(index: Index, choice: Statement, other: cst.If | cst.Else) -> list[Statement]:
