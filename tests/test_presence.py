@@ -177,3 +177,16 @@ def test_a_condition_around_the_place_where_it_is_made_is_not_asked_twice(tmp_pa
     epoch = "if loader is not None:\n    stats = evaluate(model)\n    best = max(best, stats['acc'])"
     new = rewritten(plan_of(tmp_path, script(epoch, "best = 0")))
     assert "        pai_score = stats['acc']\n" in new
+
+
+@pytest.mark.parametrize("wrapped", [True, False], ids=["in a with", "at once"])
+def test_a_loss_of_batches_begins_before_them_as_there_may_be_none(tmp_path: Path, wrapped: bool) -> None:
+    text = script().replace("EPOCH", "")
+    batches = text[text.index("    for x, y") : text.index("    pass")]
+    inside = "    with tqdm(loader) as bar:\n" + "".join(f"    {line}\n" for line in batches.splitlines())
+    plan = plan_of(tmp_path, text.replace(batches, inside) if wrapped else text, Options(metric="loss", mode="min"))
+    assert plan.questions == []
+    lines = [line.strip() for line in rewritten(plan).splitlines()]
+    first = "with tqdm(loader) as bar:" if wrapped else "for x, y in loader:"
+    assert lines[lines.index(first) - 1] == "loss = None"
+    assert "pai_distributed.report_validation_score(loss, model)" in lines

@@ -272,11 +272,11 @@ def _is_parted(here: Statement, makers: list[Statement]) -> bool:
     return len(makers) > 1 and isinstance(here.node, cst.If) and inside and not runs_always(here.node, made)
 
 
-def _is_filled_by(index: Index, loop: Statement, name: str) -> bool:
-    """Whether a variable gets a value in a loop alone, which may make no pass."""
-    bound = index.bound([name], loop.scope)
-    inside = all(loop in binding.statement.path[:-1] for binding in bound)
-    return isinstance(loop.node, (cst.For, cst.While)) and bool(bound) and inside
+def _is_filled_by(index: Index, block: Statement, name: str) -> bool:
+    """Whether a variable gets a value in a block's loops alone, which may make no pass."""
+    bound = index.bound([name], block.scope)
+    ways = [b.statement.path[b.statement.path.index(block) : -1] if block in b.statement.path else [] for b in bound]
+    return bool(bound) and all(any(isinstance(part.node, (cst.For, cst.While)) for part in way) for way in ways)
 
 
 def _tell_best_so_far(score: Score, flow: Flow, loop: EpochLoop, name: str) -> None:
