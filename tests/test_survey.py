@@ -5536,6 +5536,7 @@ for epoch in range(9):
         pytest.param("", "self.loss = nn.CrossEntropyLoss()", False, id="nothing to train"),
         pytest.param("", "self.seen = copy.deepcopy(x)", False, id="a copy of data"),
         pytest.param("", "slow = copy.deepcopy(self.quick)", False, id="not kept"),
+        pytest.param("", "show(Pair())", False, id="in another one"),
     ],
 )
 def test_a_layer_that_a_model_gets_when_it_runs(built: str, run: str, asked: bool) -> None:

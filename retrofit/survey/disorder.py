@@ -121,10 +121,10 @@ def _made_when_it_runs(origins: set[Origin], loops: list[EpochLoop], flow: Flow)
     """Return what gives the model a layer in its forward pass, or where it trains, "" for nothing."""
     index, classes = flow.index, _classes_of(origins, flow)
     methods = [method for one in classes for method in one.inner.values()]
-    begun = [index.statement(one.node) for one in methods if one.name == "__init__"]
-    run = [index.statement(one.node) for one in methods if one.name == "forward"]
-    running = {one for one in methods if one.name == "forward"}
-    running |= called_in(index, flow, *run, *(loop.statement for loop in loops)) - called_in(index, flow, *begun)
+    begin, run = ({one for one in methods if one.name == name} for name in ("__init__", "forward"))
+    begun = begin | called_in(index, flow, *(index.statement(one.node) for one in begin))
+    turns = [*(index.statement(one.node) for one in run), *(loop.statement for loop in loops)]
+    running = (run | called_in(index, flow, *turns)) - begun
     for binding in index.bindings:
         scope, value = binding.statement.scope, binding.value
         own = scope.enclosing_class in classes and scope in running and binding.target.startswith("self.")
