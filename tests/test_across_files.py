@@ -890,6 +890,26 @@ def test_a_wrapper_that_a_module_of_the_project_passes_on(plan_project: Planner,
     )
 
 
+def test_a_package_that_imports_what_is_not_read_of_it_is_followed_once(tmp_path: Path) -> None:
+    main = MAIN.replace("model = Net()", "model = Model(4)").replace(
+        "import torch\n", "import torch\nfrom model import Model\n", 1
+    )
+    imports = "import torch\nfrom torch import nn\n"
+    built = "from nets import Clip, Net\n        self.body = Net(width, width)\n        self.text = Clip()\n"
+    files = {
+        "main.py": code(main),
+        "engine.py": code(ENGINE),
+        "model.py": f"{imports}class Model(nn.Module):\n    def __init__(self, width):\n        {built}",
+        "nets/__init__.py": "from .Net import Net\nfrom .clip import Clip\n",
+        "nets/Net.py": f"{imports}class Net(nn.Linear):\n    pass\n",
+        "nets/clip.py": f"{imports}class Clip(nn.Module):\n    def forward(self, x):\n        self.eval()\n",
+    }
+    (tmp_path / "nets").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert "main.py" in changed(make_plan(tmp_path / "main.py", "main.py", recipe(), Options()))
+
+
 def test_keyword_is_not_given_twice_where_another_file_wraps(plan_project: Planner) -> None:
     wrap = """\
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -90,6 +90,10 @@ def test_what_is_to_be_new_is_so_at_the_first_start_alone(tmp_path: Path, text: 
         pytest.param("now = time.strftime('%d')\nout = f'runs/{now}'\nos.makedirs(out)", id="with a name for the time"),
         pytest.param("remote.mkdir(args.out)", id="of another kind"),
         pytest.param("if os.path.exists('STOP'):\n    raise SystemExit", id="written by somebody else"),
+        pytest.param(
+            "if os.path.exists(args.out) and not os.path.isfile(args.out):\n    raise ValueError\nopen(args.out, 'w')",
+            id="there, but no file",
+        ),
         pytest.param(f"if not os.path.exists(args.data):\n    raise ValueError\n{MADE}", id="missing"),
         pytest.param(f"if not os.path.exists(args.out):\n    raise ValueError\n{MADE}", id="missing, of its own"),
         pytest.param(f"assert os.path.exists(args.out)\n{MADE}", id="asserted to be there"),

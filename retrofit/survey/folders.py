@@ -154,8 +154,13 @@ def _paths(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         tried = index.statement(choice)
         yield from (path for call in index.calls_in(tried) for path in _written(index, call))
     if isinstance(choice, cst.If):
-        for part in _holding(choice.test, choice.body in around):
-            yield from _asked_for(index, part)
+        holds = choice.body in around
+        asked, denied = (
+            [path for part in _holding(choice.test, affirmed) for path in _asked_for(index, part)]
+            for affirmed in (holds, not holds)
+        )
+        others = {index.source.code(path) for path in denied}  # there, but no file, as `a and not b` says of one path
+        yield from (path for path in asked if index.source.code(path) not in others)
 
 
 def _holding(test: cst.BaseExpression, affirmed: bool) -> Iterator[cst.BaseExpression]:

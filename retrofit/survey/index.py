@@ -307,12 +307,13 @@ class Index:
         if not self._modules:
             return []
         if (name, scope) not in self._resolved:
-            self._resolved[name, scope] = self._imported(name, scope, set())
+            self._resolved[name, scope] = self._imported(name, scope, frozenset())
         return self._resolved[name, scope]
 
-    def _imported(self, name: str, scope: Scope, seen: set[str]) -> list[tuple[Scope, str]]:
+    def _imported(self, name: str, scope: Scope, seen: frozenset[tuple[str, str]]) -> list[tuple[Scope, str]]:
         file = self.file_of(scope)
         first, _, rest = name.partition(".")
+        seen |= {(file.name, first)}
         if first in scope.assigned:
             return []
         fulls = scope.imports.get(first, [file.aliases[first]] if first in file.aliases else [])
@@ -325,15 +326,18 @@ class Index:
                 return self._member(f"{star}.{name}", seen)
         return []
 
-    def _member(self, full: str, seen: set[str]) -> list[tuple[Scope, str]]:
-        """Resolve `package.module.name` to its module and `name`, through modules that pass an import on."""
+    def _member(self, full: str, seen: frozenset[tuple[str, str]]) -> list[tuple[Scope, str]]:
+        """Resolve `package.module.name` to its module and `name`, through modules that pass an import on.
+
+        A package that imports from a module of its own that is not read leads back to itself, with a longer
+        name each time: it is followed once, like modules that import each other.
+        """
         parts = full.split(".")
-        if full in seen or len(seen) > 50:  # modules that import each other
-            return []
-        seen.add(full)
         for end in range(len(parts) - 1, 0, -1):
             file = self._modules.get(".".join(parts[:end]))
             if file is not None:
+                if (file.name, parts[end]) in seen:
+                    return []
                 name = ".".join(parts[end:])
                 return self._imported(name, file.scope, seen) or [(file.scope, name)]
         return []
