@@ -6,7 +6,7 @@ from textwrap import indent
 import pytest
 
 from retrofit.options import Options
-from tests.helpers import code, plan_of, rewritten, survey_of
+from tests.helpers import code, plan_of, rewritten, script, survey_of
 
 CHOICE = """
 import argparse
@@ -285,6 +285,12 @@ def test_the_class_of_which_an_object_is_made_decides(script: str, made: str, le
     (loop,), (model,) = found.loops, found.models
     assert (found.plural, found.answers) == ("", ["self.model"])
     assert left not in [site.scope.enclosing_class.name for site in (loop, model) if site.scope.enclosing_class]
+
+
+def test_a_class_of_which_no_object_is_made_trains_nothing_where_a_function_trains() -> None:
+    unused = TRAINER.replace("NAME", "Unused").replace("BUILD", WRAPPED)
+    found = survey_of(f"{HEAD}{unused}\n{script(before='best = 9', after='isinstance(model, Unused)')}")
+    assert (found.answers, [loop.scope.enclosing_class for loop in found.loops]) == (["model"], [None])
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ class Trainers:
             made = {one for one in made if one not in self._training or kin.isdisjoint(self._lineage(one))} | {chosen}
         training = [one for one in self._training if one in made]
         needed = {one for holder in made for one in self._lineage(holder)}
-        gone = {one for one in self._training if one not in needed} if training else set()
+        gone = {one for one in self._training if one not in needed}
         for holder in {one for trainer in training for one in self._lineage(trainer)}:
             heirs = [one for one in made if holder in self._lineage(one)]
             for name, method in holder.inner.items():
