@@ -387,3 +387,11 @@ def test_a_loss_of_the_last_batch_is_taken_with_a_note(tmp_path: Path, text: str
     assert plan.questions == []
     told = [note.message for note in plan.notes if "`for x, y in loader:`" in note.message]
     assert [message.endswith("and the last one's alone counts") for message in told] == [True] * noted
+
+
+def test_a_name_that_batches_and_the_epoch_share_is_taken_where_the_epoch_gives_it_its_value(tmp_path: Path) -> None:
+    batches, each = "        optimizer.step()\n", "        stats = eval_metrics(loss)\n        sums.add(stats)\n"
+    text = script(epoch="stats = sums.mean()\nlog(stats)").replace(batches, batches + each)
+    plan = plan_of(tmp_path, text, Options(metric="stats['acc']", mode="max"))
+    assert plan.questions == []
+    assert "    log(stats)\n    pai_distributed.report_validation_score(stats['acc'], model)\n" in rewritten(plan)

@@ -234,7 +234,9 @@ def _made_at(
         validating = {binding.statement for binding, _ in validated_variables(index, flow, loop)}
         bound = bindings_of(index, loop, root_of(candidate.node))
         validating |= {b.statement for b in bound if _calls_validation(index, b.value)}
-        measured = [maker for maker in makers if maker in validating] or makers
+        each_turn = max((m.order for m in makers if m.parent is loop.statement), default=0)
+        lasting = [m for m in makers if m.order >= each_turn or not any(part in loop.inner for part in m.ancestors)]
+        measured = [maker for maker in lasting if maker in validating] or lasting
         again = max(m.order for m in makers) > max(m.order for m in measured)
         makers = measured
     return meeting(makers) or index.statements_in(loop.body)[-1], makers, again
