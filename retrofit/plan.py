@@ -28,7 +28,7 @@ from retrofit.survey.frameworks import may_wrap
 from retrofit.survey.index import File
 from retrofit.survey.script import Choices, survey
 from retrofit.survey.sites.script import Script
-from retrofit.text import deepest, too_deep
+from retrofit.text import deepest, is_deep, too_deep
 from retrofit.unfold import unfolded
 from retrofit.wording import counted, did_you_mean
 from retrofit.write.fence import outside
@@ -153,6 +153,8 @@ the script trains with that release of it; the recipe is for {recipe.history.lat
         raise UserError(Problem(str(recipe.extra), 0, 0, "RF007", message)) from None
     except RecursionError:
         source = max((project.entry, *project.modules.values()), key=lambda source: deepest(source.text))
+        if not is_deep(source.text):
+            raise  # a mistake of ours, not of the file
         raise UserError(too_deep(source.text, source.shown, "rewritten")) from None
 
 

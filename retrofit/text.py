@@ -19,6 +19,8 @@ from retrofit.errors import Problem, UserError
 
 #: Code of people is not nested more deeply than this, in nodes of Python's own tree.
 _DEEP = 80
+#: What a statement may have of tokens, or be nested, and still be worked with.
+_MUCH = 800
 #: How long a line may be for its nesting to be no deeper than LibCST can parse.
 _LONG = 4000
 NEWLINE = re.compile(r"\r\n?|\n")
@@ -122,6 +124,11 @@ def too_deep(text: str, shown: str, task: str = "parsed") -> Problem:
     """Return the problem of a text that is nested more deeply than can be worked with, at the code that is so."""
     _, line, column = deepest(text)
     return Problem(shown, line, column, "RF004", f"is nested too deeply to be {task}. Nothing was changed.")
+
+
+def is_deep(text: str) -> bool:
+    """Whether a text is nested so deeply, or says so much in one statement, that working with it may fail."""
+    return deepest(text)[0] > _MUCH
 
 
 def deepest(text: str) -> tuple[int, int, int]:

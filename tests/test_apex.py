@@ -48,6 +48,7 @@ REACHED = {
     },
     "by its whole name": {"used": "model = apex.amp.initialize(model)", "head": "import apex\n"},
     "its scaled loss": {"used": "with amp.scale_loss(1, None) as scaled:\n    pass"},
+    "under what it is set with": {"used": f"if args.lr != 1:\n    args.lr = 1\n    {USED}"},
     "imported where it is used": {"used": f"from apex import amp\n{USED}", "head": ""},
     "one of two": {"used": f"if args.amp:\n    {USED}\n{USED}", "option": "'--amp', action='store_true'"},
     "either of two": {"used": f"if args.amp or args.lr:\n    {USED}", "option": "'--amp', action='store_true'"},

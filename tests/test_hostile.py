@@ -287,6 +287,20 @@ def test_what_is_nested_too_deeply_is_located(folder: Folder, name: str) -> None
         assert first <= line <= first + DEEP[name].count("\n")
 
 
+@pytest.mark.parametrize("command", ["retrofit.plan._plan", "retrofit.check.checker.Checker._findings"])
+def test_an_analysis_without_an_end_is_not_put_down_to_the_file(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def endless(*given: object) -> None:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    folder.write("train.py", SCRIPT)
+    monkeypatch.setattr(command, endless)
+    answer = folder.run("check" if "check" in command else "apply", "train.py")
+    assert answer.code == 123
+    assert "This is a mistake of retrofit." in answer.err
+
+
 def test_code_of_several_lines_is_told_in_one(folder: Folder) -> None:
     old = "    model = DistributedDataParallel(model)\n"
     folder.write(

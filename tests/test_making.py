@@ -317,3 +317,22 @@ def test_what_the_training_tells_of_itself_is_offered_where_nothing_validates(
     (question,) = plan_of(tmp_path, text).questions
     assert "no validation score was found in this epoch loop, in which nothing validates." in question.message
     assert answers in question.message
+
+
+@pytest.mark.parametrize(("one", "other"), [("targets[1:]", "targets[2:]"), ("targets['next']", "targets['last']")])
+def test_what_is_taken_out_of_itself_in_a_loop_ends(one: str, other: str) -> None:
+    function = f"""
+def evaluate(net, targets):
+    losses = []
+    for x in held_out:
+        if x.any():
+            losses.append(criterion(net(x), targets[0]).item())
+            targets = {one}
+        else:
+            losses.append(criterion(net(x), targets[0]).item())
+            targets = {other}
+    return sum(losses)
+"""
+    epoch = "val_loss = evaluate(model, wanted)\nif val_loss < best:\n    best = val_loss\n    torch.save(model, 'b.pt')"
+    (found,) = survey_of(function + script(epoch=epoch, before="best = 9")).scores
+    assert (found.expression, found.made) == ("val_loss", "evaluated")

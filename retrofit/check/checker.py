@@ -23,7 +23,7 @@ from retrofit.rewrite import rewrite
 from retrofit.rules import Recipe, Rule, load_recipe
 from retrofit.rules_folder import rules_folder
 from retrofit.source import Source
-from retrofit.text import too_deep, whole_lines
+from retrofit.text import is_deep, too_deep, whole_lines
 
 #: A fix may bring another finding about; more rounds than this are a circle.
 _ROUNDS = 10
@@ -66,6 +66,8 @@ class Checker:
         except UserError as error:
             return Checked(problem=error.problems[0])
         except RecursionError:
+            if not is_deep(source.text):
+                raise
             return Checked(problem=too_deep(source.text, shown, "checked"))
         return Checked(tuple(findings), None, source.data if source.data != data else None, tuple(repaired))
 

@@ -27,6 +27,7 @@ class Defaults:
         self._index = index
         self._flow = flow
         self._options: dict[str, list[_Values]] = defaultdict(list)
+        self._tests: dict[cst.BaseExpression, _Values] = {}
         for call, _ in index.method_calls("add_argument"):
             self._add_option(call)
 
@@ -49,7 +50,10 @@ class Defaults:
     def _fails_around(self, node: cst.CSTNode) -> bool:
         """Whether a condition around some code does not hold by default."""
         for test, holds in self._index.guards(node):
-            values = self._values(test, self._index.scope_of(test), frozenset())
+            if test not in self._tests:
+                self._tests[test] = None  # of itself it tells nothing: what it is about may be set under it
+                self._tests[test] = self._values(test, self._index.scope_of(test), frozenset())
+            values = self._tests[test]
             if values is not None and not any(bool(value) is holds for value in values):
                 return True
         return False

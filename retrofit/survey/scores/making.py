@@ -166,7 +166,8 @@ class Making:
         if isinstance(node, cst.Call):
             return self._of_call(node, at, frame, keys)
         if isinstance(node, cst.Subscript) and len(node.slice) == 1:
-            return self._of(node.value, at, frame, (self._code(node.slice[0].slice), *keys))
+            key = node.slice[0].slice
+            return self._of(node.value, at, frame, keys if isinstance(key, cst.Slice) else (self._code(key), *keys))
         if isinstance(node, cst.NamedExpr):
             return self._of(node.value, at, frame, keys)
         if keys and isinstance(node, (cst.Dict, cst.Tuple, cst.List)) and node in self._index.parents:
@@ -185,6 +186,7 @@ class Making:
         return unquoted(written(self._index, node))
 
     def _of_name(self, name: str, at: Statement, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
+        keys = keys[:_DEEP]  # `node = node["next"]` in a loop takes out ever more
         if (name, at, frame.call, keys) in self._seen:
             return set()
         self._seen.add((name, at, frame.call, keys))
