@@ -15,7 +15,7 @@ import libcst as cst
 #: set-keyword: a keyword argument of a call, added or changed; the template is `name=value`.
 #: name-arguments: the positional arguments of a call get names; the template is the names of all, the first of which
 #:   may be left empty, `,second,third`.
-#: add-import: an import after the script's own ones.
+#: add-import: an import after the script's own ones, as far as they come before `last`.
 Kind = Literal[
     "insert-before", "insert-after", "replace", "guard", "remove", "take-out", "set-keyword", "name-arguments",
     "add-import",
@@ -36,7 +36,7 @@ class Edit:
         text: the new code, indented from column 0.
         code: the rule that asks for it.
         last: for guard, the last of the statements that the code goes around, None for the one alone; it is a later
-            one of the same block.
+            one of the same block. For add-import, a statement that it has to come before.
         verbatim: whether the code is written as it is, in a style of its own: a whole module, perhaps.
     """
 

@@ -269,8 +269,9 @@ class Evaluator:
         kind = self.render(change.kind, names)
         if kind not in KINDS:
             raise ValueError(f"unknown edit {kind!r}")
-        node = site.file.source.module if kind == "add-import" else site.anchor(change.at)
-        last = site.anchor(change.last) if change.last else None
+        importing = kind == "add-import"
+        node = site.file.source.module if importing else site.anchor(change.at)
+        last = (site.anchors.get(change.last) if importing else site.anchor(change.last)) if change.last else None
         return Edit(cast(Kind, kind), node, self.render(change.template, names), rule.code, last)
 
     def _remarks(

@@ -97,7 +97,8 @@ def placed(index: Index, edits: Sequence[Edit], file: File) -> list[Edit]:
     """
     edits = [*_declarations(index, edits), *edits]
     own = [edit for edit in edits if edit.kind != "add-import"]
-    edited = min((index.statement(edit.node).path[0].index for edit in own if edit.node in index.parents), default=None)
+    nodes = [*(edit.node for edit in own), *(edit.last for edit in edits if edit not in own and edit.last is not None)]
+    edited = min((index.statement(node).path[0].index for node in nodes if node in index.parents), default=None)
     return [_place_import(file, edit, edited) if edit.kind == "add-import" else edit for edit in edits]
 
 
@@ -192,9 +193,10 @@ def _place_import(file: File, edit: Edit, edited: int | None) -> Edit:
     """Turn an import into an insertion at the right place of the file's head.
 
     Args:
-        edited: the first statement at module level that other edits change, by its index; None for none.
+        edited: the first statement at module level that other edits change, or that it has to come before, by its
+            index; None for none.
     """
-    edit = replace(edit, verbatim=_defines(edit.text))
+    edit = replace(edit, verbatim=_defines(edit.text), last=None)
     end = len(file.body) if edited is None else edited
     imports = {part.index for s, _ in file.imports for part in s.path[:1]}
     head: list[Statement] = []

@@ -42,7 +42,8 @@ class Change:
         when: a further condition for this edit alone.
         at: the site's anchor that it is about, "" for the statement that holds the site.
         site: the kind of site that it is made at, whatever the rule's own condition; "" for the rule's own sites.
-        last: for `guard`, the site's anchor up to which the code goes around, "" for the one statement.
+        last: for `guard`, the site's anchor up to which the code goes around, "" for the one statement; for
+            `add-import`, the anchor that it has to come before, where the site has it.
     """
 
     kind: str

@@ -8,9 +8,10 @@ import pytest
 
 from retrofit.plan import Plan
 from tests.conftest import SCRIPT, swapped
-from tests.helpers import plan_of, plan_of_project, rewritten
+from tests.helpers import code, plan_of, plan_of_project, rewritten, script
 
 _PARSED = "    args = parser.parse_args()\n"
+_SCORED = "val_loss = evaluate(model)\nbest = min(best, val_loss)"
 
 
 def planned(folder: Path, *lines: str) -> Plan:
@@ -45,6 +46,41 @@ def test_the_helper_takes_the_options_of_what_is_handed_on_whole(tmp_path: Path,
     assert "'--perforate_model_parallel'" not in new
     assert "args.perforate_model_parallel" not in new
     assert "pai_distributed.load_latest_switch(model, pai_distributed.load_folder())" in new
+
+
+@pytest.mark.parametrize(
+    "read", ["args = parser.parse_args()", "def parse():\n    return parser.parse_args()\n\nargs = parse()"]
+)
+def test_the_helper_takes_them_before_the_command_line_is_read_also_where_imports_follow(
+    tmp_path: Path, read: str
+) -> None:
+    head = f"import argparse\n\nparser = argparse.ArgumentParser()\n{read}\nconfig = Config(**vars(args))\n\n"
+    new = rewritten(plan_of(tmp_path, head + script(epoch=_SCORED)))
+    assert new.index("import pai_distributed") < new.index("pai_distributed.take_options()") < new.index("parse_args()")
+
+
+def test_the_options_go_to_the_parser_that_the_script_itself_reads(tmp_path: Path) -> None:
+    """It may have its own options from another, and a module that is imported may read some for itself."""
+    (tmp_path / "scores.py").write_text(
+        "import argparse\n\n\nclass Options:\n    def __init__(self):\n"
+        "        self.parser = argparse.ArgumentParser()\n        self.parser.add_argument('--scene')\n\n"
+        "    def read(self):\n        return self.parser.parse_known_args()[0]\n\n\noptions = Options().read()\n"
+    )
+    head = code("""
+        import argparse
+        from scores import options
+
+        def common():
+            parser = argparse.ArgumentParser(add_help=False)
+            parser.add_argument('--lr')
+            return parser
+
+        parser = argparse.ArgumentParser(parents=[common()])
+        args = parser.parse_args()
+    """)
+    (tmp_path / "train.py").write_text(head + script(epoch=_SCORED))
+    plan = plan_of_project(tmp_path / "train.py")
+    assert [file.path.name for file in plan.files if b"'--perforate_model_parallel'" in file.after] == ["train.py"]
 
 
 def test_so_where_nothing_is_kept_of_it(tmp_path: Path) -> None:

@@ -333,6 +333,8 @@ def evaluate(net, targets):
             targets = {other}
     return sum(losses)
 """
-    epoch = "val_loss = evaluate(model, wanted)\nif val_loss < best:\n    best = val_loss\n    torch.save(model, 'b.pt')"
+    epoch = (
+        "val_loss = evaluate(model, wanted)\nif val_loss < best:\n    best = val_loss\n    torch.save(model, 'b.pt')"
+    )
     (found,) = survey_of(function + script(epoch=epoch, before="best = 9")).scores
     assert (found.expression, found.made) == ("val_loss", "evaluated")

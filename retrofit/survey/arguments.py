@@ -56,28 +56,47 @@ def find_parsers(index: Index, flow: Flow) -> list[Parser]:
     return found
 
 
+def first_reading(index: Index, flow: Flow) -> Statement | None:
+    """Return the entry script's own statement that is the first to read the command line, None for none."""
+    reading = [index.statement(call) for call, _ in index.method_calls(*_PARSE_METHODS) if _reads(call)]
+    ways = [way.path[0] for one in reading for way in flow.leading(one) if way.scope is index.scope]
+    return min(ways, key=lambda way: way.order, default=None)
+
+
 def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
-    made = index.statement(construction)
+    made, family = index.statement(construction), _family(index, flow, construction)
     last = made
     options: set[str] = set()
     for call, group in index.method_calls("add_argument"):
-        named = spellings(call)
-        if Origin(construction) not in flow.deep_origins(group, index.scope_of(call)):
+        held = flow.deep_origins(group, index.scope_of(call))
+        if family.isdisjoint(held) or _taken_over(index, call, construction):
             continue
-        if _taken_over(index, call, construction):
+        options.update(str(name) for name in spellings(call))
+        if Origin(construction) not in held:
             continue
-        options.update(str(name) for name in named)
         here = next((part for part in index.statement(call).path[::-1] if part.siblings is made.siblings), None)
         if here is not None and here.index > last.index:
             last = here
     target = next((b.target for b in index.bindings if b.value is construction), "parser")
     parser = Parser(node=last.node, index=index, target=target, options=frozenset(options))
-    parser.early = any(
-        _reads(call) and index.scope_of(call).parent is None and index.file(call) is not index.entry
+    reading = [
+        call
         for call, parsing in index.method_calls(*_PARSE_METHODS)
-        if Origin(construction) in flow.deep_origins(parsing, index.scope_of(call))
-    )
+        if _reads(call) and Origin(construction) in flow.deep_origins(parsing, index.scope_of(call))
+    ]
+    elsewhere = [call for call in reading if index.file(call) is not index.entry]
+    parser.early = any(index.scope_of(call).parent is None for call in elsewhere)
+    parser.own = len(elsewhere) < len(reading)
     return parser
+
+
+def _family(index: Index, flow: Flow, construction: cst.Call) -> set[Origin]:
+    """Return a parser, and those whose options it takes over: `ArgumentParser(parents=[common_options()])`."""
+    given = argument(construction, "parents", 5)
+    parents = [one.value for one in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else []
+    made = [origin for one in parents for origin in flow.deep_origins(one, index.scope_of(construction))]
+    outer = [origin.node for origin in made if isinstance(origin.node, cst.Call) and origin.node is not construction]
+    return {Origin(construction), *(origin for node in outer for origin in _family(index, flow, node))}
 
 
 def spellings(call: cst.Call) -> dict[object, cst.SimpleString]:

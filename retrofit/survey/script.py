@@ -10,7 +10,7 @@ import libcst as cst
 
 from retrofit.project import Neighbour
 from retrofit.source import Source
-from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers, find_rank_flags
+from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers, find_rank_flags, first_reading
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.blocks import NO_SIGNS, Signs, find_blocks
@@ -147,6 +147,8 @@ def survey(
         script, groups = _find_training(index, flow, choices)
     script.trained_before, script.trained_after = early, late
     script.parsers = find_parsers(index, flow)
+    reading = first_reading(index, flow)
+    script.anchors |= {"reading": reading.node} if reading is not None else {}
     namespaces = Namespaces(index, flow)
     script.handed_on = namespaces.handed_on() if script.parsers else []
     script.local_ranks = find_local_ranks(index)

@@ -14,11 +14,13 @@ class Parser(Site):
     Attributes:
         target: the parser's variable.
         options: the option strings that it has.
+        own: whether the entry script reads the command line by it.
         early: whether another file than the entry script reads the command line by it as it is imported.
     """
 
     target: str
     options: frozenset[str]
+    own: bool = False
     early: bool = False
 
     @property

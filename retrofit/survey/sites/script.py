@@ -303,8 +303,8 @@ class Script(Site):
 
     @property
     def parser(self) -> Parser | None:
-        """The main parser: the one with the most options."""
-        return max(self.parsers, key=lambda parser: len(parser.options), default=None)
+        """The main parser: of those that the entry script reads, else of all, the one with the most options."""
+        return max(self.parsers, key=lambda parser: (parser.own, len(parser.options)), default=None)
 
     @property
     def score(self) -> Score | None:
