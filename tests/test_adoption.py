@@ -230,6 +230,37 @@ SAME: dict[str, dict[str, str]] = {
             os._exit(0)
 """
     },
+    "one rank alone": {"hand_over": f"        if dist.get_rank() == 0:\n    {HANDED}"},
+    "one rank alone, in a line": {
+        "hand_over": "        if not dist.get_rank(): GPA.pai_tracker.add_validation_score(acc, model)\n"
+    },
+    "as the recipe was before: one rank, which tells the others by tensors": {
+        "hand_over": """\
+        if args.distributed:
+            if dist.get_rank() == 0:
+                bare = model.module
+                bare, restructured, complete = GPA.pai_tracker.add_validation_score(acc, bare)
+                model.module = bare
+                model.module = model.module.to(device)
+            else:
+                restructured = False
+                complete = False
+            one = torch.tensor([1 if restructured else 0], dtype=torch.int, device=device)
+            other = torch.tensor([1 if complete else 0], dtype=torch.int, device=device)
+            dist.broadcast(one, src=0)
+            dist.broadcast(other, src=0)
+            restructured = bool(one.item())
+            complete = bool(other.item())
+        else:
+            model, restructured, complete = GPA.pai_tracker.add_validation_score(acc, model)
+            model = model.to(device)
+        if complete:
+            dist.destroy_process_group()
+            sys.exit(0)
+        elif restructured:
+            exit(0)
+"""
+    },
     "unwrapped in place": {
         "hand_over": """\
         _, _, finished = GPA.pai_tracker.add_validation_score(acc, model)
@@ -243,6 +274,19 @@ SAME: dict[str, dict[str, str]] = {
 def test_other_forms_of_a_block_give_the_same(tmp_path: Path, blocks: dict[str, str]) -> None:
     unread = "    folder = args.pai_load_folder\n"  # nothing else shows what it was for
     assert body(adopted(tmp_path, integrated(**blocks))).replace(unread, "") == ADOPTED
+
+
+def test_the_option_is_brought_to_its_name_where_an_earlier_recipe_had_another(tmp_path: Path) -> None:
+    done = adopted(tmp_path, integrated().replace("perforate_model_parallel", "initialize_pai_parallel"))
+    assert body(done) == ADOPTED
+    assert "initialize_pai" not in done
+    assert done.count("'--perforate_model_parallel'") == 1
+
+
+def test_an_option_of_that_name_without_the_library_is_left(tmp_path: Path) -> None:
+    option = "    parser.add_argument('--initialize_pai_parallel', action='store_true')\n"
+    text = swapped(SCRIPT, ("    args = parser.parse_args()\n", f"{option}    args = parser.parse_args()\n"))
+    assert option in rewritten(plan_of(tmp_path, text))
 
 
 def test_a_script_without_the_options_gets_them_once(tmp_path: Path) -> None:
@@ -322,6 +366,51 @@ KEPT: dict[str, tuple[dict[str, str], str]] = {
             break
 """,
     ),
+    "what tells the others": (
+        {
+            "hand_over": """\
+        if dist.get_rank() == 0:
+            _, restructured, complete = GPA.pai_tracker.add_validation_score(acc, model.module)
+        else:
+            restructured = complete = False
+        restructured, complete = tell_all(restructured, complete)
+        if complete:
+            break
+""",
+            "before": "from telling import tell_all\n",
+        },
+        """\
+        _, restructured, complete = pai_distributed.add_validation_score(acc, model.module)
+        restructured, complete = tell_all(restructured, complete)
+        if complete:
+            break
+""",
+    ),
+    "further scores of rank 0, which the others hand over later": (
+        {
+            "hand_over": """\
+        if dist.get_rank() == 0:
+            GPA.pai_tracker.add_extra_score(acc, 'again')
+            _, restructured, complete = GPA.pai_tracker.add_validation_score(acc, model.module)
+        else:
+            restructured = complete = False
+        restructured, complete = tell_all(restructured, complete)
+        if dist.get_rank() != 0 and not restructured and not complete:
+            GPA.pai_tracker.add_extra_score(acc, 'again')
+            _, _, _ = GPA.pai_tracker.add_validation_score(acc, model.module)
+        if complete:
+            break
+""",
+            "before": "from telling import tell_all\n",
+        },
+        """\
+        GPA.pai_tracker.add_extra_score(acc, 'again')
+        _, restructured, complete = pai_distributed.add_validation_score(acc, model.module)
+        restructured, complete = tell_all(restructured, complete)
+        if complete:
+            break
+""",
+    ),
     "what is under the same condition": (
         {
             "guard": """\
@@ -384,13 +473,31 @@ ASKED: dict[str, tuple[dict[str, str], str, str]] = {
         "model = UPA.load_system(model, 'mine', 'best_model', True)",
         "belongs to the block around `load_system`",
     ),
-    "one rank alone, which tells the others": (
+    "one rank alone, which does more": (
+        {
+            "hand_over": """\
+        if dist.get_rank() == 0:
+            write(acc)
+            _, restructured, complete = GPA.pai_tracker.add_validation_score(acc, model.module)
+        else:
+            restructured = complete = False
+        restructured, complete = tell_all(restructured, complete)
+        if complete:
+            break
+""",
+            "before": "from telling import tell_all, write\n",
+        },
+        "if dist.get_rank() == 0:",
+        "only some ranks hand the score over here (`dist.get_rank() == 0`)",
+    ),
+    "one rank alone, beside which others do more": (
         {
             "hand_over": """\
         if dist.get_rank() == 0:
             _, restructured, complete = GPA.pai_tracker.add_validation_score(acc, model.module)
         else:
             restructured = complete = False
+            waiting = True
         restructured, complete = tell_all(restructured, complete)
         if complete:
             break
@@ -408,8 +515,24 @@ ASKED: dict[str, tuple[dict[str, str], str, str]] = {
         "GPA.pai_tracker.add_validation_score(score, net)",
         "only some ranks hand the score over here",
     ),
-    "one rank alone": (
-        {"hand_over": f"        if dist.get_rank() == 0:\n    {HANDED}"},
+    "one rank alone, which has the score": (
+        {
+            "hand_over": f"        if dist.get_rank() == 0:\n            acc = judge(model)\n    {HANDED}",
+            "before": "from telling import judge\n",
+        },
+        "if dist.get_rank() == 0:",
+        "only some ranks hand the score over here (`dist.get_rank() == 0`)",
+    ),
+    "one rank alone, which had the score before": (
+        {
+            "hand_over": """\
+        if dist.get_rank() == 0:
+            best = judge(model)
+        if dist.get_rank() == 0:
+            GPA.pai_tracker.add_validation_score(best, model)
+""",
+            "before": "from telling import judge\n",
+        },
         "if dist.get_rank() == 0:",
         "only some ranks hand the score over here (`dist.get_rank() == 0`)",
     ),

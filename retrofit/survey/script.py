@@ -13,7 +13,7 @@ from retrofit.source import Source
 from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers, find_rank_flags
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
-from retrofit.survey.blocks import NO_SIGNS, Signs, find_blocks
+from retrofit.survey.blocks import NO_SIGNS, Signs
 from retrofit.survey.bypass import find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.clocks import find_clocks
@@ -21,7 +21,7 @@ from retrofit.survey.disorder import beside_another, built_again, disorder, late
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
-from retrofit.survey.handovers import find_hand_overs, handing_over
+from retrofit.survey.handovers import find_own_blocks, handing_over
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
 from retrofit.survey.minimums import find_minimums
@@ -158,9 +158,8 @@ def survey(
     script.frameworks = list({one.name: one for one in (*libraries, *aside, *used)}.values())
     script.spawns = _find_spawns(script, flow)
     script.loads_after = find_loads_after(script.spawns, script.loops, flow)
-    script.blocks = find_blocks(index, flow, choices.signs, script.loops, script.wrappers)
-    if script.kind == "ddp" and not script.in_process:
-        script.blocks += find_hand_overs(index, flow, choices.signs, script.loops)
+    restarts = script.kind == "ddp" and not script.in_process
+    script.blocks = find_own_blocks(index, flow, choices.signs, script.loops, script.wrappers, restarts)
     script.spawned_numbers = _spawned_numbers(script, flow)
     _leave_out_backwards(script, groups, flow)
     if not script.loops:
