@@ -619,6 +619,46 @@ def test_nor_where_the_tracker_builds_its_own_anew_in_the_loop(tmp_path: Path) -
     assert "set_optimizer_instance" not in adopted(tmp_path, text[:start] + PLAIN + text[end:])
 
 
+BASELINE = """\
+def build():
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+def train_one(model, loader, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+    return float(model(x).argmax(1).eq(y).float().mean())
+
+def baseline(args, model, loader):
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    best = 0.0
+    for epoch in range(args.epochs):
+        acc = train_one(model, loader, optimizer)
+        if acc > best:
+            best = acc
+            torch.save(model.state_dict(), 'best.pt')
+
+"""
+
+
+def test_a_baseline_that_shares_model_and_epoch_with_the_training_is_left_as_it_is(tmp_path: Path) -> None:
+    text = integrated(before=BASELINE, leave="", prefill="")
+    start, end = (
+        text.index("        for x, y in loader:\n            opt"),
+        text.index("        if args.distributed:\n"),
+    )
+    text = text[:start] + "        acc = train_one(model, loader, optimizer)\n" + text[end:]
+    text = text.replace(
+        "    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))\n", "    model = build()\n"
+    )
+    other = "    if args.epochs == 3:\n        return baseline(args, build(), [])\n"
+    done = adopted(tmp_path, text.replace("    device = torch.device", f"{other}    device = torch.device"))
+    assert BASELINE[BASELINE.index("def baseline") :] in done
+    assert done.count("pai_distributed.report_validation_score(acc, model)\n") == 1
+
+
 def test_an_optimizer_for_a_first_step_is_not_handed_over_beside_another(tmp_path: Path) -> None:
     first = """\
     first = torch.optim.SGD(model.parameters(), lr=0.01)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 import libcst as cst
 
 from retrofit.survey.blocks import Kind, Reading, Signs, find_blocks, find_earlier_flags, named, names_read
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Statement
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import EXITS, argument, dotted, last_of, method_name, names_in, receiver
 from retrofit.survey.ranks import condition, ranks_at
@@ -67,6 +68,31 @@ def find_hand_overs(index: Index, flow: Flow, signs: Signs, loops: list[EpochLoo
 
 def handing_over(index: Index, flow: Flow, signs: Signs, backwards: list[Backward]) -> list[Backward]:
     """Leave out the backward passes of trainings that hand no score over, where others do: those of a baseline."""
+    hands_over = _handing_over(index, flow, signs)
+    ways = {id(one): flow.enclosing_loops(one.statement) for one in backwards if hands_over is not None}
+    return [one for one in backwards if hands_over and any(map(hands_over, chain(*ways[id(one)])))] or backwards
+
+
+def loops_handing_over(index: Index, flow: Flow, signs: Signs, loops: list[EpochLoop]) -> list[EpochLoop]:
+    """Leave out such trainings' epoch loops, where they and others run the same function for each epoch."""
+    hands_over = _handing_over(index, flow, signs)
+    return [loop for loop in loops if hands_over is not None and hands_over(loop.statement)] or loops
+
+
+def baselines(index: Index, flow: Flow, signs: Signs) -> set[Scope]:
+    """Return the functions around such trainings' loops alone, whose optimizers are not the library's matter."""
+    hands_over = _handing_over(index, flow, signs)
+    if hands_over is None:
+        return set()
+    scopes: dict[bool, set[Scope]] = {True: set(), False: set()}
+    for call, _ in index.method_calls("backward"):
+        for way in flow.enclosing_loops(index.statement(call)):
+            scopes[any(map(hands_over, way))].update(loop.scope for loop in way)
+    return scopes[False] - scopes[True] if scopes[True] else set()
+
+
+def _handing_over(index: Index, flow: Flow, signs: Signs) -> Callable[[Statement], bool] | None:
+    """Return what tells whether a loop hands the score over, None where nothing does."""
     kind = signs.kinds.get("hand-over", Kind(()))
     names = (*kind.calls, *kind.written)
     places = [index.statement(call) for call in index.calls if named(index.qualified(call.func), names)]
@@ -76,8 +102,7 @@ def handing_over(index: Index, flow: Flow, signs: Signs, backwards: list[Backwar
             place.scope for place in places
         )
 
-    ways = {id(one): flow.enclosing_loops(one.statement) for one in backwards if places}
-    return [one for one in backwards if any(hands_over(s) for way in ways.get(id(one), ()) for s in way)] or backwards
+    return hands_over if places else None
 
 
 def _beside(call: cst.Call, calls: Sequence[cst.Call], reading: Reading) -> list[cst.Call]:

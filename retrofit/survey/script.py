@@ -21,7 +21,7 @@ from retrofit.survey.disorder import beside_another, built_again, disorder, late
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
-from retrofit.survey.handovers import find_own_blocks, handing_over
+from retrofit.survey.handovers import baselines, find_own_blocks, handing_over, loops_handing_over
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
 from retrofit.survey.minimums import find_minimums
@@ -256,6 +256,8 @@ def _optimizers(
         script.in_process,
         shared,
     )
+    apart = baselines(index, flow, choices.signs)
+    found = [one for one in found if one.scope not in apart]
     used = [one for one in found if flow.uncalled(one.statement) is None]
     unnamed = [] if used else unnamed_optimizers(index, flow, origins, script.models, script.loops, choices.handover)
     found = used or unnamed or found  # what nothing is seen to call may be of another training
@@ -272,7 +274,8 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     script.backwards = handing_over(index, flow, choices.signs, find_backwards(index, flow))
     groups = _fed(group_by_model([w for w in script.wrappers if not w.part], flow), script.backwards, flow)
     deciding = partial(decides, index, flow)
-    script.loops = without_warm_ups(find_loops(index, flow, script.backwards, deciding), flow, deciding)
+    loops = without_warm_ups(find_loops(index, flow, script.backwards, deciding), flow, deciding)
+    script.loops = loops_handing_over(index, flow, choices.signs, loops)
     if choices.model:
         named = [group for group in groups if any(names_wrapper(choices.model, one) for one in group[1])]
         if len(groups) == 1:
