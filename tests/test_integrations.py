@@ -281,6 +281,50 @@ def test_a_layer_that_a_model_gets_after_its_dendrites_is_asked_about(tmp_path: 
     assert plan_of(tmp_path, early, IN_PARALLEL).questions == []
 
 
+_REBUILDS = """\
+        if restructured:
+            arguments = {"params": model.parameters(), "lr": 0.1}
+            optimizer, _ = GPA.pai_tracker.setup_optimizer(model, arguments)
+"""
+_NAMED = ("args.name", "'mine'")
+GOES_ON = {
+    "nothing at all": ("", "        pai_distributed.report_validation_score(accuracy, model)\n"),
+    "a fixed word": (
+        "        if restructured:\n            print('more of them')\n",
+        "        pai_distributed.report_validation_score(accuracy, model)\n",
+    ),
+    "something else": (
+        "        if restructured:\n            print('more of them', epoch)\n",
+        "        model, restructured, complete = pai_distributed.add_validation_score(accuracy, model)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("done", "handed"), GOES_ON.values(), ids=GOES_ON)
+def test_where_no_optimizer_is_built_anew_training_restarts(tmp_path: Path, done: str, handed: str) -> None:
+    new = rewritten(plan_of(tmp_path, swapped(single(), _NAMED, (_REBUILDS, done)), IN_PARALLEL))
+    assert "    pai_distributed.configure_library()\n" in new
+    assert handed in new
+    again = plan_of(tmp_path, new, IN_PARALLEL)
+    assert (again.questions, [file for file in again.files if file.path.name == "train.py"]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "done",
+    [
+        _REBUILDS,
+        "        if restructured:\n            optimizer = torch.optim.SGD(model.parameters())\n"
+        "            GPA.pai_tracker.set_optimizer_instance(optimizer)\n",
+        "        if restructured:\n            print('enough')\n            exit(0)\n",
+    ],
+    ids=["by the tracker", "by itself", "the end"],
+)
+def test_a_script_that_does_what_it_must_when_restructured_goes_on(tmp_path: Path, done: str) -> None:
+    new = rewritten(plan_of(tmp_path, swapped(single(), _NAMED, (_REBUILDS, done)), IN_PARALLEL))
+    assert "    pai_distributed.configure_library(restarts=False)\n" in new
+    assert done in new
+
+
 FRESH = {
     "time": ("import time\n", "f'run_{time.time()}'"),
     "date": ("import datetime\n", "'run' + datetime.datetime.now().strftime('%H%M')"),

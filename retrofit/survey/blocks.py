@@ -32,6 +32,7 @@ class Kind:
         like: the words of which such an argument has one; nothing where it does not matter.
         written: the ends of the full names of what the recipe writes in its place.
         beside: the ends of the full names of functions whose calls stand beside it, and may be made on every rank.
+        again: the ends of the full names of functions by which a script goes on after it.
     """
 
     calls: Sequence[str]
@@ -40,6 +41,7 @@ class Kind:
     like: Sequence[str] = ()
     written: Sequence[str] = ()
     beside: Sequence[str] = ()
+    again: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from retrofit.survey.disorder import beside_another, built_again, disorder, late
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
-from retrofit.survey.handovers import baselines, find_own_blocks, handing_over, loops_handing_over
+from retrofit.survey.handovers import baselines, find_own_blocks, goes_on, handing_over, loops_handing_over
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
 from retrofit.survey.minimums import find_minimums
@@ -158,7 +158,8 @@ def survey(
     script.frameworks = list({one.name: one for one in (*libraries, *aside, *used)}.values())
     script.spawns = _find_spawns(script, flow)
     script.loads_after = find_loads_after(script.spawns, script.loops, flow)
-    restarts = script.kind == "ddp" and not script.in_process
+    script.goes_on = script.kind == "dp" and goes_on(index, flow, choices.signs, script.loops)
+    restarts = bool(script.kind) and not script.in_process and not script.goes_on
     script.blocks = find_own_blocks(index, flow, choices.signs, script.loops, script.wrappers, restarts)
     script.spawned_numbers = _spawned_numbers(script, flow)
     _leave_out_backwards(script, groups, flow)
