@@ -271,6 +271,45 @@ def test_what_a_model_has_is_asked_of_the_model_in_its_wrapper(tmp_path: Path) -
     assert (again.questions, [file for file in again.files if file.path.name == "train.py"]) == ([], [])
 
 
+AFTER = {
+    "moved to be used": ("    bare = model.to('cpu')\n", "    bare = {}.to('cpu')\n"),
+    "as a device": ("    use(model.to(torch.device('cpu')))\n", "    use({}.to(torch.device('cpu')))\n"),
+    "by its method": (
+        "    torch.save(model.cpu().state_dict(), 'x')\n",
+        "    torch.save({}.cpu().state_dict(), 'x')\n",
+    ),
+    "loaded into": (
+        "    model = UPA.load_system(model, 'mine', 'best_model', True)\n",
+        "    model = UPA.load_system({}, 'mine', 'best_model', True)\n",
+    ),
+    "moved where it is": ("    model.cpu()\n", "    model.cpu()\n"),
+    "moved back": ("    model = model.to('cuda')\n", "    model = model.to('cuda')\n"),
+    "under its name": ("    model = model.to('cpu')\n", "    model = model.to('cpu')\n"),
+}
+
+
+@pytest.mark.parametrize(("line", "written"), AFTER.values(), ids=AFTER)
+def test_what_is_used_on_the_cpu_or_loaded_into_is_the_model_without_its_wrapper(
+    tmp_path: Path, line: str, written: str
+) -> None:
+    text = swapped(single(), ("\n\n\nmain(object())", f"\n{line}\n\nmain(object())"))
+    new = rewritten(plan_of(tmp_path, text, IN_PARALLEL))
+    assert written.format('getattr(model, "module", model)') in new
+
+
+def test_what_is_asked_of_the_model_before_it_is_wrapped_stays_as_it_is(tmp_path: Path) -> None:
+    early = "    for kind in model.kinds:\n        if kind:\n            model.limit(kind)\n"
+    text = swapped(single(), ("    model = model.cuda()\n", f"{early}    model = model.cuda()\n"))
+    assert early in rewritten(plan_of(tmp_path, text, IN_PARALLEL))
+
+
+def test_a_model_that_is_perforated_where_it_is_keeps_its_name(tmp_path: Path) -> None:
+    alone = PERFORATES.removeprefix("model = ")
+    assert rewritten(plan_of(tmp_path, single(alone), IN_PARALLEL)) == rewritten(
+        plan_of(tmp_path, single(), IN_PARALLEL)
+    )
+
+
 def test_a_layer_that_a_model_gets_after_its_dendrites_is_asked_about(tmp_path: Path) -> None:
     layer = "    model.head = torch.nn.Linear(8, 2)\n"
     late = swapped(single(), ("    model = model.cuda()\n", f"{layer}    model = model.cuda()\n"))
