@@ -364,6 +364,15 @@ def test_a_script_that_does_what_it_must_when_restructured_goes_on(tmp_path: Pat
     assert done in new
 
 
+def test_it_goes_on_in_a_loop_that_asks_whether_training_is_complete(tmp_path: Path) -> None:
+    loop = "    complete = False\n    while not complete:\n"
+    text = swapped(
+        single(), _NAMED, ("    for epoch in range(100):\n", loop), ("        if complete:\n            break\n", "")
+    )
+    new = rewritten(plan_of(tmp_path, text, IN_PARALLEL))
+    assert "    pai_distributed.configure_library(restarts=False)\n" in new
+
+
 FRESH = {
     "time": ("import time\n", "f'run_{time.time()}'"),
     "date": ("import datetime\n", "'run' + datetime.datetime.now().strftime('%H%M')"),

@@ -38,20 +38,20 @@ def find_own_blocks(
     return [*found, *find_hand_overs(index, flow, signs, loops)] if restarts else found
 
 
-def goes_on(index: Index, flow: Flow, signs: Signs, loops: list[EpochLoop]) -> bool:
+def goes_on(index: Index, flow: Flow, signs: Signs) -> bool:
     """Whether a script does what it must when its model was restructured: it builds an optimizer anew, or it ends."""
     kind = signs.kinds.get("hand-over", Kind(()))
-    bodies = [loop.statement for loop in loops]
-    called = called_in(index, flow, *bodies)
+    handed = [call for call in index.calls if named(index.qualified(call.func), (*kind.calls, *kind.written))]
+    ways = [way for call in handed for way in flow.enclosing_loops(index.statement(call))]
+    turns = {way[0] for way in ways if way}
+    called = called_in(index, flow, *turns)
     builds = [index.statement(call) for call in index.calls if named(index.qualified(call.func), kind.again)]
-    if any(place.scope in called or not set(bodies).isdisjoint(place.path) for place in builds):
+    if any(place.scope in called or not turns.isdisjoint(place.path) for place in builds):
         return True
     ends = [index.statement(call) for call in index.calls if index.qualified(call.func) in EXITS]
     tests = [part.node.test for place in ends for part in place.around if isinstance(part.node, cst.If)]
-    names = (*kind.calls, *kind.written)
     reading = Reading(index, flow, signs, kind)
-    handed = [call for call in index.calls if named(index.qualified(call.func), names)]
-    answers = (_HandOver(call, [call], reading, loops).answer(call) for call in handed)
+    answers = (_HandOver(call, [call], reading, []).answer(call) for call in handed)
     return any(answer and answer[1] and answer[1] in names_in(test) for answer in answers for test in tests)
 
 

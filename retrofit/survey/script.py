@@ -158,7 +158,7 @@ def survey(
     script.frameworks = list({one.name: one for one in (*libraries, *aside, *used)}.values())
     script.spawns = _find_spawns(script, flow)
     script.loads_after = find_loads_after(script.spawns, script.loops, flow)
-    script.goes_on = script.kind == "dp" and goes_on(index, flow, choices.signs, script.loops)
+    script.goes_on = script.kind == "dp" and goes_on(index, flow, choices.signs)
     restarts = bool(script.kind) and not script.in_process and not script.goes_on
     script.blocks = find_own_blocks(index, flow, choices.signs, script.loops, script.wrappers, restarts)
     script.spawned_numbers = _spawned_numbers(script, flow)
