@@ -271,6 +271,21 @@ def test_what_a_model_has_is_asked_of_the_model_in_its_wrapper(tmp_path: Path) -
     assert (again.questions, [file for file in again.files if file.path.name == "train.py"]) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("moved", "told"),
+    [
+        ("model.to(DEVICE)", True),
+        ("model.cuda()", False),
+        ("model.to('cuda')", False),
+        ("model.to(f'cuda:{args.gpu}')", False),
+        ("model.to(torch.device(torch.cuda.current_device()))", False),
+    ],
+)
+def test_a_script_that_knows_no_gpu_is_told_where_its_model_must_be(tmp_path: Path, moved: str, told: bool) -> None:
+    plan = plan_of(tmp_path, swapped(single(), ("model.cuda()", moved)), IN_PARALLEL)
+    assert ("names a GPU" in " ".join(note.message for note in plan.notes)) == told
+
+
 AFTER = {
     "moved to be used": ("    bare = model.to('cpu')\n", "    bare = {}.to('cpu')\n"),
     "as a device": ("    use(model.to(torch.device('cpu')))\n", "    use({}.to(torch.device('cpu')))\n"),

@@ -25,6 +25,7 @@ _COMPILES = frozenset({"torch.compile", "torch.jit.script"})
 #: What keeps a running average of a model, in a copy that it makes at once.
 _AVERAGES = ("torch.optim.swa_utils.AveragedModel", "ModelEma", "ModelEmaV2", "ModelEmaV3", "ModelEMA")
 _RECOMPUTES = ("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential")
+_OF_GPUS = ("torch.cuda.", "torch.accelerator.")
 _TESTS = "testing_dendrite_capacity"
 _PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
 _SETUP = "pai_tracker.setup_optimizer"
@@ -110,6 +111,14 @@ class Perforation(Call):
         return not made or any(
             made.intersection(self.habits.flow.deep_origins(c.func, self.index.scope_of(c))) for c in calls
         )
+
+    @cached_property
+    def on_gpu(self) -> bool:
+        """Whether anything of its project names a GPU."""
+        texts = (one.value.strip("'\"") for one in self.index.nodes_of(cst.SimpleString))
+        parts = (one.value for one in self.index.nodes_of(cst.FormattedStringText))
+        asked = any(self.index.qualified(one).startswith(_OF_GPUS) for one in self.index.attributes)
+        return asked or bool(self.index.method_calls("cuda")) or any(one.startswith("cuda") for one in (*texts, *parts))
 
     @cached_property
     def late_layer(self) -> Site | None:
