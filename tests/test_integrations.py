@@ -379,6 +379,13 @@ def test_a_script_that_does_what_it_must_when_restructured_goes_on(tmp_path: Pat
     assert done in new
 
 
+def test_a_script_that_ends_when_restructured_goes_on_under_any_name_of_the_model(tmp_path: Path) -> None:
+    handed = "model, restructured, complete = GPA"
+    ends = "        if restructured:\n            exit(0)\n        model = grown\n"
+    text = swapped(single(), _NAMED, (_REBUILDS, ends), (handed, handed.replace("model", "grown")))
+    assert "    pai_distributed.configure_library(restarts=False)\n" in rewritten(plan_of(tmp_path, text, IN_PARALLEL))
+
+
 def test_it_goes_on_in_a_loop_that_asks_whether_training_is_complete(tmp_path: Path) -> None:
     loop = "    complete = False\n    while not complete:\n"
     text = swapped(

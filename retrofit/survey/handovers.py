@@ -50,9 +50,15 @@ def goes_on(index: Index, flow: Flow, signs: Signs) -> bool:
         return True
     ends = [index.statement(call) for call in index.calls if index.qualified(call.func) in EXITS]
     tests = [part.node.test for place in ends for part in place.around if isinstance(part.node, cst.If)]
-    reading = Reading(index, flow, signs, kind)
-    answers = (_HandOver(call, [call], reading, []).answer(call) for call in handed)
-    return any(answer and answer[1] and answer[1] in names_in(test) for answer in answers for test in tests)
+    flags = {flag for call in handed for flag in _flags(index.parents[call])[:1]}
+    return any(not flags.isdisjoint(names_in(test)) for test in tests)
+
+
+def _flags(holder: cst.CSTNode) -> list[str]:
+    """Return the names that a statement gives to what a hand-over answers of the model: restructured, and complete."""
+    target = holder.targets[0].target if isinstance(holder, cst.Assign) and len(holder.targets) == 1 else None
+    elements = target.elements if isinstance(target, (cst.Tuple, cst.List)) else ()
+    return [dotted(element.value) or "" for element in elements][1:]
 
 
 def find_hand_overs(index: Index, flow: Flow, signs: Signs, loops: list[EpochLoop]) -> list[Block]:
