@@ -136,6 +136,7 @@ CLOSURES = f"def train():\n{BATCHES}\n\ndef validate():\n    return evaluate(mod
 FIT = "best = 0\n" + EPOCHS + "    train()\n    acc = validate()\n    best = max(best, acc)\n"
 
 HANDED = "GPA.pai_tracker.add_validation_score(acc, model)"
+HOLDS = f"{BUILT}here = Box()\nhere.net = model\n"
 ENDS = f"model, grown, done = {HANDED}\nif grown:\n    exit()\n"
 SAVED = "        if args.perforate_model_parallel:\n            GPA.pai_tracker.save_tracker_settings()\n"
 SAVED_BY_HELD = SAVED.replace("GPA.pai_tracker", "held")
@@ -272,6 +273,19 @@ QUESTIONS: dict[str, Question] = {
             (WRAPPED, ""),
         ),
         {"another one as it is": (UPA, (BUILT, f"{GROWN}other = Net()\n"), (WRAPPED, ""))},
+        options=SINGLE_GPU,
+    ),
+    "PAI038 3": Question(
+        (UPA, (BUILT, f"{HOLDS}{GROWN.removeprefix(BUILT)}"), (WRAPPED, ""), (CALLED, "criterion(here.net(x), y)")),
+        {
+            "the perforated one": (
+                UPA,
+                (BUILT, f"{HOLDS}{GROWN.removeprefix(BUILT)}here.net = model\n"),
+                (WRAPPED, ""),
+                (CALLED, "criterion(here.net(x), y)"),
+            ),
+            "not called": (UPA, (BUILT, f"{HOLDS}{GROWN.removeprefix(BUILT)}"), (WRAPPED, "")),
+        },
         options=SINGLE_GPU,
     ),
     "PAI041 1": Question(

@@ -113,6 +113,23 @@ class Perforation(Call):
         )
 
     @cached_property
+    def other_name(self) -> str:
+        """An attribute that holds the model from before the call, and is what is called then; "" where none is."""
+        flow, (ready, name) = self.habits.flow, self.prepared
+        made = set() if self.grown is None else set(flow.deep_origins(self.grown, self.scope))
+        called = {dotted(call.func) for call in self.index.calls}
+        for bound in self.index.bindings:
+            early = bound.statement.scope is self.scope and follows(self.statement, bound.statement)
+            if not early or bound.value is None or bound.target == name or "." not in bound.target:
+                continue
+            again = [
+                b.statement for b in self.index.bound([bound.target], self.scope) if b.statement.order > ready.order
+            ]
+            if bound.target in called and not again and made.intersection(flow.deep_origins(bound.value, self.scope)):
+                return bound.target
+        return ""
+
+    @cached_property
     def on_gpu(self) -> bool:
         """Whether anything of its project names a GPU."""
         texts = (one.value.strip("'\"") for one in self.index.nodes_of(cst.SimpleString))
