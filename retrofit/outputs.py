@@ -96,7 +96,7 @@ def _rounds(data: bytes | None, script: Script, recipe: Recipe) -> Started | Non
     text, signs = _text(data), recipe.signs
     if not signs.flag or is_ours(text):
         return None
-    return read_launcher(text, script.file_name, [signs.flag], [signs.folder])
+    return read_launcher(text, script.file_name, [signs.flag, *signs.earlier_flags], [signs.folder])
 
 
 def as_launched(options: Options, started: Started | None) -> Options:

@@ -230,6 +230,37 @@ SAME: dict[str, dict[str, str]] = {
             os._exit(0)
 """
     },
+    "one rank alone": {"hand_over": f"        if dist.get_rank() == 0:\n    {HANDED}"},
+    "one rank alone, in a line": {
+        "hand_over": "        if not dist.get_rank(): GPA.pai_tracker.add_validation_score(acc, model)\n"
+    },
+    "as the recipe was before: one rank, which tells the others by tensors": {
+        "hand_over": """\
+        if args.distributed:
+            if dist.get_rank() == 0:
+                bare = model.module
+                bare, restructured, complete = GPA.pai_tracker.add_validation_score(acc, bare)
+                model.module = bare
+                model.module = model.module.to(device)
+            else:
+                restructured = False
+                complete = False
+            one = torch.tensor([1 if restructured else 0], dtype=torch.int, device=device)
+            other = torch.tensor([1 if complete else 0], dtype=torch.int, device=device)
+            dist.broadcast(one, src=0)
+            dist.broadcast(other, src=0)
+            restructured = bool(one.item())
+            complete = bool(other.item())
+        else:
+            model, restructured, complete = GPA.pai_tracker.add_validation_score(acc, model)
+            model = model.to(device)
+        if complete:
+            dist.destroy_process_group()
+            sys.exit(0)
+        elif restructured:
+            exit(0)
+"""
+    },
     "unwrapped in place": {
         "hand_over": """\
         _, _, finished = GPA.pai_tracker.add_validation_score(acc, model)
@@ -243,6 +274,19 @@ SAME: dict[str, dict[str, str]] = {
 def test_other_forms_of_a_block_give_the_same(tmp_path: Path, blocks: dict[str, str]) -> None:
     unread = "    folder = args.pai_load_folder\n"  # nothing else shows what it was for
     assert body(adopted(tmp_path, integrated(**blocks))).replace(unread, "") == ADOPTED
+
+
+def test_the_option_is_brought_to_its_name_where_an_earlier_recipe_had_another(tmp_path: Path) -> None:
+    done = adopted(tmp_path, integrated().replace("perforate_model_parallel", "initialize_pai_parallel"))
+    assert body(done) == ADOPTED
+    assert "initialize_pai" not in done
+    assert done.count("'--perforate_model_parallel'") == 1
+
+
+def test_an_option_of_that_name_without_the_library_is_left(tmp_path: Path) -> None:
+    option = "    parser.add_argument('--initialize_pai_parallel', action='store_true')\n"
+    text = swapped(SCRIPT, ("    args = parser.parse_args()\n", f"{option}    args = parser.parse_args()\n"))
+    assert option in rewritten(plan_of(tmp_path, text))
 
 
 def test_a_script_without_the_options_gets_them_once(tmp_path: Path) -> None:
@@ -322,6 +366,51 @@ KEPT: dict[str, tuple[dict[str, str], str]] = {
             break
 """,
     ),
+    "what tells the others": (
+        {
+            "hand_over": """\
+        if dist.get_rank() == 0:
+            _, restructured, complete = GPA.pai_tracker.add_validation_score(acc, model.module)
+        else:
+            restructured = complete = False
+        restructured, complete = tell_all(restructured, complete)
+        if complete:
+            break
+""",
+            "before": "from telling import tell_all\n",
+        },
+        """\
+        _, restructured, complete = pai_distributed.add_validation_score(acc, model.module)
+        restructured, complete = tell_all(restructured, complete)
+        if complete:
+            break
+""",
+    ),
+    "further scores of rank 0, which the others hand over later": (
+        {
+            "hand_over": """\
+        if dist.get_rank() == 0:
+            GPA.pai_tracker.add_extra_score(acc, 'again')
+            _, restructured, complete = GPA.pai_tracker.add_validation_score(acc, model.module)
+        else:
+            restructured = complete = False
+        restructured, complete = tell_all(restructured, complete)
+        if dist.get_rank() != 0 and not restructured and not complete:
+            GPA.pai_tracker.add_extra_score(acc, 'again')
+            _, _, _ = GPA.pai_tracker.add_validation_score(acc, model.module)
+        if complete:
+            break
+""",
+            "before": "from telling import tell_all\n",
+        },
+        """\
+        GPA.pai_tracker.add_extra_score(acc, 'again')
+        _, restructured, complete = pai_distributed.add_validation_score(acc, model.module)
+        restructured, complete = tell_all(restructured, complete)
+        if complete:
+            break
+""",
+    ),
     "what is under the same condition": (
         {
             "guard": """\
@@ -384,13 +473,31 @@ ASKED: dict[str, tuple[dict[str, str], str, str]] = {
         "model = UPA.load_system(model, 'mine', 'best_model', True)",
         "belongs to the block around `load_system`",
     ),
-    "one rank alone, which tells the others": (
+    "one rank alone, which does more": (
+        {
+            "hand_over": """\
+        if dist.get_rank() == 0:
+            write(acc)
+            _, restructured, complete = GPA.pai_tracker.add_validation_score(acc, model.module)
+        else:
+            restructured = complete = False
+        restructured, complete = tell_all(restructured, complete)
+        if complete:
+            break
+""",
+            "before": "from telling import tell_all, write\n",
+        },
+        "if dist.get_rank() == 0:",
+        "only some ranks hand the score over here (`dist.get_rank() == 0`)",
+    ),
+    "one rank alone, beside which others do more": (
         {
             "hand_over": """\
         if dist.get_rank() == 0:
             _, restructured, complete = GPA.pai_tracker.add_validation_score(acc, model.module)
         else:
             restructured = complete = False
+            waiting = True
         restructured, complete = tell_all(restructured, complete)
         if complete:
             break
@@ -408,8 +515,24 @@ ASKED: dict[str, tuple[dict[str, str], str, str]] = {
         "GPA.pai_tracker.add_validation_score(score, net)",
         "only some ranks hand the score over here",
     ),
-    "one rank alone": (
-        {"hand_over": f"        if dist.get_rank() == 0:\n    {HANDED}"},
+    "one rank alone, which has the score": (
+        {
+            "hand_over": f"        if dist.get_rank() == 0:\n            acc = judge(model)\n    {HANDED}",
+            "before": "from telling import judge\n",
+        },
+        "if dist.get_rank() == 0:",
+        "only some ranks hand the score over here (`dist.get_rank() == 0`)",
+    ),
+    "one rank alone, which had the score before": (
+        {
+            "hand_over": """\
+        if dist.get_rank() == 0:
+            best = judge(model)
+        if dist.get_rank() == 0:
+            GPA.pai_tracker.add_validation_score(best, model)
+""",
+            "before": "from telling import judge\n",
+        },
         "if dist.get_rank() == 0:",
         "only some ranks hand the score over here (`dist.get_rank() == 0`)",
     ),
@@ -494,6 +617,46 @@ def test_nor_where_the_tracker_builds_its_own_anew_in_the_loop(tmp_path: Path) -
     text = integrated(perforated="", load="", hand_over=again, before="history = []\n")
     start, end = text.index("    model = model.to(device)\n"), text.index("    if not args.perforate_model")
     assert "set_optimizer_instance" not in adopted(tmp_path, text[:start] + PLAIN + text[end:])
+
+
+BASELINE = """\
+def build():
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+def train_one(model, loader, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+    return float(model(x).argmax(1).eq(y).float().mean())
+
+def baseline(args, model, loader):
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    best = 0.0
+    for epoch in range(args.epochs):
+        acc = train_one(model, loader, optimizer)
+        if acc > best:
+            best = acc
+            torch.save(model.state_dict(), 'best.pt')
+
+"""
+
+
+def test_a_baseline_that_shares_model_and_epoch_with_the_training_is_left_as_it_is(tmp_path: Path) -> None:
+    text = integrated(before=BASELINE, leave="", prefill="")
+    start, end = (
+        text.index("        for x, y in loader:\n            opt"),
+        text.index("        if args.distributed:\n"),
+    )
+    text = text[:start] + "        acc = train_one(model, loader, optimizer)\n" + text[end:]
+    text = text.replace(
+        "    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))\n", "    model = build()\n"
+    )
+    other = "    if args.epochs == 3:\n        return baseline(args, build(), [])\n"
+    done = adopted(tmp_path, text.replace("    device = torch.device", f"{other}    device = torch.device"))
+    assert BASELINE[BASELINE.index("def baseline") :] in done
+    assert done.count("pai_distributed.report_validation_score(acc, model)\n") == 1
 
 
 def test_an_optimizer_for_a_first_step_is_not_handed_over_beside_another(tmp_path: Path) -> None:

@@ -271,6 +271,60 @@ def test_what_a_model_has_is_asked_of_the_model_in_its_wrapper(tmp_path: Path) -
     assert (again.questions, [file for file in again.files if file.path.name == "train.py"]) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("moved", "told"),
+    [
+        ("model.to(DEVICE)", True),
+        ("model.cuda()", False),
+        ("model.to('cuda')", False),
+        ("model.to(f'cuda:{args.gpu}')", False),
+        ("model.to(torch.device(torch.cuda.current_device()))", False),
+    ],
+)
+def test_a_script_that_knows_no_gpu_is_told_where_its_model_must_be(tmp_path: Path, moved: str, told: bool) -> None:
+    plan = plan_of(tmp_path, swapped(single(), ("model.cuda()", moved)), IN_PARALLEL)
+    assert ("names a GPU" in " ".join(note.message for note in plan.notes)) == told
+
+
+AFTER = {
+    "moved to be used": ("    bare = model.to('cpu')\n", "    bare = {}.to('cpu')\n"),
+    "as a device": ("    use(model.to(torch.device('cpu')))\n", "    use({}.to(torch.device('cpu')))\n"),
+    "by its method": (
+        "    torch.save(model.cpu().state_dict(), 'x')\n",
+        "    torch.save({}.cpu().state_dict(), 'x')\n",
+    ),
+    "loaded into": (
+        "    model = UPA.load_system(model, 'mine', 'best_model', True)\n",
+        "    model = UPA.load_system({}, 'mine', 'best_model', True)\n",
+    ),
+    "moved where it is": ("    model.cpu()\n", "    model.cpu()\n"),
+    "moved back": ("    model = model.to('cuda')\n", "    model = model.to('cuda')\n"),
+    "under its name": ("    model = model.to('cpu')\n", "    model = model.to('cpu')\n"),
+}
+
+
+@pytest.mark.parametrize(("line", "written"), AFTER.values(), ids=AFTER)
+def test_what_is_used_on_the_cpu_or_loaded_into_is_the_model_without_its_wrapper(
+    tmp_path: Path, line: str, written: str
+) -> None:
+    text = swapped(single(), ("\n\n\nmain(object())", f"\n{line}\n\nmain(object())"))
+    new = rewritten(plan_of(tmp_path, text, IN_PARALLEL))
+    assert written.format('getattr(model, "module", model)') in new
+
+
+def test_what_is_asked_of_the_model_before_it_is_wrapped_stays_as_it_is(tmp_path: Path) -> None:
+    early = "    for kind in model.kinds:\n        if kind:\n            model.limit(kind)\n"
+    text = swapped(single(), ("    model = model.cuda()\n", f"{early}    model = model.cuda()\n"))
+    assert early in rewritten(plan_of(tmp_path, text, IN_PARALLEL))
+
+
+def test_a_model_that_is_perforated_where_it_is_keeps_its_name(tmp_path: Path) -> None:
+    alone = PERFORATES.removeprefix("model = ")
+    assert rewritten(plan_of(tmp_path, single(alone), IN_PARALLEL)) == rewritten(
+        plan_of(tmp_path, single(), IN_PARALLEL)
+    )
+
+
 def test_a_layer_that_a_model_gets_after_its_dendrites_is_asked_about(tmp_path: Path) -> None:
     layer = "    model.head = torch.nn.Linear(8, 2)\n"
     late = swapped(single(), ("    model = model.cuda()\n", f"{layer}    model = model.cuda()\n"))
@@ -279,6 +333,66 @@ def test_a_layer_that_a_model_gets_after_its_dendrites_is_asked_about(tmp_path: 
     assert "line 16" in question.message
     early = swapped(single(), ("    model = Net()\n", f"    model = Net()\n{layer}"))
     assert plan_of(tmp_path, early, IN_PARALLEL).questions == []
+
+
+_REBUILDS = """\
+        if restructured:
+            arguments = {"params": model.parameters(), "lr": 0.1}
+            optimizer, _ = GPA.pai_tracker.setup_optimizer(model, arguments)
+"""
+_NAMED = ("args.name", "'mine'")
+GOES_ON = {
+    "nothing at all": ("", "        pai_distributed.report_validation_score(accuracy, model)\n"),
+    "a fixed word": (
+        "        if restructured:\n            print('more of them')\n",
+        "        pai_distributed.report_validation_score(accuracy, model)\n",
+    ),
+    "something else": (
+        "        if restructured:\n            print('more of them', epoch)\n",
+        "        model, restructured, complete = pai_distributed.add_validation_score(accuracy, model)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("done", "handed"), GOES_ON.values(), ids=GOES_ON)
+def test_where_no_optimizer_is_built_anew_training_restarts(tmp_path: Path, done: str, handed: str) -> None:
+    new = rewritten(plan_of(tmp_path, swapped(single(), _NAMED, (_REBUILDS, done)), IN_PARALLEL))
+    assert "    pai_distributed.configure_library()\n" in new
+    assert handed in new
+    again = plan_of(tmp_path, new, IN_PARALLEL)
+    assert (again.questions, [file for file in again.files if file.path.name == "train.py"]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "done",
+    [
+        _REBUILDS,
+        "        if restructured:\n            optimizer = torch.optim.SGD(model.parameters())\n"
+        "            GPA.pai_tracker.set_optimizer_instance(optimizer)\n",
+        "        if restructured:\n            print('enough')\n            exit(0)\n",
+    ],
+    ids=["by the tracker", "by itself", "the end"],
+)
+def test_a_script_that_does_what_it_must_when_restructured_goes_on(tmp_path: Path, done: str) -> None:
+    new = rewritten(plan_of(tmp_path, swapped(single(), _NAMED, (_REBUILDS, done)), IN_PARALLEL))
+    assert "    pai_distributed.configure_library(restarts=False)\n" in new
+    assert done in new
+
+
+def test_a_script_that_ends_when_restructured_goes_on_under_any_name_of_the_model(tmp_path: Path) -> None:
+    handed = "model, restructured, complete = GPA"
+    ends = "        if restructured:\n            exit(0)\n        model = grown\n"
+    text = swapped(single(), _NAMED, (_REBUILDS, ends), (handed, handed.replace("model", "grown")))
+    assert "    pai_distributed.configure_library(restarts=False)\n" in rewritten(plan_of(tmp_path, text, IN_PARALLEL))
+
+
+def test_it_goes_on_in_a_loop_that_asks_whether_training_is_complete(tmp_path: Path) -> None:
+    loop = "    complete = False\n    while not complete:\n"
+    text = swapped(
+        single(), _NAMED, ("    for epoch in range(100):\n", loop), ("        if complete:\n            break\n", "")
+    )
+    new = rewritten(plan_of(tmp_path, text, IN_PARALLEL))
+    assert "    pai_distributed.configure_library(restarts=False)\n" in new
 
 
 FRESH = {

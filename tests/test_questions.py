@@ -136,6 +136,8 @@ CLOSURES = f"def train():\n{BATCHES}\n\ndef validate():\n    return evaluate(mod
 FIT = "best = 0\n" + EPOCHS + "    train()\n    acc = validate()\n    best = max(best, acc)\n"
 
 HANDED = "GPA.pai_tracker.add_validation_score(acc, model)"
+HOLDS = f"{BUILT}here = Box()\nhere.net = model\n"
+ENDS = f"model, grown, done = {HANDED}\nif grown:\n    exit()\n"
 SAVED = "        if args.perforate_model_parallel:\n            GPA.pai_tracker.save_tracker_settings()\n"
 SAVED_BY_HELD = SAVED.replace("GPA.pai_tracker", "held")
 
@@ -174,14 +176,15 @@ QUESTIONS: dict[str, Question] = {
         IN_PROCESS,
     ),
     "PAI007 2": Question(
-        (DP, GPA, (OPTIMIZER, GROUPED), scored(f"{SCORE}{HANDED}")),
+        (DP, GPA, (OPTIMIZER, GROUPED), scored(f"{SCORE}{ENDS}")),
         {
-            "of the model": (DP, GPA, scored(f"{SCORE}{HANDED}")),
+            "of the model": (DP, GPA, scored(f"{SCORE}{ENDS}")),
+            "by a restart": (DP, GPA, (OPTIMIZER, GROUPED), scored(f"{SCORE}{HANDED}")),
             "told by the script": (
                 DP,
                 GPA,
                 (OPTIMIZER, f"{GROUPED}GPA.pai_tracker.set_optimizer_instance(optimizer)\n"),
-                scored(f"{SCORE}{HANDED}"),
+                scored(f"{SCORE}{ENDS}"),
             ),
         },
     ),
@@ -222,9 +225,10 @@ QUESTIONS: dict[str, Question] = {
         IN_PROCESS,
     ),
     "PAI030 1": Question(
-        (GPA, scored(f"if {RANK} == 0:\n    {HANDED}\n{SCORE}")),
+        (GPA, scored(f"if {RANK} == 0:\n    tell(acc)\n    {HANDED}\n{SCORE}")),
         {
             "on all ranks": (GPA, scored(f"{HANDED}\n{SCORE}")),
+            "nothing more": (GPA, scored(f"if {RANK} == 0:\n    {HANDED}\n{SCORE}")),
             "a plain object's": (before(HELD), scored(f"if {RANK} == 0:\n    held.add_validation_score(acc)\n{SCORE}")),
             "behind a raise": (GPA, before(unused(f"if {RANK} == 0:\n    {HANDED}"))),
         },
@@ -271,6 +275,19 @@ QUESTIONS: dict[str, Question] = {
         {"another one as it is": (UPA, (BUILT, f"{GROWN}other = Net()\n"), (WRAPPED, ""))},
         options=SINGLE_GPU,
     ),
+    "PAI038 3": Question(
+        (UPA, (BUILT, f"{HOLDS}{GROWN.removeprefix(BUILT)}"), (WRAPPED, ""), (CALLED, "criterion(here.net(x), y)")),
+        {
+            "the perforated one": (
+                UPA,
+                (BUILT, f"{HOLDS}{GROWN.removeprefix(BUILT)}here.net = model\n"),
+                (WRAPPED, ""),
+                (CALLED, "criterion(here.net(x), y)"),
+            ),
+            "not called": (UPA, (BUILT, f"{HOLDS}{GROWN.removeprefix(BUILT)}"), (WRAPPED, "")),
+        },
+        options=SINGLE_GPU,
+    ),
     "PAI041 1": Question(
         (GPA, before("GPA.pai_tracker.setOptimizer(torch.optim.SGD)\n")),
         {
@@ -283,8 +300,11 @@ QUESTIONS: dict[str, Question] = {
         },
     ),
     "PAI042 1": Question(
-        (UPA, (BUILT, f"{BUILT}UPA.perforate_model(model, save_name='mine', maximizing_score=True)\n"), (WRAPPED, "")),
-        {"a name": (UPA, (BUILT, GROWN), (WRAPPED, ""))},
+        (UPA, (BUILT, f"{BUILT}nets = [UPA.perforate_model(model, save_name='mine')]\n"), (WRAPPED, "")),
+        {
+            "a name": (UPA, (BUILT, GROWN), (WRAPPED, "")),
+            "in its place": (UPA, (BUILT, f"{BUILT}UPA.perforate_model(model, save_name='mine')\n"), (WRAPPED, "")),
+        },
         options=SINGLE_GPU,
     ),
     "PAI100 1": Question(

@@ -1689,6 +1689,25 @@ def test_optimizer_that_another_object_holds(
     assert "it is Optimizer, which has no param_groups, and 2 attributes that have" in said
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_data_parallel_goes_on_restructured_or_leaves_for_a_restart(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, restarts: bool
+) -> None:
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 3), torch.nn.Linear(3, 2), initialize=False)
+    helper.set_optimizer_instance(torch.optim.SGD(model.parameters(), lr=0.1))
+    model(torch.ones(1, 2)).sum().backward()
+    monkeypatch.setattr(helper.GPA.pai_tracker, "add_validation_score", lambda score, net: (net, True, False))
+    monkeypatch.setattr(helper._pai, "restarts", restarts)
+    wrapped = torch.nn.DataParallel(model)
+    if restarts:
+        with pytest.raises(SystemExit, match="0"):
+            helper.add_validation_score(0.5, wrapped)
+    else:
+        assert helper.add_validation_score(0.5, wrapped) == (wrapped, True, False)
+
+
 @pytest.mark.parametrize("wrapped", [False, True])
 @pytest.mark.parametrize("strict", [False, True])
 def test_weights_from_before_dendrites_are_loaded(

@@ -71,7 +71,7 @@ def launcher_findings(source: Source, rule: Rule) -> list[Finding]:
     signs, found = _recipe().signs, []
     for path in sorted(source.path.parent.glob("*.sh")):
         text = read_file(path).decode(errors="replace") if path.is_file() else ""
-        started = read_launcher(text, source.path.name, [signs.flag], [signs.folder])
+        started = read_launcher(text, source.path.name, [signs.flag, *signs.earlier_flags], [signs.folder])
         if started is None or not started.endless or TELLS.search(text) or is_ours(text):
             continue
         shown, line = os.path.join(os.path.dirname(source.shown), path.name), text.split("\n")[started.endless - 1]

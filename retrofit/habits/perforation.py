@@ -17,13 +17,15 @@ from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.folders import is_fresh
 from retrofit.survey.index import Statement
 from retrofit.survey.layers import is_layer
-from retrofit.survey.nodes import argument, dotted, receiver
+from retrofit.survey.nodes import argument, dotted, method_name, receiver
 from retrofit.survey.sites.base import Site
+from retrofit.survey.wrappers import at_margin
 
 _COMPILES = frozenset({"torch.compile", "torch.jit.script"})
 #: What keeps a running average of a model, in a copy that it makes at once.
 _AVERAGES = ("torch.optim.swa_utils.AveragedModel", "ModelEma", "ModelEmaV2", "ModelEmaV3", "ModelEMA")
 _RECOMPUTES = ("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential")
+_OF_GPUS = ("torch.cuda.", "torch.accelerator.")
 _TESTS = "testing_dendrite_capacity"
 _PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
 _SETUP = "pai_tracker.setup_optimizer"
@@ -90,6 +92,17 @@ class Perforation(Call):
         local = name in self.scope.names or name in self.scope.parameters
         return name if back and (local or "." in name) else ""
 
+    @property
+    def unassigned(self) -> str:
+        """The model's name, where the call is a statement of its own, as for what is changed in place; else ""."""
+        alone = isinstance(self.index.parents[self.node], cst.Expr) and self.grown is not None
+        return dotted(self.grown) or "" if alone else ""
+
+    @property
+    def whole_code(self) -> str:
+        """The call's code, its further lines without the indentation of its statement."""
+        return at_margin(self.index, self.call)
+
     @cached_property
     def called_whole(self) -> bool:
         """Whether anything calls the model itself, and not its parts alone; also where nobody knows what it is."""
@@ -98,6 +111,31 @@ class Perforation(Call):
         return not made or any(
             made.intersection(self.habits.flow.deep_origins(c.func, self.index.scope_of(c))) for c in calls
         )
+
+    @cached_property
+    def other_name(self) -> str:
+        """An attribute that holds the model from before the call, and is what is called then; "" where none is."""
+        flow, (ready, name) = self.habits.flow, self.prepared
+        made = set() if self.grown is None else set(flow.deep_origins(self.grown, self.scope))
+        called = {dotted(call.func) for call in self.index.calls}
+        for bound in self.index.bindings:
+            early = bound.statement.scope is self.scope and follows(self.statement, bound.statement)
+            if not early or bound.value is None or bound.target == name or "." not in bound.target:
+                continue
+            again = [
+                b.statement for b in self.index.bound([bound.target], self.scope) if b.statement.order > ready.order
+            ]
+            if bound.target in called and not again and made.intersection(flow.deep_origins(bound.value, self.scope)):
+                return bound.target
+        return ""
+
+    @cached_property
+    def on_gpu(self) -> bool:
+        """Whether anything of its project names a GPU."""
+        texts = (one.value.strip("'\"") for one in self.index.nodes_of(cst.SimpleString))
+        parts = (one.value for one in self.index.nodes_of(cst.FormattedStringText))
+        asked = any(self.index.qualified(one).startswith(_OF_GPUS) for one in self.index.attributes)
+        return asked or bool(self.index.method_calls("cuda")) or any(one.startswith("cuda") for one in (*texts, *parts))
 
     @cached_property
     def late_layer(self) -> Site | None:
@@ -195,7 +233,7 @@ class Perforation(Call):
 
 @dataclass(eq=False, kw_only=True)
 class ModelAttribute(Site):
-    """What no wrapper has, asked of a model that may be in one.
+    """What no wrapper has, or takes, asked of a model that may be in one.
 
     Attributes:
         holder: the code of what it is asked of.
@@ -306,28 +344,53 @@ def find_perforations(file: TrainingFile) -> list[Perforation]:
 
 
 def find_model_attributes(file: TrainingFile) -> Iterator[ModelAttribute]:
-    """Yield where something that no wrapper has is asked of a model that may be in one."""
+    """Yield where something that no wrapper has is asked of a model that may be in one, or that is to be itself."""
     wrapped = {one: set(file.flow.origins(one.call, one.scope)) for one in file.wrappers}
-    for node, asked, attribute in _attributes(file) if wrapped else ():
+    for node, asked in (*_attributes(file), *_by_itself(file)) if wrapped else ():
         name, scope = dotted(asked), file.index.scope_of(node)
-        if name is None or name.endswith(".module") or not attribute or attribute in torch_api.WRAPPER_MEMBERS:
+        if name is None or name.endswith(".module"):
             continue
         made, statement = file.flow.deep_origins(asked, scope), file.index.statement(node)
         around = [one for one, origins in wrapped.items() if origins.intersection(made)]
-        early = [one for one in around if follows(one.statement, statement)]
+        here = [part for part in statement.path if part.scope is statement.scope]
+        early = [one for one in around if any(follows(one.statement, part) for part in here)]
         if any(one not in early and not exclude_each_other(one.statement, statement) for one in around):
             quotes = {f.start[-1] for f in file.index.ancestors(node) if isinstance(f, cst.FormattedString)}
             quote = "'" if quotes == {'"'} else '"'
             yield ModelAttribute(node=node, index=file.index, anchors={"holder": asked}, holder=name, quote=quote)
 
 
-def _attributes(file: TrainingFile) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, str]]:
-    """Yield where objects are asked for attributes, each with what is asked and for what, "" where it is unknown."""
-    for node in file.index.attributes:
-        yield node, node.value, node.attr.value
-    for call in file.index.calls:
-        if file.index.qualified(call.func) in _ASKING and len(call.args) > 1:
-            yield call, call.args[0].value, text(file, call.args[1].value)
+def _attributes(file: TrainingFile) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """Yield where objects are asked for attributes that no wrapper has, each with what is asked."""
+    asked = [(node, node.value, node.attr.value) for node in file.index.attributes]
+    asked += [
+        (call, call.args[0].value, text(file, call.args[1].value))  # type: ignore[misc]
+        for call in file.index.calls
+        if file.index.qualified(call.func) in _ASKING and len(call.args) > 1
+    ]
+    for node, holder, attribute in asked:
+        if attribute and attribute not in torch_api.WRAPPER_MEMBERS:
+            yield node, holder
+
+
+def _by_itself(file: TrainingFile) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """Yield where a model is to be without a wrapper: what the library loads into, and what goes to the CPU to be used.
+
+    DataParallel refuses a model that is not on its first GPU.
+    """
+    for call in calls_of_any(file, () if file.history is None else file.history.loads):
+        given = argument(call, "net", 0)
+        if given is not None:
+            yield call, given
+    for call, moved in file.index.method_calls("cpu", "to"):
+        device = call.args[0].value if len(call.args) == 1 else None
+        if isinstance(device, cst.Call) and file.index.qualified(device.func) == "torch.device" and device.args:
+            device = device.args[0].value
+        on_cpu = not call.args if method_name(call) == "cpu" else device is not None and text(file, device) == "cpu"
+        parent = file.index.parents.get(call)
+        same = isinstance(parent, cst.Assign) and any(dotted(t.target) == dotted(moved) for t in parent.targets)
+        if on_cpu and not same and not isinstance(parent, cst.Expr):
+            yield call, moved
 
 
 def find_system_loads(file: TrainingFile) -> list[SystemLoad]:

@@ -31,6 +31,8 @@ class Kind:
         argument: name and position of the argument by which a call is told from others of the same function.
         like: the words of which such an argument has one; nothing where it does not matter.
         written: the ends of the full names of what the recipe writes in its place.
+        beside: the ends of the full names of functions whose calls stand beside it, and may be made on every rank.
+        again: the ends of the full names of functions by which a script goes on after it.
     """
 
     calls: Sequence[str]
@@ -38,6 +40,8 @@ class Kind:
     argument: Sequence[Any] = ("", 0)
     like: Sequence[str] = ()
     written: Sequence[str] = ()
+    beside: Sequence[str] = ()
+    again: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Signs:
             or a name; a block may call them besides its own function.
         library: the package that only scripts with such blocks import.
         flag: the option under which the wrapper is left out.
+        earlier_flags: what earlier forms of the recipe called it.
         folder: the option that tells where to load from.
         files: words in the names of files that such blocks write.
     """
@@ -58,6 +63,7 @@ class Signs:
     harmless: Sequence[str] = ()
     library: str = ""
     flag: str = ""
+    earlier_flags: Sequence[str] = ()
     folder: str = ""
     files: Sequence[str] = ()
 
@@ -257,6 +263,29 @@ def names_read(node: cst.CSTNode, name: str) -> list[cst.Name]:
         elif not isinstance(here, (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal)):
             waiting += children(here)
     return found
+
+
+def find_earlier_flags(index: Index, signs: Signs) -> list[Block]:
+    """Return where a script has the option under an earlier name: where it is declared, and where it is asked for."""
+    declared = {
+        name: arg.value
+        for call, _ in index.method_calls("add_argument")
+        for arg in call.args
+        for name in signs.earlier_flags
+        if isinstance(arg.value, cst.SimpleString) and arg.value.evaluated_value == f"--{name}"
+    }
+    found: list[tuple[str, cst.BaseExpression]] = []
+    if signs.are_in(index):
+        found += declared.items()
+        found += [(node.attr.value, node) for node in index.attributes if node.attr.value in declared]
+    return [_under_its_name(node, name, index, signs) for name, node in found]
+
+
+def _under_its_name(node: cst.BaseExpression, name: str, index: Index, signs: Signs) -> Block:
+    code = index.source.code(node)
+    kept = code.removesuffix(name) if isinstance(node, cst.Attribute) else ""
+    rest = f"{kept}{signs.flag}" if kept else code.replace(name, signs.flag)
+    return Block(node=node, index=index, name="flag", rest=rest, anchors={"flag": node})
 
 
 def find_blocks(index: Index, flow: Flow, signs: Signs, loops: list[EpochLoop], wrappers: list[Wrapper]) -> list[Block]:

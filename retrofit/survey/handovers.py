@@ -2,20 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 import libcst as cst
 
-from retrofit.survey.blocks import Kind, Reading, Signs, named, names_read
+from retrofit.survey.blocks import Kind, Reading, Signs, find_blocks, find_earlier_flags, named, names_read
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Statement
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import EXITS, argument, dotted, last_of, method_name, names_in, receiver
 from retrofit.survey.ranks import condition, ranks_at
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.block import Block
 from retrofit.survey.sites.loop import Backward, EpochLoop
+from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.wrappers import wrapper_kind
+
+
+def find_own_blocks(
+    index: Index, flow: Flow, signs: Signs, loops: list[EpochLoop], wrappers: list[Wrapper], restarts: bool
+) -> list[Block]:
+    """Return what a script has in the place of what the recipe writes; where its option has an earlier name, only that.
+
+    Args:
+        signs: what tells it.
+        loops: the epoch loops.
+        wrappers: where the model is wrapped.
+        restarts: whether a process ends when the model is restructured, so that hand-overs are replaced.
+    """
+    flags = find_earlier_flags(index, signs) if wrappers else []
+    if flags:
+        return flags
+    found = find_blocks(index, flow, signs, loops, wrappers)
+    return [*found, *find_hand_overs(index, flow, signs, loops)] if restarts else found
+
+
+def goes_on(index: Index, flow: Flow, signs: Signs) -> bool:
+    """Whether a script does what it must when its model was restructured: it builds an optimizer anew, or it ends."""
+    kind = signs.kinds.get("hand-over", Kind(()))
+    handed = [call for call in index.calls if named(index.qualified(call.func), (*kind.calls, *kind.written))]
+    ways = [way for call in handed for way in flow.enclosing_loops(index.statement(call))]
+    turns = {way[0] for way in ways if way}
+    called = called_in(index, flow, *turns)
+    builds = [index.statement(call) for call in index.calls if named(index.qualified(call.func), kind.again)]
+    if any(place.scope in called or not turns.isdisjoint(place.path) for place in builds):
+        return True
+    ends = [index.statement(call) for call in index.calls if index.qualified(call.func) in EXITS]
+    tests = [part.node.test for place in ends for part in place.around if isinstance(part.node, cst.If)]
+    flags = {flag for call in handed for flag in _flags(index.parents[call])[:1]}
+    return any(not flags.isdisjoint(names_in(test)) for test in tests)
+
+
+def _flags(holder: cst.CSTNode) -> list[str]:
+    """Return the names that a statement gives to what a hand-over answers of the model: restructured, and complete."""
+    target = holder.targets[0].target if isinstance(holder, cst.Assign) and len(holder.targets) == 1 else None
+    elements = target.elements if isinstance(target, (cst.Tuple, cst.List)) else ()
+    return [dotted(element.value) or "" for element in elements][1:]
 
 
 def find_hand_overs(index: Index, flow: Flow, signs: Signs, loops: list[EpochLoop]) -> list[Block]:
@@ -32,6 +75,9 @@ def find_hand_overs(index: Index, flow: Flow, signs: Signs, loops: list[EpochLoo
         return []
     reading = Reading(index, flow, signs, kind, telling=False)
     calls = [call for call in index.calls if named(index.qualified(call.func), kind.calls)]
+    shared = [block for call in calls for block in _Choice(call, reading).shared(calls)]
+    if shared:
+        return shared  # the hand-overs are read anew without these choices
     found: list[Block] = []
     done: set[cst.CSTNode] = set()
     for call in calls:
@@ -45,6 +91,31 @@ def find_hand_overs(index: Index, flow: Flow, signs: Signs, loops: list[EpochLoo
 
 def handing_over(index: Index, flow: Flow, signs: Signs, backwards: list[Backward]) -> list[Backward]:
     """Leave out the backward passes of trainings that hand no score over, where others do: those of a baseline."""
+    hands_over = _handing_over(index, flow, signs)
+    ways = {id(one): flow.enclosing_loops(one.statement) for one in backwards if hands_over is not None}
+    return [one for one in backwards if hands_over and any(map(hands_over, chain(*ways[id(one)])))] or backwards
+
+
+def loops_handing_over(index: Index, flow: Flow, signs: Signs, loops: list[EpochLoop]) -> list[EpochLoop]:
+    """Leave out such trainings' epoch loops, where they and others run the same function for each epoch."""
+    hands_over = _handing_over(index, flow, signs)
+    return [loop for loop in loops if hands_over is not None and hands_over(loop.statement)] or loops
+
+
+def baselines(index: Index, flow: Flow, signs: Signs) -> set[Scope]:
+    """Return the functions around such trainings' loops alone, whose optimizers are not the library's matter."""
+    hands_over = _handing_over(index, flow, signs)
+    if hands_over is None:
+        return set()
+    scopes: dict[bool, set[Scope]] = {True: set(), False: set()}
+    for call, _ in index.method_calls("backward"):
+        for way in flow.enclosing_loops(index.statement(call)):
+            scopes[any(map(hands_over, way))].update(loop.scope for loop in way)
+    return scopes[False] - scopes[True] if scopes[True] else set()
+
+
+def _handing_over(index: Index, flow: Flow, signs: Signs) -> Callable[[Statement], bool] | None:
+    """Return what tells whether a loop hands the score over, None where nothing does."""
     kind = signs.kinds.get("hand-over", Kind(()))
     names = (*kind.calls, *kind.written)
     places = [index.statement(call) for call in index.calls if named(index.qualified(call.func), names)]
@@ -54,8 +125,7 @@ def handing_over(index: Index, flow: Flow, signs: Signs, backwards: list[Backwar
             place.scope for place in places
         )
 
-    ways = {id(one): flow.enclosing_loops(one.statement) for one in backwards if places}
-    return [one for one in backwards if any(hands_over(s) for way in ways.get(id(one), ()) for s in way)] or backwards
+    return hands_over if places else None
 
 
 def _beside(call: cst.Call, calls: Sequence[cst.Call], reading: Reading) -> list[cst.Call]:
@@ -77,6 +147,97 @@ def _beside(call: cst.Call, calls: Sequence[cst.Call], reading: Reading) -> list
     return inside if len(set(suites)) == len(branches) else [call]
 
 
+class _Choice:
+    """The choice of ranks directly around a hand-over, if there is one."""
+
+    def __init__(self, call: cst.Call, reading: Reading) -> None:
+        self.call = call
+        self.reading = reading
+        self.index = reading.index
+        statement = self.index.statement(call).parent
+        node = None if statement is None else statement.node
+        chosen = isinstance(node, cst.If) and not isinstance(self.index.parents.get(node), cst.If)
+        self.statement = statement if chosen else None
+        self.ranks = condition(self.index, node.test) if chosen and isinstance(node, cst.If) else ""
+
+    def shared(self, calls: Sequence[cst.Call]) -> Iterator[Block]:
+        """Yield the choice, with what all ranks can do as well in its place; nothing where they cannot.
+
+        Rank 0 hands over and the others are told: then all of them hand over. Where the others do so after it, by a
+        choice of their own, that one goes.
+
+        Args:
+            calls: all hand-overs.
+        """
+        if self.statement is None or not self.ranks or not self.call.args:
+            return
+        others = self._others()
+        if others is None:
+            return
+        if self.ranks == "first":
+            if self._leaves_nothing() and self._is_known():
+                yield self._block(_lines(self._node.body))
+            return
+        earlier = (_Choice(one, self.reading) for one in calls if one is not self.call and one.args)
+        for one in earlier:
+            first = one.ranks == "first" and one.statement in self.statement.preceding and self._same(one)
+            if first and self._node.orelse is None and others <= (one._others() or set()) and any(one.shared(calls)):
+                yield self._block("")
+                return
+
+    @property
+    def _node(self) -> cst.If:
+        assert self.statement is not None
+        assert isinstance(self.statement.node, cst.If)
+        return self.statement.node
+
+    def _block(self, rest: str) -> Block:
+        return Block(node=self.call, index=self.index, name="ranks", rest=rest, anchors={"whole": self._node})
+
+    def _same(self, other: _Choice) -> bool:
+        return self.index.source.code(self.call.args[0].value) == self.index.source.code(other.call.args[0].value)
+
+    def _others(self) -> set[str] | None:
+        """Return what is done beside handing over, None where one rank alone may have to do some of it."""
+        one = _HandOver(self.call, [self.call], self.reading, [])
+        answer = one.answer(self.call)
+        found = set()
+        for node in one.other(self._node.body, [answer[0]] if answer is not None and answer[0] else []):
+            value = node.value if isinstance(node, cst.Expr) else None
+            beside = isinstance(value, cst.Call) and named(self.index.qualified(value.func), self.reading.kind.beside)
+            if not beside:
+                return None
+            found.add(self.index.source.code(node))
+        return found
+
+    def _leaves_nothing(self) -> bool:
+        """Whether the other ranks do nothing but begin what is told to them."""
+        orelse = self._node.orelse
+        if orelse is None:
+            return True
+        if isinstance(orelse, cst.If) or next(self.reading.other(orelse.body), None) is not None:
+            return False
+        begun, given = ({b.target for b in self._bound(suite)} for suite in (orelse.body, self._node.body))
+        return begun <= given
+
+    def _bound(self, suite: cst.BaseSuite) -> list[Binding]:
+        return [b for b in self.index.bindings if suite in self.index.ancestors(b.statement.node)]
+
+    def _is_known(self) -> bool:
+        """Whether all ranks have the score."""
+        scope = self.index.scope_of(self.call)
+        bound = self.index.bound(tuple(names_in(self.call.args[0].value)), scope)
+        ranks = (ranks_at(self.index, self.reading.flow, b.statement, []) for b in bound)
+        return all(one not in ("first", "others") for one in ranks)
+
+
+def _lines(suite: cst.BaseSuite) -> str:
+    """Return the code of a suite, without its indentation."""
+    if isinstance(suite, cst.SimpleStatementSuite):
+        return cst.Module([cst.SimpleStatementLine(body=suite.body)]).code
+    return cst.Module(list(suite.body)).code  # type: ignore[arg-type]
+
+
 class _HandOver:
     """One hand-over of a score.
 
@@ -96,14 +257,16 @@ class _HandOver:
 
     def blocks(self) -> list[Block]:
         """Return the hand-over with what belongs to it, nothing where the call alone can be replaced."""
-        answers = [self._answer(call) for call in self.calls]
+        answers = [self.answer(call) for call in self.calls]
         names = answers[0]
         if any(argument(call, "force_switch", 2) for call in self.calls):
             return []
         if names is None or any(one is None or one[1:] != names[1:] for one in answers):
             return []
         given = [name for one in answers if one is not None for name in one[:1] if name]
-        if len(self.calls) > 1 and next(self._other(self.whole.node, given), None) is not None:
+        if len(self.calls) > 1 and next(self.other(self.whole.node, given), None) is not None:
+            return []
+        if len(self.calls) > 1 and self.reading.leaking([self.whole], [*given, *names[1:]]):
             return []
         _, restructured, complete = names
         after = list(self._moves(given))
@@ -136,7 +299,7 @@ class _HandOver:
         found = Block(node=self.call, index=self.index, name="hand-over", odd=odd, anchors={"whole": self.whole.node})
         return [found] if odd else []
 
-    def _answer(self, call: cst.Call) -> tuple[str, str, str] | None:
+    def answer(self, call: cst.Call) -> tuple[str, str, str] | None:
         """Return the names of what a call answers: the model, whether it was restructured, whether all is complete."""
         node = self.index.statement(call).node
         small = node.body[0] if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1 else None
@@ -161,7 +324,7 @@ class _HandOver:
         uses = [one for one in names_read(self.scope.node, root) if self.whole not in self.index.statement(one).path]
         return model in ("_", given) or given == f"{model}.module" or not uses
 
-    def _other(self, node: cst.CSTNode, given: Sequence[str]) -> Iterator[cst.CSTNode]:
+    def other(self, node: cst.CSTNode, given: Sequence[str]) -> Iterator[cst.CSTNode]:
         """Yield what some code does besides handing over, and besides unwrapping or moving the model."""
         for one in self.reading.other(node, given):
             if not self._is_move(one, given):
@@ -170,7 +333,10 @@ class _HandOver:
     def _is_move(self, node: cst.CSTNode, models: Sequence[str]) -> bool:
         """Whether a small statement moves the model to a device, or gives what a wrapper holds another name."""
         value = node.value if isinstance(node, (cst.Assign, cst.Expr)) else None
-        if isinstance(node, cst.Assign) and (dotted(node.targets[0].target) not in models or len(node.targets) > 1):
+        target = dotted(node.targets[0].target) or "" if isinstance(node, cst.Assign) else ""
+        if target.endswith(".module"):  # a wrapper gets back what it held
+            models = [*models, target]
+        if isinstance(node, cst.Assign) and (target not in models or len(node.targets) > 1):
             return False
         if isinstance(value, cst.Call) and method_name(value):
             moved = dotted(receiver(value)) in models and method_name(value) in ("to", "cuda", "cpu")

@@ -13,7 +13,7 @@ from retrofit.source import Source
 from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers, find_rank_flags, first_reading
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
-from retrofit.survey.blocks import NO_SIGNS, Signs, find_blocks
+from retrofit.survey.blocks import NO_SIGNS, Signs
 from retrofit.survey.bypass import find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.clocks import find_clocks
@@ -21,7 +21,7 @@ from retrofit.survey.disorder import beside_another, built_again, disorder, late
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
-from retrofit.survey.handovers import find_hand_overs, handing_over
+from retrofit.survey.handovers import baselines, find_own_blocks, goes_on, handing_over, loops_handing_over
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
 from retrofit.survey.minimums import find_minimums
@@ -160,9 +160,9 @@ def survey(
     script.frameworks = list({one.name: one for one in (*libraries, *aside, *used)}.values())
     script.spawns = _find_spawns(script, flow)
     script.loads_after = find_loads_after(script.spawns, script.loops, flow)
-    script.blocks = find_blocks(index, flow, choices.signs, script.loops, script.wrappers)
-    if script.kind == "ddp" and not script.in_process:
-        script.blocks += find_hand_overs(index, flow, choices.signs, script.loops)
+    script.goes_on = script.kind == "dp" and goes_on(index, flow, choices.signs)
+    restarts = bool(script.kind) and not script.in_process and not script.goes_on
+    script.blocks = find_own_blocks(index, flow, choices.signs, script.loops, script.wrappers, restarts)
     script.spawned_numbers = _spawned_numbers(script, flow)
     _leave_out_backwards(script, groups, flow)
     if not script.loops:
@@ -259,6 +259,8 @@ def _optimizers(
         script.in_process,
         shared,
     )
+    apart = baselines(index, flow, choices.signs)
+    found = [one for one in found if one.scope not in apart]
     used = [one for one in found if flow.uncalled(one.statement) is None]
     unnamed = [] if used else unnamed_optimizers(index, flow, origins, script.models, script.loops, choices.handover)
     found = used or unnamed or found  # what nothing is seen to call may be of another training
@@ -275,7 +277,8 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     script.backwards = handing_over(index, flow, choices.signs, find_backwards(index, flow))
     groups = _fed(group_by_model([w for w in script.wrappers if not w.part], flow), script.backwards, flow)
     deciding = partial(decides, index, flow)
-    script.loops = without_warm_ups(find_loops(index, flow, script.backwards, deciding), flow, deciding)
+    loops = without_warm_ups(find_loops(index, flow, script.backwards, deciding), flow, deciding)
+    script.loops = loops_handing_over(index, flow, choices.signs, loops)
     if choices.model:
         named = [group for group in groups if any(names_wrapper(choices.model, one) for one in group[1])]
         if len(groups) == 1:

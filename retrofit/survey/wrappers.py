@@ -163,14 +163,14 @@ def split_moves(index: Index, value: cst.BaseExpression) -> tuple[str, str]:
     here = value
     while method_name(here) in torch_api.MOVING_METHODS and (held := receiver(here)) is not None:
         here = held
-    built, whole = _at_margin(index, here), _at_margin(index, value)
+    built, whole = at_margin(index, here), at_margin(index, value)
     moved = whole[whole.index(built) + len(built) :]
     for _ in value.rpar if here is not value else ():
         moved = moved.rstrip().removesuffix(")").rstrip()
     return f"({built})" if isinstance(here, cst.NamedExpr) and not here.lpar else built, moved
 
 
-def _at_margin(index: Index, node: cst.BaseExpression) -> str:
+def at_margin(index: Index, node: cst.BaseExpression) -> str:
     """Return an expression's code, its further lines without the indentation of its statement."""
     code = index.source.code(node)
     if '"""' in code or "'''" in code:

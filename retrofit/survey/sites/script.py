@@ -122,6 +122,7 @@ class Script(Site):
             a script that can do either; "" without a wrapper.
         launcher: what the user has start it, "" where the script decides.
         in_process: whether the model is to be restructured while the process goes on, without a restart.
+        goes_on: whether a script with DataParallel does what it must when its model was restructured.
     """
 
     wrappers: list[Wrapper] = field(default_factory=list)
@@ -179,6 +180,7 @@ class Script(Site):
     neighbours: Mapping[str, Sequence[Neighbour]] = field(default_factory=dict)
     launcher: str = ""
     in_process: bool = False
+    goes_on: bool = False
     namespace: Callable[[Site], str | None] = lambda site: None
 
     @property

@@ -131,8 +131,8 @@ def add_validation_score(
 ) -> tuple[torch.nn.Module, bool, bool]:
     """Hand the epoch's validation score to the library, as `GPA.pai_tracker.add_validation_score` takes it.
 
-    In one process (DataParallel) the model is restructured here. In a process group the process leaves for a
-    restart instead, as in `report_validation_score`.
+    In one process the model is restructured here. In a process group, and with a DataParallel whose script does not go
+    on with a restructured model, the process leaves for a restart instead, as in `report_validation_score`.
 
     Args:
         score: a number, or a tensor or array of one; None to hand nothing over.
@@ -149,7 +149,7 @@ def add_validation_score(
     model = _pai.model if model is None else model
     if model is None:
         _pai_fail_without_model()
-    if _pai_grouped():
+    if _pai_grouped() or (_pai.restarts and isinstance(model, torch.nn.DataParallel)):
         return model, False, report_validation_score(score, model, leave=False, force_switch=force_switch)
     net = _pai_unwrap(model)
     number = _pai_common_score(score, net)
