@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import indent
 
 import pytest
@@ -11,7 +12,7 @@ from retrofit.survey.sites.optimizer import Optimizer
 from retrofit.survey.sites.score import Score
 from retrofit.survey.sites.script import Script
 from retrofit.survey.sites.wrapper import Wrapper
-from tests.helpers import code, script, survey_of
+from tests.helpers import code, plan_of, script, survey_of
 
 DDP = "from torch.nn.parallel import DistributedDataParallel as DDP\n"
 LOOP = """
@@ -315,7 +316,15 @@ def test_two_wrappers_of_one_model_are_one_group() -> None:
 
 def test_two_models_are_two_groups() -> None:
     found = survey_of(DDP + "a = A()\nb = B()\na = DDP(a)\nb = DDP(b)\n")
-    assert [wrapper.other_model for wrapper in found.wrappers] == [False, True]
+    assert [[wrapper.target for wrapper in group] for group in found.groups] == [["a"], ["b"]]
+
+
+def test_of_several_models_one_question_tells(tmp_path: Path) -> None:
+    text = script(before="b = DDP(B())\nc = DDP(C())\nc(b(1)).backward()", epoch="c(b(model)).backward()")
+    questions = [one for one in plan_of(tmp_path, text).questions if "is wrapped besides" in one.message]
+    assert [one.message.partition(" Say")[0] for one in questions] == [
+        "`b` is wrapped besides `model` (line 5), as is one more, and only one model can get dendrites."
+    ]
 
 
 def test_a_loss_that_is_wrapped_is_no_model() -> None:
@@ -338,7 +347,6 @@ def test_wrapped_model_that_never_trains_is_no_second_one() -> None:
     text = DDP + code(TRAIN) + "model = A()\nteacher = B()\nteacher = DDP(teacher)\nmodel = DDP(model)\n"
     found = survey_of(text + "for epoch in range(3):\n    train(model, sgd)\n    teacher(epoch)\n")
     assert [[wrapper.target for wrapper in group] for group in found.groups] == [["model"]]
-    assert not any(wrapper.other_model for wrapper in found.wrappers)
 
 
 def test_wrapped_models_that_train_are_two() -> None:

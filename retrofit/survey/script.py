@@ -499,13 +499,11 @@ def _trained(groups: _Groups, script: Script, flow: Flow) -> _Groups:
 
 
 def _relate_wrappers(script: Script) -> None:
-    """Note which wrappers share a statement, and which wrap a further model."""
+    """Note which wrappers share a statement."""
     seen = set()
     for wrapper in script.wrappers:
         wrapper.first = wrapper.statement not in seen
         seen.add(wrapper.statement)
-    for group in script.groups[1:]:
-        group[0].other_model = True
 
 
 def _find_spawns(script: Script, flow: Flow) -> list[CallSite]:

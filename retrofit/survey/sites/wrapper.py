@@ -29,7 +29,6 @@ class Wrapper(Site):
         returned: whether a function returns it instead of assigning it.
         fresh: where it is neither, but used in a statement, a name that nothing has yet for it; "" where none helps.
         first: whether it is the first wrapper of its statement.
-        other_model: whether it is the first wrapper of a further model.
         preset: the arguments that a `functools.partial` gives it.
         choice: the classes of which the call takes one, where not all are of this kind; "" for no choice.
         closed: the wrapper's class, where it is the project's own and takes no keyword arguments beyond its own.
@@ -48,7 +47,6 @@ class Wrapper(Site):
     returned: bool = False
     fresh: str = ""
     first: bool = True
-    other_model: bool = False
     preset: list[cst.Arg] = field(default_factory=list)
     choice: str = ""
     closed: str = ""
