@@ -338,3 +338,26 @@ def evaluate(net, targets):
     )
     (found,) = survey_of(function + script(epoch=epoch, before="best = 9")).scores
     assert (found.expression, found.made) == ("val_loss", "evaluated")
+
+
+def test_what_a_function_that_trains_measures_without_gradients_is_offered(tmp_path: Path) -> None:
+    function = code("""
+        def run(net):
+            right = 0
+            for x, y in loader:
+                out = net(x)
+                right += hits(out, y)
+                criterion(out, y).backward()
+                optimizer.step()
+            train_acc = right / len(loader)
+            right = 0
+            with torch.no_grad():
+                for x, y in held_out:
+                    right += hits(net(x), y)
+            val_acc = right / len(held_out)
+            print(train_acc, val_acc)
+    """)
+    batches = script().partition("    for x, y")[2].partition("\n\n")[0]
+    text = function + script(epoch="run(model)").replace(f"    for x, y{batches}", "")
+    (question,) = plan_of(tmp_path, text).questions
+    assert "Its validation knows `val_acc` (line 13 in `run`)" in question.message

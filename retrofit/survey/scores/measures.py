@@ -16,7 +16,7 @@ from retrofit.survey.scores.inline import collected_values, told_values
 from retrofit.survey.scores.keepers import outlives, returned_parts, ways_to
 from retrofit.survey.scores.kinds import SEVERAL as SEVERAL_VALUES
 from retrofit.survey.scores.kinds import TEXT, Kinds
-from retrofit.survey.scores.making import Making
+from retrofit.survey.scores.making import Making, without_gradients
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.told import Told, numbers_in
 from retrofit.survey.scores.validation import (
@@ -117,6 +117,9 @@ class _Dropped:
         self._functions = [f for f in dropped if f in validating and is_validation(index, f)]
         #: Of these only what is told to be of validation counts.
         evaluates = {index.scope_of(call) for call, _ in index.method_calls("eval")}
+        evaluates |= {
+            turns.scope for turns in index.loops if any(without_gradients(index, p.node) for p in turns.around)
+        }
         self._training = [f for f in dropped if f not in validating and f in evaluates]
         self._functions = self._functions or self._training
         ways = ways_to(index, flow, loop)
