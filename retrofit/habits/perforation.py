@@ -8,11 +8,11 @@ from functools import cached_property
 
 import libcst as cst
 
-from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.library import calls_of_any, full_name, perforating, settings
 from retrofit.habits.names import follows, literal, moves, text
 from retrofit.habits.sites import Call
+from retrofit.knowledge import AveragesModel, Compiles, Optimizer, Recomputes
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.folders import is_fresh
 from retrofit.survey.index import Statement
@@ -20,10 +20,6 @@ from retrofit.survey.layers import is_layer
 from retrofit.survey.nodes import argument, dotted, receiver
 from retrofit.survey.sites.base import Site
 
-_COMPILES = frozenset({"torch.compile", "torch.jit.script"})
-#: What keeps a running average of a model, in a copy that it makes at once.
-_AVERAGES = ("torch.optim.swa_utils.AveragedModel", "ModelEma", "ModelEmaV2", "ModelEmaV3", "ModelEMA")
-_RECOMPUTES = ("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential")
 _TESTS = "testing_dendrite_capacity"
 _PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
 _SETUP = "pai_tracker.setup_optimizer"
@@ -138,7 +134,7 @@ class Perforation(Call):
     @cached_property
     def compiled(self) -> bool:
         """Whether the model has been compiled before."""
-        return self.grown is not None and made_by(self.habits, self.grown, _COMPILES)
+        return self.grown is not None and made_by(self.habits, self.grown, self.index.knowledge.named(Compiles))
 
     @cached_property
     def left_behind(self) -> int:
@@ -308,9 +304,10 @@ def find_perforations(file: TrainingFile) -> list[Perforation]:
 def find_model_attributes(file: TrainingFile) -> Iterator[ModelAttribute]:
     """Yield where something that no wrapper has is asked of a model that may be in one."""
     wrapped = {one: set(file.flow.origins(one.call, one.scope)) for one in file.wrappers}
+    members = file.index.knowledge.wrapper_members
     for node, asked, attribute in _attributes(file) if wrapped else ():
         name, scope = dotted(asked), file.index.scope_of(node)
-        if name is None or name.endswith(".module") or not attribute or attribute in torch_api.WRAPPER_MEMBERS:
+        if name is None or name.endswith(".module") or not attribute or attribute in members:
             continue
         made, statement = file.flow.deep_origins(asked, scope), file.index.statement(node)
         around = [one for one, origins in wrapped.items() if origins.intersection(made)]
@@ -338,7 +335,8 @@ def find_system_loads(file: TrainingFile) -> list[SystemLoad]:
 
 def find_early_averages(file: TrainingFile) -> Iterator[EarlyAverage]:
     """Yield the running averages of a model from before it grows dendrites."""
-    averages = [call for call in file.index.calls if file.index.qualified(call.func).endswith(_AVERAGES)]
+    known = file.index.knowledge.last_names(AveragesModel)  # which projects copy, in modules of their own
+    averages = [call for call in file.index.calls if file.index.qualified(call.func).rpartition(".")[2] in known]
     for perforation in find_perforations(file) if averages else ():
         name = dotted(perforation.grown)
         for call in averages:
@@ -352,7 +350,7 @@ def find_early_optimizers(file: TrainingFile) -> Iterator[EarlyOptimizer]:
     """Yield the optimizers that are built of a model's parameters before a saved state of the model is loaded."""
     for load in find_system_loads(file):
         name = dotted(load.argument_node("net", 0))
-        for call in file.calls(*(f"torch.optim.{kind}" for kind in torch_api.OPTIMIZERS)) if name is not None else ():
+        for call in file.calls(*file.index.knowledge.named(Optimizer)) if name is not None else ():
             given = argument(call, "params", 0)
             if given is None or not follows(load.statement, file.index.statement(call)):
                 continue
@@ -393,7 +391,8 @@ def find_early_trackers(file: TrainingFile) -> Iterator[EarlyTracker]:
 
 def find_recomputations(file: TrainingFile) -> list[Recomputation]:
     """Return the calls that compute activations again in the backward pass."""
-    return [Recomputation(node=call, index=file.index, habits=file) for call in file.calls(*_RECOMPUTES)]
+    calls = file.calls(*file.index.knowledge.named(Recomputes))
+    return [Recomputation(node=call, index=file.index, habits=file) for call in calls]
 
 
 def find_plateaus(file: TrainingFile) -> Iterator[Plateau]:

@@ -8,7 +8,7 @@ from itertools import chain
 
 import libcst as cst
 
-from retrofit import torch_api
+from retrofit.knowledge import DataLoader, Optimizer
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.last_turns import last_turns
@@ -126,7 +126,7 @@ def _around_batches(index: Index, flow: Flow, loops: list[Statement]) -> list[St
         node = loop.node
         made = flow.origins(_gone_through(index, node.iter), loop.scope) if isinstance(node, cst.For) else []
         calls = [one.node for one in made if isinstance(one.node, cst.Call)]
-        return any(index.qualified(call.func) in torch_api.DATA_LOADERS for call in calls)
+        return any(index.qualified(call.func) in index.knowledge.named(DataLoader) for call in calls)
 
     return next((loops[number:] for number, loop in enumerate(loops) if over_batches(loop)), loops)
 
@@ -199,8 +199,7 @@ def _builds_optimizer(index: Index, flow: Flow, loop: Statement) -> bool:
         for call in chain(index.calls_in(loop), *map(index.calls_of, running))
         for node in (call.func, *(arg.value for arg in call.args))
     ]
-    optimizers = {f"torch.optim.{name}" for name in torch_api.OPTIMIZERS}
-    return not optimizers.isdisjoint(mentioned)
+    return not index.knowledge.named(Optimizer).keys().isdisjoint(mentioned)
 
 
 def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | None:

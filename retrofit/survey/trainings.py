@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.constructions import trains_another
-from retrofit.survey.flow import SPAWNS, Flow, Origin
+from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.frameworks import engines
 from retrofit.survey.index import Index, Scope
 from retrofit.survey.loops import called_in
@@ -101,7 +101,7 @@ def trained_too(chosen: list[Wrapper], others: list[Wrapper], flow: Flow) -> tup
 def _in_processes(site: Wrapper, flow: Flow) -> bool:
     """Whether a model is wrapped in processes that the script starts."""
     calls = [call for scope in ways_to(site.statement, flow) for call in flow.callers(scope)]
-    return any(flow.index.qualified(call.func) in SPAWNS or flow.starts_process(call) for call in calls)
+    return any(flow.spawns(call) or flow.starts_process(call) for call in calls)
 
 
 def exclude_one_another(loops: Sequence[Site], flow: Flow) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit import torch_api
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Statement
 from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, nodes_in, receiver
@@ -106,7 +105,7 @@ class Turns:
         """
         alone = isinstance(self._index.parents[call], cst.Expr) and bool(call.args)
         held = receiver(call) or call.func
-        if alone and dotted(held) == name and method_name(call) not in torch_api.MODULE_METHODS:
+        if alone and dotted(held) == name and method_name(call) not in self._index.knowledge.module_methods:
             return TELLS.search(last_name(call.func)) is None
         function = self._flow.called(call) if any(dotted(arg.value) == name for arg in call.args) else None
         if function is None or depth == _DEEP:
