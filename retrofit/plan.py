@@ -14,6 +14,7 @@ from retrofit.edits import Edit
 from retrofit.errors import EngineError, Problem, UserError
 from retrofit.evaluate import Evaluator, Outcome
 from retrofit.inline import inlining
+from retrofit.knowledge import load_knowledge
 from retrofit.launch import SUBMITTING, SYSTEMS
 from retrofit.options import Options
 from retrofit.outputs import ALONE, Company, as_launched, chosen_launcher, find_place, job, new_file
@@ -177,7 +178,9 @@ def _plan(
 ) -> Plan:
     source = project.entry
     library = recipe.signs.library.encode()
-    idle = not any(may_wrap(file.data) or (library and library in file.data) for file in project.sources)
+    idle = not any(
+        may_wrap(file.data, load_knowledge()) or (library and library in file.data) for file in project.sources
+    )
     if not survey_only and not project.unread and idle:
         plan = _without_wrapper(source, recipe, options)
         if plan.questions:
