@@ -28,7 +28,7 @@ class Entry:
 
     Attributes:
         names: full names of functions and classes; `module.*` is all of a module.
-        methods: names of methods, of whatever object.
+        methods: names of methods, of whatever object, and of functions, wherever they come from.
         example: a script that shows it.
         finds: what is to be found in it, as a Jinja2 expression over `script`, as `apply` sees it, and `codes`, which
             `check` reports.
@@ -223,13 +223,12 @@ class GoesOver(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class Counts(Entry):
-    """Goes over numbers, as `range` does.
+    """Goes over numbers, as `range` does."""
 
-    Attributes:
-        endless: whether it never ends.
-    """
 
-    endless: bool = False
+@dataclass(frozen=True, kw_only=True)
+class Endless(Entry):
+    """Goes on without an end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,7 +326,7 @@ class Metric(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class Logs(Entry):
-    """Tells its user a number."""
+    """Tells its user a number; `log*` is all whose name begins so."""
 
 
 def _kind(cls: type[Entry]) -> str:
@@ -340,9 +339,9 @@ KINDS: Mapping[str, type[Entry]] = {
     _kind(one): one
     for one in (
         Wraps, ReturnsModule, ReturnsArguments, ModuleMethod, Optimizer, Scheduler, Loss, Backpropagates, Framework,
-        AveragesModel, Compiles, Recomputes, DataLoader, Sampler, GoesOver, Counts, Collective, CountsProcesses,
-        StartsProcesses, RunsTrials, ReadsCommandLine, TellsTime, Fresh, AsksForPath, WritesPath, Seeds, MakesTensor,
-        Metric, Logs,
+        AveragesModel, Compiles, Recomputes, DataLoader, Sampler, GoesOver, Counts, Endless, Collective,
+        CountsProcesses, StartsProcesses, RunsTrials, ReadsCommandLine, TellsTime, Fresh, AsksForPath, WritesPath,
+        Seeds, MakesTensor, Metric, Logs,
     )
 }  # fmt: skip
 #: What a text may be, where it is one of some words.
@@ -428,8 +427,8 @@ class Knowledge:
     @cached_property
     def logs(self) -> Callable[[str], bool]:
         """Tell of a name that is called, perhaps with dots in it, whether it tells its user a number."""
-        words = [re.escape(word).replace(r"\*", r"\w*") for one in self.of(Logs) for word in (*one.methods, *one.names)]
-        pattern = re.compile(rf"(^|\.)({'|'.join(words)})$")
+        words = {*self.methods(Logs), *self.last_names(Logs)}
+        pattern = re.compile(rf"(^|\.)({'|'.join(re.escape(one) for one in sorted(words))})$".replace(r"\*", r"\w*"))
         return lambda name: pattern.search(name) is not None
 
     @cached_property

@@ -12,18 +12,16 @@ import libcst as cst
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import alone, made_of
 from retrofit.habits.sites import Call
-from retrofit.knowledge import DataLoader, Framework
+from retrofit.knowledge import DataLoader, Framework, GoesOver
 from retrofit.knowledge import Sampler as SamplerKind
 from retrofit.survey.flow import Origin
 from retrofit.survey.index import Statement
 from retrofit.survey.loops import increments
-from retrofit.survey.nodes import argument, dotted
+from retrofit.survey.nodes import argument, dotted, last_name
 from retrofit.survey.order import defines
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.words import GATHERS, NORMALISES, SEVERAL, SHARES, speak
-
-_ITERATORS = frozenset({"enumerate", "iter", "tqdm", "tqdm.tqdm", "tqdm.auto.tqdm", "track", "rich.progress.track"})
 
 
 @dataclass(eq=False, kw_only=True)
@@ -84,8 +82,9 @@ class Loader(Call):
     def gives(self, iterable: cst.BaseExpression) -> bool:
         """Whether ``iterable`` goes over it."""
         flow = self.habits.flow
+        passing = {"enumerate", "iter", *self.index.knowledge.last_names(GoesOver)}
         while isinstance(iterable, cst.Call) and iterable.args:
-            if self.index.qualified(iterable.func) not in _ITERATORS:
+            if last_name(iterable.func) not in passing:
                 break
             iterable = iterable.args[0].value
         if not isinstance(iterable, (cst.Name, cst.Attribute, cst.Call)):

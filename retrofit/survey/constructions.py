@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from retrofit.knowledge import AveragesModel, Optimizer, Scheduler
-from retrofit.survey.backwards import has_own_tensors
+from retrofit.survey.backwards import backpropagations, has_own_tensors
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holders import parameter_holders
 from retrofit.survey.index import Index
@@ -62,6 +62,9 @@ def _used(index: Index, flow: Flow, method: str) -> set[Origin]:
         operand = argument(call, "", 0) if method == "step" else None
         for node in (holder, operand):
             found |= flow.deep_origins(node, index.scope_of(call)) if node is not None else set()
+    for call, known in backpropagations(index, flow) if method == "step" else ():
+        stepped = next((argument(call, *one) for one in known.optimizer.items()), None)
+        found |= flow.deep_origins(stepped, index.scope_of(call)) if stepped is not None else set()
     return found | {Origin(o.node.value) for o in found if isinstance(o.node, cst.Subscript)}  # what returns an item
 
 

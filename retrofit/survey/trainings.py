@@ -7,6 +7,7 @@ from itertools import permutations
 
 import libcst as cst
 
+from retrofit.knowledge import RunsTrials
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.constructions import trains_another
 from retrofit.survey.flow import Flow, Origin
@@ -109,15 +110,6 @@ def exclude_one_another(loops: Sequence[Site], flow: Flow) -> bool:
     return not any(_before(first, second, flow) for first, second in permutations(loops, 2))
 
 
-#: What runs a function that it is given again and again, with other settings each time: functions, and a method of
-#: what functions make.
-_TRIALS = (
-    "bayes_opt.BayesianOptimization", "hyperopt.fmin", "ray.tune.Tuner", "ray.tune.run", "skopt.forest_minimize",
-    "skopt.gbrt_minimize", "skopt.gp_minimize", "wandb.agent",
-)  # fmt: skip
-_STUDIES = frozenset({"optuna.create_study", "optuna.load_study"})
-
-
 def find_trials(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[CallSite], bool]:
     """Return the calls by which a library runs a training as one of its trials, and whether it runs in no other way."""
     ways, found = ways_to(loop.statement, flow), []
@@ -136,13 +128,16 @@ def find_trials(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[CallSit
 
 
 def _trials(index: Index, flow: Flow) -> list[cst.Call]:
+    known = index.knowledge.named(RunsTrials)
+    makers = {name: one.method for name, one in known.items() if one.method}
     studies = [
         call
-        for call, study in index.method_calls("optimize")
+        for method in sorted(set(makers.values()))
+        for call, study in index.method_calls(method)
         for made in flow.origins(study, index.scope_of(call))
-        if isinstance(made.node, cst.Call) and index.qualified(made.node.func) in _STUDIES
+        if isinstance(made.node, cst.Call) and makers.get(index.qualified(made.node.func)) == method
     ]
-    return [*index.calls_to(*_TRIALS), *studies]
+    return [*index.calls_to(*(name for name in known if name not in makers)), *studies]
 
 
 def left_out(index: Index, flow: Flow, others: list[EpochLoop], kept: list[EpochLoop]) -> set[Scope]:
