@@ -28,7 +28,7 @@ class Entry:
 
     Attributes:
         names: full names of functions and classes; `module.*` is all of a module.
-        methods: names of methods, of whatever object, and of functions, wherever they come from.
+        methods: names of methods, of whatever object.
         example: a script that shows it.
         finds: what is to be found in it, as a Jinja2 expression over `script`, as `apply` sees it, and `codes`, which
             `check` reports.
@@ -326,7 +326,7 @@ class Metric(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class Logs(Entry):
-    """Tells its user a number; `log*` is all whose name begins so."""
+    """Tells its user a number, as a method or function by that name does; `log*` is all whose name begins so."""
 
 
 def _kind(cls: type[Entry]) -> str:
@@ -362,6 +362,7 @@ class Knowledge:
         self.entries = tuple(entries)
         self._further = self.entries[len(entries) - further :]
         self._named: dict[type[Entry], dict[str, Any]] = {}
+        self._starred: set[type[Entry]] = set()
 
     def of(self, kind: type[_E]) -> list[_E]:
         """Return the entries of one kind."""
@@ -370,14 +371,15 @@ class Knowledge:
     def named(self, kind: type[_E]) -> Mapping[str, _E]:
         """Return the entries of one kind by the full names that they are about."""
         if kind not in self._named:
-            self._named[kind] = {name: one for one in self.of(kind) for name in one.all_names}
+            named = self._named[kind] = {name: one for one in self.of(kind) for name in one.all_names}
+            self._starred |= {kind} if any(name.endswith(".*") for name in named) else set()
         return self._named[kind]
 
     def known(self, kind: type[_E], name: str) -> _E | None:
         """Return what is known of a full name, itself or as part of a module; None where it is not of that kind."""
         named = self.named(kind)
         found = named.get(name)
-        while found is None and name:
+        while found is None and name and kind in self._starred:
             name = name.rpartition(".")[0]
             found = named.get(f"{name}.*")
         return found

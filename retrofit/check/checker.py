@@ -18,7 +18,7 @@ from retrofit.edits import Edit
 from retrofit.errors import EngineError, UserError
 from retrofit.evaluate import Evaluator, Found
 from retrofit.habits.file import TrainingFile
-from retrofit.knowledge import Knowledge
+from retrofit.knowledge import Knowledge, load_knowledge
 from retrofit.proof import prove
 from retrofit.rewrite import rewrite
 from retrofit.rules import Recipe, Rule, load_recipe
@@ -58,9 +58,10 @@ class Checker:
             path: the file's real path; nothing is read from or written to it here.
             shown: how messages name it.
             data: its bytes.
-            knowledge: what is known of libraries, None for what the program comes with.
+            knowledge: what is known of libraries, None for what comes with the program and what the settings name.
         """
         try:
+            knowledge = knowledge or load_knowledge(settings.knowledge)
             source = Source(path, data, shown)
         except UserError as error:
             return Checked(problem=error.problems[0])
@@ -83,7 +84,7 @@ class Checker:
         return [rule for rule in self._recipe.rules if settings.want(rule.code, rule.name, path)]
 
     def _candidates(
-        self, source: Source, settings: Settings, knowledge: Knowledge | None
+        self, source: Source, settings: Settings, knowledge: Knowledge
     ) -> tuple[TrainingFile, list[_Candidate]]:
         """Return what is to be reported of a file: what is found and not silenced, and what silences nothing."""
         history = self._recipe.history if uses_library(source.data) else None  # which takes its time to load
@@ -95,7 +96,7 @@ class Checker:
             unsettled = next((rule for rule in rules if rule.site == "open-question"), None)
             found += [
                 _Candidate(replace(one, level=settings.level(one.code, one.name, one.level)))
-                for one in pattern_findings(source, unsettled if file.trains else None)
+                for one in pattern_findings(source, unsettled if file.trains else None, settings.knowledge)
                 if settings.want(one.code, one.name, source.path)
             ]
         suppressions = find_suppressions(source.text)
@@ -116,9 +117,7 @@ class Checker:
             heard += [_Candidate(one) for one in launcher_findings(source, replace(rule, level=level))]
         return file, heard
 
-    def _findings(
-        self, source: Source, settings: Settings, replacements: bool, knowledge: Knowledge | None
-    ) -> list[Finding]:
+    def _findings(self, source: Source, settings: Settings, replacements: bool, knowledge: Knowledge) -> list[Finding]:
         file, candidates = self._candidates(source, settings, knowledge)
         if not replacements:
             return [one.finding for one in candidates]
@@ -135,7 +134,7 @@ class Checker:
         return found
 
     def _fixed(
-        self, source: Source, settings: Settings, kinds: frozenset[str], knowledge: Knowledge | None
+        self, source: Source, settings: Settings, kinds: frozenset[str], knowledge: Knowledge
     ) -> tuple[str, list[str]]:
         """Return a file's text after as many fixes as go together, and the codes of what they repair."""
         file, candidates = self._candidates(source, settings, knowledge)

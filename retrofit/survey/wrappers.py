@@ -46,6 +46,8 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
         spread = [("mapping", arg.value) for arg in call.args if arg.star == "**"]
         meant = list(flow.meanings(call.func, index.scope_of(call)))
         made = flow.called(call)  # the `__init__` of the project's own class
+        parameters = index.knowledge.wrapper_parameters(flow.class_called(call))
+        takes = _takes_unused(made) if made is not None else kind == "dp" or "find_unused_parameters" in parameters
         found.append(
             Wrapper(
                 node=call,
@@ -62,7 +64,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
                 moved="" if module else split_moves(index, operand)[1],
                 preset=[arg for _, given in meant for arg in given],
                 choice=_choice(index, meant),
-                closed="" if made is None or _takes_unused(made) else index.source.code(call.func),
+                closed="" if takes else index.source.code(call.func),
                 anchors={"operand": operand, "call": call, "whole": whole, **dict(spread[-1:])},
             )
         )
