@@ -30,12 +30,12 @@ from retrofit.cli.frame import Command
 from retrofit.edits import ORIGINAL, Edit
 from retrofit.habits.file import TrainingFile
 from retrofit.keys import EVERYWHERE, KEYS
+from retrofit.knowledge import KINDS, Entry, Framework, load_knowledge
 from retrofit.messages import load_messages
 from retrofit.options import Options
 from retrofit.plan import make_plan
 from retrofit.rules import Example, Recipe, Rule, load_recipe
 from retrofit.rules_folder import rules_folder
-from retrofit.survey.frameworks import known_libraries
 from retrofit.survey.sites.base import Site
 from retrofit.templates import FILTERS, METHODS
 from retrofit.toml import read_toml
@@ -360,7 +360,22 @@ def launcher() -> str:
 
 def libraries() -> str:
     """The libraries that are recognised and refused."""
-    return "\n".join(f"- **{name}.** {_escaped(advice)}" for name, advice in known_libraries().items())
+    known = load_knowledge().of(Framework)
+    return "\n".join(f"- **{one.library}.** {_escaped(one.advice)}" for one in known)
+
+
+def knowledge() -> str:
+    """The kinds of entries of what is known of libraries, with the keys of each."""
+
+    def keys(kind: type) -> str:
+        own = {name: told for part in kind.__mro__ if part is not Entry for name, told in described(part).items()}
+        return " ".join(f"`{name}`: {told}" for name, told in own.items())
+
+    def told(kind: type) -> str:
+        return f"{' '.join(introduction(kind).split())} {keys(kind)}".strip()
+
+    rows = [f"| `{word}` | {_cell(told(kind))} |" for word, kind in KINDS.items()]
+    return "\n".join(["| kind | what it does, and further keys |", "| --- | --- |", *rows])
 
 
 def library_settings() -> str:
@@ -384,6 +399,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "sandbox": sandbox,
     "launcher": launcher,
     "libraries": libraries,
+    "knowledge": knowledge,
     "time-lost": cache(scale.table),
 }
 

@@ -7,6 +7,7 @@ add a choice is to add a row, and to ask for its value.
 from __future__ import annotations
 
 import ast
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,6 +186,16 @@ class Folder(Values):
         return Path(folder or "", value)
 
 
+class Files(Words):
+    """A list of paths of files."""
+
+    def __init__(self, wanted: str) -> None:
+        super().__init__(wanted)
+
+    def read(self, value: object, folder: Path | None = None) -> tuple[Path, ...]:  # type: ignore[override]
+        return tuple(Path(os.path.abspath(folder or ""), path) for path in super().read(value))
+
+
 class LevelsByRule(Values):
     """A table of levels by rules."""
 
@@ -318,6 +329,12 @@ KEYS = (
         default=(), shown="the library's own", metavar="NAME=VALUE",
     ),
     Key("rules", (*_RECIPE, "rule"), Folder(), "A folder of further rules.", shown="none", metavar="DIR"),
+    Key(
+        "knowledge", (*_RECIPE, "check"), Files('a list such as ["tools/ourlib.toml"]'),
+        "A file that says what functions and classes of libraries do: what wraps, steps, backpropagates; may be "
+        "repeated.",
+        default=(), shown="none", metavar="FILE",
+    ),
     Key(
         "nodes", ("apply", "launch"), Number(1), "Machines that a batch system's job is for.", default=1, metavar="N",
     ),

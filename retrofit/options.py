@@ -37,6 +37,7 @@ class Options:
         rounds: when a structure is trained enough: "history", when its score rises no more; "planned", at the end that
             the script has planned; "", there if the learning rate moves until then, else by the score.
         settings: (name, code of the value) of the library's settings that the script is to make.
+        knowledge: files that say what further libraries do.
         max_file_size: how many megabytes a file may have to be looked into, which no project decides for its user.
         commanded: the names of the choices that were made on the command line.
         configured: the names of those that were made in pyproject.toml.
@@ -58,6 +59,7 @@ class Options:
     data_parallel: bool = False
     rounds: str = ""
     settings: tuple[tuple[str, str], ...] = ()
+    knowledge: tuple[Path, ...] = ()
     max_file_size: float = DEFAULT_MEGABYTES
     commanded: frozenset[str] = frozenset()
     configured: frozenset[str] = frozenset()

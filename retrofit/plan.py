@@ -14,6 +14,7 @@ from retrofit.edits import Edit
 from retrofit.errors import EngineError, Problem, UserError
 from retrofit.evaluate import Evaluator, Outcome
 from retrofit.inline import inlining
+from retrofit.knowledge import load_knowledge
 from retrofit.launch import SUBMITTING, SYSTEMS
 from retrofit.options import Options
 from retrofit.outputs import ALONE, Company, as_launched, chosen_launcher, find_place, job, new_file
@@ -137,7 +138,10 @@ def make_plan(
         EngineError: the rewriting failed its proofs.
     """
     told("reading the project", "")
-    project = load_project(path, shown, company.pending, recipe.helper, options.max_file_size, recipe.signs.library)
+    words = load_knowledge(options.knowledge).own_words
+    project = load_project(
+        path, shown, company.pending, recipe.helper, options.max_file_size, recipe.signs.library, words
+    )
     begun = NOTHING
     if project.library and recipe.history is not None:
         message = f"is the library's own code, and left as it is. Where Python finds it before what is installed, \
@@ -178,8 +182,8 @@ def _plan(
     adopted: Adopted = NOTHING,
 ) -> Plan:
     source = project.entry
-    library = recipe.signs.library.encode()
-    idle = not any(may_wrap(file.data) or (library and library in file.data) for file in project.sources)
+    library, knowledge = recipe.signs.library.encode(), load_knowledge(options.knowledge)
+    idle = not any(may_wrap(file.data, knowledge) or (library and library in file.data) for file in project.sources)
     if not survey_only and not project.unread and idle:
         plan = _without_wrapper(source, recipe, options)
         if plan.questions:
@@ -198,6 +202,7 @@ def _plan(
         options.program,
         recipe.signs,
         options.inline and bool(adopted.edits),
+        knowledge,
     )
     _check_settings(options, recipe)
     script = survey(source, choices, project.modules, project.neighbours, project.module)

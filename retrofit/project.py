@@ -96,6 +96,7 @@ def load_project(
     helper: str = "",
     megabytes: float = DEFAULT_MEGABYTES,
     library: str = "",
+    words: Sequence[bytes] = (),
 ) -> Project:
     """Read an entry script, and follow its imports as far as they lead to files of its project.
 
@@ -109,6 +110,7 @@ def load_project(
         helper: the name of the module that the recipe adds, by which rewritten scripts are known.
         megabytes: how large a file may be to be looked into.
         library: the package that the recipe is for. Its own code is nobody's training, wherever it lies.
+        words: what else a file may hold that says something of training.
 
     Raises:
         UserError: the script itself cannot be read or parsed.
@@ -151,7 +153,7 @@ def load_project(
             files[name] = _Module(file, data, set(_imports(file, name, data)))
             waiting.append(files[name])
     modules = {}
-    for name in _relevant(main, files):
+    for name in _relevant(main, files, words):
         path = files[name].path
         try:
             known_as = _shown(path, entry, folder)
@@ -350,7 +352,7 @@ class _Module:
     imports: set[str]
 
 
-def _relevant(main: _Module, files: Mapping[str, _Module]) -> list[str]:
+def _relevant(main: _Module, files: Mapping[str, _Module], words: Sequence[bytes]) -> list[str]:
     """The modules that say something of training, those that use them, and packages that pass their names on.
 
     A module that uses them counts where the entry script leads to it by names, also by those that a package makes
@@ -364,6 +366,7 @@ def _relevant(main: _Module, files: Mapping[str, _Module]) -> list[str]:
         named |= waiting
         waiting = {one for name in waiting for one in used[name]} - named
     found = {name for name, text in code.items() if _TRAINING.search(text) or _RELEVANT.search(text)}
+    found |= {name for name, text in code.items() if any(word in text for word in words)}
     while more := {name for name in named - found if not found.isdisjoint(used[name])}:
         found |= more
     packages = {name: m for name, m in files.items() if m.path.name == "__init__.py"}

@@ -114,6 +114,7 @@ VALUES: dict[str, Any] = {
     "select": ["DDP2"],
     "ignore": ["DDP2"],
     "exclude": ["old"],
+    "knowledge": ["ours.toml"],
     "timeout": 7.5,
 }
 

@@ -18,6 +18,7 @@ from retrofit.edits import Edit
 from retrofit.errors import EngineError, UserError
 from retrofit.evaluate import Evaluator, Found
 from retrofit.habits.file import TrainingFile
+from retrofit.knowledge import Knowledge, load_knowledge
 from retrofit.proof import prove
 from retrofit.rewrite import rewrite
 from retrofit.rules import Recipe, Rule, load_recipe
@@ -42,27 +43,37 @@ class Checker:
     def _evaluator(self) -> Evaluator:
         return Evaluator(self._recipe, {})
 
-    def check(self, path: Path, shown: str, data: bytes, settings: Settings, wanted: Wanted = _FIND_ONLY) -> Checked:
+    def check(
+        self,
+        path: Path,
+        shown: str,
+        data: bytes,
+        settings: Settings,
+        wanted: Wanted = _FIND_ONLY,
+        knowledge: Knowledge | None = None,
+    ) -> Checked:
         """Return what a file's check says.
 
         Args:
             path: the file's real path; nothing is read from or written to it here.
             shown: how messages name it.
             data: its bytes.
+            knowledge: what is known of libraries, None for what comes with the program and what the settings name.
         """
         try:
+            knowledge = knowledge or load_knowledge(settings.knowledge)
             source = Source(path, data, shown)
         except UserError as error:
             return Checked(problem=error.problems[0])
         try:
             repaired: list[str] = []
             for _ in range(_ROUNDS if wanted.fixes else 0):
-                text, codes = self._fixed(source, settings, wanted.fixes)
+                text, codes = self._fixed(source, settings, wanted.fixes, knowledge)
                 if text == source.text:
                     break
                 repaired += codes
                 source = Source(path, source.encode(text), shown)
-            findings = self._findings(source, settings, wanted.replacements)
+            findings = self._findings(source, settings, wanted.replacements, knowledge)
         except UserError as error:
             return Checked(problem=error.problems[0])
         except RecursionError:
@@ -74,10 +85,12 @@ class Checker:
     def _rules(self, settings: Settings, path: Path) -> list[Rule]:
         return [rule for rule in self._recipe.rules if settings.want(rule.code, rule.name, path)]
 
-    def _candidates(self, source: Source, settings: Settings) -> tuple[TrainingFile, list[_Candidate]]:
+    def _candidates(
+        self, source: Source, settings: Settings, knowledge: Knowledge
+    ) -> tuple[TrainingFile, list[_Candidate]]:
         """Return what is to be reported of a file: what is found and not silenced, and what silences nothing."""
         history = self._recipe.history if uses_library(source.data) else None  # which takes its time to load
-        file = TrainingFile(source, history, self._recipe.module_functions)
+        file = TrainingFile(source, history, self._recipe.module_functions, knowledge=knowledge)
         rules = self._rules(settings, source.path)
         ddp = [rule for rule in rules if rule.site not in _SPECIAL]
         found = [_candidate(source, one, settings) for one in self._evaluator.found(file, ddp)]
@@ -85,7 +98,7 @@ class Checker:
             unsettled = next((rule for rule in rules if rule.site == "open-question"), None)
             found += [
                 _Candidate(replace(one, level=settings.level(one.code, one.name, one.level)))
-                for one in pattern_findings(source, unsettled if file.trains else None)
+                for one in pattern_findings(source, unsettled if file.trains else None, settings.knowledge)
                 if settings.want(one.code, one.name, source.path)
             ]
         suppressions = find_suppressions(source.text)
@@ -106,8 +119,8 @@ class Checker:
             heard += [_Candidate(one) for one in launcher_findings(source, replace(rule, level=level))]
         return file, heard
 
-    def _findings(self, source: Source, settings: Settings, replacements: bool) -> list[Finding]:
-        file, candidates = self._candidates(source, settings)
+    def _findings(self, source: Source, settings: Settings, replacements: bool, knowledge: Knowledge) -> list[Finding]:
+        file, candidates = self._candidates(source, settings, knowledge)
         if not replacements:
             return [one.finding for one in candidates]
         found = []
@@ -122,9 +135,11 @@ class Checker:
             found.append(replace(one.finding, fix=fix, replacements=changes))
         return found
 
-    def _fixed(self, source: Source, settings: Settings, kinds: frozenset[str]) -> tuple[str, list[str]]:
+    def _fixed(
+        self, source: Source, settings: Settings, kinds: frozenset[str], knowledge: Knowledge
+    ) -> tuple[str, list[str]]:
         """Return a file's text after as many fixes as go together, and the codes of what they repair."""
-        file, candidates = self._candidates(source, settings)
+        file, candidates = self._candidates(source, settings, knowledge)
         edits: list[Edit] = []
         text = source.text
         codes = []

@@ -51,6 +51,7 @@ class Request:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    knowledge: tuple[Path, ...] = ()
     problems: tuple[Problem, ...] = ()
     root: Path | None = None
     max_file_size: float = DEFAULT_MEGABYTES
@@ -67,7 +68,11 @@ def check(request: Request, console: Console) -> int:
     if request.select and not known:
         raise UserError(*problems)
     chosen = Settings(
-        select=tuple(known), ignore=request.ignore, exclude=request.exclude, unsafe_fixes=request.unsafe_fixes
+        select=tuple(known),
+        ignore=request.ignore,
+        exclude=request.exclude,
+        unsafe_fixes=request.unsafe_fixes,
+        knowledge=request.knowledge,
     )
     fixes = frozenset({"safe"} if request.write or request.diff else ())
     work = Work(chosen, Wanted(fixes, request.form in _WITH_REPLACEMENTS), request.root, request.max_file_size)

@@ -42,9 +42,14 @@ def uses_library(data: bytes) -> bool:
     return any(name in data for name in _LIBRARIES)
 
 
-def irrelevant(data: bytes) -> str:
-    """Return why a file's bytes hold nothing that a rule speaks of, "" where they may."""
-    if not uses_library(data) and (b"torch" not in data or not any(word in data for word in _WORDS)):
+def irrelevant(data: bytes, words: Callable[[], Sequence[bytes]] = tuple) -> str:
+    """Return why a file's bytes hold nothing that a rule speaks of, "" where they may.
+
+    Args:
+        words: returns what else may be spoken of, as its project says.
+    """
+    plain = not uses_library(data) and (b"torch" not in data or not any(word in data for word in _WORDS))
+    if plain and not any(word in data for word in words()):
         return "passed over, nothing in it that a rule speaks of"
     return "passed over, retrofit generated it" if MARK.encode() in data[:200] else ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 from retrofit.check.finding import Finding
 from retrofit.check.places import Located, located
@@ -27,7 +28,7 @@ def _recipe() -> Recipe:
     return load_recipe(rules_folder() / "perforatedai")
 
 
-def pattern_findings(source: Source, unsettled: Rule | None) -> list[Finding]:
+def pattern_findings(source: Source, unsettled: Rule | None, knowledge: tuple[Path, ...] = ()) -> list[Finding]:
     """Return what the recipe would still change in a script that it was applied to, by `retrofit apply` or by hand.
 
     Only rules with a level are spoken of; the others' changes follow from theirs.
@@ -35,11 +36,17 @@ def pattern_findings(source: Source, unsettled: Rule | None) -> list[Finding]:
     Args:
         source: a script in which a model is made to grow dendrites.
         unsettled: the rule of the questions that keep the recipe from judging it, None where they are left out.
+        knowledge: files that say what further libraries do.
     """
     recipe = _recipe()
     try:
         plan = make_plan(
-            source.path, source.shown, recipe, Options(), survey_only=True, company=Company({source.path: source.data})
+            source.path,
+            source.shown,
+            recipe,
+            Options(knowledge=knowledge),
+            survey_only=True,
+            company=Company({source.path: source.data}),
         )
     except UserError as error:
         return _questions(source, error.problems, unsettled)

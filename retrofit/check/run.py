@@ -95,7 +95,7 @@ def run(
     files = list(dict.fromkeys(_listed(paths, work.chosen, problems, lambda path, why: read.append((path, why)))))
     told("reading", counted(len(files), "file"))
     waiting: list[str] = []
-    candidates = map_many(partial(_candidate, frozenset(paths)), files, jobs, _MANY, 200)
+    candidates = map_many(partial(_candidate, frozenset(paths), work.chosen), files, jobs, _MANY, 200)
     for file, candidate in zip(files, candidates, strict=True):
         if isinstance(candidate, Problem):
             problems.append(candidate)
@@ -137,14 +137,14 @@ def _listed(
             problems.append(Problem(path, 0, 0, "RF001", "no such file or folder."))
 
 
-def _candidate(given: frozenset[str], path: str) -> str | Problem | None:
+def _candidate(given: frozenset[str], chosen: Settings, path: str) -> str | Problem | None:
     """Return None for a file that may be of interest, else why it is not, or what keeps it from being checked.
 
     Of a file that was given itself it is said also where nobody would look further that Python cannot read it.
     """
     try:
         data = read_file(path)
-        why = irrelevant(data)
+        why = irrelevant(data, lambda: _own_words(os.path.dirname(os.path.realpath(path)), chosen))
         if why and path in given:
             return syntax_fault(decode(data, path)[0], path) or why
         return why or None
@@ -152,6 +152,22 @@ def _candidate(given: frozenset[str], path: str) -> str | Problem | None:
         return Problem(path, 0, 0, "RF001", f"cannot be read: {error.strerror}.")
     except UserError as error:
         return error.problems[0]
+
+
+@cache
+def _own_words(folder: str, chosen: Settings) -> tuple[bytes, ...]:
+    """Return what the project of a folder knows by itself of libraries, in words.
+
+    Raises:
+        UserError: one of its files has a mistake.
+    """
+    path = f"{folder}/pyproject.toml"
+    if chosen.knowledge or (os.path.isfile(path) and b"knowledge" in read_file(path)):
+        from retrofit.knowledge import load_knowledge
+
+        return load_knowledge(_settings(folder, chosen)[0].knowledge).own_words
+    above = os.path.dirname(folder)
+    return () if os.path.isfile(path) or above == folder else _own_words(above, chosen)
 
 
 def _check(work: Work, path: str) -> _Outcome:

@@ -26,6 +26,7 @@ class Settings:
         severity: the level of rules in place of their own.
         exclude: patterns, as in .gitignore, of files that are passed over.
         unsafe_fixes: whether a fix may change what is trained, None where nobody says so.
+        knowledge: files that say what further libraries do.
         folder: where the settings come from; patterns are relative to it.
     """
 
@@ -35,6 +36,7 @@ class Settings:
     severity: tuple[tuple[str, str], ...] = ()
     exclude: tuple[str, ...] = ()
     unsafe_fixes: bool | None = None
+    knowledge: tuple[Path, ...] = ()
     folder: Path = Path()
 
     def want(self, code: str, name: str, path: Path) -> bool:
@@ -96,6 +98,7 @@ def load_settings(folder: Path, chosen: Settings) -> tuple[Settings, list[Proble
         select=chosen.select or own.select,
         ignore=own.ignore + chosen.ignore,
         exclude=own.exclude + chosen.exclude,
+        knowledge=chosen.knowledge or own.knowledge,
         unsafe_fixes=own.unsafe_fixes if chosen.unsafe_fixes is None else chosen.unsafe_fixes,
     )
     return merged, problems

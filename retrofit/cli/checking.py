@@ -81,6 +81,7 @@ def check(
         problems=asked.fault.problems if asked.fault else (),
         root=project_root,
         max_file_size=max_file_size,
+        knowledge=choices.commanded.get("knowledge", ()),
         **given,
     )
     return command.check(request, asked.console)

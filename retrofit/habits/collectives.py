@@ -8,22 +8,13 @@ from functools import cached_property
 
 import libcst as cst
 
-from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import RankCall, bare, told_by_rank
+from retrofit.knowledge import Collective as CollectiveKind
 from retrofit.survey.index import Scope
 from retrofit.survey.nodes import dotted, last_name
 from retrofit.survey.ranks import opposite
 from retrofit.survey.sites.wrapper import Wrapper
-
-_COLLECTIVES = frozenset(
-    f"torch.distributed.{name}"
-    for name in (
-        "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all", "all_to_all_single",
-        "barrier", "broadcast", "broadcast_object_list", "gather", "gather_object", "monitored_barrier", "new_group",
-        "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter", "scatter_object_list",
-    )
-)  # fmt: skip
 
 
 @dataclass(eq=False, kw_only=True)
@@ -102,7 +93,7 @@ class WrappedForward(RankCall):
 
 def find_collectives(file: TrainingFile) -> Iterator[Collective]:
     """Yield the collectives of a file, and the calls of its functions that run one on every way."""
-    own = file.calls(*_COLLECTIVES)
+    own = file.calls(*file.index.knowledge.named(CollectiveKind))
     built = [wrapper.call for wrapper in file.wrappers if wrapper.kind == "ddp"]
     holders: dict[Scope, cst.Call] = {}
     for call in own:
@@ -122,9 +113,10 @@ def find_wrapped_forwards(file: TrainingFile) -> Iterator[WrappedForward]:
     """Yield the calls of models in DistributedDataParallel."""
     if not file.ddp:
         return
+    beside = file.index.knowledge.module_methods
     for call in file.index.calls:
         name = dotted(call.func)
-        if name is None or name.rpartition(".")[2] in torch_api.MODULE_METHODS or name in file.index.entry.aliases:
+        if name is None or name.rpartition(".")[2] in beside or name in file.index.entry.aliases:
             continue
         wrapper = file.wrapper_of(call.func)
         if wrapper is not None and wrapper.kind == "ddp":

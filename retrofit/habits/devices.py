@@ -13,6 +13,7 @@ from retrofit.habits.names import conditions, follows, met, moves, unconditional
 from retrofit.habits.processes import Group
 from retrofit.habits.sites import Call
 from retrofit.habits.wrapping import Wrapping
+from retrofit.knowledge import Seeds
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.index import Statement
 from retrofit.survey.nodes import dotted, last_name, method_name, receiver
@@ -22,8 +23,6 @@ from retrofit.survey.words import OF_RANK, SEEDED, WARMING, speak
 _DISTRIBUTED = re.compile(r"distributed|world_size|local_rank\s*(!=|>=|>)\s*-?1?0?$")
 _PLAIN_DEVICE = re.compile(r"(?:torch\.device\()?f?[\"'](cpu|cuda)\b[^\"']*[\"'](?:,[^()]*)?\)?")
 _FIXED = re.compile(r"""(["'])cuda:(\d+)\1""")
-_SEEDS = ("torch.manual_seed", "torch.random.manual_seed")
-_OTHER_SEEDS = ("torch.cuda.manual_seed", "torch.cuda.manual_seed_all", "numpy.random.seed", "random.seed")
 _AUGMENTS = re.compile(
     r"\b(Random(?!Sampler|ForestR|State)\w+|ColorJitter|RandAugment|AutoAugment|TrivialAugment\w*|Mixup|CutMix)\s*\(|\balbumentations\b"
 )
@@ -230,10 +229,11 @@ def find_seeds(file: TrainingFile) -> Iterator[Seed]:
     PyTorch's counts: from it come augmentation and dropout in the process, and the seeds of the loader's workers.
     """
     augmentation = _AUGMENTS.search(file.source.read())
-    calls = file.calls(*_SEEDS)
+    known = file.index.knowledge.named(Seeds)
+    calls = file.calls(*(name for name, one in known.items() if one.torch))
     if not _ddp(file) or augmentation is None or not calls:
         return
-    every = [*calls, *file.calls(*_OTHER_SEEDS)]
+    every = [*calls, *file.calls(*(name for name, one in known.items() if not one.torch))]
     given = [*every, *(file.value_of(call.args[0].value) for call in every if call.args)]
     if "worker_init_fn" in file.source.words() or any(speak(file.source.words(node), SEEDED) for node in given):
         return

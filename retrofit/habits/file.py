@@ -9,9 +9,9 @@ from typing import cast
 
 import libcst as cst
 
-from retrofit import torch_api
 from retrofit.habits.kinds import KINDS
 from retrofit.history import History
+from retrofit.knowledge import Knowledge, StartsProcesses
 from retrofit.source import Source
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.branches import exclude_each_other
@@ -25,8 +25,6 @@ from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import Backward, EpochLoop
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.wrappers import find_wrappers
-
-_SPAWNS = frozenset({"spawn", "start_processes", "Process", "launch"})
 
 
 def _is_module(value: cst.BaseExpression | None) -> bool:
@@ -42,6 +40,7 @@ class TrainingFile:
         history: what is on record of the library that grows dendrites, None where no rule is about it.
         module_functions: full names of that library's functions that return the module they are given.
         index: the files of a whole project with it, where what is asked is asked of all of them; None for it alone.
+        knowledge: what is known of libraries, None for what the program comes with.
     """
 
     def __init__(
@@ -50,10 +49,11 @@ class TrainingFile:
         history: History | None = None,
         module_functions: frozenset[str] = frozenset(),
         index: Index | None = None,
+        knowledge: Knowledge | None = None,
     ) -> None:
         self.source = source
         self.history = history
-        self.index = index or Index(source)
+        self.index = index or Index(source, knowledge=knowledge)
         self._module_functions = module_functions
         self._sites: dict[str, Sequence[Site]] = {}
         self._bindings: dict[tuple[Scope, str], list[Binding]] | None = None
@@ -101,7 +101,8 @@ class TrainingFile:
     @cached_property
     def spawns(self) -> list[cst.Call]:
         """The calls that start the ranks from one process, which is none itself: `mp.spawn(...)`, `mp.Process(...)`."""
-        return [call for call in self.index.calls if (dotted(call.func) or "").rpartition(".")[2] in _SPAWNS]
+        names = self.index.knowledge.last_names(StartsProcesses)
+        return [call for call in self.index.calls if (dotted(call.func) or "").rpartition(".")[2] in names]
 
     @cached_property
     def backwards(self) -> list[Backward]:
@@ -186,7 +187,7 @@ class TrainingFile:
     def _wrapper_of(self, node: cst.BaseExpression, seen: frozenset[object]) -> Wrapper | None:
         if isinstance(node, cst.Call):
             made = next((wrapper for wrapper in self.wrappers if wrapper.node is node), None)
-            held = receiver(node) if method_name(node) in torch_api.MODULE_METHODS else None
+            held = receiver(node) if method_name(node) in self.index.knowledge.module_methods else None
             return made if made is not None or held is None else self._wrapper_of(held, seen)
         name = dotted(node)
         if name is None or name.endswith((".module", "._orig_mod")):

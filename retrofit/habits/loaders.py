@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
 
-from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import alone, made_of
 from retrofit.habits.sites import Call
+from retrofit.knowledge import DataLoader, Framework, GoesOver
+from retrofit.knowledge import Sampler as SamplerKind
 from retrofit.survey.flow import Origin
 from retrofit.survey.index import Statement
 from retrofit.survey.loops import increments
-from retrofit.survey.nodes import argument, dotted
+from retrofit.survey.nodes import argument, dotted, last_name
 from retrofit.survey.order import defines
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.words import GATHERS, NORMALISES, SEVERAL, SHARES, speak
-
-_DISTRIBUTED = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
-_WHOLE = frozenset(
-    f"torch.utils.data.{path}{name}" for path in ("", "sampler.") for name in ("RandomSampler", "SequentialSampler")
-)
-_OWNERS = frozenset(
-    {"accelerate", "deepspeed", "horovod", "ignite", "lightning", "lightning_fabric", "pytorch_lightning"}
-)
-_ITERATORS = frozenset({"enumerate", "iter", "tqdm", "tqdm.tqdm", "tqdm.auto.tqdm", "track", "rich.progress.track"})
 
 
 @dataclass(eq=False, kw_only=True)
@@ -70,15 +62,17 @@ class Loader(Call):
     @property
     def shared_out(self) -> bool:
         """Whether its sampler may be a DistributedSampler."""
-        return any(self._made_by(origin, _DISTRIBUTED) for origin in self.samplers)
+        return any(self._made_by(origin, shares=True) for origin in self.samplers)
 
     @property
     def all_shared_out(self) -> bool:
         """Whether its sampler is surely a DistributedSampler."""
-        return all(self._made_by(origin, _DISTRIBUTED) for origin in self.samplers)
+        return all(self._made_by(origin, shares=True) for origin in self.samplers)
 
-    def _made_by(self, origin: Origin, names: Collection[str]) -> bool:
-        return isinstance(origin.node, cst.Call) and self.index.qualified(origin.node.func) in names
+    def _made_by(self, origin: Origin, shares: bool) -> bool:
+        """Whether a sampler is a known one that shares samples out, or that goes over all."""
+        made = _sampler(self.habits, origin.node) if isinstance(origin.node, cst.Call) else None
+        return made is not None and made.shares is shares
 
     @cached_property
     def training(self) -> list[Statement]:
@@ -88,8 +82,9 @@ class Loader(Call):
     def gives(self, iterable: cst.BaseExpression) -> bool:
         """Whether ``iterable`` goes over it."""
         flow = self.habits.flow
+        passing = {"enumerate", "iter", *self.index.knowledge.last_names(GoesOver)}
         while isinstance(iterable, cst.Call) and iterable.args:
-            if self.index.qualified(iterable.func) not in _ITERATORS:
+            if last_name(iterable.func) not in passing:
                 break
             iterable = iterable.args[0].value
         if not isinstance(iterable, (cst.Name, cst.Attribute, cst.Call)):
@@ -120,12 +115,14 @@ class Loader(Call):
             return False
         if self.sampler is None:
             return True
-        return bool(self.samplers) and all(self._made_by(origin, _WHOLE) for origin in self.samplers)
+        return bool(self.samplers) and all(self._made_by(origin, shares=False) for origin in self.samplers)
 
     @cached_property
     def elsewhere(self) -> bool:
         """Whether another branch or loader may share the data out, or a library that prepares loaders itself."""
-        if any(module.partition(".")[0] in _OWNERS for _, module in self.index.entry.imports):
+        sharing = [module for one in self.index.knowledge.of(Framework) if one.shares for module in one.modules]
+        packages = {module.partition(".")[0] for module in sharing}
+        if any(module.partition(".")[0] in packages for _, module in self.index.entry.imports):
             return True
         tests = [part.node.test for part in self.statement.ancestors if isinstance(part.node, cst.If)]
         tests += [node.test for node in self.index.ancestors(self.node) if isinstance(node, cst.IfExp)]
@@ -204,7 +201,7 @@ class Loader(Call):
     def sampler_class(self) -> str:
         """The name of DistributedSampler in the file, "" where it is not imported."""
         known = self.index.entry.imported_as
-        return known(_DISTRIBUTED[0]) or known(_DISTRIBUTED[1]) or ""
+        return next(filter(None, map(known, _shares(self.habits))), "")
 
     @cached_property
     def fixable(self) -> bool:
@@ -387,15 +384,24 @@ def _loader(file: TrainingFile, call: cst.Call) -> Loader:
     return site
 
 
+def _sampler(file: TrainingFile, call: cst.Call) -> SamplerKind | None:
+    return file.index.knowledge.known(SamplerKind, file.index.qualified(call.func))
+
+
+def _shares(file: TrainingFile) -> list[str]:
+    """Return the full names of samplers that share samples out among the ranks."""
+    return [name for name, one in file.index.knowledge.named(SamplerKind).items() if one.shares]
+
+
 def find_loaders(file: TrainingFile) -> list[Loader]:
     """Return the data loaders of a file."""
-    return [_loader(file, call) for call in file.calls(*torch_api.DATA_LOADERS)]
+    return [_loader(file, call) for call in file.calls(*file.index.knowledge.named(DataLoader))]
 
 
 def find_samplers(file: TrainingFile) -> Iterator[Sampler]:
     """Yield the distributed samplers of a file."""
     loaders = [site for site in file.sites("loader") if isinstance(site, Loader)]
-    for call in file.calls(*_DISTRIBUTED):
+    for call in file.calls(*_shares(file)):
         mine = [loader for loader in loaders if any(origin.node is call for origin in loader.samplers)]
         site = Sampler(node=call, index=file.index, habits=file, loaders=mine)
         if site.loop is not None:

@@ -8,11 +8,11 @@ from functools import cached_property
 
 import libcst as cst
 
-from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.library import calls_of_any, full_name, perforating, settings
 from retrofit.habits.names import follows, literal, moves, text
 from retrofit.habits.sites import Call
+from retrofit.knowledge import AveragesModel, Compiles, Optimizer, Recomputes
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.folders import is_fresh
 from retrofit.survey.index import Statement
@@ -21,10 +21,6 @@ from retrofit.survey.nodes import argument, dotted, method_name, receiver
 from retrofit.survey.sites.base import Site
 from retrofit.survey.wrappers import at_margin
 
-_COMPILES = frozenset({"torch.compile", "torch.jit.script"})
-#: What keeps a running average of a model, in a copy that it makes at once.
-_AVERAGES = ("torch.optim.swa_utils.AveragedModel", "ModelEma", "ModelEmaV2", "ModelEmaV3", "ModelEMA")
-_RECOMPUTES = ("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential")
 _OF_GPUS = ("torch.cuda.", "torch.accelerator.")
 _TESTS = "testing_dendrite_capacity"
 _PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
@@ -176,7 +172,7 @@ class Perforation(Call):
     @cached_property
     def compiled(self) -> bool:
         """Whether the model has been compiled before."""
-        return self.grown is not None and made_by(self.habits, self.grown, _COMPILES)
+        return self.grown is not None and made_by(self.habits, self.grown, self.index.knowledge.named(Compiles))
 
     @cached_property
     def left_behind(self) -> int:
@@ -369,7 +365,7 @@ def _attributes(file: TrainingFile) -> Iterator[tuple[cst.BaseExpression, cst.Ba
         if file.index.qualified(call.func) in _ASKING and len(call.args) > 1
     ]
     for node, holder, attribute in asked:
-        if attribute and attribute not in torch_api.WRAPPER_MEMBERS:
+        if attribute and attribute not in file.index.knowledge.wrapper_members:
             yield node, holder
 
 
@@ -401,7 +397,8 @@ def find_system_loads(file: TrainingFile) -> list[SystemLoad]:
 
 def find_early_averages(file: TrainingFile) -> Iterator[EarlyAverage]:
     """Yield the running averages of a model from before it grows dendrites."""
-    averages = [call for call in file.index.calls if file.index.qualified(call.func).endswith(_AVERAGES)]
+    known = file.index.knowledge.last_names(AveragesModel)  # which projects copy, in modules of their own
+    averages = [call for call in file.index.calls if file.index.qualified(call.func).rpartition(".")[2] in known]
     for perforation in find_perforations(file) if averages else ():
         name = dotted(perforation.grown)
         for call in averages:
@@ -415,7 +412,7 @@ def find_early_optimizers(file: TrainingFile) -> Iterator[EarlyOptimizer]:
     """Yield the optimizers that are built of a model's parameters before a saved state of the model is loaded."""
     for load in find_system_loads(file):
         name = dotted(load.argument_node("net", 0))
-        for call in file.calls(*(f"torch.optim.{kind}" for kind in torch_api.OPTIMIZERS)) if name is not None else ():
+        for call in file.calls(*file.index.knowledge.named(Optimizer)) if name is not None else ():
             given = argument(call, "params", 0)
             if given is None or not follows(load.statement, file.index.statement(call)):
                 continue
@@ -456,7 +453,8 @@ def find_early_trackers(file: TrainingFile) -> Iterator[EarlyTracker]:
 
 def find_recomputations(file: TrainingFile) -> list[Recomputation]:
     """Return the calls that compute activations again in the backward pass."""
-    return [Recomputation(node=call, index=file.index, habits=file) for call in file.calls(*_RECOMPUTES)]
+    calls = file.calls(*file.index.knowledge.named(Recomputes))
+    return [Recomputation(node=call, index=file.index, habits=file) for call in calls]
 
 
 def find_plateaus(file: TrainingFile) -> Iterator[Plateau]:

@@ -12,6 +12,7 @@ import libcst as cst
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.names import follows, met, spelled, text, unconditional
 from retrofit.habits.sites import Call
+from retrofit.knowledge import StartsProcesses
 from retrofit.survey.arguments import spellings
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.index import Index, Scope, Statement
@@ -70,7 +71,7 @@ class Group(Call):
 
     def _spawns(self, call: cst.Call) -> bool:
         """Whether a call runs a function in processes of its own."""
-        return self.index.qualified(call.func).startswith("torch.multiprocessing")
+        return self.index.knowledge.known(StartsProcesses, self.index.qualified(call.func)) is not None
 
     def before(self, statement: Statement, seen: frozenset[Scope] = frozenset()) -> bool:
         """Whether it has surely run when a statement does."""

@@ -8,13 +8,13 @@ from functools import cached_property
 
 import libcst as cst
 
-from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.library import full_name
 from retrofit.habits.loaders import Evaluation
 from retrofit.habits.names import follows, may_follow, text
 from retrofit.habits.perforation import Perforation, find_perforations
 from retrofit.habits.sites import Call
+from retrofit.knowledge import Scheduler
 from retrofit.survey.index import Binding, Statement
 from retrofit.survey.nodes import argument, dotted, mentions, method_name, receiver
 from retrofit.survey.scores.words import told_by_name
@@ -204,7 +204,7 @@ def find_replaced_optimizers(file: TrainingFile) -> Iterator[ReplacedOptimizer]:
     """Yield the optimizers that are built anew in a loop, while a scheduler goes on with the one before."""
     if not file.perforated:
         return
-    for call in file.calls(*(f"torch.optim.lr_scheduler.{kind}" for kind in torch_api.SCHEDULERS)):
+    for call in file.calls(*file.index.knowledge.named(Scheduler)):
         name, scheduler = dotted(argument(call, "optimizer", 0)), file.index.target_of(call)
         if name is None or not scheduler:
             continue

@@ -12,6 +12,7 @@ import libcst as cst
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import alone, conditional
 from retrofit.habits.sites import Call
+from retrofit.knowledge import Loss, MakesTensor
 from retrofit.survey.index import Statement
 from retrofit.survey.nodes import dotted, last_name, names_in
 from retrofit.survey.sites.base import Site
@@ -19,23 +20,6 @@ from retrofit.survey.sites.wrapper import Wrapper
 
 _KNOWN = frozenset({"no_sync", "require_backward_grad_sync"})
 _OPTIMIZERS = re.compile(r"opt|scaler", re.I)
-#: The losses that hold a tensor, with the names of its arguments and their positions.
-_WEIGHTED: dict[str, dict[str, int | None]] = {
-    "torch.nn.BCELoss": {"weight": 0},
-    "torch.nn.BCEWithLogitsLoss": {"weight": 0, "pos_weight": None},
-    "torch.nn.CrossEntropyLoss": {"weight": 0},
-    "torch.nn.MultiLabelSoftMarginLoss": {"weight": 0},
-    "torch.nn.MultiMarginLoss": {"weight": 3},
-    "torch.nn.NLLLoss": {"weight": 0},
-}
-#: These make a tensor on the CPU unless told otherwise.
-_MADE = frozenset(
-    f"torch.{name}"
-    for name in (
-        "tensor", "Tensor", "FloatTensor", "DoubleTensor", "HalfTensor", "as_tensor", "from_numpy", "ones", "zeros",
-        "full", "linspace", "arange",
-    )
-)  # fmt: skip
 
 
 @dataclass(eq=False, kw_only=True)
@@ -155,10 +139,11 @@ def find_accumulations(file: TrainingFile) -> Iterator[Accumulation]:
 
 def find_loss_weights(file: TrainingFile) -> Iterator[LossWeight]:
     """Yield the losses with a tensor of weights that is made on the CPU."""
-    for call in file.calls(*_WEIGHTED):
-        for keyword, position in _WEIGHTED[file.index.qualified(call.func)].items():
+    known = file.index.knowledge.named(Loss)
+    for call in file.calls(*known):
+        for keyword, position in known[file.index.qualified(call.func)].tensors.items():
             site = LossWeight(node=call, index=file.index, habits=file, keyword=keyword)
-            value = site.argument_node(keyword, position)
+            value = site.argument_node(keyword, position if position >= 0 else None)
             if value is not None and _on_cpu(file, value):
                 site.anchors["weight"] = value
                 yield site
@@ -204,7 +189,7 @@ def _on_cpu(file: TrainingFile, value: cst.BaseExpression) -> bool:
     made = file.value_of(value)
     return (
         isinstance(made, cst.Call)
-        and file.index.qualified(made.func) in _MADE
+        and file.index.qualified(made.func) in file.index.knowledge.named(MakesTensor)
         and not any(arg.star or (arg.keyword is not None and arg.keyword.value == "device") for arg in made.args)
         and ".cuda" not in file.index.source.read(made)
     )

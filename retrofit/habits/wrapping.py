@@ -9,7 +9,6 @@ from functools import cached_property
 
 import libcst as cst
 
-from retrofit import torch_api
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.loaders import Loader
 from retrofit.habits.names import conditions, converts, follows, literal, may_follow, moves, spelled
@@ -122,7 +121,7 @@ class Wrapping(Call):
     @cached_property
     def unknown(self) -> list[str]:
         """The keywords that the wrapper's class does not have."""
-        known = torch_api.DDP_PARAMETERS if self.kind == "ddp" else torch_api.DATA_PARALLEL_PARAMETERS
+        known = self.index.knowledge.wrapper_parameters(self.habits.flow.class_called(self.call))
         return [a.keyword.value for a in self.call.args if a.keyword is not None and a.keyword.value not in known]
 
     @property
@@ -376,7 +375,7 @@ def find_own_attributes(file: TrainingFile) -> Iterator[OwnAttribute]:
     index = file.index
     classes = [scope for scope in index.scopes if scope.kind == "class"]
     names = {name for scope in classes for name in _members(file, scope)}
-    names -= torch_api.WRAPPER_MEMBERS
+    names -= index.knowledge.wrapper_members
     through = {
         (dotted(node.value.value), node.attr.value)
         for node in index.attributes

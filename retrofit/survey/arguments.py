@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import libcst as cst
 
+from retrofit.knowledge import ReadsCommandLine
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.nodes import argument, dotted, guards_main, method_name, names_in, receiver
@@ -20,10 +21,6 @@ _TELLING = frozenset(
 )
 _TEXTS = frozenset(
     {"items", "vars", "sorted", "str", "repr", "format", "len", "get_rank", "ljust", "rjust", "keys", "type"}
-)
-#: What reads the command line by itself.
-_OWNERS = frozenset(
-    {"fire.Fire", "hydra.main", "absl.app.run", "click.command", "click.group", "typer.run", "tyro.cli"}
 )
 _PARSE_METHODS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
 
@@ -40,7 +37,7 @@ def find_parsers(index: Index, flow: Flow) -> list[Parser]:
 
     None where a library reads the command line as a whole, which would know no option of a parser beside it.
     """
-    if any(index.qualified(call.func) in _OWNERS and index.file(call) is index.entry for call in index.calls):
+    if any(index.file(call) is index.entry for call in index.calls_to(*index.knowledge.named(ReadsCommandLine))):
         return []
     parsed = {
         origin

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow
+from retrofit.knowledge import Backpropagates
+from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Statement
 from retrofit.survey.nodes import argument, dotted, last_name, method_name, nodes_in
 from retrofit.survey.sites.loop import Backward
@@ -19,14 +21,16 @@ def find_backwards(index: Index, flow: Flow, adrift: bool = False) -> list[Backw
         adrift: return those around which no loop is found instead.
 
     A `backward` inside a class that defines its own differentiation (`torch.autograd.Function`) is none, nor is
-    `torch.autograd.backward` of something else than losses. A call of something that is not of this project, by a name
-    that says it scales, with a loss and an optimizer (`loss_scaler(loss, optimizer)`), holds the backward pass.
+    `torch.autograd.backward` of something else than losses. A call of something that is not of this project, which is
+    known to hold the backward pass, or by a name that says it scales and with a loss and an optimizer
+    (`loss_scaler(loss, optimizer)`), is one.
 
     One that tunes a tensor of its own function, with an optimizer of just that, is no part of the training.
     """
     found: list[Backward] = []
+    known = {call for call, _ in backpropagations(index, flow)}
     for call in index.calls:
-        if _scales(index, flow, call):
+        if call in known or _scales(index, flow, call):
             loops = next(iter(flow.enclosing_loops(index.statement(call))))
             found += [] if bool(loops) is adrift else [Backward(node=call, index=index, loop=next(iter(loops), None))]
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "backward":
@@ -45,6 +49,19 @@ def find_backwards(index: Index, flow: Flow, adrift: bool = False) -> list[Backw
         if bool(loops) is not adrift:
             found.append(Backward(node=call, index=index, loop=next(iter(loops), None)))
     return found
+
+
+def backpropagations(index: Index, flow: Flow) -> Iterator[tuple[cst.Call, Backpropagates]]:
+    """Yield the calls in which a library runs the backward pass, by a function or by an object of a class of it."""
+    known = index.knowledge.named(Backpropagates)
+    made = {Origin(call): known[index.qualified(call.func)] for call in index.calls_to(*known)}
+    for call in index.calls if made else ():
+        found = made.get(Origin(call))
+        if found is None or last_name(call.func)[:1].isupper():  # which makes the object
+            origins = flow.origins(call.func, index.scope_of(call))
+            found = next((made[one] for one in origins if one in made), None)
+        if found is not None and all(argument(call, *one) is not None for one in found.loss.items()):
+            yield call, found
 
 
 def _tunes_a_tensor(index: Index, flow: Flow, loop: Statement, backward: Statement) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import libcst as cst
 
-from retrofit import torch_api
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holding import ASKING, Holding
 from retrofit.survey.loops import called_in
@@ -13,8 +12,6 @@ from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import Backward
 from retrofit.survey.sites.wrapper import Wrapper
 
-#: What a wrapper has that neither calls it nor gives it on.
-_BESIDE = torch_api.WRAPPER_MEMBERS - torch_api.MODULE_METHODS - {"forward"}
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 
 
@@ -44,7 +41,8 @@ def find_bypass(
     within = {one.node for one in origins if any(Holding({one.node}, flow).holds(node) for node in wrapped)}
     built = Holding(within, flow)
     bare = next((call for call in calls if _forwards(call, origins, flow) and built.used_by(call)), None)
-    holding = Holding({wrapper.node for wrapper in wrappers}, flow, _BESIDE)
+    beside = index.knowledge.wrapper_members - index.knowledge.module_methods - {"forward"}
+    holding = Holding({wrapper.node for wrapper in wrappers}, flow, beside)
     opaque = [call for call in calls if flow.called(call) is None or _forwards(call, origins, flow)]
     if bare is None or any(holding.used_by(call) for call in opaque):  # the calls of what is seen are among them
         return None
@@ -53,7 +51,8 @@ def find_bypass(
 
 def _forwards(call: cst.Call, origins: set[Origin], flow: Flow) -> bool:
     """Whether a call is of the model, of a method that the model has of its own, or makes something of the model."""
-    held = receiver(call) if method_name(call) not in torch_api.WRAPPER_MEMBERS - {"forward"} else None
+    members = flow.index.knowledge.wrapper_members - {"forward"}
+    held = receiver(call) if method_name(call) not in members else None
     made = [call.func] if held is None else [call.func, held]
     if (
         flow.called(call) is None

@@ -6,20 +6,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from retrofit.knowledge import TellsTime
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import children, receiver
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
 
-#: What tells the time, by full names.
-_CLOCKS = frozenset(
-    {
-        *(f"time.{name}" for name in ("time", "time_ns", "monotonic", "perf_counter", "process_time")),
-        *(f"datetime.{name}" for name in ("now", "utcnow", "datetime.now", "datetime.utcnow", "datetime.today")),
-        "timeit.default_timer",
-    }
-)
 #: Functions that make a number of what they are given.
 _NUMBERS = frozenset({"abs", "divmod", "float", "int", "max", "min", "round", "sum"})
 
@@ -48,7 +41,7 @@ def _tells_time(test: cst.BaseExpression, flow: Flow) -> bool:
         seen.add(node)
         if not isinstance(node, cst.Call):
             waiting += children(node)
-        elif index.qualified(node.func) in _CLOCKS:
+        elif index.qualified(node.func) in index.knowledge.named(TellsTime):
             return True
         else:
             given = node.args if index.qualified(node.func) in _NUMBERS else ()

@@ -6,8 +6,8 @@ import re
 
 import libcst as cst
 
-from retrofit import torch_api
-from retrofit.survey.backwards import has_own_tensors
+from retrofit.knowledge import AveragesModel, Optimizer, Scheduler
+from retrofit.survey.backwards import backpropagations, has_own_tensors
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holders import parameter_holders
 from retrofit.survey.index import Index
@@ -49,8 +49,10 @@ def is_torchs(index: Index, flow: Flow, node: cst.CSTNode) -> bool:
 def is_torchs_class(index: Index, node: cst.CSTNode) -> bool:
     name = index.qualified(node)
     kind = name.rpartition(".")[2]
-    own = name.startswith("torch.optim.") and not name.startswith(torch_api.SCHEDULER_MODULE) and kind[:1].isupper()
-    return (own and kind != "AveragedModel") or kind in torch_api.OPTIMIZERS
+    known = index.knowledge
+    other = known.known(Scheduler, name) or known.known(AveragesModel, name)
+    own = name.startswith("torch.optim.") and kind[:1].isupper() and other is None
+    return own or kind in known.signatures(Optimizer) or known.known(Optimizer, name) is not None
 
 
 def _used(index: Index, flow: Flow, method: str) -> set[Origin]:
@@ -60,6 +62,9 @@ def _used(index: Index, flow: Flow, method: str) -> set[Origin]:
         operand = argument(call, "", 0) if method == "step" else None
         for node in (holder, operand):
             found |= flow.deep_origins(node, index.scope_of(call)) if node is not None else set()
+    for call, known in backpropagations(index, flow) if method == "step" else ():
+        stepped = next((argument(call, *one) for one in known.optimizer.items()), None)
+        found |= flow.deep_origins(stepped, index.scope_of(call)) if stepped is not None else set()
     return found | {Origin(o.node.value) for o in found if isinstance(o.node, cst.Subscript)}  # what returns an item
 
 
@@ -158,7 +163,7 @@ def those_stepped(index: Index, flow: Flow, made: list[Origin]) -> list[Origin]:
             return made
         stepped |= held
     for call in index.calls:  # of what is out of sight, which may step what it is given
-        if flow.called(call) is None and not index.qualified(call.func).startswith(torch_api.SCHEDULER_MODULE):
+        if flow.called(call) is None and index.knowledge.known(Scheduler, index.qualified(call.func)) is None:
             stepped.update(*(flow.deep_origins(arg.value, index.scope_of(call)) for arg in call.args))
     return [one for one in made if not stepped.isdisjoint(flow.closure({one}))] or made
 
@@ -188,9 +193,9 @@ def is_own_class(flow: Flow, call: cst.Call) -> bool:
     """Whether a call makes an object of a class of the project that extends one of torch's optimizers."""
     defined = flow.class_made(call)
     root = "" if defined is None else flow.root(defined)
-    return root.startswith("torch.optim.") and not root.startswith(
-        (torch_api.SCHEDULER_MODULE, "torch.optim.swa_utils.")
-    )
+    if flow.index.knowledge.known(Scheduler, root) is not None or root.startswith("torch.optim.swa_utils."):
+        return False
+    return root.startswith("torch.optim.") or flow.index.knowledge.known(Optimizer, root) is not None
 
 
 def _returned_by_name(index: Index, flow: Flow, call: cst.BaseExpression, found: list[cst.Call]) -> bool:

@@ -10,16 +10,11 @@ from itertools import count, takewhile
 
 import libcst as cst
 
-from retrofit import torch_api
+from retrofit.knowledge import ReturnsArguments, ReturnsModule, StartsProcesses, Wraps
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.nodes import argument, attribute_asked, dotted, key_of, last_name, method_name, receiver
 
 Variable = tuple[Scope, str]
-
-#: Functions that run another one in processes of their own.
-SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
-#: What starts one process, with the function as its argument `target`.
-PROCESSES = ("torch.multiprocessing.Process", "multiprocessing.Process", "multiprocessing.process.Process")
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +110,10 @@ class Flow:
     def __init__(self, index: Index, module_functions: frozenset[str] = frozenset()) -> None:
         self.index = index
         self._numbers = {name: int(number or 0) for name, _, number in (one.partition("#") for one in module_functions)}
-        self._functions = torch_api.MODULE_FUNCTIONS | self._numbers.keys()
+        known = index.knowledge
+        self._wrappers = known.named(Wraps).keys()
+        self._numbers = {name: one.argument for name, one in known.named(ReturnsModule).items()} | self._numbers
+        self._functions = self._wrappers | self._numbers.keys()
         self._sources: dict[Variable, list[Source]] = defaultdict(list)
         self._callers: dict[Scope, list[cst.Call]] = defaultdict(list)
         self._lineages: dict[Scope, list[Scope]] = {}
@@ -140,7 +138,7 @@ class Flow:
             self._sources[variable].append(Source(binding.value, binding.statement.scope, binding.item))
         #: Methods that are read as attributes, or set as such.
         self._properties = {s for s in index.scopes if _decorators(s) & {"property", "cached_property", "setter"}}
-        wrapping = [call for call in index.calls if index.qualified(call.func) in torch_api.WRAPPER_NAMES]
+        wrapping = [call for call in index.calls if index.qualified(call.func) in self._wrappers]
         #: Classes whose objects wrap themselves: only there it counts which object a method is called on.
         self._wrap_themselves = {
             index.scope_of(call).enclosing_class
@@ -312,7 +310,7 @@ class Flow:
 
     def _runs(self, call: cst.Call) -> list[cst.BaseExpression]:
         """Return the function that a call is given to run: in processes, or as an optimizer's closure."""
-        if self.index.qualified(call.func) in SPAWNS:
+        if self.spawns(call):
             given = argument(call, "fn", 0)
         elif self.starts_process(call):
             given = argument(call, "target")
@@ -331,9 +329,15 @@ class Flow:
         found = [self._function(origin.node, self.index.scope_of(origin.node)) for origin in origins]
         return list(dict.fromkeys(function for function in found if function is not None))
 
+    def spawns(self, call: cst.Call) -> bool:
+        """Whether a call starts processes, and waits for them: it is given a function and its arguments."""
+        known = self.index.knowledge.known(StartsProcesses, self.index.qualified(call.func))
+        return known is not None and known.how == "spawn"
+
     def starts_process(self, call: cst.Call) -> bool:
         """Whether a call makes a process of Python's `multiprocessing`, perhaps of one of its contexts."""
-        if self.index.qualified(call.func) in PROCESSES:
+        known = self.index.knowledge.known(StartsProcesses, self.index.qualified(call.func))
+        if known is not None and known.how == "process":
             return True
         return method_name(call) == "Process" and argument(call, "target") is not None
 
@@ -432,7 +436,7 @@ class Flow:
         scope = self.index.scope_of(call)
         method = function.parent is not None and function.parent.kind == "class"
         parameters = function.parameters[1:] if method and self._binds(call, function) else function.parameters
-        spawned = self.index.qualified(call.func) in SPAWNS
+        spawned = self.spawns(call)
         given = call.args
         if spawned or self.starts_process(call):
             passed = argument(call, "args", 1) if spawned else argument(call, "args")
@@ -476,7 +480,7 @@ class Flow:
             return None
         if attribute_asked(node) in ("module", "_orig_mod"):
             return node.args[0].value
-        if method_name(node) in torch_api.MODULE_METHODS:
+        if method_name(node) in self.index.knowledge.module_methods:
             return receiver(node)
         name = self.class_called(node)
         if name in self._functions:
@@ -518,7 +522,8 @@ class Flow:
         meant = {full for full, _ in self.meanings(call.func, self.index.scope_of(call))}
         if len(meant) == 1 and meant <= self._functions:
             name = meant.pop()  # a variable of the script: `DDP = nn.parallel.DistributedDataParallel`
-        name = next(iter(meant & torch_api.DDP_NAMES or meant & torch_api.DATA_PARALLEL_NAMES), name)
+        ddp, dp = (meant & names for names in self.index.knowledge.wrappers.values())
+        name = next(iter(ddp or dp), name)
         if name.rpartition(".")[2] in self._wrapper_classes:
             defined = self.class_made(call)
             return name if defined is None else self.root(defined)
@@ -666,8 +671,8 @@ class Flow:
 
     def _handed_through(self, call: cst.Call, item: int | None) -> cst.BaseExpression | None:
         """Return which argument a function of a library hands back as it is, None for any other function."""
-        names = torch_api.HANDED_THROUGH.get(self.index.qualified(call.func), ())
-        number = item or 0
+        known = self.index.knowledge.known(ReturnsArguments, self.index.qualified(call.func))
+        names, number = known.arguments if known is not None else (), item or 0
         if number >= len(names):
             return None
         plain = [arg.value for arg in call.args if arg.keyword is None]

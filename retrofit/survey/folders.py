@@ -6,24 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from retrofit.knowledge import AsksForPath, Fresh, WritesPath
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope
 from retrofit.survey.nodes import argument, children, dotted, exits, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import leading_to, leads_to, ways_to
 from retrofit.survey.sites.folder import NewFolder
 from retrofit.survey.sites.loop import EpochLoop
-
-#: What asks for a file or folder, by full names and as methods of a path.
-_ASKING = frozenset(
-    {"os.path.exists", "os.path.lexists", "os.path.isdir", "os.path.isfile", "os.listdir", "os.scandir"}
-)
-_ASKED = frozenset({"exists", "is_dir", "is_file", "iterdir"})
-#: What writes one.
-_MAKING = ("os.makedirs", "os.mkdir", "torch.save", "open")
-#: What has another name at each start.
-_FRESH = ("time.", "datetime.", "uuid.", "tempfile.", "wandb.util.generate_id")
-#: What stands for a run, whose `id` is another one at each start.
-_RUNS = frozenset({"wandb.init", "wandb.run"})
 
 
 def find_new_folders(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[NewFolder]:
@@ -105,9 +94,9 @@ def is_fresh(path: cst.BaseExpression, flow: Flow, removed: Sequence[cst.CSTNode
         if one in seen:
             continue
         seen.add(one)
-        if isinstance(one, cst.Call) and flow.index.qualified(one.func).startswith(_FRESH):
+        if isinstance(one, cst.Call) and _fresh(one, flow) == "":
             return True
-        if isinstance(one, cst.Attribute) and one.attr.value == "id" and _is_run(one.value, flow):
+        if isinstance(one, cst.Attribute) and one.attr.value in _fresh_attributes(one.value, flow):
             return True
         if any(_is_same(one, folder, flow) for folder in removed):
             return True
@@ -119,10 +108,16 @@ def is_fresh(path: cst.BaseExpression, flow: Flow, removed: Sequence[cst.CSTNode
     return False
 
 
-def _is_run(node: cst.BaseExpression, flow: Flow) -> bool:
-    """Whether an expression stands for a run of a logger."""
+def _fresh(node: cst.BaseExpression, flow: Flow) -> str | None:
+    """Return the attribute of a value that is another one at each start, "" for the value itself; None for others."""
+    known = flow.index.knowledge.known(Fresh, flow.index.qualified(node.func if isinstance(node, cst.Call) else node))
+    return known.attribute if known is not None else None
+
+
+def _fresh_attributes(node: cst.BaseExpression, flow: Flow) -> set[str]:
+    """Return the attributes of what an expression stands for that are others at each start, as the `id` of a run."""
     made = [node, *(origin.node for origin in flow.origins(node, flow.index.scope_of(node)))]
-    return any(flow.index.qualified(one.func if isinstance(one, cst.Call) else one) in _RUNS for one in made)
+    return {attribute for one in made if (attribute := _fresh(one, flow))}
 
 
 def _is_same(one: cst.CSTNode, other: cst.CSTNode, flow: Flow) -> bool:
@@ -140,7 +135,8 @@ def _is_same(one: cst.CSTNode, other: cst.CSTNode, flow: Flow) -> bool:
 def _written(index: Index, call: cst.Call) -> Iterator[cst.BaseExpression]:
     """Yield what a call that writes gets, and the path whose method it is."""
     method, held = method_name(call), receiver(call)
-    if index.qualified(call.func) in _MAKING or method in ("mkdir", "save_pretrained"):
+    known = index.knowledge
+    if index.qualified(call.func) in known.named(WritesPath) or method in known.methods(WritesPath):
         yield from (arg.value for arg in call.args)
         yield from [held] if held is not None and method == "mkdir" else []
 
@@ -176,10 +172,11 @@ def _holding(test: cst.BaseExpression, affirmed: bool) -> Iterator[cst.BaseExpre
 
 def _asked_for(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """Yield the paths of which an expression asks whether they are there."""
+    names, methods = index.knowledge.named(AsksForPath), index.knowledge.methods(AsksForPath)
     for call in nodes_in(node):
-        if isinstance(call, cst.Call) and index.qualified(call.func) in _ASKING:
+        if isinstance(call, cst.Call) and index.qualified(call.func) in names:
             yield from (arg.value for arg in call.args[:1])
-        elif method_name(call) in _ASKED and (held := receiver(call)) is not None:
+        elif method_name(call) in methods and (held := receiver(call)) is not None:
             yield held
 
 

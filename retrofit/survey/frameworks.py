@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
+from retrofit.knowledge import Framework as Library
+from retrofit.knowledge import Knowledge, Wraps
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement
@@ -15,121 +16,7 @@ from retrofit.survey.nodes import dotted, names_in
 from retrofit.survey.ranks import condition
 from retrofit.survey.sites.framework import Framework
 
-_OWNS_LOOP = (
-    "It owns the training loop. Use a plain PyTorch loop, or the library's own callback for dendrites if it has one."
-)
-_SHARDS = (
-    "It shards parameters over the ranks, but dendrites need the whole model on each. Use DistributedDataParallel."
-)
-
-
-@dataclass(frozen=True)
-class _Library:
-    """A library, and what of it trains.
-
-    Attributes:
-        modules: where it is imported from.
-        parts: the functions and classes that own a training or take part in one, all of the modules' where none is
-            named: others, such as settings, loggers and callbacks, do nothing by themselves.
-        advice: what its user can do.
-        owns: whether a script that imports it and has no training of its own leaves that to it.
-    """
-
-    name: str
-    modules: tuple[str, ...]
-    parts: frozenset[str]
-    advice: str
-    owns: bool = False
-
-    def has(self, module: str) -> bool:
-        """Whether a module, or what is in it, is the library's."""
-        return any(f"{module}.".startswith(f"{one}.") for one in self.modules)
-
-    def trains(self, name: str) -> bool:
-        """Whether the full name of what is called or extended is that of something that trains."""
-        return self.has(name) and (not self.parts or not self.parts.isdisjoint(name.split(".")))
-
-
-def _library(name: str, modules: str, parts: str, advice: str, owns: bool = False) -> _Library:
-    return _Library(name, tuple(modules.split()), frozenset(parts.split()), advice, owns)
-
-
 _UNEVEN = ("_ddp_params_and_buffers_to_ignore", "add_param_to_skip_allreduce")  # lets parameters differ between ranks
-_APEX, _APEX_AMP, _AVERAGED = "NVIDIA Apex", "NVIDIA Apex amp", "torch.optim.swa_utils.AveragedModel"
-_LIBRARIES = (
-    _library(
-        "PyTorch Lightning",
-        "lightning pytorch_lightning lightning_fabric",
-        "Trainer Fabric LightningLite LightningCLI",
-        _OWNS_LOOP,
-        owns=True,
-    ),
-    _library(
-        "Hugging Face Accelerate",
-        "accelerate",
-        "Accelerator dispatch_model load_checkpoint_and_dispatch",
-        "It wraps model and backward pass itself. Use DistributedDataParallel.",
-        owns=True,
-    ),
-    _library(
-        "DeepSpeed",
-        "deepspeed",
-        "initialize init_distributed zero DeepSpeedEngine pipe PipelineModule MoE",
-        _SHARDS,
-        owns=True,
-    ),
-    _library(
-        "Horovod",
-        "horovod",
-        "",
-        "It averages gradients in its own optimizer. Use DistributedDataParallel.",
-        owns=True,
-    ),
-    _library(
-        "submitit",
-        "submitit",
-        "",
-        "It submits the training as a job, which the launcher would do once for each process. Rewrite the script that "
-        "trains, and submit the train_distributed.sh that comes with it.",
-        owns=True,
-    ),
-    _library(
-        _APEX,
-        "apex.parallel",
-        "DistributedDataParallel",
-        "Its wrapper takes no find_unused_parameters. Use torch's DistributedDataParallel.",
-    ),
-    _library(
-        _APEX_AMP,
-        "apex.amp",
-        "initialize scale_loss",
-        "It holds on to the parameters that the optimizer has when it is initialised. Use torch.amp.",
-    ),
-    _library("Hugging Face Trainer", "transformers", "Trainer Seq2SeqTrainer", _OWNS_LOOP),
-    _library(
-        "FSDP",
-        "torch.distributed.fsdp torch.distributed._composable fairscale.nn",
-        "FullyShardedDataParallel fully_shard enable_wrap",
-        _SHARDS,
-    ),
-    _library(
-        _AVERAGED,
-        "torch.optim.swa_utils",
-        "AveragedModel",
-        "It is a copy of the model, which gets no dendrites when the model is restructured in its process. "
-        "Where training restarts instead, it can stay.",
-    ),
-)
-#: Libraries of which other parts are of use to any script; they count where the script wraps no model by itself.
-_ENGINES = (
-    _library("detectron2", "detectron2.engine", "", _OWNS_LOOP, owns=True),
-    _library("OpenMMLab's runner", "mmcv.runner mmengine.runner mmdet.apis mmseg.apis", "", _OWNS_LOOP, owns=True),
-    _library("PyTorch-Ignite", "ignite.engine ignite.distributed", "", _OWNS_LOOP, owns=True),
-    _library("fastai", "fastai", "", _OWNS_LOOP, owns=True),
-    _library("Catalyst", "catalyst", "", _OWNS_LOOP, owns=True),
-    _library("Composer", "composer", "", _OWNS_LOOP, owns=True),
-)
-
 
 #: What a condition is about that is no option of training: how it is started, and how far it is.
 _NO_OPTION = re.compile(
@@ -139,18 +26,13 @@ _NO_OPTION = re.compile(
 )
 
 
-def may_wrap(data: bytes) -> bool:
+def may_wrap(data: bytes, knowledge: Knowledge) -> bool:
     """Whether a file's bytes can hold what wraps a model, imports what does so, or uses one of these libraries."""
-    words = {"DataParallel", "import_module", *_UNEVEN}
-    for library in (*_LIBRARIES, *_ENGINES):
+    words = {"import_module", *_UNEVEN, *knowledge.last_names(Wraps)}
+    for library in knowledge.of(Library):
         firsts = {module.partition(".")[0] for module in library.modules}
-        words |= library.parts if "torch" in firsts else firsts
+        words |= set(library.parts) if "torch" in firsts else firsts
     return any(word.encode() in data for word in words)
-
-
-def known_libraries() -> dict[str, str]:
-    """Return the libraries that are recognised, each with what its user can do."""
-    return {library.name: library.advice for library in (*_LIBRARIES, *_ENGINES)}
 
 
 def find_frameworks(index: Index, flow: Flow, reached: Collection[Scope]) -> list[Framework]:
@@ -165,25 +47,24 @@ def find_frameworks(index: Index, flow: Flow, reached: Collection[Scope]) -> lis
     """
     found: list[Framework] = []
     defaults = Defaults(index, flow)
-    for library in (*_LIBRARIES, *_ENGINES):
-        name, advice = library.name, library.advice
+    for library in index.knowledge.of(Library):
+        name, advice = library.library, library.advice
         imports = [statement for file in index.files for statement, module in file.imports if library.has(module)]
-        uses = [use for use in _uses(index, library) if _scope(index, use) in reached and library not in _ENGINES]
+        uses = [use for use in _uses(index, library) if _scope(index, use) in reached and not library.engine]
         if uses:
-            apex = name == _APEX
-            option = "" if apex else _option(index, flow, uses)
-            if name == _APEX_AMP and not all(map(defaults.leave_out, uses)):
+            option = "" if library.wraps else _option(index, flow, uses)
+            if library.optional and not all(map(defaults.leave_out, uses)):
                 option = ""  # which leads to it by default, or may
             first = next((use for use in uses if isinstance(use, cst.Call)), uses[0])
             beside = [one.node for one in imports if index.file_of(one.scope) is index.file(first)]
             node = beside[0] if beside and library.owns and not option else first
             site = Framework(node=node, index=index, name=name, advice=advice, option=option)
-            calls = [use for use in uses if isinstance(use, cst.Call)] if apex else []
+            calls = [use for use in uses if isinstance(use, cst.Call)] if library.wraps else []
             either = [use for use in calls if any(one.startswith("torch.") for one in index.meanings(use.func))]
             if either:
                 site.node = either[0]
                 site.advice = "This is its wrapper where it is installed, and else torch's. Import torch's alone."
-            site.wraps, site.copies = apex and not either, name == _AVERAGED
+            site.wraps, site.copies = library.wraps and not either, library.copies
             uncalled = not library.owns and all(_is_uncalled(use, flow) for use in uses)
             site.beside = site.wraps or bool(option) or uncalled
             found.append(site)
@@ -217,13 +98,10 @@ def _only_buffers(index: Index, attribute: cst.Attribute) -> bool:
     return all(end is not None and end[1] not in {"weight", "bias", *parameters} for end in ends)
 
 
-def _uses(index: Index, library: _Library) -> Iterator[cst.Call | cst.ClassDef]:
+def _uses(index: Index, library: Library) -> Iterator[cst.Call | cst.ClassDef]:
     """Yield the calls of what trains in a library, and the classes that extend it."""
-    ambiguous = library.modules[0].startswith(
-        "apex."
-    )  # torch has its amp and its wrapper too, by the same names perhaps
     for call in index.calls:
-        names = index.meanings(call.func) if ambiguous else [index.qualified(call.func)]
+        names = index.meanings(call.func) if library.shadows else [index.qualified(call.func)]
         if any(map(library.trains, names)) and _imported(index, call.func):
             yield call
     for statement in index.statements:
@@ -278,7 +156,7 @@ def _chooses(index: Index, test: cst.BaseExpression) -> bool:
 def engines(index: Index, made: Collection[Origin]) -> bool:
     """Whether one of some values is made by a library that owns the training loop or shards the model."""
     calls = [one.node for one in made if isinstance(one.node, cst.Call)]
-    return any(library.trains(index.qualified(call.func)) for call in calls for library in (*_LIBRARIES, *_ENGINES))
+    return any(one.trains(index.qualified(call.func)) for call in calls for one in index.knowledge.of(Library))
 
 
 def _asked(index: Index, flow: Flow, node: cst.CSTNode, known: dict[Scope, str]) -> str:

@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 
 import libcst as cst
 
-from retrofit import torch_api
+from retrofit.knowledge import Knowledge, load_knowledge
 from retrofit.source import Source, Sources
 from retrofit.survey.nodes import argument, children, dotted, guards_main, last_name, leaves, method_name, receiver
 
@@ -165,6 +165,8 @@ class Binding:
     statement: Statement
 
 
+#: What these names mean where nothing in a file gives them a meaning but a star import.
+_USUAL_NAMES = {"torch": "torch", "nn": "torch.nn", "optim": "torch.optim"}
 _ASKING_ENVIRONMENT = ("os.getenv", "os.environ.get", "os.environ.pop", "os.environ.setdefault")
 
 
@@ -190,6 +192,7 @@ class Index:
         modules: the other files, by the full names of their modules.
         module: the entry script's own full name, "" where it need not have one.
         inlining: whether what the recipe provides is about to stand in the entry script, and is called there already.
+        knowledge: what is known of libraries, None for what the program comes with.
     """
 
     def __init__(
@@ -199,7 +202,9 @@ class Index:
         modules: Mapping[str, Source] | None = None,
         module: str = "",
         inlining: bool = False,
+        knowledge: Knowledge | None = None,
     ) -> None:
+        self.knowledge = knowledge or load_knowledge()
         modules = modules or {}
         self.module = module
         self.source: Source | Sources = Sources([source, *modules.values()]) if modules else source
@@ -236,7 +241,7 @@ class Index:
         self._modules = {file.name: file for file in self.files[1:]}
         self._name_late_imports()
         for file in self.files:
-            for name, full in torch_api.USUAL_NAMES.items() if file.stars else ():
+            for name, full in _USUAL_NAMES.items() if file.stars else ():
                 if name not in file.scope.names:
                     file.aliases.setdefault(name, full)
 

@@ -6,7 +6,8 @@ import re
 
 import libcst as cst
 
-from retrofit import torch_api
+from retrofit.knowledge import Optimizer as OptimizerKind
+from retrofit.knowledge import Scheduler as SchedulerKind
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope
 from retrofit.survey.nodes import argument, dotted, last_name, mentions, method_name
@@ -43,7 +44,8 @@ def _holder(index: Index, flow: Flow, optimizer: Optimizer, loops: list[EpochLoo
     for call in index.calls:
         name, place = last_name(call.func), index.statement(call)
         lasting = name[:1].isupper() and not any(loop.statement in place.path for loop in loops)
-        scheduler = name in torch_api.SCHEDULERS or index.qualified(call.func).startswith(torch_api.SCHEDULER_MODULE)
+        known = index.knowledge
+        scheduler = name in known.signatures(SchedulerKind) or known.known(SchedulerKind, index.qualified(call.func))
         if lasting and not scheduler and any(means_it(arg.value, place.scope) for arg in call.args):
             return name
     return ""
@@ -60,10 +62,12 @@ def reason_to_keep(
     call = calls[0]
     if len(calls) > 1:
         return f"it is built in {len(calls)} places"
-    kind = index.qualified(call.func).rpartition(".")[2]
-    if kind not in torch_api.OPTIMIZERS or not index.qualified(call.func).startswith("torch.optim"):
+    full, signatures = index.qualified(call.func), index.knowledge.signatures(OptimizerKind)
+    kind = full.rpartition(".")[2]
+    own = full.startswith("torch.optim") or full in index.knowledge.named(OptimizerKind)
+    if kind not in signatures or not own:
         return f"{optimizer.name} is no optimizer class of torch.optim"
-    if bind(index, call, torch_api.OPTIMIZERS[kind]) is None:
+    if bind(index, call, signatures[kind]) is None:
         return "its arguments cannot be bound to names"
     if not _is_plain_assignment(index, call):
         return "it is not assigned by a statement of its own"
@@ -95,11 +99,12 @@ def reason_to_keep(
 def _scheduler_reason(index: Index, optimizer: Optimizer, scheduler: Scheduler) -> str:
     call = scheduler.node
     assert isinstance(call, cst.Call)
-    if scheduler.kind not in torch_api.SCHEDULERS:
+    signatures = index.knowledge.signatures(SchedulerKind)
+    if scheduler.kind not in signatures:
         return f"its scheduler {scheduler.name} cannot be handed over as a class and values"
     if not scheduler.target or not _is_plain_assignment(index, call):
         return f"its scheduler {scheduler.name} is not assigned by a statement of its own"
-    if bind(index, call, torch_api.SCHEDULERS[scheduler.kind], skip=1) is None:
+    if bind(index, call, signatures[scheduler.kind], skip=1) is None:
         return "its scheduler's arguments cannot be bound to names"
     if not scheduler.steps:
         return f"its scheduler {scheduler.target} is never stepped here"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit import torch_api
+from retrofit.knowledge import Wraps
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, mentions, names_in
@@ -19,7 +19,7 @@ def is_layer(node: cst.CSTNode, flow: Flow) -> bool:
     name = flow.index.qualified(node.func) if isinstance(node, cst.Call) else ""
     name = name if made is None else flow.root(made)
     layer = re.fullmatch(r"torch\.nn\.([A-Z]\w+|modules\..*)", name)
-    return bool(layer) and name not in torch_api.DATA_PARALLEL_NAMES | torch_api.DDP_NAMES
+    return bool(layer) and flow.index.knowledge.known(Wraps, name) is None
 
 
 def puts_in(flow: Flow) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:

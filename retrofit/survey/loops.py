@@ -8,19 +8,13 @@ from itertools import chain
 
 import libcst as cst
 
-from retrofit import torch_api
+from retrofit.knowledge import Counts, DataLoader, Endless, GoesOver, Optimizer
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.last_turns import last_turns
 from retrofit.survey.nodes import dotted, last_name, leaves, names_in
 from retrofit.survey.order import defines, first_values, leading_to, may_lack_value, ways_to
 from retrofit.survey.sites.loop import Backward, EpochLoop
-
-#: What goes over what it is given, and shows how far it is.
-_BARS = ("tqdm", "track", "progressbar", "alive_it")
-#: What counts without end, and what counts to a number.
-_ENDLESS = ("count", "cycle")
-_COUNTING = ("range", "xrange", "arange", "trange", "count")
 
 #: What a loop over epochs calls its variable.
 _EPOCH = re.compile(r"(\w+_)?(epochs?|ep)(_?(i|id|idx|index|n|no|num|number))?", re.IGNORECASE)
@@ -126,7 +120,7 @@ def _around_batches(index: Index, flow: Flow, loops: list[Statement]) -> list[St
         node = loop.node
         made = flow.origins(_gone_through(index, node.iter), loop.scope) if isinstance(node, cst.For) else []
         calls = [one.node for one in made if isinstance(one.node, cst.Call)]
-        return any(index.qualified(call.func) in torch_api.DATA_LOADERS for call in calls)
+        return any(index.qualified(call.func) in index.knowledge.named(DataLoader) for call in calls)
 
     return next((loops[number:] for number, loop in enumerate(loops) if over_batches(loop)), loops)
 
@@ -199,8 +193,7 @@ def _builds_optimizer(index: Index, flow: Flow, loop: Statement) -> bool:
         for call in chain(index.calls_in(loop), *map(index.calls_of, running))
         for node in (call.func, *(arg.value for arg in call.args))
     ]
-    optimizers = {f"torch.optim.{name}" for name in torch_api.OPTIMIZERS}
-    return not optimizers.isdisjoint(mentioned)
+    return not index.knowledge.named(Optimizer).keys().isdisjoint(mentioned)
 
 
 def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | None:
@@ -233,7 +226,7 @@ def _goes_by_steps(index: Index, flow: Flow, loop: EpochLoop) -> bool:
     """Whether turns of one step each are no epochs: by the loop's kind and name, or as each has its own batch."""
     if _EPOCH.fullmatch(_last(loop.target)):
         return False
-    if isinstance(loop.node, cst.For) and _makers(index, flow, loop.statement, loop.node).isdisjoint(_COUNTING):
+    if isinstance(loop.node, cst.For) and not _counts(index, flow, loop.statement, loop.node):
         return True
     draws = [index.statement(call) for call in index.calls_to("next")]
     training = {one.scope for one in loop.training} & called_in(index, flow, loop.statement)
@@ -249,8 +242,7 @@ def _epoch_loop(index: Index, flow: Flow, statement: Statement) -> EpochLoop | N
     if not isinstance(node, cst.For):
         return None
     site = _for_loop(index, flow, statement, node)
-    counts = not _makers(index, flow, statement, node).isdisjoint(_COUNTING)
-    return site if counts or _EPOCH.fullmatch(site.target) else None
+    return site if _counts(index, flow, statement, node) or _EPOCH.fullmatch(site.target) else None
 
 
 def _for_loop(index: Index, flow: Flow, statement: Statement, node: cst.For) -> EpochLoop:
@@ -259,9 +251,14 @@ def _for_loop(index: Index, flow: Flow, statement: Statement, node: cst.For) -> 
         node=node,
         index=index,
         target=index.source.code(number),
-        limited=_makers(index, flow, statement, node).isdisjoint(_ENDLESS),
+        limited=_makers(index, flow, statement, node).isdisjoint(index.knowledge.last_names(Endless)),
         anchors={"range": _gone_through(index, node.iter)},
     )
+
+
+def _counts(index: Index, flow: Flow, statement: Statement, node: cst.For) -> bool:
+    """Whether a loop goes through numbers: `range`."""
+    return not _makers(index, flow, statement, node).isdisjoint(index.knowledge.last_names(Counts))
 
 
 def _makers(index: Index, flow: Flow, statement: Statement, node: cst.For) -> set[str]:
@@ -274,7 +271,7 @@ def _makers(index: Index, flow: Flow, statement: Statement, node: cst.For) -> se
 def _gone_through(index: Index, iterable: cst.BaseExpression, *further: str) -> cst.BaseExpression:
     """Return what a loop goes through, within a progress bar, `enumerate` and what a recipe has put around it."""
     while isinstance(iterable, cst.Call) and iterable.args:
-        names = ("enumerate", *_BARS, *further)
+        names = {"enumerate", *index.knowledge.last_names(GoesOver), *further}
         if _last(dotted(iterable.func) or "") not in names and not index.is_provided(iterable.func):
             break
         iterable = iterable.args[0].value

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 
 import libcst as cst
 
+from retrofit.knowledge import CountsProcesses
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.nodes import dotted, last_of
@@ -14,7 +15,6 @@ from retrofit.survey.order import always_leaves, apart_from_training, leading_to
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Minimum
 
-_COUNTING = frozenset({"torch.cuda.device_count", "torch.distributed.get_world_size"})
 _COMPARING: dict[type[cst.BaseCompOp], Callable[[int, int], bool]] = {
     cst.LessThan: operator.lt, cst.LessThanEqual: operator.le, cst.Equal: operator.eq,
     cst.GreaterThan: operator.gt, cst.GreaterThanEqual: operator.ge, cst.NotEqual: operator.ne,
@@ -122,6 +122,6 @@ def _counts(index: Index, flow: Flow, node: cst.BaseExpression, scope: Scope) ->
     ]
     return bool(held) and all(
         index.environment_variable(one) == "WORLD_SIZE"
-        or (isinstance(one, cst.Call) and index.qualified(one.func) in _COUNTING)
+        or (isinstance(one, cst.Call) and index.qualified(one.func) in index.knowledge.named(CountsProcesses))
         for one in held
     )

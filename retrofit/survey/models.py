@@ -8,7 +8,7 @@ from itertools import combinations
 
 import libcst as cst
 
-from retrofit import torch_api
+from retrofit.knowledge import Optimizer
 from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holding import Holding
@@ -348,7 +348,8 @@ def optimizer_statements(index: Index) -> list[Statement]:
         call
         for call in index.calls
         if re.match(r"torch\.optim\.(?!lr_scheduler\.)", name := index.qualified(call.func))
-        or name.rpartition(".")[2] in torch_api.OPTIMIZERS
+        or name.rpartition(".")[2] in index.knowledge.signatures(Optimizer)
+        or index.knowledge.known(Optimizer, name) is not None
     ]
     calls += [
         b.value
@@ -437,7 +438,7 @@ def _told(index: Index, statement: Statement, name: str) -> bool:
     """Whether a statement calls a method of a model for what it does, other than those that leave it as it is."""
     calls = [call for call in index.calls_in(statement) if isinstance(index.parents.get(call), cst.Expr)]
     functions = [call.func for call in calls if isinstance(call.func, cst.Attribute)]
-    return any(_is_part(one.value, name) and one.attr.value not in torch_api.MODULE_METHODS for one in functions)
+    return any(_is_part(one.value, name) and one.attr.value not in index.knowledge.module_methods for one in functions)
 
 
 def _copies(index: Index, value: cst.BaseExpression | None, name: str) -> bool:

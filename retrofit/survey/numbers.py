@@ -13,7 +13,6 @@ from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Scope, Statement
 from retrofit.survey.nodes import argument, dotted, names_in
 from retrofit.survey.sites.argument import ProcessNumber
-from retrofit.torch_api import DDP_NAMES
 
 #: What a communicator of mpi4py says, and by which variable torchrun says it.
 _MPI = {"Get_rank": "RANK", "rank": "RANK", "Get_size": "WORLD_SIZE", "size": "WORLD_SIZE"}
@@ -101,7 +100,8 @@ class Numbers:
 
     def _listed(self) -> list[cst.BaseExpression]:
         """Return the first device of each DistributedDataParallel that is given some."""
-        lists = [argument(call, "device_ids", 1) for call in self._index.calls_to(*sorted(DDP_NAMES))]
+        wrapping = self._index.calls_to(*sorted(self._index.knowledge.wrappers["ddp"]))
+        lists = [argument(call, "device_ids", 1) for call in wrapping]
         return [one.elements[0].value for one in lists if isinstance(one, cst.List) and one.elements]
 
     def _told(

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import libcst as cst
 
-from retrofit import torch_api
+from retrofit.knowledge import Optimizer as OptimizerKind
 from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.constructions import (
     find_constructions,
@@ -82,7 +82,7 @@ def find_optimizers(
         name = index.source.code(call.func)
         kind = index.qualified(call.func).rpartition(".")[2]
         whole = _model_of_parameters(index, flow, call, model)
-        bound = bind(index, call, torch_api.OPTIMIZERS.get(kind, ())) or []
+        bound = bind(index, call, index.knowledge.signatures(OptimizerKind).get(kind, ())) or []
         if whole:
             bound = [(key, f"{whole}.parameters()" if key == "params" else code) for key, code in bound]
         optimizer = Optimizer(

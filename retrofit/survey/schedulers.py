@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from retrofit import torch_api
+from retrofit.knowledge import Scheduler as SchedulerKind
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index
 from retrofit.survey.loops import passing_over
@@ -20,13 +20,12 @@ def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[l
     Args:
         loops: the epoch loops, to tell steps once an epoch from steps once a batch.
     """
-    schedulers = []
+    schedulers, known = [], index.knowledge
+    signatures = known.signatures(SchedulerKind)
     for call in index.calls:
         name = index.qualified(call.func)
         kind = name.rpartition(".")[2]
-        if name.startswith(torch_api.SCHEDULER_MODULE) or (
-            kind in torch_api.SCHEDULERS and _by_star(index, call, name)
-        ):
+        if known.known(SchedulerKind, name) or (kind in signatures and _by_star(index, call, name)):
             schedulers.append(
                 Scheduler(
                     node=call,
@@ -34,7 +33,7 @@ def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[l
                     target=target_of(index, call),
                     name=index.source.code(call.func),
                     kind=kind,
-                    bound=bind(index, call, torch_api.SCHEDULERS.get(kind, ()), skip=1) or [],
+                    bound=bind(index, call, signatures.get(kind, ()), skip=1) or [],
                 )
             )
     by_origin = {Origin(s.node): s for s in schedulers if isinstance(s.node, cst.BaseExpression)}

@@ -8,6 +8,7 @@ from functools import partial
 
 import libcst as cst
 
+from retrofit.knowledge import Knowledge
 from retrofit.project import Neighbour
 from retrofit.source import Source
 from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers, find_rank_flags, first_reading
@@ -18,7 +19,7 @@ from retrofit.survey.bypass import find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.clocks import find_clocks
 from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, paired_parts
-from retrofit.survey.flow import SPAWNS, Flow, Origin
+from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
 from retrofit.survey.handovers import baselines, find_own_blocks, goes_on, handing_over, loops_handing_over
@@ -99,6 +100,7 @@ class Choices:
         launcher: what starts the training's processes, "" to choose by the script.
         signs: what tells what a script has in the place of what the recipe writes.
         inlining: whether the functions that a recipe provides are about to be put into the script, which calls them.
+        knowledge: what is known of libraries, None for what the program comes with.
     """
 
     metric: str = ""
@@ -112,6 +114,7 @@ class Choices:
     launcher: str = ""
     signs: Signs = NO_SIGNS
     inlining: bool = False
+    knowledge: Knowledge | None = None
 
 
 def survey(
@@ -130,7 +133,7 @@ def survey(
         neighbours: the other scripts that import one of the modules, whose command lines know no further options.
         module: the script's own full name, where it imports its package as a module does.
     """
-    index = Index(source, choices.provided, modules, module, choices.inlining)
+    index = Index(source, choices.provided, modules, module, choices.inlining, choices.knowledge)
     flow = Flow(index, choices.module_functions)
     flow = _without_unused(index, flow, choices)
     trainers = Trainers(flow)
@@ -513,7 +516,7 @@ def _find_spawns(script: Script, flow: Flow) -> list[CallSite]:
     return [
         CallSite(node=call, index=index)
         for call in index.calls
-        if index.qualified(call.func) in SPAWNS or (flow.starts_process(call) and index.statement(call) in leading)
+        if flow.spawns(call) or (flow.starts_process(call) and index.statement(call) in leading)
     ]
 
 

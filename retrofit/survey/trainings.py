@@ -7,9 +7,10 @@ from itertools import permutations
 
 import libcst as cst
 
+from retrofit.knowledge import RunsTrials
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.constructions import trains_another
-from retrofit.survey.flow import SPAWNS, Flow, Origin
+from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.frameworks import engines
 from retrofit.survey.index import Index, Scope
 from retrofit.survey.loops import called_in
@@ -101,21 +102,12 @@ def trained_too(chosen: list[Wrapper], others: list[Wrapper], flow: Flow) -> tup
 def _in_processes(site: Wrapper, flow: Flow) -> bool:
     """Whether a model is wrapped in processes that the script starts."""
     calls = [call for scope in ways_to(site.statement, flow) for call in flow.callers(scope)]
-    return any(flow.index.qualified(call.func) in SPAWNS or flow.starts_process(call) for call in calls)
+    return any(flow.spawns(call) or flow.starts_process(call) for call in calls)
 
 
 def exclude_one_another(loops: Sequence[Site], flow: Flow) -> bool:
     """Whether a run takes one of some epoch loops or backward passes, as far as branches tell."""
     return not any(_before(first, second, flow) for first, second in permutations(loops, 2))
-
-
-#: What runs a function that it is given again and again, with other settings each time: functions, and a method of
-#: what functions make.
-_TRIALS = (
-    "bayes_opt.BayesianOptimization", "hyperopt.fmin", "ray.tune.Tuner", "ray.tune.run", "skopt.forest_minimize",
-    "skopt.gbrt_minimize", "skopt.gp_minimize", "wandb.agent",
-)  # fmt: skip
-_STUDIES = frozenset({"optuna.create_study", "optuna.load_study"})
 
 
 def find_trials(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[CallSite], bool]:
@@ -136,13 +128,16 @@ def find_trials(index: Index, flow: Flow, loop: EpochLoop) -> tuple[list[CallSit
 
 
 def _trials(index: Index, flow: Flow) -> list[cst.Call]:
+    known = index.knowledge.named(RunsTrials)
+    makers = {name: one.method for name, one in known.items() if one.method}
     studies = [
         call
-        for call, study in index.method_calls("optimize")
+        for method in sorted(set(makers.values()))
+        for call, study in index.method_calls(method)
         for made in flow.origins(study, index.scope_of(call))
-        if isinstance(made.node, cst.Call) and index.qualified(made.node.func) in _STUDIES
+        if isinstance(made.node, cst.Call) and makers.get(index.qualified(made.node.func)) == method
     ]
-    return [*index.calls_to(*_TRIALS), *studies]
+    return [*index.calls_to(*(name for name in known if name not in makers)), *studies]
 
 
 def left_out(index: Index, flow: Flow, others: list[EpochLoop], kept: list[EpochLoop]) -> set[Scope]:

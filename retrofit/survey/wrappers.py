@@ -9,7 +9,7 @@ from itertools import takewhile
 
 import libcst as cst
 
-from retrofit import torch_api
+from retrofit.knowledge import Loss, Wraps
 from retrofit.survey.flow import Flow, Origin, Variable
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.nodes import dotted, method_name, names_in, nodes_in, receiver, spelled
@@ -27,11 +27,8 @@ _HOLDING = (cst.DictElement, cst.Dict, cst.Tuple, cst.List, cst.Element, cst.Arg
 def wrapper_kind(flow: Flow, call: cst.Call) -> str:
     """Return "ddp" or "dp" for a wrapper call, "" for any other."""
     name = flow.class_called(call)
-    if name in torch_api.DDP_NAMES:
-        return "ddp"
-    if name in torch_api.DATA_PARALLEL_NAMES:
-        return "dp"
-    return ""
+    known = flow.index.knowledge.known(Wraps, name)
+    return known.by if known is not None else ""
 
 
 def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
@@ -49,6 +46,8 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
         spread = [("mapping", arg.value) for arg in call.args if arg.star == "**"]
         meant = list(flow.meanings(call.func, index.scope_of(call)))
         made = flow.called(call)  # the `__init__` of the project's own class
+        parameters = index.knowledge.wrapper_parameters(flow.class_called(call))
+        takes = _takes_unused(made) if made is not None else kind == "dp" or "find_unused_parameters" in parameters
         found.append(
             Wrapper(
                 node=call,
@@ -64,19 +63,19 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
                 fresh="" if target or returned else _name_before(index, whole, module, found),
                 moved="" if module else split_moves(index, operand)[1],
                 preset=[arg for _, given in meant for arg in given],
-                choice=_choice(meant),
-                closed="" if made is None or _takes_unused(made) else index.source.code(call.func),
+                choice=_choice(index, meant),
+                closed="" if takes else index.source.code(call.func),
                 anchors={"operand": operand, "call": call, "whole": whole, **dict(spread[-1:])},
             )
         )
     return found
 
 
-def _choice(meant: Sequence[tuple[str, object]]) -> str:
+def _choice(index: Index, meant: Sequence[tuple[str, object]]) -> str:
     """Return the wrappers of which one is called, where these take other arguments or there is something else."""
-    kinds = [{full for full, _ in meant} & names for names in (torch_api.DDP_NAMES, torch_api.DATA_PARALLEL_NAMES)]
+    kinds = [{full for full, _ in meant} & names for names in index.knowledge.wrappers.values()]
     names = [found.pop().rpartition(".")[2] for found in kinds if found]
-    others = any(full not in torch_api.WRAPPER_NAMES for full, _ in meant)
+    others = any(index.knowledge.known(Wraps, full) is None for full, _ in meant)
     return (
         " or ".join([*names, *(["something else"] if others else [])]) if names and (others or len(names) > 1) else ""
     )
@@ -85,7 +84,8 @@ def _choice(meant: Sequence[tuple[str, object]]) -> str:
 def _is_loss(flow: Flow, operand: cst.BaseExpression, scope: Scope) -> bool:
     """Whether what is wrapped is a loss, one of several perhaps, which has nothing to train."""
     made = [origin.node for origin in flow.deep_origins(operand, scope)]
-    return any(isinstance(node, cst.Call) and flow.index.qualified(node.func) in torch_api.LOSSES for node in made)
+    losses = flow.index.knowledge.named(Loss)
+    return any(isinstance(node, cst.Call) and flow.index.qualified(node.func) in losses for node in made)
 
 
 def _wraps_again(index: Index, call: cst.Call) -> bool:
@@ -153,7 +153,7 @@ def _takes_unused(function: Scope) -> bool:
 
 def _chain(index: Index, call: cst.Call) -> tuple[cst.BaseExpression, str]:
     """Follow `.cuda()` and the like called on the wrapper; return the whole expression and the code of what follows."""
-    moves = takewhile(lambda one: method_name(one) in torch_api.MODULE_METHODS, index.called_on(call))
+    moves = takewhile(lambda one: method_name(one) in index.knowledge.module_methods, index.called_on(call))
     whole = [call, *moves][-1]
     return whole, index.source.code(whole)[len(index.source.code(call)) :]
 
@@ -161,7 +161,7 @@ def _chain(index: Index, call: cst.Call) -> tuple[cst.BaseExpression, str]:
 def split_moves(index: Index, value: cst.BaseExpression) -> tuple[str, str]:
     """Split the code of `Net().to(device)` into what builds and what moves, each as it stands at the left margin."""
     here = value
-    while method_name(here) in torch_api.MOVING_METHODS and (held := receiver(here)) is not None:
+    while method_name(here) in index.knowledge.moving_methods and (held := receiver(here)) is not None:
         here = held
     built, whole = at_margin(index, here), at_margin(index, value)
     moved = whole[whole.index(built) + len(built) :]
@@ -290,7 +290,7 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
     asking = [
         call
         for call in index.calls_to("isinstance")
-        if len(call.args) == 2 and index.qualified(call.args[1].value) in torch_api.WRAPPER_NAMES
+        if len(call.args) == 2 and index.qualified(call.args[1].value) in index.knowledge.named(Wraps)
     ]
     insisting = [call for call in asking if isinstance(index.parents.get(call), cst.Assert)]
     for wrapper in wrappers:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from retrofit import torch_api
+from retrofit.knowledge import Collective
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope, Statement
@@ -33,23 +33,25 @@ def _left_on_one(index: Index, flow: Flow, read: Collection[tuple[str, Statement
     Args:
         read: the variables of which the value is made, each with a statement that reads it.
     """
-    to_one = {name: what for name, (what, _) in torch_api.TO_ONE_RANK.items()}
+    known = {name: one for name, one in index.knowledge.named(Collective).items() if one.result}
+    to_one = {name: one for name, one in known.items() if one.rank}
+    to_all = {name: one for name, one in known.items() if not one.rank}
     left = [one.call for one in _given(index, flow, to_one) if _reaches(one, read)]
-    shared = left and any(_reaches(one, read) for one in _given(index, flow, torch_api.TO_ALL_RANKS))
+    shared = left and any(_reaches(one, read) for one in _given(index, flow, to_all))
     return left[0] if left and not shared else None
 
 
 def _rank_of(index: Index, call: cst.Call) -> str:
     """Return the code of the rank on which a collective leaves its result."""
-    _, (name, position) = torch_api.TO_ONE_RANK[index.qualified(call.func)]
-    rank = argument(call, name, position)
+    known = index.knowledge.named(Collective)[index.qualified(call.func)]
+    rank = next((argument(call, *one) for one in known.rank.items()), None)
     return index.source.code(rank) if rank is not None else "0"
 
 
-def _given(index: Index, flow: Flow, collectives: Mapping[str, tuple[str, int]]) -> Iterator[_Given]:
-    """Yield the variables that some collectives are given, by their names and what is asked for of the arguments."""
-    called = [(call, what) for name, what in collectives.items() for call in index.calls_to(name)]
-    waiting = [(call, call, argument(call, *what)) for call, what in called]
+def _given(index: Index, flow: Flow, collectives: Mapping[str, Collective]) -> Iterator[_Given]:
+    """Yield the variables that some collectives are given for their results."""
+    called = [(call, one.result) for name, one in collectives.items() for call in index.calls_to(name)]
+    waiting = [(call, call, argument(call, *what)) for call, result in called for what in result.items()]
     seen: set[Scope] = set()
     while waiting:
         made, call, value = waiting.pop()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from retrofit.knowledge import Metric
 from retrofit.survey.flow import Flow, Variable
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in
@@ -116,11 +117,11 @@ class Carried:
         return statement.scope in self._running or self._loop.statement in statement.path
 
     def _begins(self, binding: Binding) -> bool:
-        """Whether a variable is given nothing yet: 0, an empty list, a metric of torchmetrics."""
+        """Whether a variable is given nothing yet: 0, an empty list, the object of a metric."""
         value = binding.value
         if isinstance(value, cst.Call):
             made = self._index.qualified(value.func)
-            return made in _BEGINS or made.startswith("torchmetrics.")
+            return made in _BEGINS or self._index.knowledge.known(Metric, made) is not None
         return isinstance(value, (cst.Integer, cst.Float)) or (isinstance(value, cst.List) and not value.elements)
 
 

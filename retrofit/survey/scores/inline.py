@@ -11,7 +11,7 @@ from retrofit.survey.nodes import dotted, named_in, names_in
 from retrofit.survey.scores.making import EVALUATED, FILLS, Making, without_gradients
 from retrofit.survey.scores.validation import of_batches, under_condition
 from retrofit.survey.scores.values import bindings_of, in_loop, mean_of, only_begins, target_node
-from retrofit.survey.scores.words import AVERAGES, TELLS, Candidate, direction_of, told_by_name
+from retrofit.survey.scores.words import AVERAGES, Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 
 
@@ -58,7 +58,7 @@ def told_values(index: Index, loop: EpochLoop, made: set[str]) -> Iterator[tuple
     while more := {b.target for b in bound if b.value and not known.isdisjoint(names_in(b.value, False))} - known:
         known |= more
     for call in index.calls:
-        if not in_loop(index, loop, call) or not TELLS.search(dotted(call.func) or ""):
+        if not in_loop(index, loop, call) or not index.knowledge.logs(dotted(call.func) or ""):
             continue
         for part in (part for arg in call.args for part in named_in(arg.value, called=False)):
             outer = index.parents.get(part)

@@ -6,6 +6,7 @@ import re
 
 import libcst as cst
 
+from retrofit.knowledge import Metric
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Statement
 from retrofit.survey.nodes import dotted, last_name, method_name, nodes_in, receiver
@@ -119,7 +120,7 @@ class Kinds:
             return ""
         made_by = node.func if isinstance(node, cst.Call) else None
         name = last_name(made_by)
-        if name[:1].isupper() and self._index.qualified(made_by).startswith("torchmetrics."):
+        if name[:1].isupper() and self._index.knowledge.known(Metric, self._index.qualified(made_by)):
             return f"an object of `{name}`"
         made = class_of(self._index, self._flow, node)
         if made is None or "__float__" in made.inner or not isinstance(made.node, cst.ClassDef):

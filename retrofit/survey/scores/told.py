@@ -11,7 +11,7 @@ from retrofit.survey.index import Index, Scope
 from retrofit.survey.nodes import dotted, names_in
 from retrofit.survey.scores.kinds import SEVERAL, Kinds
 from retrofit.survey.scores.values import bare_of, formatted, is_collection, root_of, way_to_root, written_items
-from retrofit.survey.scores.words import AVERAGES, TELLS, direction_of
+from retrofit.survey.scores.words import AVERAGES, direction_of
 from retrofit.survey.sites.loop import EpochLoop
 
 
@@ -46,7 +46,7 @@ class Told:
         for call in index.calls_of(function):
             keys = [arg.value.evaluated_value for arg in call.args if isinstance(arg.value, cst.SimpleString)]
             named = isinstance(index.parents[call], cst.Expr) and any(direction_of(str(key)) for key in keys)
-            if named or formatted(call) or TELLS.search(dotted(call.func) or ""):
+            if named or formatted(call) or index.knowledge.logs(dotted(call.func) or ""):
                 yield from (arg.value for arg in call.args)
 
     def _numbers(self, node: cst.BaseExpression, function: Scope) -> Iterator[str]:

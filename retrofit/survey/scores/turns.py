@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit import torch_api
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Statement
 from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, nodes_in, receiver
@@ -15,7 +14,7 @@ from retrofit.survey.scores.conditions import argument_of, constant, holds_with
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making, changes, wholes_of
 from retrofit.survey.scores.standins import StandIns, Value, tests_around
 from retrofit.survey.scores.values import written_items
-from retrofit.survey.scores.words import OF_TRAINING, TELLS
+from retrofit.survey.scores.words import OF_TRAINING
 from retrofit.survey.sites.loop import EpochLoop
 
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
@@ -106,8 +105,8 @@ class Turns:
         """
         alone = isinstance(self._index.parents[call], cst.Expr) and bool(call.args)
         held = receiver(call) or call.func
-        if alone and dotted(held) == name and method_name(call) not in torch_api.MODULE_METHODS:
-            return TELLS.search(last_name(call.func)) is None
+        if alone and dotted(held) == name and method_name(call) not in self._index.knowledge.module_methods:
+            return not self._index.knowledge.logs(last_name(call.func))
         function = self._flow.called(call) if any(dotted(arg.value) == name for arg in call.args) else None
         if function is None or depth == _DEEP:
             return False

@@ -34,8 +34,6 @@ STOPS = re.compile(r"early_?stop|stopper", re.IGNORECASE)
 OF_TRAINING = re.compile(r"(?<![a-z])train(?!ed|er)", re.IGNORECASE)
 COMPUTES = re.compile(r"((np|numpy|torch|math|statistics)\.\w+|sum|max|min|abs)$")
 AVERAGES = ("avg", "mean", "average", "global_avg", "compute")
-#: What tells its user a number.
-TELLS = re.compile(r"(^|\.)(print\w*|log\w*|info|debug|warning|write|add_scalars?|set_(postfix|description)(_str)?)$")
 VALIDATION_DATA = re.compile(r"(?<![A-Za-z])([Vv]al|[Tt]est|[Ee]val|[Dd]ev(?!ice))")
 
 

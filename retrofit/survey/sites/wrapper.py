@@ -31,7 +31,7 @@ class Wrapper(Site):
         first: whether it is the first wrapper of its statement.
         preset: the arguments that a `functools.partial` gives it.
         choice: the classes of which the call takes one, where not all are of this kind; "" for no choice.
-        closed: the wrapper's class, where it is the project's own and takes no keyword arguments beyond its own.
+        closed: the wrapper's class, where it is a project's or library's own and takes no find_unused_parameters.
     """
 
     kind: str
