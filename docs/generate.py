@@ -30,7 +30,8 @@ from retrofit.cli.frame import Command
 from retrofit.edits import ORIGINAL, Edit
 from retrofit.habits.file import TrainingFile
 from retrofit.keys import EVERYWHERE, KEYS
-from retrofit.knowledge import KINDS, Entry, Framework, load_knowledge
+from retrofit.knowledge import load_knowledge
+from retrofit.knowledge.kinds import KINDS, Entry, Framework
 from retrofit.messages import load_messages
 from retrofit.options import Options
 from retrofit.plan import make_plan

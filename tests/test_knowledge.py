@@ -10,7 +10,8 @@ from jinja2.exceptions import UndefinedError
 from retrofit.check.checker import Checker
 from retrofit.check.settings import Settings
 from retrofit.errors import UserError
-from retrofit.knowledge import Entry, Fresh, Knowledge, Wraps, knowledge_folder, load_knowledge, read_entries
+from retrofit.knowledge import Knowledge, knowledge_folder, load_knowledge, read_entries
+from retrofit.knowledge.kinds import Entry, Fresh, Wraps
 from retrofit.source import Source
 from retrofit.survey.script import Choices, survey
 from retrofit.templates import RuleEnvironment

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from retrofit.knowledge import Collective, Loss, Optimizer, ReturnsModule, Scheduler, Wraps, load_knowledge
+from retrofit.knowledge import load_knowledge
+from retrofit.knowledge.kinds import Collective, Loss, Optimizer, ReturnsModule, Scheduler, Wraps
 
 pytestmark = pytest.mark.real
 

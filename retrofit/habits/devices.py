@@ -13,7 +13,7 @@ from retrofit.habits.names import conditions, follows, met, moves, unconditional
 from retrofit.habits.processes import Group
 from retrofit.habits.sites import Call
 from retrofit.habits.wrapping import Wrapping
-from retrofit.knowledge import Seeds
+from retrofit.knowledge.kinds import Seeds
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.index import Statement
 from retrofit.survey.nodes import dotted, last_name, method_name, receiver

@@ -11,7 +11,8 @@ import libcst as cst
 
 from retrofit.habits.kinds import KINDS
 from retrofit.history import History
-from retrofit.knowledge import Knowledge, StartsProcesses
+from retrofit.knowledge import Knowledge
+from retrofit.knowledge.kinds import StartsProcesses
 from retrofit.source import Source
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.branches import exclude_each_other

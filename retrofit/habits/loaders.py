@@ -12,8 +12,8 @@ import libcst as cst
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import alone, made_of
 from retrofit.habits.sites import Call
-from retrofit.knowledge import DataLoader, Framework, GoesOver
-from retrofit.knowledge import Sampler as SamplerKind
+from retrofit.knowledge.kinds import DataLoader, Framework, GoesOver
+from retrofit.knowledge.kinds import Sampler as SamplerKind
 from retrofit.survey.flow import Origin
 from retrofit.survey.index import Statement
 from retrofit.survey.loops import increments

@@ -12,7 +12,7 @@ from retrofit.habits.file import TrainingFile
 from retrofit.habits.library import calls_of_any, full_name, perforating, settings
 from retrofit.habits.names import follows, literal, moves, text
 from retrofit.habits.sites import Call
-from retrofit.knowledge import AveragesModel, Compiles, Optimizer, Recomputes
+from retrofit.knowledge.kinds import AveragesModel, Compiles, Optimizer, Recomputes
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.folders import is_fresh
 from retrofit.survey.index import Statement

@@ -12,7 +12,7 @@ import libcst as cst
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.names import follows, met, spelled, text, unconditional
 from retrofit.habits.sites import Call
-from retrofit.knowledge import StartsProcesses
+from retrofit.knowledge.kinds import StartsProcesses
 from retrofit.survey.arguments import spellings
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.index import Index, Scope, Statement

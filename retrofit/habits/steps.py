@@ -12,7 +12,7 @@ import libcst as cst
 from retrofit.habits.file import TrainingFile
 from retrofit.habits.ranked import alone, conditional
 from retrofit.habits.sites import Call
-from retrofit.knowledge import Loss, MakesTensor
+from retrofit.knowledge.kinds import Loss, MakesTensor
 from retrofit.survey.index import Statement
 from retrofit.survey.nodes import dotted, last_name, names_in
 from retrofit.survey.sites.base import Site

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import libcst as cst
 
-from retrofit.knowledge import ReadsCommandLine
+from retrofit.knowledge.kinds import ReadsCommandLine
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.nodes import argument, dotted, guards_main, method_name, names_in, receiver

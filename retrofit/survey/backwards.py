@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.knowledge import Backpropagates
+from retrofit.knowledge.kinds import Backpropagates
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Statement
 from retrofit.survey.nodes import argument, dotted, last_name, method_name, nodes_in

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.knowledge import TellsTime
+from retrofit.knowledge.kinds import TellsTime
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import children, receiver

@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from retrofit.knowledge import AveragesModel, Optimizer, Scheduler
+from retrofit.knowledge.kinds import AveragesModel, Optimizer, Scheduler
 from retrofit.survey.backwards import backpropagations, has_own_tensors
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holders import parameter_holders

@@ -10,7 +10,7 @@ from itertools import count, takewhile
 
 import libcst as cst
 
-from retrofit.knowledge import ReturnsArguments, ReturnsModule, StartsProcesses, Wraps
+from retrofit.knowledge.kinds import ReturnsArguments, ReturnsModule, StartsProcesses, Wraps
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.nodes import argument, attribute_asked, dotted, key_of, last_name, method_name, receiver
 

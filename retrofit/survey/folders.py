@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from retrofit.knowledge import AsksForPath, Fresh, WritesPath
+from retrofit.knowledge.kinds import AsksForPath, Fresh, WritesPath
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope
 from retrofit.survey.nodes import argument, children, dotted, exits, method_name, names_in, nodes_in, receiver

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
-from retrofit.knowledge import Framework as Library
-from retrofit.knowledge import Knowledge, Wraps
+from retrofit.knowledge import Knowledge
+from retrofit.knowledge.kinds import Framework as Library
+from retrofit.knowledge.kinds import Wraps
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement

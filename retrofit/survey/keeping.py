@@ -6,8 +6,8 @@ import re
 
 import libcst as cst
 
-from retrofit.knowledge import Optimizer as OptimizerKind
-from retrofit.knowledge import Scheduler as SchedulerKind
+from retrofit.knowledge.kinds import Optimizer as OptimizerKind
+from retrofit.knowledge.kinds import Scheduler as SchedulerKind
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope
 from retrofit.survey.nodes import argument, dotted, last_name, mentions, method_name

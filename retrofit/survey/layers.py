@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.knowledge import Wraps
+from retrofit.knowledge.kinds import Wraps
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
 from retrofit.survey.nodes import dotted, mentions, names_in

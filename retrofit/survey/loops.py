@@ -8,7 +8,7 @@ from itertools import chain
 
 import libcst as cst
 
-from retrofit.knowledge import Counts, DataLoader, Endless, GoesOver, Optimizer
+from retrofit.knowledge.kinds import Counts, DataLoader, Endless, GoesOver, Optimizer
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.last_turns import last_turns

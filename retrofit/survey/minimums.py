@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 import libcst as cst
 
-from retrofit.knowledge import CountsProcesses
+from retrofit.knowledge.kinds import CountsProcesses
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.nodes import dotted, last_of

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import libcst as cst
 
-from retrofit.knowledge import Optimizer
+from retrofit.knowledge.kinds import Optimizer
 from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holding import Holding

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import libcst as cst
 
-from retrofit.knowledge import Optimizer as OptimizerKind
+from retrofit.knowledge.kinds import Optimizer as OptimizerKind
 from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.constructions import (
     find_constructions,

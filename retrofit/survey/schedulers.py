@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from retrofit.knowledge import Scheduler as SchedulerKind
+from retrofit.knowledge.kinds import Scheduler as SchedulerKind
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index
 from retrofit.survey.loops import passing_over

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import libcst as cst
 
-from retrofit.knowledge import RunsTrials
+from retrofit.knowledge.kinds import RunsTrials
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.constructions import trains_another
 from retrofit.survey.flow import Flow, Origin

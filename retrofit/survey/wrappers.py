@@ -9,7 +9,7 @@ from itertools import takewhile
 
 import libcst as cst
 
-from retrofit.knowledge import Loss, Wraps
+from retrofit.knowledge.kinds import Loss, Wraps
 from retrofit.survey.flow import Flow, Origin, Variable
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.nodes import dotted, method_name, names_in, nodes_in, receiver, spelled

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from retrofit.knowledge import Collective
+from retrofit.knowledge.kinds import Collective
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope, Statement

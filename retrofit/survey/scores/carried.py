@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.knowledge import Metric
+from retrofit.knowledge.kinds import Metric
 from retrofit.survey.flow import Flow, Variable
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in

@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from retrofit.knowledge import Metric
+from retrofit.knowledge.kinds import Metric
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Statement
 from retrofit.survey.nodes import dotted, last_name, method_name, nodes_in, receiver
