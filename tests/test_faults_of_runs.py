@@ -29,7 +29,7 @@ from tests.forked import training_python
 from tests.launching import DEADLINE, heed_signals, until  # noqa: F401 - a fixture
 from tests.projects import apply
 from tests.test_nodes import free_port
-from tests.test_rounds import DDP, PRINTED
+from tests.test_rounds import DDP, OPTIMIZER, PRINTED
 
 pytestmark = pytest.mark.real
 
@@ -41,7 +41,11 @@ SCRIPT = swapped(
     ("            optimizer.step()\n", '            optimizer.step()\n            trouble.at("step")\n'),
     ("    model.eval()\n", '    model.eval()\n    trouble.at("validation")\n'),
     ("                torch.save(", '                trouble.at("checkpoint")\n                torch.save('),
-)
+    (OPTIMIZER, '    beside = torch.zeros(1, requires_grad=True)\n    optimizer = torch.optim.SGD([{"params": '
+     'model.parameters()}, {"params": [beside]}], lr=0.1)\n'),
+    ("model(inputs), labels)", "model(inputs), labels) + beside.sum()"),
+    (PRINTED, 'draw {draw:.6f} beside {beside.item():.3f}")\n'),
+)  # fmt: skip
 WHOLE = bool(os.environ.get("RETROFIT_TEST_WHOLE"))
 
 
@@ -130,7 +134,10 @@ class Undisturbed(NamedTuple):
 
 @contextlib.contextmanager
 def counted(folder: Path) -> Iterator[Counter[str]]:
-    """Count how often the files of a folder are opened in the `with` block, by whatever process or compiled part."""
+    """Count how often the files of a folder are opened in the `with` block, by whatever process or compiled part.
+
+    Two openings without another event between them may be told as one.
+    """
     counts: Counter[str] = Counter()
     if sys.platform != "linux":
         yield counts
@@ -178,7 +185,9 @@ def _trained(folder: Path) -> tuple[list[list[str]], list[Counter[str]]]:
         settings = {} if number else {"PREPARE": "only"}
         with counted(project.save) as counts:
             assert project.run(MAX_ROUNDS="1", **settings) == (75 if 0 < number < 4 else 0), project.said
-        opened.append(counts)
+        noted = project.folder / "opened"
+        opened.append(counts | Counter(noted.read_text().splitlines()))
+        noted.unlink()
         epochs += project.epochs
         shutil.copytree(project.folder, folder / str(number))
     assert len(epochs) == 4, epochs
@@ -533,7 +542,7 @@ def test_a_clock_that_jumps(hours: int, copied: Copies, completes: Completes, tm
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 def test_one_process_of_a_machine_reads_what_a_round_begins_with(undisturbed: Undisturbed) -> None:
     assert undisturbed.opened[3]["best_model.pt"]
-    read = ("array_dims.csv", "switch_4.pt")
+    read = ("array_dims.csv", "switch_4.pt", "beside.pt")
     records = ("frozen_layers", "output_dimensions", "planned", "processes", "rounds", "loggers")
     names = [*read, *(f"{name}.json" for name in records)]
     assert {name: undisturbed.opened[3].get(name) for name in names} == dict.fromkeys(names, 1)
@@ -558,7 +567,8 @@ def test_nothing_grows_by_rounds(tmp_path: Path) -> None:
     """Twenty restructurings: a rank of the last round holds what one of the second did, and so does the launcher."""
     project = Project(tmp_path)
     (tmp_path / "trouble.py").write_text(Path(__file__).with_name("trouble.py").read_text() + GROWS)
-    told = swapped(SCRIPT, (PRINTED, 'draw {trouble.open_and_kept()}")\n'), ("default=5", "default=100"))
+    drawn, shown = 'beside {beside.item():.3f}")\n', 'draw {trouble.open_and_kept()}")\n'
+    told = swapped(SCRIPT, (drawn, shown), ("default=5", "default=100"))
     (tmp_path / "train.py").write_text(told)
     apply(tmp_path / "train.py", "--settings", "n_epochs_to_switch=1", "--settings", "max_dendrites=20")
     process = project.start(PAI_TESTING_DENDRITE_CAPACITY="0")

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from perforatedai import globals_perforatedai as GPA
 
+from .near import _pai_near
 from .process import _pai, _pai_rank, _pai_say
 
 _pai_begin_optimizer = torch.optim.Optimizer.__init__
@@ -46,16 +47,22 @@ def _pai_save_beside(parameters: list[list[torch.nn.Parameter]]) -> None:
         os.replace(f"{_pai_path_of_beside()}.new", _pai_path_of_beside())
 
 
+def _pai_read_beside() -> None:
+    """Read the values that the round before has ended with, as all ranks do what a round begins with."""
+    if os.path.exists(path := _pai_path_of_beside()):
+        _pai.beside = torch.load(_pai_near(path))
+
+
 def _pai_load_beside(net: torch.nn.Module) -> None:
-    """Give them the values that the round before has ended with, but where the script loads its own of this round.
+    """Give them the values that were read, but where the script loads its own of this round.
 
     What the script builds later, as a classifier by the size of the first batch's features, gets them once the library
     is told of its optimizer.
     """
-    path = _pai_path_of_beside()
-    if _pai.continues or not os.path.exists(path):
+    if _pai.continues:
+        _pai.beside.clear()
+    if not _pai.beside:
         return
-    _pai.beside = torch.load(path)
     _pai_give_beside(net)
     tell = GPA.pai_tracker.set_optimizer_instance
 
