@@ -292,7 +292,7 @@ def _pai_complete(net: torch.nn.Module, *, load_best: bool) -> None:
     save = GPA.pc.get_save_name()
     if load_best:  # The library does it on rank 0 alone, and not at the end of a capacity test (measured).
         device = _pai_device(net)
-        with _pai_near_folder(save, "best_model.pt") as near:
+        with _pai_near_folder(save, "best_model.pt", written=True) as near:
             UPA.load_system(net, near, "best_model", switch_call=True)
         _pai_settle(net, device)
     if _pai_rank() == 0:
