@@ -187,7 +187,8 @@ def shown_late(folder: Path, machines: int, seconds: float) -> Iterator[list[Pat
         yield mounts if mounting and all(map(os.path.ismount, mounts)) else []
     finally:
         for mount in filter(os.path.ismount, mounts):
-            subprocess.run(["fusermount", "-u", "-z", str(mount)], check=True)
+            program = shutil.which("fusermount3") or "fusermount"
+            subprocess.run([program, "-u", "-z", str(mount)], check=True)
         for one in mounting:
             one.wait()
 

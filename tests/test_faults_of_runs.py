@@ -620,26 +620,43 @@ def test_one_process_of_a_machine_reads_what_a_round_begins_with(undisturbed: Un
 
 
 GROWS = """
-import os
+import tempfile
+
+
+def runs_for(folder, number):
+    try:
+        with open(f"/proc/{number}/environ", "rb") as file:
+            return f"TEST_FOLDER={folder}".encode() in file.read()
+    except OSError:
+        return False
 
 
 def open_and_kept():
     status = open("/proc/self/status").read()
     kept = int(status.partition("VmRSS:")[2].split()[0])
-    return f"open {len(os.listdir('/proc/self/fd'))} threads {len(os.listdir('/proc/self/task'))} kept {kept} kB"
+    count = sum(runs_for(HERE, number) for number in os.listdir("/proc") if number.isdigit())
+    return (
+        f"open {len(os.listdir('/proc/self/fd'))} threads {len(os.listdir('/proc/self/task'))} processes {count} "
+        f"temporary {len(os.listdir(tempfile.gettempdir()))} kept {kept} kB"
+    )
 """
 
 
 @pytest.mark.skipif(not WHOLE, reason="twenty rounds take minutes")
 def test_nothing_grows_by_rounds(tmp_path: Path) -> None:
-    """Twenty restructurings: a rank of the last round holds what one of the second did, and so does the launcher."""
+    """Twenty restructurings: a rank of the last round holds what one of the second did, and so does the launcher.
+
+    There are as many processes and temporary files then, and none in the end.
+    """
     project = Project(tmp_path)
     (tmp_path / "trouble.py").write_text(Path(__file__).with_name("trouble.py").read_text() + GROWS)
     drawn, shown = 'beside {beside.item():.3f}")\n', 'draw {trouble.open_and_kept()}")\n'
     told = swapped(SCRIPT, (drawn, shown), ("default=5", "default=100"))
     (tmp_path / "train.py").write_text(told)
     apply(tmp_path / "train.py", "--settings", "n_epochs_to_switch=1", "--settings", "max_dendrites=20")
-    process = project.start(PAI_TESTING_DENDRITE_CAPACITY="0")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    process = project.start(PAI_TESTING_DENDRITE_CAPACITY="0", TMPDIR=str(temporary))
     launcher = Path(f"/proc/{process.pid}")
     seen = []
     for round_ in (2, 10, 19):
@@ -650,8 +667,10 @@ def test_nothing_grows_by_rounds(tmp_path: Path) -> None:
     assert seen[0][0] == seen[-1][0]
     assert seen[-1][1] < 1.2 * seen[0][1]
     assert "Training is complete after 21 round(s)." in project.said
-    told_by = [re.findall(r"open (\d+) threads (\d+) kept (\d+)", " ".join(epochs))[-1] for epochs in project.epochs]
-    held = [tuple(map(int, numbers)) for numbers in told_by]
-    assert held[1][:2] == held[-1][:2]
-    assert held[-1][2] < 1.1 * held[1][2]
+    counts = r"open (\d+) threads (\d+) processes (\d+) temporary (\d+) kept (\d+)"
+    held = [tuple(map(int, re.findall(counts, " ".join(epochs))[-1])) for epochs in project.epochs]
+    assert held[1][:-1] == held[-1][:-1]
+    assert held[-1][-1] < 1.1 * held[1][-1]
+    print(held[1], held[-1], seen)
+    assert not list(temporary.iterdir())
     assert not project.processes

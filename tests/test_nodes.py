@@ -26,6 +26,8 @@ from tests.forked import training_python
 from tests.launching import (
     DEADLINE,
     HELPER,
+    INITIALISE,
+    STATUS,
     TEMPLATE,
     Run,
     heed_signals,  # noqa: F401 - a fixture
@@ -277,6 +279,23 @@ def test_an_initialisation_that_fails_ends_all(run: Run) -> None:
     os.kill(run.calls[0]["pid"], signal.SIGUSR1)
     assert nodes.ends() == [5, 5], nodes.everything_said
     assert "Node 0 has left with status 5; its own output says why." in nodes.said(1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL])
+def test_a_launcher_that_is_stopped_in_the_initialisation_can_come_back(run: Run, number: signal.Signals) -> None:
+    hangs = "if not os.path.exists('go on'):\n    note()\n    signal.sigwait([signal.SIGTERM])\n    sys.exit(143)\n"
+    run.write(ROUNDS, initialise=hangs + INITIALISE)
+    nodes = Nodes(run, 2)
+    nodes.start(0)
+    nodes.start(1)
+    until(lambda: run.calls and "Node 0 prepares" in nodes.said(1), "it initialises, and the other one waits")
+    (run.work / "go on").touch()
+    nodes.processes[0].send_signal(number)
+    assert nodes.processes[0].wait(DEADLINE) == {**STATUS, signal.SIGUSR1: 75, signal.SIGKILL: -9}[number]
+    nodes.start(0)
+    assert nodes.ends() == [0, 0], nodes.everything_said
+    for one in range(2):
+        assert len(nodes.calls(one)) == 3
 
 
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"1\n", b'{"node": 1}\n', b'{"ready": 1}\n'])
