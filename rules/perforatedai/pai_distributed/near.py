@@ -27,10 +27,11 @@ def _pai_near(path: str, *, written: bool = False) -> str:
 
     Args:
         path: of the file.
-        written: rank 0 has just written it, and it is waited for until this machine sees that; all ranks ask.
+        written: rank 0 has just written it, and where there are others, each machine waits until it sees that; all
+            ranks ask.
     """
     path = os.path.abspath(path)
-    written = written and _pai_grouped()
+    written = written and _pai_grouped() and os.environ.get("LOCAL_WORLD_SIZE") != str(dist.get_world_size())
     if written and _pai_rank() == 0:
         dist.distributed_c10d._get_default_store().set(_pai_key("written", os.path.basename(path)), _pai_sum(path))
     machine = _pai_machine() if _pai_grouped() and os.environ.get("LOCAL_WORLD_SIZE") != "1" else ""
@@ -43,7 +44,8 @@ def _pai_near(path: str, *, written: bool = False) -> str:
                 store.set(key, _pai_hold(path))
             _pai_places[path] = store.get(key).decode()
     elif written:
-        _pai_await(path)
+        with contextlib.suppress(RuntimeError):
+            _pai_await(path)
     place, _, name = _pai_places.get(path, "").partition(" ")
     with contextlib.suppress(OSError):  # there is none, or the process has ended
         if os.readlink(place) == f"/memfd:{name} (deleted)":

@@ -43,7 +43,7 @@ def look_at(folder: str) -> dict[str, str]:
     """
     seen = {}
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
-        if name.startswith(".") and name != ".training_complete" or name.endswith(".new"):
+        if (name.startswith(".") and name != ".training_complete") or name.endswith(".new"):
             continue
         with contextlib.suppress(OSError), open(os.path.join(folder, name), "rb") as file:
             size = file.seek(0, os.SEEK_END)
