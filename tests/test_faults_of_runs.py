@@ -664,13 +664,12 @@ def test_nothing_grows_by_rounds(tmp_path: Path) -> None:
         status = (launcher / "status").read_text()
         seen.append((len(list((launcher / "fd").iterdir())), int(status.partition("VmRSS:")[2].split()[0])))
     assert process.wait(DEADLINE) == 0, project.said
-    assert seen[0][0] == seen[-1][0]
+    assert abs(seen[0][0] - seen[-1][0]) <= 1  # by the pipe to its guard, where that has just begun
     assert seen[-1][1] < 1.2 * seen[0][1]
     assert "Training is complete after 21 round(s)." in project.said
     counts = r"open (\d+) threads (\d+) processes (\d+) temporary (\d+) kept (\d+)"
     held = [tuple(map(int, re.findall(counts, " ".join(epochs))[-1])) for epochs in project.epochs]
     assert held[1][:-1] == held[-1][:-1]
     assert held[-1][-1] < 1.1 * held[1][-1]
-    print(held[1], held[-1], seen)
-    assert not list(temporary.iterdir())
+    assert [path.suffix for path in temporary.iterdir()] == [".lock"]  # of the machine's ranks
     assert not project.processes
