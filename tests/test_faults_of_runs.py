@@ -610,7 +610,7 @@ def test_a_clock_that_jumps(hours: int, copied: Copies, completes: Completes, tm
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 def test_one_process_of_a_machine_reads_what_a_round_begins_with(undisturbed: Undisturbed) -> None:
     assert undisturbed.opened[3]["best_model.pt"]
-    read = ("array_dims.csv", "switch_4.pt", "beside.pt")
+    read = ("array_dims.csv", "switch_4.pt", "beside_2.pt")
     records = ("frozen_layers", "output_dimensions", "planned", "processes", "rounds", "loggers")
     names = [*read, *(f"{name}.json" for name in records)]
     assert {name: undisturbed.opened[3].get(name) for name in names} == dict.fromkeys(names, 1)
@@ -664,7 +664,7 @@ def test_nothing_grows_by_rounds(tmp_path: Path) -> None:
         status = (launcher / "status").read_text()
         seen.append((len(list((launcher / "fd").iterdir())), int(status.partition("VmRSS:")[2].split()[0])))
     assert process.wait(DEADLINE) == 0, project.said
-    assert abs(seen[0][0] - seen[-1][0]) <= 1  # by the pipe to its guard, where that has just begun
+    assert abs(seen[0][0] - seen[-1][0]) <= 2  # by the pipe to its guard, which it may just be making
     assert seen[-1][1] < 1.2 * seen[0][1]
     assert "Training is complete after 21 round(s)." in project.said
     counts = r"open (\d+) threads (\d+) processes (\d+) temporary (\d+) kept (\d+)"

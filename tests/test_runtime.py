@@ -687,6 +687,7 @@ def test_parameters_beside_the_model_are_loaded(
     for parameter in (beside, critic.weight, *others[1].param_groups[0]["params"]):
         parameter.data.zero_()
     helper._pai.continues = loaded == "own"  # the script goes on from its own checkpoint of this round
+    helper._pai.switch_number = 2
     helper._pai_read_beside()
     helper._pai_load_beside(model)
     helper._pai_tell_new(helper._pai_beside(model))

@@ -251,9 +251,16 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False, aga
         GPA.pc.set_testing_dendrite_capacity(True)
     tracker = GPA.pai_tracker
     asked = type(tracker).switch_time
-    tracker.switch_time = lambda: force or again or _pai_is_time(asked(tracker))
-    tracker.save_graphs = _pai_save_graphs
     beside = _pai_beside(net)
+
+    def is_time() -> bool:
+        time = force or again or _pai_is_time(asked(tracker))
+        if time and _pai.restarts:
+            _pai_save_beside(beside)  # now, as the switch file may be the last that this process writes
+        return time
+
+    tracker.switch_time = is_time
+    tracker.save_graphs = _pai_save_graphs
     _pai_tell_new(beside)
     GPA.pc.set_device(_pai_device(net))  # the script may have moved the model since it was built
     with _pai_library_at_work(net):

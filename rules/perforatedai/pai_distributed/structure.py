@@ -111,7 +111,7 @@ def load_latest_switch(
         _pai.model = model = UPA.load_system(model, near, f"switch_{number}", True).to(device)
     _pai_freeze_averages(model)
     _pai_say(f"Loaded {path}")
-    _pai.switch_time = os.path.getmtime(path)
+    _pai.switch_time, _pai.switch_number = os.path.getmtime(path), number
     _pai_read_rounds(number)
     _pai_read_beside()
     _pai_let_restored_weights_win(model)
