@@ -29,7 +29,7 @@ from tests.forked import training_python
 from tests.launching import DEADLINE, heed_signals, until  # noqa: F401 - a fixture
 from tests.projects import apply
 from tests.test_nodes import free_port
-from tests.test_rounds import DDP, PRINTED
+from tests.test_rounds import DDP, OPTIMIZER, PRINTED
 
 pytestmark = pytest.mark.real
 
@@ -41,7 +41,11 @@ SCRIPT = swapped(
     ("            optimizer.step()\n", '            optimizer.step()\n            trouble.at("step")\n'),
     ("    model.eval()\n", '    model.eval()\n    trouble.at("validation")\n'),
     ("                torch.save(", '                trouble.at("checkpoint")\n                torch.save('),
-)
+    (OPTIMIZER, '    beside = torch.zeros(1, requires_grad=True)\n    optimizer = torch.optim.SGD([{"params": '
+     'model.parameters()}, {"params": [beside]}], lr=0.1)\n'),
+    ("model(inputs), labels)", "model(inputs), labels) + beside.sum()"),
+    (PRINTED, 'draw {draw:.6f} beside {beside.item():.3f}")\n'),
+)  # fmt: skip
 WHOLE = bool(os.environ.get("RETROFIT_TEST_WHOLE"))
 
 
@@ -130,7 +134,10 @@ class Undisturbed(NamedTuple):
 
 @contextlib.contextmanager
 def counted(folder: Path) -> Iterator[Counter[str]]:
-    """Count how often the files of a folder are opened in the `with` block, by whatever process or compiled part."""
+    """Count how often the files of a folder are opened in the `with` block, by whatever process or compiled part.
+
+    Two openings without another event between them may be told as one.
+    """
     counts: Counter[str] = Counter()
     if sys.platform != "linux":
         yield counts
@@ -178,7 +185,9 @@ def _trained(folder: Path) -> tuple[list[list[str]], list[Counter[str]]]:
         settings = {} if number else {"PREPARE": "only"}
         with counted(project.save) as counts:
             assert project.run(MAX_ROUNDS="1", **settings) == (75 if 0 < number < 4 else 0), project.said
-        opened.append(counts)
+        noted = project.folder / "opened"
+        opened.append(counts | Counter(noted.read_text().splitlines()))
+        noted.unlink()
         epochs += project.epochs
         shutil.copytree(project.folder, folder / str(number))
     assert len(epochs) == 4, epochs
@@ -224,6 +233,15 @@ def completes(undisturbed: Undisturbed) -> Completes:
     return completes
 
 
+#: A sitecustomize with which the clock is another one at each second look.
+JUMPS = """
+import time
+now, looks = time.time, [0]
+def jump():
+    looks[0] += 1
+    return now() + {hours} * 3600 * (looks[0] % 2)
+time.time = jump
+"""
 AGAIN = "Running the same command again continues from"
 
 
@@ -315,6 +333,22 @@ def test_a_launcher_that_is_stopped(point: str, number: signal.Signals, copied: 
     completes(project, rounds)
 
 
+BETWEEN = [signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGKILL]
+
+
+@pytest.mark.parametrize("number", BETWEEN if WHOLE else BETWEEN[:1])
+def test_a_signal_between_two_rounds(number: signal.Signals, copied: Copies, completes: Completes) -> None:
+    project = copied(2)
+    program = project.folder / "pai_distributed" / "nodes" / "launcher.py"
+    written, looks = program.read_text(), "            progress = bool("
+    program.write_text(swapped(written, (looks, f"            os.kill(os.getpid(), {int(number)})\n{looks}")))
+    assert project.run() == STATUS[number], project.said
+    assert list(project.switches()) == ["switch_2.pt", "switch_4.pt", "switch_6.pt"]
+    assert not project.processes
+    program.write_text(written)
+    completes(project, 3)
+
+
 # ---- what is found in SAVE
 
 
@@ -372,28 +406,34 @@ def test_a_record_that_is_no_good(name: str, copied: Copies, completes: Complete
 
 
 class Machines:
-    """Two machines with a process each, as if each had its own launcher in one shared folder."""
+    """A launcher on each of some machines, as if each were one of its own.
 
-    def __init__(self, project: Project) -> None:
-        self.project = project
-        self.outputs = [project.folder / f"output{number}" for number in range(2)]
-        self.place = {"NNODES": "2", "NUM_GPUS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-        self.place["PAI_NODES_SECONDS"] = "60"
+    Attributes:
+        projects: as each machine sees it.
+    """
+
+    def __init__(self, projects: list[Project], processes: int = 1) -> None:
+        self.projects = projects
+        self.numbers = range(len(projects))
+        self.outputs = [projects[0].folder.with_name(f"output{number}") for number in self.numbers]
+        self.place = {"NNODES": str(len(projects)), "NUM_GPUS": str(processes), "MASTER_ADDR": "127.0.0.1"}
+        self.place |= {"MASTER_PORT": str(free_port()), "PAI_NODES_SECONDS": "60"}
 
     def start(self, number: int, **environment: str) -> subprocess.Popen[bytes]:
         place = self.place | {"NODE_RANK": str(number)}
-        return self.project.start(output=self.outputs[number], **place, **environment)
+        return self.projects[number].start(output=self.outputs[number], **place, **environment)
 
     def run(self, **environment: str) -> list[int]:
-        """Run both to their end, the second one first."""
-        launchers = [self.start(number, **environment) for number in (1, 0)]
+        """Run all to their end, the first one last."""
+        launchers = [self.start(number, **environment) for number in reversed(self.numbers)]
         return [launcher.wait(DEADLINE) for launcher in reversed(launchers)]
 
     def wait(self) -> list[subprocess.Popen[bytes]]:
-        """Start both, and wait until training waits on the second."""
-        (self.project.folder / "waits").unlink(missing_ok=True)
-        launchers = [self.start(number, TROUBLE="step waits 1") for number in range(2)]
-        until((self.project.folder / "waits").exists, self.said)
+        """Start all, and wait until training waits on the last."""
+        (self.projects[0].folder / "waits").unlink(missing_ok=True)
+        rank = len(self.projects) * int(self.place["NUM_GPUS"]) - 1
+        launchers = [self.start(number, TROUBLE=f"step waits {rank}") for number in self.numbers]
+        until((self.projects[0].folder / "waits").exists, self.said)
         return launchers
 
     @property
@@ -410,7 +450,7 @@ class Machines:
 def test_faults_on_two_machines(copied: Copies, undisturbed: Undisturbed) -> None:
     """One after the other in the last round, which in the end comes to what one machine comes to undisturbed."""
     project = copied(3)
-    machines = Machines(project)
+    machines = Machines([project, project])
     newest = project.switches()
     for trouble, said in (("step killed 1", "Signal 9 (SIGKILL)"), ("step orphaned 1", ""), ("backward waits 1", "")):
         (project.folder / "waits").unlink(missing_ok=True)
@@ -446,13 +486,56 @@ def test_faults_on_two_machines(copied: Copies, undisturbed: Undisturbed) -> Non
     assert not project.processes
 
 
+def test_what_is_wrong_with_the_shared_folder_of_two_machines(
+    copied: Copies, undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    """Its disk is full as a switch file is written, then the newest is cut short, while both clocks jump, each anew."""
+    project = copied(2)
+    machines = Machines([project, project])
+    before = project.switches()
+    assert machines.run(TROUBLE="saving full 0") == [1, 1], machines.said
+    told = [machines.said_by(number) for number in machines.numbers]
+    assert all(f"{AGAIN} {SAVE}/switch_4.pt" in one for one in told), told
+    assert "File too large" in told[0]
+    assert project.switches() == before
+    cut(project.save / "switch_4.pt")
+    (tmp_path / "sitecustomize.py").write_text(JUMPS.format(hours=48))
+    # the second round again, and the third
+    for rounds in (2, 3):
+        assert machines.run(MAX_ROUNDS="1", PYTHONPATH=str(tmp_path)) == [75, 75], machines.said
+        assert project.model() == undisturbed.after[rounds].model()
+        assert list(project.switches()) == list(undisturbed.after[rounds].switches())
+    assert f"{SAVE}/switch_4.pt cannot be read" in machines.said
+    assert not project.processes
+
+
+@pytest.mark.skipif(not WHOLE, reason="it is as with two machines in their last round")
+@pytest.mark.parametrize(("count", "processes"), [(2, 1), (2, 2), (3, 1), (3, 2)])
+def test_a_machine_that_is_killed_in_round_2_and_started_again(
+    count: int, processes: int, copied: Copies, undisturbed: Undisturbed
+) -> None:
+    project = copied(0)
+    machines = Machines([project] * count, processes)
+    assert machines.run(MAX_ROUNDS="1") == [75] * count, machines.said
+    launchers = machines.wait()
+    launchers[-1].kill()
+    launchers[-1].wait(DEADLINE)
+    until(lambda: machines.said.count("was lost, or stopped. This round begins again") == 1, machines.said)
+    launchers[-1] = machines.start(count - 1)
+    assert [launcher.wait(DEADLINE) for launcher in launchers] == [0] * count, machines.said
+    assert list(project.switches()) == list(undisturbed.after[4].switches())
+    if count * processes == 2:
+        assert project.model() == undisturbed.after[4].model()
+    assert not project.processes
+
+
 def test_machines_come_and_go_between_rounds(copied: Copies) -> None:
     """One goes on with what two processes began, a second comes in a later round, is killed there, and is done without.
 
     `NNODES=1:2` needs no PAI_ACCEPT_WORLD_SIZE.
     """
     project = copied(1)
-    machines = Machines(project)
+    machines = Machines([project, project])
     machines.place |= {"NNODES": "1:2", "PAI_JOIN_SECONDS": "3"}
     first = machines.start(0, TROUBLE="step waits 1")
     until(lambda: "1 of 2 machines train this round: node 0." in machines.said, machines.said)
@@ -517,13 +600,7 @@ def test_ranks_that_hang_are_ended(trouble: str, copied: Copies, completes: Comp
 
 @pytest.mark.parametrize("hours", [-48, 48])
 def test_a_clock_that_jumps(hours: int, copied: Copies, completes: Completes, tmp_path: Path) -> None:
-    """At each second look, by a sitecustomize."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import time\nnow, looks = time.time, [0]\n"
-        "def jump():\n    looks[0] += 1\n"
-        f"    return now() + {hours} * 3600 * (looks[0] % 2)\n"
-        "time.time = jump\n"
-    )
+    (tmp_path / "sitecustomize.py").write_text(JUMPS.format(hours=hours))
     completes(copied(2), 2, PYTHONPATH=str(tmp_path))
 
 
@@ -533,7 +610,7 @@ def test_a_clock_that_jumps(hours: int, copied: Copies, completes: Completes, tm
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 def test_one_process_of_a_machine_reads_what_a_round_begins_with(undisturbed: Undisturbed) -> None:
     assert undisturbed.opened[3]["best_model.pt"]
-    read = ("array_dims.csv", "switch_4.pt")
+    read = ("array_dims.csv", "switch_4.pt", "beside_2.pt")
     records = ("frozen_layers", "output_dimensions", "planned", "processes", "rounds", "loggers")
     names = [*read, *(f"{name}.json" for name in records)]
     assert {name: undisturbed.opened[3].get(name) for name in names} == dict.fromkeys(names, 1)
@@ -543,25 +620,43 @@ def test_one_process_of_a_machine_reads_what_a_round_begins_with(undisturbed: Un
 
 
 GROWS = """
-import os
+import tempfile
+
+
+def runs_for(folder, number):
+    try:
+        with open(f"/proc/{number}/environ", "rb") as file:
+            return f"TEST_FOLDER={folder}".encode() in file.read()
+    except OSError:
+        return False
 
 
 def open_and_kept():
     status = open("/proc/self/status").read()
     kept = int(status.partition("VmRSS:")[2].split()[0])
-    return f"open {len(os.listdir('/proc/self/fd'))} threads {len(os.listdir('/proc/self/task'))} kept {kept} kB"
+    count = sum(runs_for(HERE, number) for number in os.listdir("/proc") if number.isdigit())
+    return (
+        f"open {len(os.listdir('/proc/self/fd'))} threads {len(os.listdir('/proc/self/task'))} processes {count} "
+        f"temporary {len(os.listdir(tempfile.gettempdir()))} kept {kept} kB"
+    )
 """
 
 
 @pytest.mark.skipif(not WHOLE, reason="twenty rounds take minutes")
 def test_nothing_grows_by_rounds(tmp_path: Path) -> None:
-    """Twenty restructurings: a rank of the last round holds what one of the second did, and so does the launcher."""
+    """Twenty restructurings: a rank of the last round holds what one of the second did, and so does the launcher.
+
+    There are as many processes and temporary files then, and none in the end.
+    """
     project = Project(tmp_path)
     (tmp_path / "trouble.py").write_text(Path(__file__).with_name("trouble.py").read_text() + GROWS)
-    told = swapped(SCRIPT, (PRINTED, 'draw {trouble.open_and_kept()}")\n'), ("default=5", "default=100"))
+    drawn, shown = 'beside {beside.item():.3f}")\n', 'draw {trouble.open_and_kept()}")\n'
+    told = swapped(SCRIPT, (drawn, shown), ("default=5", "default=100"))
     (tmp_path / "train.py").write_text(told)
     apply(tmp_path / "train.py", "--settings", "n_epochs_to_switch=1", "--settings", "max_dendrites=20")
-    process = project.start(PAI_TESTING_DENDRITE_CAPACITY="0")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    process = project.start(PAI_TESTING_DENDRITE_CAPACITY="0", TMPDIR=str(temporary))
     launcher = Path(f"/proc/{process.pid}")
     seen = []
     for round_ in (2, 10, 19):
@@ -569,11 +664,12 @@ def test_nothing_grows_by_rounds(tmp_path: Path) -> None:
         status = (launcher / "status").read_text()
         seen.append((len(list((launcher / "fd").iterdir())), int(status.partition("VmRSS:")[2].split()[0])))
     assert process.wait(DEADLINE) == 0, project.said
-    assert seen[0][0] == seen[-1][0]
+    assert abs(seen[0][0] - seen[-1][0]) <= 2  # by the pipe to its guard, which it may just be making
     assert seen[-1][1] < 1.2 * seen[0][1]
     assert "Training is complete after 21 round(s)." in project.said
-    told_by = [re.findall(r"open (\d+) threads (\d+) kept (\d+)", " ".join(epochs))[-1] for epochs in project.epochs]
-    held = [tuple(map(int, numbers)) for numbers in told_by]
-    assert held[1][:2] == held[-1][:2]
-    assert held[-1][2] < 1.1 * held[1][2]
+    counts = r"open (\d+) threads (\d+) processes (\d+) temporary (\d+) kept (\d+)"
+    held = [tuple(map(int, re.findall(counts, " ".join(epochs))[-1])) for epochs in project.epochs]
+    assert held[1][:-1] == held[-1][:-1]
+    assert held[-1][-1] < 1.1 * held[1][-1]
+    assert [path.suffix for path in temporary.iterdir()] == [".lock"]  # of the machine's ranks
     assert not project.processes

@@ -55,6 +55,8 @@ def project(folder: Folder, tmp_path: Path) -> Folder:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         path.chmod(0o755)
+    if other := os.environ.get("TEST_BASH"):  # as in launching.py
+        (tmp_path / "slurm" / "bash").symlink_to(other)
     return folder
 
 

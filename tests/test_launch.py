@@ -1090,7 +1090,9 @@ def test_real_torchrun_trains_to_the_end(run: Run) -> None:
     pytest.importorskip("torch")
     run.with_torch()
     run.write(DISTRIBUTED, script="my $train.py", initialise="")
-    assert run("--note", "two words") == 0, run.said
+    (run.root / "temporary").mkdir()
+    assert run("--note", "two words", TMPDIR=str(run.root / "temporary")) == 0, run.said
+    assert not list((run.root / "temporary").iterdir())
     assert run.arguments == [
         ["--perforate_model_parallel", "--note", "two words"],
         ["--note", "two words"],

@@ -26,6 +26,8 @@ from tests.forked import training_python
 from tests.launching import (
     DEADLINE,
     HELPER,
+    INITIALISE,
+    STATUS,
     TEMPLATE,
     Run,
     heed_signals,  # noqa: F401 - a fixture
@@ -279,6 +281,23 @@ def test_an_initialisation_that_fails_ends_all(run: Run) -> None:
     assert "Node 0 has left with status 5; its own output says why." in nodes.said(1)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL])
+def test_a_launcher_that_is_stopped_in_the_initialisation_can_come_back(run: Run, number: signal.Signals) -> None:
+    hangs = "if not os.path.exists('go on'):\n    note()\n    signal.sigwait([signal.SIGTERM])\n    sys.exit(143)\n"
+    run.write(ROUNDS, initialise=hangs + INITIALISE)
+    nodes = Nodes(run, 2)
+    nodes.start(0)
+    nodes.start(1)
+    until(lambda: run.calls and "Node 0 prepares" in nodes.said(1), "it initialises, and the other one waits")
+    (run.work / "go on").touch()
+    nodes.processes[0].send_signal(number)
+    assert nodes.processes[0].wait(DEADLINE) == {**STATUS, signal.SIGUSR1: 75, signal.SIGKILL: -9}[number]
+    nodes.start(0)
+    assert nodes.ends() == [0, 0], nodes.everything_said
+    for one in range(2):
+        assert len(nodes.calls(one)) == 3
+
+
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"1\n", b'{"node": 1}\n', b'{"ready": 1}\n'])
 def test_whoever_else_connects_is_no_machine(run: Run, said: bytes) -> None:
     run.write(ROUNDS)
@@ -322,6 +341,21 @@ def test_the_same_number_twice(run: Run) -> None:
     assert nodes.ends() == [143, 143]
 
 
+def test_ports_of_node_0_that_are_in_use(run: Run) -> None:
+    """Of the one where machines meet node 0 says so, and the other waits for it; for training it takes the next."""
+    run.write(ROUNDS)
+    nodes = Nodes(run, 2)
+    port = int(nodes.place["MASTER_PORT"])
+    with socket.create_server(("", port)):
+        assert nodes.start(0).wait(DEADLINE) == 1
+        assert f"cannot listen on port {port}: Address already in use" in nodes.said(0)
+        nodes.start(1)
+    with socket.create_server(("", port + 1)):
+        nodes.start(0)
+        assert nodes.ends() == [0, 0], nodes.everything_said
+    assert {call["env"]["PET_MASTER_PORT"] for call in nodes.calls(1)} == {str(port + 2)}
+
+
 def test_files_that_are_seen_late_are_waited_for(run: Run) -> None:
     run.write(ROUNDS)
     nodes = Nodes(run, 2)
@@ -346,6 +380,42 @@ def test_files_that_are_seen_late_are_waited_for(run: Run) -> None:
     assert len(nodes.calls(1)) == 3
 
 
+def test_a_switch_file_that_is_seen_after_its_removal_is_waited_out(run: Run) -> None:
+    run.write(ROUNDS)
+    nodes = Nodes(run, 2)
+    late = run.root / "late"
+    late.mkdir()
+    (late / "calls.jsonl").symlink_to(run.work / "calls.jsonl")
+    run.save.mkdir()
+    (late / "PAI").mkdir()
+    (late / "PAI" / "switch_9.pt").touch()
+    work, run.work = run.work, late
+    nodes.start(1)
+    run.work = work
+    nodes.start(0)
+    waits = "Waiting up to 60 s to see what node 0 sees"
+    until(lambda: waits in nodes.said(1) or nodes.processes[1].poll() is not None, "it waits")
+    assert re.search(f"{waits} in .*switch_9.pt", nodes.said(1)), nodes.everything_said
+    (late / "PAI" / "switch_9.pt").unlink()
+    (late / "PAI").rmdir()
+    (late / "PAI").symlink_to(run.save)
+    assert nodes.ends() == [0, 0], nodes.everything_said
+    assert len(nodes.calls(1)) == 3
+
+
+def test_what_tells_a_file_from_an_older_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(HELPER / "nodes")
+    look_at: Any = runpy.run_path(str(HELPER / "nodes" / "node.py"))["look_at"]
+    names = ("rounds.json", "rounds.json.new", ".nfs01", ".training_complete", "switch_2.pt")
+    seen = []
+    for text in ("1", "2"):
+        for name in names:
+            (tmp_path / name).write_text("x" * 20_000 + text)
+        seen.append(look_at(str(tmp_path)))
+    assert sorted(seen[0]) == [".training_complete", "rounds.json", "switch_2.pt"]
+    assert not seen[0].items() & seen[1].items()
+
+
 def test_a_folder_that_is_not_shared_is_told(run: Run) -> None:
     run.write(ROUNDS)
     nodes = Nodes(run, 2)
@@ -359,8 +429,9 @@ def test_a_folder_that_is_not_shared_is_told(run: Run) -> None:
     assert "does not see all files that node 0 sees in PAI" in nodes.said(0)
 
 
-#: How many machines, how many processes on each, and how many seconds between their starts: then in a network.
-SHAPES = [(2, 1, 0), (2, 1, 20), (2, 2, 0), (3, 1, 0), (3, 2, 0)]
+#: How many machines, how many processes on each, and how many seconds between their starts, then in a network; below 0
+#: the last machine comes first.
+SHAPES = [(count, processes, apart) for apart in (0, 20, -20) for count in (2, 3) for processes in (1, 2)]
 WHOLE = bool(os.environ.get("RETROFIT_TEST_WHOLE"))
 
 
@@ -409,16 +480,17 @@ def test_machines_train_to_completion_on_the_real_library(
     command = ["bash", "train_distributed.sh", *project.arguments]
     settings = {"PAI_TESTING_DENDRITE_CAPACITY": "1", **place}
     told: list[Future[Any]] = []
-    with ThreadPoolExecutor() as pool:
-        for number in reversed(range(count)):  # the one that initialises comes last
+    taken = int(place["MASTER_PORT"]) + 1  # which training would take
+    with ThreadPoolExecutor() as pool, socket.create_server(("", taken)):
+        for number in range(count) if apart > 0 else reversed(range(count)):
             there = [*networked[number], *command] if networked else command
             told.append(pool.submit(run_project, there, tmp_path, NODE_RANK=str(number), **settings))
-            time.sleep(apart)
+            time.sleep(abs(apart))
         results = [one.result() for one in told]
     for result in results:
         assert result.returncode == 0, shown(result)
         assert "Training is complete after 4 round(s)" in result.stdout, shown(result)
-        assert ("Initialising" in result.stdout) is (result is results[-1])
+        assert ("Initialising" in result.stdout) is (result is results[0 if apart > 0 else -1])
 
 
 # ---- where a launcher is started

@@ -687,11 +687,31 @@ def test_parameters_beside_the_model_are_loaded(
     for parameter in (beside, critic.weight, *others[1].param_groups[0]["params"]):
         parameter.data.zero_()
     helper._pai.continues = loaded == "own"  # the script goes on from its own checkpoint of this round
+    helper._pai.switch_number = 2
+    helper._pai_read_beside()
     helper._pai_load_beside(model)
     helper._pai_tell_new(helper._pai_beside(model))
     assert bool(beside.data.all()) is (loaded == "same")
     assert bool((critic.weight == 3).all()) is (loaded != "own")
     assert said in capsys.readouterr().out
+
+
+def test_what_rank_0_has_written_is_waited_for(
+    helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dist = pytest.importorskip("torch.distributed")
+    monkeypatch.setenv("PAI_NODES_SECONDS", "0")
+    path = tmp_path / "best_model.pt"
+    path.write_bytes(b"older")
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        assert Path(helper._pai_near(str(path), written=True)).read_bytes() == b"older"
+        path.write_bytes(b"newer")
+        with pytest.raises(SystemExit, match=r"Rank 0 waited 0 s to see .*best_model\.pt as rank 0 has written it"):
+            helper._pai_await(str(path))
+    finally:
+        helper._pai_release()
+        dist.destroy_process_group()
 
 
 @pytest.mark.parametrize(

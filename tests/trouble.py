@@ -1,7 +1,8 @@
 """What goes wrong in a training, where a test asks for it: beside a script that imports it, and calls `at`.
 
 TROUBLE in the environment says where, what, and on which rank (each, where none is named): "step killed 1". The process
-notes its number in the folder "processes", and `waits` that it does in the file "waits".
+notes its number in the folder "processes", the files of SAVE that it opens in "opened", and `waits` that it does in
+the file "waits".
 """
 
 from __future__ import annotations
@@ -95,3 +96,15 @@ def _serialize_file(tensors: Any, path: Any, *arguments: Any, **keywords: Any) -
 
 
 library.serialize_file = _serialize_file
+_opened = os.open(HERE / "opened", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+
+def _note_opening(event: str, arguments: Any) -> None:
+    """Note each file of SAVE that Python opens, by its name."""
+    if event == "open" and isinstance(arguments[0], str | os.PathLike):
+        folder, name = os.path.split(os.path.abspath(arguments[0]))
+        if folder.startswith(str(HERE / "PAI_")):
+            os.write(_opened, f"{name}\n".encode())
+
+
+sys.addaudithook(_note_opening)

@@ -5,11 +5,13 @@ optimizer of its own would be as new in each round, and dendrites judged by that
 """
 
 import os
+import re
 from typing import Any
 
 import torch
 from perforatedai import globals_perforatedai as GPA
 
+from .near import _pai_near
 from .process import _pai, _pai_rank, _pai_say
 
 _pai_begin_optimizer = torch.optim.Optimizer.__init__
@@ -34,28 +36,41 @@ def _pai_beside(net: torch.nn.Module) -> list[list[torch.nn.Parameter]]:
     return found
 
 
-def _pai_path_of_beside() -> str:
-    return os.path.join(GPA.pc.get_save_name(), "beside.pt")
+def _pai_path_of_beside(number: int) -> str:
+    """Where a round saves them that began with a switch file of this number, or with 0."""
+    return os.path.join(GPA.pc.get_save_name(), f"beside_{number}.pt")
 
 
 def _pai_save_beside(parameters: list[list[torch.nn.Parameter]]) -> None:
-    """Save them for the next round; on rank 0 alone."""
+    """Save them for the next round, before its switch file is written; on rank 0 alone."""
     values = [[parameter.detach().cpu() for parameter in part] for part in parameters]
     if any(values) and _pai_rank() == 0:
-        torch.save(values, f"{_pai_path_of_beside()}.new")
-        os.replace(f"{_pai_path_of_beside()}.new", _pai_path_of_beside())
+        path = _pai_path_of_beside(_pai.switch_number)
+        torch.save(values, f"{path}.new")
+        os.replace(f"{path}.new", path)
+
+
+def _pai_read_beside() -> None:
+    """Read the values that the round before has ended with, as all ranks do what a round begins with.
+
+    It began with an older switch file than this one does. A round that began with this one was broken off.
+    """
+    found = [re.fullmatch(r"beside_(\d+)\.pt", name) for name in os.listdir(GPA.pc.get_save_name())]
+    numbers = [number for match in found if match and (number := int(match[1])) < _pai.switch_number]
+    if numbers:
+        _pai.beside = torch.load(_pai_near(_pai_path_of_beside(max(numbers))))
 
 
 def _pai_load_beside(net: torch.nn.Module) -> None:
-    """Give them the values that the round before has ended with, but where the script loads its own of this round.
+    """Give them the values that were read, but where the script loads its own of this round.
 
     What the script builds later, as a classifier by the size of the first batch's features, gets them once the library
     is told of its optimizer.
     """
-    path = _pai_path_of_beside()
-    if _pai.continues or not os.path.exists(path):
+    if _pai.continues:
+        _pai.beside.clear()
+    if not _pai.beside:
         return
-    _pai.beside = torch.load(path)
     _pai_give_beside(net)
     tell = GPA.pai_tracker.set_optimizer_instance
 

@@ -16,6 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from .layers import _pai_layers
 from .meeting import _pai_meet
+from .near import _pai_release
 from .optimizer import _pai_parameters_of, _pai_settle_optimizer, _pai_torch_optimizer, _pai_train_dendrites
 from .place import _pai_place
 from .process import _pai, _pai_fail, _pai_grouped, _pai_say
@@ -96,6 +97,7 @@ def _pai_note_beginning(*_: Any) -> None:
 def _pai_note_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
     """Optimizer hook: note that this process trains, which optimizers do, and where."""
     _pai.steps += 1
+    _pai_release()  # all ranks have begun to train, as this one has their gradients
     if optimizer in _pai.pushed:
         return
     if optimizer not in _pai.stepped:

@@ -3,38 +3,84 @@
 import contextlib
 import os
 import shutil
+import sys
 import tempfile
+import time
+import zlib
 from collections.abc import Iterator
 
 import torch.distributed as dist
 
 from .meeting import _pai_key
-from .process import _pai_attempt, _pai_grouped
+from .process import _pai_attempt, _pai_grouped, _pai_rank
 
 # Where this machine has what a file holds, by the file's path, and what this process keeps open for the others.
 _pai_places: dict[str, str] = {}
 _pai_held: list[int] = []
 
 
-def _pai_near(path: str) -> str:
+def _pai_near(path: str, *, written: bool = False) -> str:
     """Where to read what a file of the shared folder holds as this round begins, for it may be written later on.
 
     The first process of a machine that asks reads it into its memory, where the others find it, and that ends with it.
     Each reads the file itself where no process group has begun, or on a system that is not Linux.
+
+    Args:
+        path: of the file.
+        written: rank 0 has just written it, and where there are others, each machine waits until it sees that; all
+            ranks ask.
     """
     path = os.path.abspath(path)
+    written = written and _pai_grouped() and os.environ.get("LOCAL_WORLD_SIZE") != str(dist.get_world_size())
+    if written and _pai_rank() == 0:
+        dist.distributed_c10d._get_default_store().set(_pai_key("written", os.path.basename(path)), _pai_sum(path))
     machine = _pai_machine() if _pai_grouped() and os.environ.get("LOCAL_WORLD_SIZE") != "1" else ""
     if machine and path not in _pai_places:
         store, key = dist.distributed_c10d._get_default_store(), _pai_key("near", machine, _pai_attempt(), path)
         with contextlib.suppress(RuntimeError):  # the store is gone, or the other process did not answer in its time
             if store.add(f"{key}/asked", 1) == 1:
+                if written:
+                    _pai_await(path)
                 store.set(key, _pai_hold(path))
             _pai_places[path] = store.get(key).decode()
+    elif written:
+        with contextlib.suppress(RuntimeError):
+            _pai_await(path)
     place, _, name = _pai_places.get(path, "").partition(" ")
     with contextlib.suppress(OSError):  # there is none, or the process has ended
         if os.readlink(place) == f"/memfd:{name} (deleted)":
             return place
     return path
+
+
+def _pai_await(path: str) -> None:
+    """Wait until this machine sees a file as rank 0 has written it: some shared folders show it late, or an older one.
+
+    PAI_NODES_SECONDS in the environment says how long; 600 by default.
+
+    Raises:
+        SystemExit: status 1, with a message: it does not.
+    """
+    seconds = float(os.environ.get("PAI_NODES_SECONDS") or 600)
+    end = time.monotonic() + seconds
+    asked = dist.distributed_c10d._get_default_store().get(_pai_key("written", os.path.basename(path))).decode()
+    while _pai_sum(path) != asked:
+        if time.monotonic() > end:
+            said = f"Rank {_pai_rank()} waited {seconds:g} s to see {path} as rank 0 has written it."
+            sys.exit(f"[pai_distributed] {said} All machines must share this folder.")
+        time.sleep(0.2)
+
+
+def _pai_sum(path: str) -> str:
+    """The checksum of a file; "" where it cannot be read."""
+    number = 0
+    try:
+        with open(path, "rb") as file:
+            while part := file.read(2**20):
+                number = zlib.crc32(part, number)
+    except OSError:
+        return ""
+    return f"{number:08x}"
 
 
 def _pai_machine() -> str:
@@ -65,9 +111,9 @@ def _pai_release() -> None:
 
 
 @contextlib.contextmanager
-def _pai_near_folder(folder: str, name: str) -> Iterator[str]:
-    """A folder that has a file of another one, as this machine has it, for the `with` block."""
-    place = _pai_near(os.path.join(folder, name))
+def _pai_near_folder(folder: str, name: str, *, written: bool = False) -> Iterator[str]:
+    """A folder that has a file of another one, as `_pai_near` finds it on this machine, for the `with` block."""
+    place = _pai_near(os.path.join(folder, name), written=written)
     if place == os.path.abspath(os.path.join(folder, name)):
         yield folder
         return

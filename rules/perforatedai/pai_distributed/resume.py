@@ -18,7 +18,6 @@ import torch
 from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
-from .near import _pai_release
 from .process import _pai, _pai_say, initializing, load_folder
 
 
@@ -111,7 +110,6 @@ def _pai_let_restored_weights_win(model: torch.nn.Module) -> None:
             return
         hook.remove()
         _pai_begin_round()
-        _pai_release()
         _pai_load_beside(model)
         changed = []
         for name, value in itertools.chain(model.named_parameters(), model.named_buffers()):

@@ -251,9 +251,16 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False, aga
         GPA.pc.set_testing_dendrite_capacity(True)
     tracker = GPA.pai_tracker
     asked = type(tracker).switch_time
-    tracker.switch_time = lambda: force or again or _pai_is_time(asked(tracker))
-    tracker.save_graphs = _pai_save_graphs
     beside = _pai_beside(net)
+
+    def is_time() -> bool:
+        time = force or again or _pai_is_time(asked(tracker))
+        if time and _pai.restarts:
+            _pai_save_beside(beside)  # now, as the switch file may be the last that this process writes
+        return time
+
+    tracker.switch_time = is_time
+    tracker.save_graphs = _pai_save_graphs
     _pai_tell_new(beside)
     GPA.pc.set_device(_pai_device(net))  # the script may have moved the model since it was built
     with _pai_library_at_work(net):
@@ -292,7 +299,7 @@ def _pai_complete(net: torch.nn.Module, *, load_best: bool) -> None:
     save = GPA.pc.get_save_name()
     if load_best:  # The library does it on rank 0 alone, and not at the end of a capacity test (measured).
         device = _pai_device(net)
-        with _pai_near_folder(save, "best_model.pt") as near:
+        with _pai_near_folder(save, "best_model.pt", written=True) as near:
             UPA.load_system(net, near, "best_model", switch_call=True)
         _pai_settle(net, device)
     if _pai_rank() == 0:

@@ -62,6 +62,7 @@ class _PaiState:
         last_score: that was handed over last.
         restarts: whether training restarts after each restructuring.
         switch_time: when the structure was written that this round has loaded; 0.0 where it has loaded none.
+        switch_number: of its file; 0 where it has loaded none.
         continues: whether the script goes on from a checkpoint of this round.
         files: what the script has loaded, until the first training batch of a restarted round.
         ages: of each part of it, by its identity: "old", from before the newest switch, or "new".
@@ -143,6 +144,7 @@ class _PaiState:
     last_score: float | None = None
     restarts: bool = True
     switch_time: float = 0.0
+    switch_number: int = 0
     continues: bool = False
     files: list[Any] = field(default_factory=list)
     ages: dict[int, str] = field(default_factory=dict)

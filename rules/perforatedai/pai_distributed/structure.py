@@ -12,6 +12,7 @@ import torch
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
+from .beside import _pai_read_beside
 from .checks import _pai_check_perforated, _pai_initialized
 from .continuity import _pai_read_rounds
 from .hidden import _pai_hide
@@ -110,8 +111,9 @@ def load_latest_switch(
         _pai.model = model = UPA.load_system(model, near, f"switch_{number}", True).to(device)
     _pai_freeze_averages(model)
     _pai_say(f"Loaded {path}")
-    _pai.switch_time = os.path.getmtime(path)
+    _pai.switch_time, _pai.switch_number = os.path.getmtime(path), number
     _pai_read_rounds(number)
+    _pai_read_beside()
     _pai_let_restored_weights_win(model)
     return model
 

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any
 
-from node import Line, Node, file_sizes, meeting, say, versions
+from node import Line, Node, look_at, meeting, say, versions
 
 # What this launcher has drawn for all.
 OF_NODE_0 = ("PAI_SEED", "PYTHONHASHSEED")
@@ -70,7 +70,7 @@ class First(Node):
                     other.tell(stop=True)
         status = next((one for one in (self.status, *ended.values()) if one), 0)
         for other in ready.values():
-            other.tell(end=status, files=file_sizes(self.save))
+            other.tell(end=status, files=look_at(self.save))
             other.close()
         return status
 
@@ -98,7 +98,7 @@ class First(Node):
         Returns:
             Their connections by their numbers; fewer than there must be when the time is over.
         """
-        here, files = versions(self.paths), file_sizes(self.save)
+        here, files = versions(self.paths), look_at(self.save)
         known: dict[Line, int] = {}
         ready: dict[int, Line] = {}
         why = dict.fromkeys(range(1, self.nodes), "has not come")

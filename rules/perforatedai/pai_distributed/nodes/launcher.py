@@ -57,11 +57,12 @@ class Training(Project):
         """Run one batch with one process."""
         say("Initialising: one batch with one process.")
         shapes = f"{self.save}/array_dims.csv"
-        before, environment = files(shapes), dict(self.told)
-        if environment.get("INIT_GPUS") != "all":
-            # scripts that count the GPUs, to wait for or spawn so many processes, count one
-            environment["CUDA_VISIBLE_DEVICES"] = environment.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
-        status = self.run([*self.one, "--perforate_model_parallel", *self.arguments], env=environment)
+        before = files(shapes)
+        with self.logs() as env:
+            if env.get("INIT_GPUS") != "all":
+                # scripts that count the GPUs, to wait for or spawn so many processes, count one
+                env["CUDA_VISIBLE_DEVICES"] = env.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
+            status = self.run([*self.one, "--perforate_model_parallel", *self.arguments], env=env)
         if status:
             self.fail(
                 status,
@@ -96,7 +97,9 @@ class Training(Project):
             goes_on = f"continues from {newest}" if newest else "starts from the beginning"
             say(f"Round {number}: training {goes_on}.")
             program = [*self.all, *(["--pai_load_folder", self.save] if newest else []), *self.arguments]
-            status = self.run(program) if self.nodes == 1 else self.together("round", newest, program)
+            with self.logs() as env:
+                one = self.nodes == 1
+                status = self.run(program, env=env) if one else self.together("round", newest, program, env=env)
             progress = bool(self.switches().items() - self.before.items())
             if os.path.exists(self.complete):
                 if status:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import queue
+import re
 import signal
 import socket
 import struct
@@ -13,6 +14,8 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +36,25 @@ def versions(paths: dict[str, str]) -> dict[str, str]:
     return sums
 
 
-def file_sizes(folder: str) -> dict[str, int]:
-    """The sizes of a folder's files, by their names. To open them lets a network's file system look anew."""
-    sizes = {}
+def look_at(folder: str) -> dict[str, str]:
+    """What tells each file of a folder from an older one of its name: its size and a checksum of its end.
+
+    To open them lets a network's file system look anew. Not those that come and go, by whatever writes or holds them.
+    """
+    seen = {}
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        if (name.startswith(".") and name != ".training_complete") or name.endswith(".new"):
+            continue
         with contextlib.suppress(OSError), open(os.path.join(folder, name), "rb") as file:
-            sizes[name] = os.fstat(file.fileno()).st_size
-    return sizes
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 2**14))
+            seen[name] = f"{size} {zlib.crc32(file.read()):08x}"
+    return seen
+
+
+def newest_switch(names: Iterable[str]) -> int:
+    """The largest N of all switch_N.pt; -1 where there is none."""
+    return max((int(found[1]) for name in names if (found := re.fullmatch(r"switch_(\d+)\.pt", name))), default=-1)
 
 
 class Line:

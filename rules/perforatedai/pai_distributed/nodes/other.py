@@ -4,7 +4,7 @@ import os
 import socket
 import time
 
-from node import Line, Node, file_sizes, meeting, say, versions
+from node import Line, Node, look_at, meeting, newest_switch, say, versions
 from programs import LOST
 
 
@@ -68,20 +68,25 @@ class Other(Node):
             elif "busy" in news:
                 say(f"Node 0 {news['busy']}. Waiting for it.")
 
-    def _sees(self, files: dict[str, int]) -> bool:
-        """Wait until this machine sees the files that node 0 sees; some file systems show them late."""
-        end = time.monotonic() + self.seconds
-        while not files.items() <= file_sizes(self.save).items():
-            if time.monotonic() > end:
-                missing = ", ".join(sorted(dict(files.items() - file_sizes(self.save).items()))[:3])
-                say(
-                    f"Waited {self.seconds:g} s to see what node 0 sees in {os.path.abspath(self.save)}: {missing}. "
-                    "All machines must share this folder."
-                )
+    def _sees(self, files: dict[str, str]) -> bool:
+        """Wait until this machine sees what node 0 sees, and no newer switch; some file systems show changes late."""
+        since, said = time.monotonic(), False
+        while True:
+            seen = look_at(self.save)
+            apart = [name for name in files if seen.get(name) != files[name]]
+            apart += [name for name in seen if newest_switch([name]) > newest_switch(files)]
+            waited = time.monotonic() - since
+            if not apart:
+                return True
+            what = f"to see what node 0 sees in {os.path.abspath(self.save)}: {', '.join(sorted(apart)[:3])}."
+            if waited > self.seconds:
+                say(f"Waited {self.seconds:g} s {what} All machines must share this folder.")
                 return False
+            if waited > 5 and not said:
+                said = True
+                say(f"Waiting up to {self.seconds:g} s {what}")
             self.look_after()
             time.sleep(0.2)
-        return True
 
     def _connect(self) -> Line | None:
         try:

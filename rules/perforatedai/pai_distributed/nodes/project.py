@@ -8,8 +8,10 @@ import random
 import re
 import shutil
 import sys
+import tempfile
 import time
-from typing import NoReturn
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
 from programs import Programs, say
 
@@ -135,7 +137,18 @@ class Project(Programs):
             for name in ("NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"):
                 self.told.pop(f"PET_{name}", None)  # torchrun would take them for its own
 
-    def together(self, what: str, newest: str, program: list[str]) -> int:
+    @contextlib.contextmanager
+    def logs(self) -> Iterator[dict[str, str]]:
+        """The environment of torchrun for the `with` block, with a folder for its logs: it leaves one at each start."""
+        folder = ""
+        with contextlib.suppress(OSError):  # it will say so itself
+            folder = tempfile.mkdtemp(prefix="pai_")
+        try:
+            yield {**({"PET_LOG_DIR": folder} if folder else {}), **self.told}
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def together(self, what: str, newest: str, program: list[str], **how: Any) -> int:
         """Run a program when the launchers of all machines do: the status of all."""
         agree = [self.python, "-E", "-s", "-B", f"{self.helper}/nodes", what]
-        return self.run([*agree, newest, self.save, self.script, self.file, *program])
+        return self.run([*agree, newest, self.save, self.script, self.file, *program], **how)
