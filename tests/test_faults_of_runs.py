@@ -664,7 +664,8 @@ def test_nothing_grows_by_rounds(tmp_path: Path) -> None:
         status = (launcher / "status").read_text()
         seen.append((len(list((launcher / "fd").iterdir())), int(status.partition("VmRSS:")[2].split()[0])))
     assert process.wait(DEADLINE) == 0, project.said
-    assert abs(seen[0][0] - seen[-1][0]) <= 2  # by the pipe to its guard, which it may just be making
+    # A look may fall where it is just making the pipe to its guard, and then finds fewer.
+    assert seen[-1][0] <= max(count for count, _ in seen[:-1])
     assert seen[-1][1] < 1.2 * seen[0][1]
     assert "Training is complete after 21 round(s)." in project.said
     counts = r"open (\d+) threads (\d+) processes (\d+) temporary (\d+) kept (\d+)"
