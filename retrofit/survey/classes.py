@@ -108,7 +108,8 @@ class Trainers:
         index = self._flow.index
         registering = any(not _SUBCLASSES.isdisjoint(one.inner) for one in self._classes)
         asked = (n.attr.value in _SUBCLASSES or index.qualified(n) == "sys.modules" for n in index.attributes)
-        return registering or any(dotted(call.func) in _BY_NAME for call in index.calls) or any(asked)
+        named = registering or any(dotted(call.func) in _BY_NAME for call in index.calls) or any(asked)
+        return named or any(self._flow.lookups.definitions(n, index.scope_of(n)) for n in self._flow.lookups.nodes)
 
     def _mentioned(self) -> Iterator[Scope]:
         """Yield the classes that code names otherwise than to extend them or to ask for them, and registered ones."""

@@ -190,6 +190,7 @@ class Index:
         modules: the other files, by the full names of their modules.
         module: the entry script's own full name, "" where it need not have one.
         inlining: whether what the recipe provides is about to stand in the entry script, and is called there already.
+        late: the modules that are imported by a name made at run time.
     """
 
     def __init__(
@@ -199,6 +200,7 @@ class Index:
         modules: Mapping[str, Source] | None = None,
         module: str = "",
         inlining: bool = False,
+        late: Collection[str] = (),
     ) -> None:
         modules = modules or {}
         self.module = module
@@ -234,6 +236,8 @@ class Index:
         self.entry = self.files[0]
         self.scope = self.entry.scope
         self._modules = {file.name: file for file in self.files[1:]}
+        self.late = frozenset(late)
+        self.late_files = [file for file in self.files if file.name in self.late]
         self._name_late_imports()
         for file in self.files:
             for name, full in torch_api.USUAL_NAMES.items() if file.stars else ():
