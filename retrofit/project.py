@@ -139,7 +139,7 @@ def load_project(
     elif made and not reading.trains():
         told = reading.import_told(made)
     modules = {}
-    for name in _relevant(reading.main, reading.files):
+    for name in _relevant(reading.main, reading.files, late):
         try:
             known_as = _shown(reading.files[name].path, entry, folder)
             modules[name] = read_source(reading.files[name].path, known_as, pending, megabytes)
@@ -195,6 +195,7 @@ class _Reading:
         self.unread: list[Problem] = []
         self.own_code = ""
         self.late: list[str] = []
+        self._parsed: dict[tuple[str, Path], _Module] = {}  # which trials have in common
 
     def follow(self, *files: _Module) -> None:
         """Read what some files import, and so on."""
@@ -227,7 +228,9 @@ class _Reading:
             self.files[name] = _Module(file, data, set())
             return None
         self.roots = list(dict.fromkeys([*self.roots, *_added_folders(file, data)]))
-        self.files[name] = _Module(file, data, set(_imports(file, name, data)))
+        if (name, file) not in self._parsed:
+            self._parsed[name, file] = _Module(file, data, set(_imports(file, name, data)))
+        self.files[name] = self._parsed[name, file]
         return self.files[name]
 
     def trains(self) -> bool:
@@ -505,8 +508,8 @@ class _Module:
         return _COMMENT.sub(b"", self.data)
 
 
-def _relevant(main: _Module, files: Mapping[str, _Module]) -> list[str]:
-    """The modules that say something of training, those that use them, and packages that pass their names on.
+def _relevant(main: _Module, files: Mapping[str, _Module], late: Iterable[str]) -> list[str]:
+    """The modules that say something of training or are named, those that use them, and packages that pass names on.
 
     A module that uses them counts where the entry script leads to it by names, also by those that a package makes
     itself; one that only passes names on may import many more. So does one that decorates what trains, as where a
@@ -520,6 +523,7 @@ def _relevant(main: _Module, files: Mapping[str, _Module]) -> list[str]:
         named |= waiting
         waiting = {one for name in waiting for one in used[name]} - named
     found = {name for name, text in code.items() if _TRAINING.search(text) or _RELEVANT.search(text)}
+    found |= files.keys() & {*late}
     while more := {name for name in named - found if not found.isdisjoint(used[name])}:
         found |= more
     found |= {

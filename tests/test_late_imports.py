@@ -148,6 +148,13 @@ def test_a_named_module_is_read_as_if_it_were_imported(plan: Planner) -> None:
     assert "finish_initialization()" in texts["plain.py"]
 
 
+def test_a_named_module_is_read_though_it_says_nothing_of_training(tmp_path: Path) -> None:
+    write(tmp_path, PLAIN)
+    project = load_project(tmp_path / "main.py", "main.py", late=("nets.unet", "trainer.plain"))
+    assert (project.late, project.offered) == (["nets.unet", "trainer.plain"], [])
+    assert "nets.unet" in project.modules
+
+
 def test_a_name_that_is_no_module_is_refused(tmp_path: Path) -> None:
     write(tmp_path, PLAIN)
     options = Options(module=("trainer.none",))
@@ -383,6 +390,15 @@ def test_a_class_that_lacks_what_is_asked_of_an_object_is_not_the_one_meant(tmp_
 def test_what_is_looked_up_takes_the_arguments(tmp_path: Path, given: str, found: str | None) -> None:
     main = MAIN.replace("model=model, optimizer=optimizer", given)
     assert called(flow_of(tmp_path, {**TOLD, "main.py": main}), "trainer.train()") == found
+
+
+def test_trainers_that_each_wrap_a_model_are_asked_about(plan: Planner) -> None:
+    other = f"{code(BASE)}\n\n{code(TRAINER)}".replace("from trainer.base import Base\n", "")
+    other = other.replace("Base", "OtherBase").replace("Trainer", "Other")
+    config = {"trainer": {"module": "trainer.other", "main": "Other"}}
+    questions = plan({**TOLD, "trainer/other.py": other, "config/other.json": json.dumps(config)}).questions
+    assert {question.code for question in questions} == {"PAI104"}
+    assert "--model" in questions[0].message
 
 
 def test_trainers_that_a_name_chooses_are_all_rewritten(plan: Planner) -> None:
