@@ -140,8 +140,9 @@ def test_modules_that_wrap_and_train_are_offered_for_an_import_by_a_made_name(pl
     assert "(--module trainer.base --module trainer.plain); else give the script" in question.message
 
 
-def test_a_named_module_is_read_as_if_it_were_imported(plan: Planner) -> None:
-    texts = changed(plan(PLAIN, "trainer.plain"))
+@pytest.mark.parametrize("named", [("trainer.plain",), ("trainer.base", "trainer.plain")])
+def test_a_named_module_is_read_as_if_it_were_imported(plan: Planner, named: tuple[str, ...]) -> None:
+    texts = changed(plan(PLAIN, *named))
     assert sorted(texts) == ["base.py", "main.py", "plain.py"]
     assert "perforate_model(" in texts["main.py"]
     assert "report_validation_score(" in texts["base.py"]
@@ -392,13 +393,20 @@ def test_what_is_looked_up_takes_the_arguments(tmp_path: Path, given: str, found
     assert called(flow_of(tmp_path, {**TOLD, "main.py": main}), "trainer.train()") == found
 
 
-def test_trainers_that_each_wrap_a_model_are_asked_about(plan: Planner) -> None:
+def test_of_trainers_that_each_wrap_a_model_the_one_is_rewritten_that_the_user_names(tmp_path: Path) -> None:
     other = f"{code(BASE)}\n\n{code(TRAINER)}".replace("from trainer.base import Base\n", "")
     other = other.replace("Base", "OtherBase").replace("Trainer", "Other")
     config = {"trainer": {"module": "trainer.other", "main": "Other"}}
-    questions = plan({**TOLD, "trainer/other.py": other, "config/other.json": json.dumps(config)}).questions
-    assert {question.code for question in questions} == {"PAI104"}
-    assert "--model" in questions[0].message
+    write(tmp_path, {**TOLD, "trainer/other.py": other, "config/other.json": json.dumps(config)})
+
+    def planned(model: str) -> Plan:
+        return make_plan(tmp_path / "main.py", "main.py", recipe(), Options(model=model))
+
+    (question,) = planned("").questions
+    assert question.code == "PAI104"
+    assert "Say which trains with --model NAME: OtherBase.self.model or Base.self.model." in question.message
+    assert sorted(changed(planned("OtherBase.self.model"))) == ["main.py", "other.py"]
+    assert sorted(changed(planned("Base.self.model"))) == ["base.py", "main.py", "plain.py"]
 
 
 def test_trainers_that_a_name_chooses_are_all_rewritten(plan: Planner) -> None:
