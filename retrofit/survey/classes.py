@@ -116,8 +116,8 @@ class Trainers:
         Of those that are looked up by a name made at run time, they are the ones that are there, but for the abstract.
         """
         index, lookups = self._flow.index, self._flow.lookups
-        found = {one: None for node in lookups.nodes for one in lookups.definitions(node, index.scope_of(node))}
-        yield from (one for one in found if not self._is_abstract(one))
+        looked_up = {one: None for node in lookups.nodes for one in lookups.definitions(node, index.scope_of(node))}
+        yield from (one for one in looked_up if not self._is_abstract(one))
         known = {one.name for one in self._classes}
         known |= {
             name for file in index.files for name, full in file.aliases.items() if full.rpartition(".")[2] in known
