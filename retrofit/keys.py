@@ -118,6 +118,20 @@ class Rules(Words):
         super().__init__('a list such as ["DDP2"]')
 
 
+class Modules(Words):
+    """The full names of modules."""
+
+    def __init__(self) -> None:
+        super().__init__('a list such as ["trainer.trainer"]')
+
+    def read(self, value: object, folder: Path | None = None) -> tuple[str, ...]:
+        names = super().read(value)
+        for name in names:
+            if not all(part.isidentifier() for part in name.split(".")):
+                raise ValueError(f"{name!r} is no module's name. Give one as imports have it, such as trainer.trainer.")
+        return names
+
+
 class Dimensions(Words):
     """Where the neurons of layers are."""
 
@@ -298,6 +312,12 @@ KEYS = (
         "The optimizer of the model that the library is told of, where several train it; the others stay the script's "
         "own.",
         shown="the only one", metavar="NAME",
+    ),
+    Key(
+        "module", _RECIPE, Modules(),
+        "A module of the project that the script imports by a name made at run time, and that wraps the model or "
+        "trains it (trainer.trainer); may be repeated.",
+        default=(), shown="found where the project tells", metavar="NAME",
     ),
     Key(
         "save-name", _RECIPE, Text(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", "letters, digits, `_`, `.` and `-` only"),

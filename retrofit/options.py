@@ -30,6 +30,7 @@ class Options:
         mode: "max" or "min", "" to find it.
         model: the variable of the model that gets dendrites, where several are wrapped.
         optimizer: the variable of the optimizer that the library is told of, where several train the model.
+        module: the modules that the script imports by a name made at run time.
         output_dimensions: `LAYER=-1,-1,0` words on layers whose neurons are in an unusual dimension.
         inline: whether the helper's functions go into the script itself.
         in_process: whether a DataParallel model is restructured while its process goes on, without a restart.
@@ -53,6 +54,7 @@ class Options:
     mode: str = ""
     model: str = ""
     optimizer: str = ""
+    module: tuple[str, ...] = ()
     output_dimensions: tuple[str, ...] = ()
     inline: bool = False
     in_process: bool = False

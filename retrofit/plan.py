@@ -138,16 +138,16 @@ def make_plan(
         EngineError: the rewriting failed its proofs.
     """
     told("reading the project", "")
-    words = load_knowledge(options.knowledge).own_words
+    words, library = load_knowledge(options.knowledge).own_words, recipe.signs.library
     project = load_project(
-        path, shown, company.pending, recipe.helper, options.max_file_size, recipe.signs.library, words
+        path, shown, company.pending, recipe.helper, options.max_file_size, library, words, options.module
     )
     begun = NOTHING
     if project.library and recipe.history is not None:
         message = f"is the library's own code, and left as it is. Where Python finds it before what is installed, \
 the script trains with that release of it; the recipe is for {recipe.history.latest}."
         begun = begun.noting([Problem(project.library, 0, 0, "RF039", message)])
-    begun = begun.noting(_other_release())
+    begun = begun.noting(_other_release()).noting(_told(project))
     try:
         return _plan(project, recipe, options, force, survey_only, company, told, begun)
     except EngineError as error:
@@ -160,6 +160,15 @@ the script trains with that release of it; the recipe is for {recipe.history.lat
         if not is_deep(source.text):
             raise  # a mistake of ours, not of the file
         raise UserError(too_deep(source.text, source.shown, "rewritten")) from None
+
+
+def _told(project: Project) -> Iterator[Problem]:
+    """Note which files of data tell what is imported by a name made at run time."""
+    if project.told:
+        more = f", as other files of the project do ({len(project.told) - 1})" if len(project.told) > 1 else ""
+        message = f"names modules that are imported by a name made at run time{more}: {', '.join(project.late)}. \
+They are read as if imported; one that trains and that no such file names is not rewritten: --module names all."
+        yield Problem(project.told[0], 0, 0, "RF044", message)
 
 
 def _other_release() -> Iterator[Problem]:
@@ -205,7 +214,7 @@ def _plan(
         knowledge,
     )
     _check_settings(options, recipe)
-    script = survey(source, choices, project.modules, project.neighbours, project.module)
+    script = _surveyed(project, choices)
     _check_model(options, script)
     told("rewriting", files_read)
     texts = inlining(recipe, script.index) if options.inline else {}
@@ -312,6 +321,18 @@ def _check_settings(options: Options, recipe: Recipe) -> None:
             raise UserError(Problem(options.origin("settings"), 0, 0, "RF006", message))
 
 
+def _surveyed(project: Project, choices: Choices) -> Script:
+    return survey(
+        project.entry,
+        choices,
+        project.modules,
+        project.neighbours,
+        project.module,
+        project.late,
+        project.offered,
+    )
+
+
 def _without_wrapper(source: Source, recipe: Recipe, options: Options) -> Plan:
     """Return what the recipe asks where there is no wrapper, without a survey: of a file that has nothing in it."""
     script = survey(Source(source.path, b"", source.shown))
@@ -343,7 +364,7 @@ def _prove(
     if not texts:
         return
     changed = project.with_texts({file.source: text for file, text in texts.items()})
-    again = survey(changed.entry, choices, changed.modules, changed.neighbours, changed.module)
+    again = _surveyed(changed, choices)
     outcomes = [evaluator.afresh.outcome(again, stage) for stage in STAGES]
     questions = [question for outcome in outcomes for question in outcome.questions]
     if questions:

@@ -7,11 +7,13 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
 from retrofit.errors import Problem, UserError
+from retrofit.late_imports import MAY_IMPORT_LATE, MadeName, alternatives, made_names, named_in_data
 from retrofit.launch import MARK
 from retrofit.paths import added_folders
 from retrofit.reading import DEFAULT_MEGABYTES, files_below, read_file, size_fault
@@ -30,6 +32,10 @@ _RELEVANT = re.compile(
 )
 #: What a file holds without which the others say nothing true of the training.
 _NEEDED = re.compile(rb"DataParallel|\.backward\(")
+#: What a script's files hold where they train by themselves, whatever else they import when they run.
+_WRAPS, _STEPS = re.compile(rb"DataParallel"), re.compile(rb"\.backward\(")
+#: More modules than these are not offered.
+_MOST_OFFERED = 6
 #: What a file holds that is started by itself.
 _STARTED = re.compile(rb"__main__|parse_args\(|sys\.argv|\bdef test_")
 #: More files than these are not searched for other scripts.
@@ -64,6 +70,9 @@ class Project:
         neighbours: other scripts that import a module, perhaps through others, by its full name, or the entry, by "".
         module: the entry script's own full name, where it imports its package as a module does; else "".
         library: how messages name the folder of the library's own code, where that lies in the project; else "".
+        late: the modules that are imported by a name made at run time, as the user says or the project tells.
+        told: how messages name the files of data that tell of them.
+        offered: modules that wrap or train and that nothing is seen to import, where such an import may do so.
     """
 
     entry: Source
@@ -72,6 +81,9 @@ class Project:
     neighbours: Mapping[str, Sequence[Neighbour]] = field(default_factory=dict)
     module: str = ""
     library: str = ""
+    late: Sequence[str] = ()
+    told: Sequence[str] = ()
+    offered: Sequence[str] = ()
 
     @property
     def sources(self) -> list[Source]:
@@ -97,6 +109,7 @@ def load_project(
     megabytes: float = DEFAULT_MEGABYTES,
     library: str = "",
     words: Sequence[bytes] = (),
+    late: Sequence[str] = (),
 ) -> Project:
     """Read an entry script, and follow its imports as far as they lead to files of its project.
 
@@ -111,66 +124,206 @@ def load_project(
         megabytes: how large a file may be to be looked into.
         library: the package that the recipe is for. Its own code is nobody's training, wherever it lies.
         words: what else a file may hold that says something of training.
+        late: the modules that it imports by a name made at run time, as the user says.
 
     Raises:
-        UserError: the script itself cannot be read or parsed.
+        UserError: the script itself cannot be read or parsed, or has no such module.
     """
     pending = pending or {}
     entry = read_source(path, shown, pending, megabytes)
     folder = Path(os.path.dirname(shown))
-    roots = _roots(entry)
-    files: dict[str, _Module] = {}
-    module = _own_name(entry)
-    if module:
-        roots = [above_package(entry.path, module), *roots]
-    main = _Module(entry.path, entry.data, set(_imports(entry.path, module, entry.data)))
-    waiting = [main]
-    known = {entry.path}
-    unread: list[Problem] = []
-    own_code = ""
-    while waiting:
-        for name in sorted(waiting.pop(0).imports):
-            file = _find(name, roots)
-            if file is None or file in known:
-                continue
-            known.add(file)
-            if library and name.partition(".")[0] == library:
-                held = file.parent if file.name == "__init__.py" else file
-                own_code = _shown(held, entry, folder) if name == library else own_code
-                continue
-            try:
-                data = pending[file] if file in pending else read_file(file)
-            except OSError as error:
-                message = f"is imported as {name}, and cannot be read: {error.strerror}."
-                unread.append(Problem(_shown(file, entry, folder), 0, 0, "RF001", message))
-                continue
-            if MARK.encode() in data[:200]:
-                continue
-            if size_fault(data, megabytes, ""):  # which is told where it matters
-                files[name] = _Module(file, data, set())
-                continue
-            roots = list(dict.fromkeys([*roots, *_added_folders(file, data)]))
-            files[name] = _Module(file, data, set(_imports(file, name, data)))
-            waiting.append(files[name])
+    reading = _Reading(entry, folder, pending, megabytes, library)
+    reading.follow(reading.main)
+    told: list[str] = []
+    made = reading.made_names()
+    if late:
+        reading.import_late(reading.given(late))
+    elif made and not reading.trains():
+        told = reading.import_told(made)
     modules = {}
-    for name in _relevant(main, files, words):
-        path = files[name].path
+    for name in _relevant(reading.main, reading.files, words, late):
         try:
-            known_as = _shown(path, entry, folder)
-            modules[name] = read_source(path, known_as, pending, megabytes)
+            known_as = _shown(reading.files[name].path, entry, folder)
+            modules[name] = read_source(reading.files[name].path, known_as, pending, megabytes)
         except UserError as error:
-            if _NEEDED.search(files[name].data):
-                unread += error.problems
+            if _NEEDED.search(reading.files[name].data):
+                reading.unread += error.problems
     neighbours = _neighbours(
         entry,
         folder,
-        above_package(entry.path, module),
-        {**_led_to(modules, files), entry.path: {""}},
-        roots,
-        known,
+        above_package(entry.path, reading.module),
+        {**_led_to(modules, reading.files), entry.path: {""}},
+        reading.roots,
+        reading.known,
         helper,
     )
-    return Project(entry, modules, unread, neighbours, module, own_code)
+    offered = reading.offered() if made and not reading.trains() else []
+    return Project(
+        entry,
+        modules,
+        reading.unread,
+        neighbours,
+        reading.module,
+        reading.own_code,
+        [name for name in reading.late if name in modules],
+        told,
+        offered,
+    )
+
+
+class _Reading:
+    """The files of a project, as far as they were read.
+
+    Args:
+        entry: the entry script.
+        folder: where it lies, as messages name it.
+        pending: what files are about to hold, by their real paths.
+        megabytes: how large a file may be to be looked into.
+        library: the package that the recipe is for.
+    """
+
+    def __init__(
+        self, entry: Source, folder: Path, pending: Mapping[Path, bytes], megabytes: float, library: str
+    ) -> None:
+        self._entry, self._folder, self._pending, self._megabytes = entry, folder, pending, megabytes
+        self._library = library
+        self.roots = _roots(entry)
+        self.module = _own_name(entry)
+        if self.module:
+            self.roots = [above_package(entry.path, self.module), *self.roots]
+        self.main = _Module(entry.path, entry.data, set(_imports(entry.path, self.module, entry.data)))
+        self.files: dict[str, _Module] = {}
+        self.known = {entry.path}
+        self.unread: list[Problem] = []
+        self.own_code = ""
+        self.late: list[str] = []
+        self._parsed: dict[tuple[str, Path], _Module] = {}  # which trials have in common
+
+    def follow(self, *files: _Module) -> None:
+        """Read what some files import, and so on."""
+        waiting = [*files]
+        while waiting:
+            for name in sorted(waiting.pop(0).imports):
+                found = self._read(name)
+                waiting += [found] if found is not None else []
+
+    def _read(self, name: str) -> _Module | None:
+        """Return a module that was not read before and may import more, None for any other."""
+        file = _find(name, self.roots)
+        if file is None or file in self.known:
+            return None
+        self.known.add(file)
+        if self._library and name.partition(".")[0] == self._library:
+            if name == self._library:
+                held = file.parent if file.name == "__init__.py" else file
+                self.own_code = _shown(held, self._entry, self._folder)
+            return None
+        try:
+            data = self._pending[file] if file in self._pending else read_file(file)
+        except OSError as error:
+            message = f"is imported as {name}, and cannot be read: {error.strerror}."
+            self.unread.append(Problem(_shown(file, self._entry, self._folder), 0, 0, "RF001", message))
+            return None
+        if MARK.encode() in data[:200]:
+            return None
+        if size_fault(data, self._megabytes, ""):  # which is told where it matters
+            self.files[name] = _Module(file, data, set())
+            return None
+        self.roots = list(dict.fromkeys([*self.roots, *_added_folders(file, data)]))
+        if (name, file) not in self._parsed:
+            self._parsed[name, file] = _Module(file, data, set(_imports(file, name, data)))
+        self.files[name] = self._parsed[name, file]
+        return self.files[name]
+
+    def trains(self) -> bool:
+        """Whether the files that were read may hold both a wrapper and a backward pass."""
+        return self._has(_WRAPS) and self._has(_STEPS)
+
+    def made_names(self) -> list[MadeName]:
+        """Return the names, made at run time, by which modules are imported."""
+        found: list[MadeName] = []
+        for name, file in {self.module: self.main, **self.files}.items():
+            tree = _parsed(file.data) if MAY_IMPORT_LATE.search(file.data) else None
+            if tree is not None:
+                found += made_names(tree, name, file.path.name == "__init__.py")
+        return list(dict.fromkeys(found))
+
+    def import_late(self, late: Iterable[str]) -> None:
+        """Read modules as if the entry script imported them, each with its packages."""
+        names = [*late]
+        self.late += names
+        more = {one for name in names for one in _with_parents(name)}
+        self.main.imports.update(more)
+        self.follow(replace(self.main, imports=more))
+
+    def given(self, names: Sequence[str]) -> list[str]:
+        """Return the modules that the user names.
+
+        Raises:
+            UserError: the project has none of such a name.
+        """
+        lacking = [name for name in names if _find(name, self.roots) is None]
+        if lacking:
+            places = ", ".join(dict.fromkeys(_shown(root, self._entry, self._folder) for root in self.roots))
+            message = f"--module {lacking[0]} names no module of the project. It was looked for in {places}."
+            raise UserError(Problem(self._entry.shown, 0, 0, "RF045", message))
+        return [*names]
+
+    def import_told(self, made: Sequence[MadeName]) -> list[str]:
+        """Read the modules that the project itself tells of, where one of them, or what it imports, wraps or trains.
+
+        Those are the modules of a package that is written down, and the ones that files of data name.
+
+        Returns:
+            How messages name the files of data.
+        """
+        groups = {("", number): alternatives(one, self.roots) for number, one in enumerate(made)}
+        root = project_root(self._entry.path) or self._entry.path.parent
+        if any(not one.begins for one in made) and not holds_more(root):
+            for path, strings in named_in_data(root):
+                found = (self._module_in(string) for string in strings)
+                groups[_shown(path, self._entry, self._folder), 0] = [name for name in found if name]
+        trial = self._copy()
+        trial.import_late(name for names in groups.values() for name in names)
+        sign = _WRAPS if self._has(_STEPS) else _STEPS  # what tells a training from a test that wraps as well
+        signed = [name for name in trial.files.keys() - self.files.keys() if sign.search(trial.files[name].text)]
+        leading = _led_to(signed, trial.files)
+        chosen = {
+            key: names for key, names in groups.items() if any(_find(name, trial.roots) in leading for name in names)
+        }
+        self.import_late(dict.fromkeys(name for names in chosen.values() for name in names))
+        return [shown for shown, _ in chosen if shown]
+
+    def _copy(self) -> _Reading:
+        other = copy(self)
+        other.files, other.known, other.unread, other.late = {**self.files}, {*self.known}, [*self.unread], []
+        other.main = replace(self.main, imports={*self.main.imports})
+        return other
+
+    def _has(self, sign: re.Pattern[bytes]) -> bool:
+        return any(sign.search(file.text) for file in (self.main, *self.files.values()))
+
+    def _module_in(self, string: str) -> str:
+        """Return the module of the project that a string names, or names with something in it; "" for none."""
+        file, parent = _find(string, self.roots), string.rpartition(".")[0]
+        if file is None:
+            file, string = _find(parent, self.roots), parent
+            file = file if file is not None and file.name != "__init__.py" else None  # any word may follow a package
+        return string if file is not None and file != self._entry.path else ""
+
+    def offered(self) -> list[str]:
+        """Return modules that wrap or train and were not read, by the names under which the script finds them."""
+        root = project_root(self._entry.path) or self._entry.path.parent
+        found: list[str] = []
+        for path in _python_files(root) if not holds_more(root) else ():
+            data = _data(path) if path not in self.known else b""
+            if not _NEEDED.search(_COMMENT.sub(b"", data)) or _STARTED.search(data) or MARK.encode() in data[:200]:
+                continue
+            base = next((one for one in self.roots if one in path.parents), None)
+            name = ".".join(path.with_suffix("").relative_to(base).parts) if base is not None else ""
+            if name and all(part.isidentifier() for part in name.split(".")):
+                found.append(name)
+        return found if len(found) <= _MOST_OFFERED else []
 
 
 def _shown(path: Path, entry: Source, folder: Path) -> str:
@@ -351,14 +504,20 @@ class _Module:
     data: bytes
     imports: set[str]
 
+    @property
+    def text(self) -> bytes:
+        """What it holds without its comments."""
+        return _COMMENT.sub(b"", self.data)
 
-def _relevant(main: _Module, files: Mapping[str, _Module], words: Sequence[bytes]) -> list[str]:
-    """The modules that say something of training, those that use them, and packages that pass their names on.
+
+def _relevant(main: _Module, files: Mapping[str, _Module], words: Sequence[bytes], late: Iterable[str]) -> list[str]:
+    """The modules that say something of training or are named, those that use them, and packages that pass names on.
 
     A module that uses them counts where the entry script leads to it by names, also by those that a package makes
-    itself; one that only passes names on may import many more.
+    itself; one that only passes names on may import many more. So does one that decorates what trains, as where a
+    registry of it lies.
     """
-    code = {name: _COMMENT.sub(b"", m.data) for name, m in files.items()}
+    code = {name: m.text for name, m in files.items()}
     used = {name: {one for full in m.imports for one in _meant(full, files, set())} for name, m in files.items()}
     named: set[str] = set()
     waiting = {one for full in main.imports for one in _meant(full, files, set())}
@@ -367,8 +526,16 @@ def _relevant(main: _Module, files: Mapping[str, _Module], words: Sequence[bytes
         waiting = {one for name in waiting for one in used[name]} - named
     found = {name for name, text in code.items() if _TRAINING.search(text) or _RELEVANT.search(text)}
     found |= {name for name, text in code.items() if any(word in text for word in words)}
+    found |= files.keys() & {*late}
     while more := {name for name in named - found if not found.isdisjoint(used[name])}:
         found |= more
+    found |= {
+        one
+        for name in found
+        for full in files[name].imports
+        if re.search(rb"^@%b\b" % full.rpartition(".")[2].encode(), code[name], re.MULTILINE)
+        for one in _meant(full, files, set())
+    }
     packages = {name: m for name, m in files.items() if m.path.name == "__init__.py"}
     while more := {name for name, m in packages.items() if name not in found and not found.isdisjoint(m.imports)}:
         found |= more

@@ -105,6 +105,7 @@ VALUES: dict[str, Any] = {
     "metric": "val_acc",
     "model": "net",
     "optimizer": "adam",
+    "module": ["trainer.trainer"],
     "save-name": "mine",
     "output-dimensions": ["fc=-1,0"],
     "rules": "mine",

@@ -343,6 +343,10 @@ QUESTIONS: dict[str, Question] = {
         },
     ),
     "PAI101 3": Question(
+        (before("import importlib\nnets = importlib.import_module(name)\n", OPTIMIZER), (WRAPPED, "")),
+        {"a wrapper": (before("import importlib\nnets = importlib.import_module(name)\n", OPTIMIZER),)},
+    ),
+    "PAI101 4": Question(
         ((WRAPPED, "wrapped = DDP(model)\n"),),
         {
             "the wrapper is called": (
@@ -353,7 +357,7 @@ QUESTIONS: dict[str, Question] = {
             "within the loop": ((WRAPPED, "wrapped = DDP(model)\n"), (CALLED, f"{CALLED} + library.loss(wrapped)")),
         },
     ),
-    "PAI101 4": Question(
+    "PAI101 5": Question(
         (UPA, (BUILT, "model = UPA.grown(Net())\n"), (WRAPPED, "")),
         {
             "a wrapper": (UPA, (BUILT, "model = UPA.grown(Net())\n")),

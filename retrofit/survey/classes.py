@@ -111,8 +111,13 @@ class Trainers:
         return registering or any(dotted(call.func) in _BY_NAME for call in index.calls) or any(asked)
 
     def _mentioned(self) -> Iterator[Scope]:
-        """Yield the classes that code names otherwise than to extend them or to ask for them, and registered ones."""
-        index = self._flow.index
+        """Yield the classes that code names otherwise than to extend them or to ask for them, and registered ones.
+
+        Of those that are looked up by a name made at run time, they are the ones that are there, but for the abstract.
+        """
+        index, lookups = self._flow.index, self._flow.lookups
+        looked_up = {one: None for node in lookups.nodes for one in lookups.definitions(node, index.scope_of(node))}
+        yield from (one for one in looked_up if not self._is_abstract(one))
         known = {one.name for one in self._classes}
         known |= {
             name for file in index.files for name, full in file.aliases.items() if full.rpartition(".")[2] in known
@@ -128,6 +133,17 @@ class Trainers:
                     if one.kind == "class" and (inside is None or one not in self._lineage(inside)):
                         yield one
         yield from (one for one in self._classes if isinstance(one.node, cst.ClassDef) and one.node.decorators)
+
+    def _is_abstract(self, holder: Scope) -> bool:
+        """Whether a class calls methods of its objects that only the classes have that extend it."""
+        index, lineage = self._flow.index, self._lineage(holder)
+        heirs = [one for one in self._classes if one is not holder and holder in self._lineage(one)]
+        theirs = {name for one in heirs for name in one.inner}
+        methods = {name: inner for one in reversed(lineage) for name, inner in one.inner.items()}
+        refusing = {name for name, one in methods.items() if "raise NotImplementedError" in index.source.read(one.node)}
+        called = [call.func for call in index.calls if index.scope_of(call).enclosing_class in lineage]
+        own = {one.attr.value for one in called if isinstance(one, cst.Attribute) and dotted(one.value) == "self"}
+        return not theirs.isdisjoint(own - (methods.keys() - refusing))
 
     def _only_asks(self, node: cst.CSTNode) -> bool:
         """Whether a class is only extended where it is named, asked for, or lends a method: `Base.__init__(self)`."""

@@ -10,7 +10,7 @@ from retrofit.knowledge.kinds import AveragesModel, Optimizer, Scheduler
 from retrofit.survey.backwards import backpropagations, has_own_tensors
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holders import parameter_holders
-from retrofit.survey.index import Index
+from retrofit.survey.index import Index, Scope
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import argument, dotted, mentions, method_name, named_in
 from retrofit.survey.sites.loop import EpochLoop
@@ -38,7 +38,11 @@ def is_torchs(index: Index, flow: Flow, node: cst.CSTNode) -> bool:
     """
     if not isinstance(node, cst.Call):
         return False
-    made = [] if isinstance(node.func, cst.Attribute) else flow.origins(node.func, index.scope_of(node))
+    scope = index.scope_of(node)
+    made = [] if isinstance(node.func, cst.Attribute) else flow.origins(node.func, scope)
+    registered = flow.lookups.registrations(node.func, scope)
+    if any(not isinstance(one, Scope) and is_torchs_class(index, one) for one in registered):
+        return True
     return any(
         is_torchs_class(index, part) or index.qualified(part) in ("torch.optim", "torch.optim.__dict__")
         for one in (node.func, *(origin.node for origin in made))

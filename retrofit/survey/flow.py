@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, takewhile
@@ -12,6 +12,7 @@ import libcst as cst
 
 from retrofit.knowledge.kinds import ReturnsArguments, ReturnsModule, StartsProcesses, Wraps
 from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.lookups import Lookups
 from retrofit.survey.nodes import argument, attribute_asked, dotted, key_of, last_name, method_name, receiver
 
 Variable = tuple[Scope, str]
@@ -84,8 +85,16 @@ def _chosen_of(node: cst.IfExp | cst.Dict | cst.Subscript) -> list[cst.BaseExpre
     return [node.value] if isinstance(node, cst.Subscript) else [element.value for element in node.elements]
 
 
-def _takes(function: Scope, call: cst.Call) -> bool:
-    """Whether a function has parameters for a call's arguments, and a call gives all that it must have."""
+def _stars(call: cst.Call) -> bool:
+    return any(arg.star for arg in call.args)
+
+
+def _takes(function: Scope, call: cst.Call, more: bool = False) -> bool:
+    """Whether a function has parameters for a call's arguments, and a call gives all that it must have.
+
+    Args:
+        more: whether it may give more than these.
+    """
     if not isinstance(function.node, cst.FunctionDef) or any(arg.star for arg in call.args):
         return True
     params, method = function.node.params, function.parent is not None and function.parent.kind == "class"
@@ -95,7 +104,7 @@ def _takes(function: Scope, call: cst.Call) -> bool:
     needed = {one.name.value for one in (*plain[given:], *params.kwonly_params) if one.default is None}
     known = {one.name.value for one in (*plain[given:], *params.kwonly_params)}
     fits = given <= len(plain) or isinstance(params.star_arg, cst.Param)
-    return fits and needed <= named and (named <= known or params.star_kwarg is not None)
+    return fits and (more or needed <= named) and (named <= known or params.star_kwarg is not None)
 
 
 class Flow:
@@ -136,6 +145,7 @@ class Flow:
         for binding in index.bindings:
             variable = self.variable(binding.target, binding.statement.scope)
             self._sources[variable].append(Source(binding.value, binding.statement.scope, binding.item))
+        self.lookups = Lookups(self)
         #: Methods that are read as attributes, or set as such.
         self._properties = {s for s in index.scopes if _decorators(s) & {"property", "cached_property", "setter"}}
         wrapping = [call for call in index.calls if index.qualified(call.func) in self._wrappers]
@@ -296,7 +306,7 @@ class Flow:
         if function is not None:
             return [function]
         if not self._runs(call):
-            meant = [self._method(s, "__init__") if s.kind == "class" else s for s in self.choices(call.func, scope)]
+            meant = [self._method(s, "__init__") if s.kind == "class" else s for s in self.chosen(call)]
             functions = [function for function in meant if function is not None]
             return [function for function in functions if _takes(function, call)] or functions
         runs = [self._function(given, scope) for given in self._runs(call)]
@@ -341,6 +351,46 @@ class Flow:
             return True
         return method_name(call) == "Process" and argument(call, "target") is not None
 
+    def chosen(self, call: cst.Call) -> list[Scope]:
+        """Return the local functions or classes of which a call calls one that is chosen.
+
+        Of those that a name made at run time finds, they are the ones that take the call's arguments; where it gives
+        none that is written down, nothing tells which are meant.
+        """
+        found = self.choices(call.func, self.index.scope_of(call))
+        if self.lookups.found.isdisjoint(found):
+            return found
+        told = any(not arg.star for arg in call.args)
+        return [one for one in found if told and self._accepts(one, call)]
+
+    def _accepts(self, meant: Scope, call: cst.Call) -> bool:
+        """Whether the arguments that are written down in a call fit a function, or the constructor of a class."""
+        function = self._method(meant, "__init__") if meant.kind == "class" else meant
+        if function is None:
+            return self.root(meant) not in ("", "object")
+        return _takes(function, call.with_changes(args=[arg for arg in call.args if not arg.star]), _stars(call))
+
+    def _may_have(self, holder: Scope, attributes: Collection[str]) -> bool:
+        """Whether the objects of a class may have some attributes: what it defines or sets, or extends unseen."""
+        lineage = self.lineage(holder)
+        known = {name for one in lineage for name in one.names}
+        unseen = self.root(holder) not in ("", "object")
+        return unseen or all(one in known or self._sources.get((lineage[-1], f"self.{one}")) for one in attributes)
+
+    @cached_property
+    def _attributes(self) -> dict[Variable, set[str]]:
+        """What is asked of the objects that variables hold, but for what the code asks whether it is there."""
+        found: defaultdict[Variable, set[str]] = defaultdict(set)
+        asked = [one.args[1].value for one in self.index.calls if dotted(one.func) == "hasattr" and len(one.args) == 2]
+        perhaps = {one.evaluated_value for one in asked if isinstance(one, cst.SimpleString)}
+        for node in self.index.attributes:
+            name = dotted(node.value)
+            if name is not None and node.attr.value not in perhaps:
+                scope = self.index.scope_of(node)
+                if not self._sources.get(self.variable(f"{name}.{node.attr.value}", scope)):
+                    found[self.variable(name, scope)].add(node.attr.value)
+        return found
+
     def choices(
         self,
         node: cst.BaseExpression | None,
@@ -366,6 +416,9 @@ class Flow:
         elif isinstance(node, cst.Subscript):
             item = node.slice[0].slice
             found = self.choices(node.value, scope, seen, item.value if isinstance(item, cst.Index) else None)
+            found += self.lookups.definitions(node, scope)
+        elif isinstance(node, cst.Call):
+            found = self._looked_up(node, scope, seen)
         elif (name := dotted(node)) is not None and ((variable := self.variable(name, scope)), key) not in seen:
             seen.add((variable, key))
             holder, inside = variable
@@ -373,7 +426,21 @@ class Flow:
             found = [here.inner[one] for here, one in meant if one in here.inner]
             for source in self.sources(variable):
                 found += self.choices(source.value, source.scope, seen, key)
+            found += self.lookups.looped(node, scope) if node is not None else []
         return [scope for scope in dict.fromkeys(found) if self.index.holds(scope)]
+
+    def _looked_up(self, call: cst.Call, scope: Scope, seen: set[object]) -> list[Scope]:
+        """Return what a call gives that looks something up, or calls a local function that does and returns it."""
+        found = self.lookups.definitions(call, scope)
+        if found or call in seen or not self.lookups.nodes:
+            return found
+        seen.add(call)
+        if dotted(call.func) == "next" and call.args and isinstance(call.args[0].value, cst.GeneratorExp):
+            return self.choices(call.args[0].value.elt, scope, seen)
+        function = self.called(call)
+        for value in self.index.returned(function) if function is not None else ():
+            found += self.choices(value, self.index.scope_of(value), seen)
+        return found
 
     def _find_methods(self, call: cst.Call) -> list[Scope]:
         """Return the methods that a call on an object of local classes may run, or the objects' `__call__`."""
@@ -394,13 +461,20 @@ class Flow:
             for node in made:
                 scope = self.index.scope_of(node)
                 defined = self.defined(node.func, scope)
-                for one in [defined] if defined is not None else self.choices(node.func, scope):
-                    method = self._method(one, name) if one.kind == "class" else None
+                for one in [defined] if defined is not None else self.chosen(node):
+                    method = self._method(one, name) if one.kind == "class" and self._fits(one, operand, call) else None
                     if method is not None and method not in self._properties:
                         methods.setdefault(method)
             if methods:
                 return list(methods)
         return []
+
+    def _fits(self, holder: Scope, operand: cst.BaseExpression, call: cst.Call) -> bool:
+        """Whether an object may be of a class that was looked up, by all that is asked of what has the same name."""
+        name = dotted(operand)
+        if name is None or holder not in self.lookups.found:
+            return True
+        return self._may_have(holder, self._attributes[self.variable(name, self.index.scope_of(call))])
 
     def callers(self, function: Scope) -> list[cst.Call]:
         """Return the calls of a local function, `mp.spawn(function, ...)` among them."""

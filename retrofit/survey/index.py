@@ -193,6 +193,7 @@ class Index:
         module: the entry script's own full name, "" where it need not have one.
         inlining: whether what the recipe provides is about to stand in the entry script, and is called there already.
         knowledge: what is known of libraries, None for what the program comes with.
+        late: the modules that are imported by a name made at run time.
     """
 
     def __init__(
@@ -203,6 +204,7 @@ class Index:
         module: str = "",
         inlining: bool = False,
         knowledge: Knowledge | None = None,
+        late: Collection[str] = (),
     ) -> None:
         self.knowledge = knowledge or load_knowledge()
         modules = modules or {}
@@ -239,6 +241,8 @@ class Index:
         self.entry = self.files[0]
         self.scope = self.entry.scope
         self._modules = {file.name: file for file in self.files[1:]}
+        self.late = frozenset(late)
+        self.late_files = [file for file in self.files if file.name in self.late]
         self._name_late_imports()
         for file in self.files:
             for name, full in _USUAL_NAMES.items() if file.stars else ():

@@ -25,7 +25,7 @@ def reachable(
         without: functions and classes that are not run.
     """
     mentions: dict[Scope, dict[object, cst.BaseExpression]] = defaultdict(dict)
-    named: list[cst.BaseExpression] = [*index.nodes_of(cst.Name), *index.nodes_of(cst.Attribute)]
+    named: list[cst.BaseExpression] = [*index.nodes_of(cst.Name), *index.nodes_of(cst.Attribute), *flow.lookups.nodes]
     for node in named:
         mentions[index.scope_of(node)].setdefault(dotted(node) or node, node)  # a name said twice leads nowhere new
     inner: dict[Scope, list[Scope]] = defaultdict(list)

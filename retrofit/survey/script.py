@@ -123,6 +123,8 @@ def survey(
     modules: Mapping[str, Source] | None = None,
     neighbours: Mapping[str, Sequence[Neighbour]] | None = None,
     module: str = "",
+    late: Collection[str] = (),
+    offered: Sequence[str] = (),
 ) -> Script:
     """Return every site of a script.
 
@@ -132,15 +134,17 @@ def survey(
         modules: the project's other files that count, by the full names of their modules.
         neighbours: the other scripts that import one of the modules, whose command lines know no further options.
         module: the script's own full name, where it imports its package as a module does.
+        late: those of the modules that are imported by a name made at run time.
+        offered: modules that wrap or train, and that may be imported so.
     """
-    index = Index(source, choices.provided, modules, module, choices.inlining, choices.knowledge)
+    index = Index(source, choices.provided, modules, module, choices.inlining, choices.knowledge, late)
     flow = Flow(index, choices.module_functions)
     flow = _without_unused(index, flow, choices)
     trainers = Trainers(flow)
     flow, choices = _of_objects(index, flow, trainers, choices)
-    early, late = list[Wrapper](), list[Wrapper]()
+    early, later = list[Wrapper](), list[Wrapper]()
     if choices.model:
-        flow, early, late = _without_others(index, flow, choices)
+        flow, early, later = _without_others(index, flow, choices)
     script, groups = _find_training(index, flow, choices)
     aside: list[Framework] = []
     while left := _untaken(script, groups, flow, choices.model):
@@ -148,7 +152,8 @@ def survey(
         index.keep(set(index.scopes) - left)
         flow = Flow(index, choices.module_functions)
         script, groups = _find_training(index, flow, choices)
-    script.trained_before, script.trained_after = early, late
+    script.trained_before, script.trained_after = early, later
+    script.offered = [*offered]
     script.parsers = find_parsers(index, flow)
     reading = first_reading(index, flow)
     script.anchors |= {"reading": reading.node} if reading is not None else {}

@@ -115,6 +115,7 @@ class Script(Site):
         trainers: what tells each epoch loop of the one model from the others, where a run takes one of several.
         nameless: where torch's optimizers are built that no name or item of a known name holds.
         unnamed_models: where the model is built, if no name gets it there, but one could.
+        offered: modules that wrap or train and that nothing is seen to import, where a name made at run time may do so.
         other_models: the same for all that are wrapped, where none of them is the one that the user named.
         neighbours: the other scripts that import one of the modules, by its full name, or the entry, by "".
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
@@ -171,6 +172,7 @@ class Script(Site):
     trainers: list[str] = field(default_factory=list)
     nameless: list[CallSite] = field(default_factory=list)
     unnamed_models: list[UnnamedModel] = field(default_factory=list)
+    offered: list[str] = field(default_factory=list)
     other_models: list[str] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     trials: list[CallSite] = field(default_factory=list)
@@ -386,7 +388,9 @@ class Script(Site):
 
     @property
     def late_imports(self) -> str:
-        """The places where a module is imported by a name that is made at run time, "" for none."""
+        """The places where a module is imported by a name that is made at run time, "" where none is unknown."""
+        if self.index.late:
+            return ""
         calls = [call for call in self.calls("importlib.import_module") if not call.literal("name", 0)]
         return ", ".join(call.place() for call in calls)
 

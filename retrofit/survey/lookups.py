@@ -1,0 +1,226 @@
+"""What is looked up by a name made at run time: `getattr(import_module(name), kind)`, `REGISTRY.get(kind)`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from retrofit.survey.index import File, Scope
+from retrofit.survey.nodes import dotted, last_name, method_name, receiver
+
+if TYPE_CHECKING:
+    from retrofit.survey.flow import Flow, Variable
+
+#: What gives the definitions of a module as a dict.
+_VARS = frozenset({"vars", "inspect.getmembers"})
+
+
+def _literal(node: cst.BaseExpression | None) -> str:
+    value = node.evaluated_value if isinstance(node, cst.SimpleString) else None
+    return value if isinstance(value, str) else ""
+
+
+def _comprehensions(node: cst.BaseComp) -> Iterator[cst.CompFor]:
+    here: cst.CompFor | None = node.for_in if isinstance(node, (cst.BaseSimpleComp, cst.DictComp)) else None
+    while here is not None:
+        yield here
+        here = here.inner_for_in
+
+
+def _binds(target: cst.BaseExpression, name: str) -> bool:
+    if isinstance(target, (cst.Tuple, cst.List)):
+        return any(_binds(element.value, name) for element in target.elements)
+    return dotted(target) == name
+
+
+class Lookups:
+    """Tells what classes and functions of the project may be found by a name that is made at run time.
+
+    Args:
+        flow: of the whole project. It is asked only when something is looked up.
+    """
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow, self._index = flow, flow.index
+        #: All that was found so.
+        self.found: set[Scope] = set()
+
+    @cached_property
+    def nodes(self) -> list[cst.Call | cst.Subscript]:
+        """Every expression that looks something up, as far as its form tells."""
+        index = self._index
+        late = [call for call in index.calls if self._asks_module(call)] if index.late else []
+        registries = {name for _, name in self.registered}
+        asked: list[cst.Call | cst.Subscript] = [
+            call for call in index.calls if registries and dotted(receiver(call)) is not None
+        ]
+        asked += index.nodes_of(cst.Subscript) if registries or index.late else []
+        return [*late, *asked]
+
+    def definitions(self, node: cst.BaseExpression, scope: Scope) -> list[Scope]:
+        """Return the classes and functions of which a lookup finds one; nothing for any other expression.
+
+        Args:
+            node: the expression.
+            scope: the function that it stands in.
+        """
+        found: list[Scope] = []
+        if self._index.late and isinstance(node, cst.Call) and self._asks_module(node):
+            found = self._members(self._modules(node.args[0].value, scope, set()))
+        elif isinstance(node, cst.Subscript):
+            found = self._members(self._modules_of_dict(node.value, scope, set()))
+        for one in self.registrations(node, scope):
+            defined = one if isinstance(one, Scope) else self._flow.defined(one, self._index.scope_of(one))
+            found += [defined] if defined is not None else []
+        self.found.update(found)
+        return list(dict.fromkeys(found))
+
+    def looped(self, node: cst.BaseExpression, scope: Scope) -> list[Scope]:
+        """Return what a name is in a loop over a module's definitions: `for name, kind in vars(module).items()`."""
+        name = dotted(node) if self._index.late else None
+        found: list[Scope] = []
+        for iterated in self._iterated(node, name, scope) if name is not None else ():
+            held = receiver(iterated) if method_name(iterated) in ("items", "values") else iterated
+            found += self._members(self._modules_of_dict(held, scope, set())) if held is not None else []
+        self.found.update(found)
+        return found
+
+    def registrations(self, node: cst.BaseExpression, scope: Scope) -> list[Scope | cst.BaseExpression]:
+        """Return what a registry may give where it is asked: `REGISTRY.get(kind)`, `REGISTRY[kind]`."""
+        if isinstance(node, cst.Subscript):
+            held: cst.BaseExpression | None = node.value
+        else:
+            held = receiver(node) if isinstance(node, cst.Call) and node.args else None
+        name = dotted(held)
+        if name is None or not self.registered:
+            return []
+        kept = self.registered.get(self._flow.variable(name, scope), [])
+        storing = {method for method, _ in kept}
+        return [] if method_name(node) in storing else [one for _, one in kept]
+
+    @cached_property
+    def registered(self) -> dict[Variable, list[tuple[str, Scope | cst.BaseExpression]]]:
+        """What registries hold, by the variables that are registries, each with the method that took it.
+
+        A registry is an object at the top level of a module by whose method a class or function is decorated, or what
+        is made as such a one is. What that method is given by a call is held too.
+        """
+        found: defaultdict[Variable, list[tuple[str, Scope | cst.BaseExpression]]] = defaultdict(list)
+        for scope in self._index.scopes:
+            node = scope.node
+            outside = scope.parent is not None and scope.parent.kind == "module"
+            for one in node.decorators if outside and isinstance(node, (cst.ClassDef, cst.FunctionDef)) else ():
+                taker = one.decorator.func if isinstance(one.decorator, cst.Call) else one.decorator
+                if isinstance(taker, cst.Attribute) and (registry := self._registry(taker.value)) is not None:
+                    found[registry].append((taker.attr.value, scope))
+        ways = {(self._maker(registry), method) for registry, kept in found.items() for method, _ in kept}
+        for call in self._index.calls if found else ():
+            held, method = receiver(call), method_name(call)
+            registry = self._registry(held) if held is not None else None
+            if registry is not None and (self._maker(registry), method) in ways:
+                found[registry] += [(method, arg.value) for arg in call.args if dotted(arg.value) is not None]
+        return dict(found)
+
+    def _maker(self, registry: Variable) -> tuple[str, Scope | None]:
+        """Return what a registry is made by, its full name, with the module where that is the module's own."""
+        made = self._flow.sources(registry)[0].value
+        full = self._index.qualified(made.func) if isinstance(made, cst.Call) else ""
+        return full, None if "." in full else registry[0]
+
+    def _registry(self, node: cst.BaseExpression) -> Variable | None:
+        """Return the variable of a module that an expression is, where it holds what a call makes."""
+        name = dotted(node)
+        if name is None:
+            return None
+        variable = self._flow.variable(name, self._index.scope_of(node))
+        made = [source.value for source in self._flow.sources(variable)]
+        plain = variable[0].kind == "module" and "." not in variable[1]
+        return variable if plain and len(made) == 1 and isinstance(made[0], cst.Call) else None
+
+    @staticmethod
+    def _asks_module(call: cst.Call) -> bool:
+        return dotted(call.func) == "getattr" and len(call.args) >= 2 and not _literal(call.args[1].value)
+
+    def _members(self, files: list[File]) -> list[Scope]:
+        """Return the classes and functions at the top level of some modules, and those that packages pass on."""
+        found: list[Scope] = []
+        for file in files:
+            found += file.scope.inner.values()
+            for name in file.aliases if file.source.path.name == "__init__.py" else ():
+                here = self._index.importable(name, file.scope)
+                found += [scope.inner[inside] for scope, inside in here if inside in scope.inner]
+        return [one for one in dict.fromkeys(found) if self._index.holds(one)]
+
+    def _modules_of_dict(self, node: cst.BaseExpression, scope: Scope, seen: set[object]) -> list[File]:
+        if isinstance(node, cst.Attribute) and node.attr.value == "__dict__":
+            return self._modules(node.value, scope, seen)
+        if isinstance(node, cst.Call) and self._index.qualified(node.func) in _VARS and node.args:
+            return self._modules(node.args[0].value, scope, seen)
+        return []
+
+    def _modules(self, node: cst.BaseExpression | None, scope: Scope, seen: set[object]) -> list[File]:
+        """Return the modules, imported by a name made at run time, of which an expression gives one."""
+        found: list[File] = []
+        name = dotted(node)
+        if node is None or node in seen or not self._index.late:
+            return []
+        seen.add(node)
+        if isinstance(node, cst.IfExp):
+            found = [*self._modules(node.body, scope, seen), *self._modules(node.orelse, scope, seen)]
+        elif isinstance(node, cst.Call) and last_name(node.func) in ("import_module", "__import__"):
+            found = self._imported(node, scope)
+        elif isinstance(node, cst.Call):
+            function = self._flow.called(node)
+            for value in self._index.returned(function) if function is not None else ():
+                found += self._modules(value, self._index.scope_of(value), seen)
+        elif name is not None:
+            for source in self._flow.sources(self._flow.variable(name, scope)):
+                found += self._modules(source.value, source.scope, seen) if source.item is None else []
+            for iterated in self._iterated(node, name, scope):
+                found += self._elements(iterated, scope, seen)
+        return list(dict.fromkeys(found))
+
+    def _elements(self, node: cst.BaseExpression | None, scope: Scope, seen: set[object]) -> list[File]:
+        """Return the modules of which a list gives one."""
+        found: list[File] = []
+        name = dotted(node)
+        if isinstance(node, (cst.List, cst.Tuple)):
+            found = [one for element in node.elements for one in self._modules(element.value, scope, seen)]
+        elif isinstance(node, cst.BaseSimpleComp):
+            found = self._modules(node.elt, scope, seen)
+        elif name is not None:
+            for source in self._flow.sources(self._flow.variable(name, scope)):
+                found += self._elements(source.value, source.scope, seen)
+        return found
+
+    def _iterated(self, node: cst.BaseExpression, name: str, scope: Scope) -> list[cst.BaseExpression]:
+        """Return what loops and comprehensions go through by a name, as it is where it stands."""
+        found = [
+            one.iter
+            for around in self._index.ancestors(node)
+            if isinstance(around, cst.BaseComp)
+            for one in _comprehensions(around)
+            if _binds(one.target, name)
+        ]
+        loops = [one.node for one in self._index.loops if one.scope is scope and isinstance(one.node, cst.For)]
+        return found or [loop.iter for loop in loops if _binds(loop.target, name)]
+
+    def _imported(self, call: cst.Call, scope: Scope) -> list[File]:
+        """Return the modules of which a call imports one by a name made at run time, as far as its beginning tells."""
+        named = call.args[0].value if call.args else None
+        if named is None or _literal(named):
+            return []
+        begins = self._beginning(named, scope)
+        return [file for file in self._index.late_files if begins.startswith(".") or file.name.startswith(begins)]
+
+    def _beginning(self, node: cst.BaseExpression, scope: Scope) -> str:
+        """Return how a string begins, as far as it is written down."""
+        while isinstance(node, cst.BinaryOperation):
+            node = node.left
+        if isinstance(node, cst.FormattedString) and node.parts and isinstance(node.parts[0], cst.FormattedStringText):
+            return node.parts[0].value
+        return _literal(node) if "%" not in _literal(node) else _literal(node).partition("%")[0]

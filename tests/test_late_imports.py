@@ -1,0 +1,534 @@
+"""Modules that are imported by a name made at run time, and classes that are looked up by one."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from retrofit.late_imports import MadeName, alternatives, made_names, named_in_data
+from retrofit.options import Options
+from retrofit.plan import Plan, make_plan
+from retrofit.project import load_project
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index
+from tests.helpers import code, recipe, refusal_of
+
+#: A trainer that wraps, has the epoch loop and asks for one answer at most.
+BASE = """
+import torch
+
+class Base:
+    def __init__(self, model, optimizer):
+        self.model = model
+        self.optimizer = optimizer
+        if torch.cuda.device_count() > 1:
+            self.model = torch.nn.DataParallel(self.model)
+
+    def train(self):
+        best_acc = 0
+        for epoch in range(9):
+            self.model.train()
+            self.one_epoch()
+            self.model.eval()
+            acc = self.validate()
+            best_acc = max(acc, best_acc)
+"""
+TRAINER = """
+import torch
+from trainer.base import Base
+
+class Trainer(Base):
+    def one_epoch(self):
+        for x, y in self.loader:
+            self.optimizer.zero_grad()
+            loss = self.criterion(self.model(x), y)
+            loss.backward()
+            self.optimizer.step()
+
+    @torch.no_grad()
+    def validate(self):
+        return sum(self.model(x).eq(y).sum() for x, y in self.loader) / 9
+"""
+NET = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self, width=3):
+        super().__init__()
+"""
+#: Classes by name, as a configuration has them.
+MAIN = """
+import importlib
+import json
+import sys
+import torch
+
+def initialize(cfg, call=True):
+    made = getattr(importlib.import_module(cfg["module"]), cfg["main"])
+    return made(**cfg["args"]) if call else made
+
+def main(config):
+    model = initialize(config["model"])
+    optimizer = torch.optim.Adam(params=model.parameters(), lr=1e-3)
+    trainer = initialize(config["trainer"], call=False)(model=model, optimizer=optimizer)
+    trainer.train()
+
+main(json.load(open(sys.argv[1])))
+"""
+CONFIG = {
+    "model": {"module": "nets.unet", "main": "Net", "args": {}},
+    "trainer": {"module": "trainer.plain", "main": "Trainer"},
+}
+PLAIN = {"main.py": MAIN, "trainer/base.py": BASE, "trainer/plain.py": TRAINER, "nets/unet.py": NET}
+TOLD = {**PLAIN, "config/train.json": json.dumps(CONFIG, indent=2)}
+
+Planner = Callable[..., Plan]
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Planner:
+    """Return a function that plans an apply on `main.py` among files, given by their paths."""
+
+    def make(files: dict[str, str], *module: str) -> Plan:
+        write(tmp_path, files)
+        return make_plan(tmp_path / "main.py", "main.py", recipe(), Options(module=module))
+
+    return make
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    """Write files, given by their paths, in a project."""
+    (folder / ".git").mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(code(text) if name.endswith(".py") else text)
+
+
+def flow_of(folder: Path, files: dict[str, str]) -> Flow:
+    """Return what is known of the values of a project."""
+    write(folder, files)
+    project = load_project(folder / "main.py", "main.py")
+    return Flow(Index(project.entry, modules=project.modules, late=project.late))
+
+
+def called(flow: Flow, text: str) -> str | None:
+    """Return the function or method that a call calls, with its class; None for none that is known."""
+    (call,) = [call for call in flow.index.calls if flow.index.source.code(call) == text]
+    found = flow.called(call)
+    holder = found.enclosing_class if found is not None else None
+    return None if found is None else f"{holder.name}.{found.name}" if holder is not None else found.name
+
+
+def changed(plan: Plan) -> dict[str, str]:
+    """The new texts of the files that were there, by their names."""
+    assert [question.message for question in plan.questions] == []
+    return {file.path.name: file.after.decode() for file in plan.files if file.before}
+
+
+# ---- what the user names
+
+
+def test_modules_that_wrap_and_train_are_offered_for_an_import_by_a_made_name(plan: Planner) -> None:
+    other = "import torch\nprint(torch.nn.DataParallel(net))\nmain(sys.argv)\n"
+    (question,) = plan({**PLAIN, "other.py": other}).questions
+    assert question.code == "PAI101"
+    assert "(line 7) was not looked into" in question.message
+    assert "(--module trainer.base --module trainer.plain); else give the script" in question.message
+
+
+@pytest.mark.parametrize("named", [("trainer.plain",), ("trainer.base", "trainer.plain")])
+def test_a_named_module_is_read_as_if_it_were_imported(plan: Planner, named: tuple[str, ...]) -> None:
+    texts = changed(plan(PLAIN, *named))
+    assert sorted(texts) == ["base.py", "main.py", "plain.py"]
+    assert "perforate_model(" in texts["main.py"]
+    assert "report_validation_score(" in texts["base.py"]
+    assert "finish_initialization()" in texts["plain.py"]
+
+
+def test_a_named_module_is_read_though_it_says_nothing_of_training(tmp_path: Path) -> None:
+    write(tmp_path, PLAIN)
+    project = load_project(tmp_path / "main.py", "main.py", late=("nets.unet", "trainer.plain"))
+    assert (project.late, project.offered) == (["nets.unet", "trainer.plain"], [])
+    assert "nets.unet" in project.modules
+
+
+def test_a_name_that_is_no_module_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, PLAIN)
+    options = Options(module=("trainer.none",))
+    (problem,) = refusal_of(lambda: make_plan(tmp_path / "main.py", "main.py", recipe(), options)).problems
+    assert (problem.code, "--module trainer.none names no module" in problem.message) == ("RF045", True)
+
+
+# ---- what the project tells
+
+
+def test_modules_that_a_file_of_data_names_are_read_and_told_of(plan: Planner) -> None:
+    made = plan(TOLD)
+    assert sorted(changed(made)) == ["base.py", "main.py", "plain.py"]
+    (note,) = [note for note in made.notes if note.code == "RF044"]
+    assert note.file == "config/train.json"
+    assert "trainer.plain" in note.message
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("train.yaml", "trainer:\n  module: trainer.plain  # the usual one\n  main: Trainer\n"),
+        ("train.yml", "trainers:\n- 'trainer.plain'\n"),
+        ("train.toml", '[trainer]\nmodule = "trainer.plain"\n'),
+        ("train.json5", "{trainer: {module: 'trainer.plain'}}"),
+        ("whole.yaml", "target: trainer.plain.Trainer\n"),
+    ],
+)
+def test_data_of_each_kind_tells(tmp_path: Path, name: str, text: str) -> None:
+    write(tmp_path, {**PLAIN, name: text})
+    project = load_project(tmp_path / "main.py", "main.py")
+    assert (project.late, project.told) == (["trainer.plain"], [name])
+    assert "trainer.base" in project.modules
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("train.txt", '{"module": "trainer.plain"}'),
+        ("train.json", '{"module": "see trainer.plain"}'),
+        ("train.json", '{"file": "trainer.plain.json/x"}'),
+        ("train.json", '{"module": "trainer"}'),
+        ("train.json", '{"module": "nets.unet"}'),
+        (".hidden/train.json", '{"module": "trainer.plain"}'),
+        ("train.json", '{"module": "trainer.plain"}' + " " * 1_000_000),
+    ],
+)
+def test_what_names_no_module_that_trains_tells_nothing(tmp_path: Path, name: str, text: str) -> None:
+    write(tmp_path, {**PLAIN, name: text})
+    project = load_project(tmp_path / "main.py", "main.py")
+    assert (project.late, project.told, list(project.modules)) == ([], [], [])
+    assert project.offered == ["trainer.base", "trainer.plain"]
+
+
+def test_nothing_is_told_where_no_module_is_imported_by_a_made_name(tmp_path: Path) -> None:
+    main = MAIN.replace('importlib.import_module(cfg["module"])', "importlib.import_module('json')")
+    write(tmp_path, {**TOLD, "main.py": main})
+    project = load_project(tmp_path / "main.py", "main.py")
+    assert (project.late, project.told, project.offered) == ([], [], [])
+
+
+def test_a_script_that_trains_by_what_it_imports_plainly_is_told_nothing_more(tmp_path: Path) -> None:
+    write(tmp_path, {**TOLD, "main.py": f"import trainer.plain\n{code(MAIN)}"})
+    project = load_project(tmp_path / "main.py", "main.py")
+    assert (project.late, project.told, project.offered) == ([], [], [])
+
+
+def test_data_of_another_script_is_left_alone(tmp_path: Path) -> None:
+    tester = "import torch\n\nclass Tester:\n    def test(self):\n        torch.nn.DataParallel(self.model).eval()\n"
+    files = {**TOLD, "tests/plain.py": tester, "test.json": '{"tester": {"module": "tests.plain", "main": "Tester"}}'}
+    write(tmp_path, files)
+    project = load_project(tmp_path / "main.py", "main.py")
+    assert (project.told, "tests.plain" in project.modules) == (["config/train.json"], False)
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        ("import_module(f'models.{n}')", [MadeName("models.", "")]),
+        ("importlib.import_module('models.' + n + '_model')", [MadeName("models.", "_model")]),
+        ("import_module('models.%s_net' % n)", [MadeName("models.", "_net")]),
+        ("import_module('models.{}'.format(n))", [MadeName("models.", "")]),
+        ("import_module('.' + n, package=__name__)", [MadeName("pack.sub.", "")]),
+        ("import_module(f'..nets.{n}', __package__)", [MadeName("pack.nets.", "")]),
+        ("import_module(f'.{n}', 'other')", [MadeName("other.", "")]),
+        ("name = 'models.' + n\nimport_module(name)", [MadeName("models.", "")]),
+        ("import_module(cfg['module'])", [MadeName("", "")]),
+        ("import_module('json')", []),
+        ("name = 'json'\nimport_module(name)", []),
+    ],
+)
+def test_what_is_written_down_of_a_made_name(expression: str, found: list[MadeName]) -> None:
+    assert list(made_names(ast.parse(expression), "pack.sub", True)) == found
+
+
+def test_a_folder_of_many_modules_is_no_folder_of_alternatives(tmp_path: Path) -> None:
+    files = {f"models/m{number}.py": "" for number in range(60)}
+    write(tmp_path, {**files, "models/__init__.py": "", "models/deep/__init__.py": "", "models/notes.txt": ""})
+    assert "models.deep" not in alternatives(MadeName("models.m", ""), [tmp_path])
+    assert len(alternatives(MadeName("models.m", ""), [tmp_path])) == 60
+    assert alternatives(MadeName("models.", ""), [tmp_path]) == []
+    assert alternatives(MadeName("models.", "5"), [tmp_path])[0] == "models.m15"
+    assert alternatives(MadeName("m", ""), [tmp_path]) == []
+
+
+def test_names_are_whole_strings(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"a.b": "c.d e", "f": ["g.h"], "i": "j.k\'}')
+    assert list(named_in_data(tmp_path)) == [(tmp_path / "a.json", ["a.b", "g.h"])]
+
+
+SCANNED = {
+    "main.py": """
+        from models import create_model
+
+        model = create_model({"type": "PlainModel"})
+        best = 0
+        for epoch in range(9):
+            for batch in loader:
+                model.optimize(batch)
+            acc = model.validate()
+            best = max(acc, best)
+        """,
+    "models/__init__.py": """
+        import importlib
+        import os
+
+        names = [f[:-3] for f in os.listdir(os.path.dirname(__file__)) if f.endswith('_model.py')]
+        mods = [importlib.import_module(f'models.{n}') for n in names]
+
+        def create_model(opt):
+            return next(getattr(m, opt['type']) for m in mods if hasattr(m, opt['type']))(opt)
+        """,
+    "models/plain_model.py": """
+        import torch
+        from nets import Net
+
+        class PlainModel:
+            def __init__(self, opt):
+                self.net = Net()
+                self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+                self.net = torch.nn.DataParallel(self.net)
+
+            def optimize(self, batch):
+                self.net.train()
+                self.optimizer.zero_grad()
+                self.net(batch).sum().backward()
+                self.optimizer.step()
+
+            def validate(self):
+                self.net.eval()
+                with torch.no_grad():
+                    return sum(self.net(x).eq(y).sum() for x, y in val_loader)
+        """,
+    "nets.py": NET,
+}
+LOOPED = """
+    model_type = opt['type']
+    for module in mods:
+        kind = getattr(module, model_type, None)
+        if kind is not None:
+            break
+    return kind(opt)
+"""
+BY_DICT = """
+    module = importlib.import_module('models.' + opt['type'] + '_model')
+    kind = None
+    for name, one in module.__dict__.items():
+        if name.lower() == opt['type']:
+            kind = one
+    return kind(opt)
+"""
+ITEM = """
+    module = importlib.import_module('.' + opt['type'] + '_model', package=__name__)
+    return vars(module)[opt['kind']](opt)
+"""
+
+
+@pytest.mark.parametrize("body", ["", LOOPED, BY_DICT, ITEM], ids=["next", "loop", "items", "vars"])
+def test_modules_of_a_package_that_is_written_down_are_read(plan: Planner, body: str) -> None:
+    package = code(SCANNED["models/__init__.py"])
+    head, _, _ = package.partition("    return next")
+    made = plan({**SCANNED, "models/__init__.py": head + body if body else package})
+    texts = changed(made)
+    assert sorted(texts) == ["main.py", "plain_model.py"]
+    assert "finish_initialization()" in texts["plain_model.py"]
+    assert "report_validation_score(" in texts["main.py"]
+    assert not [note for note in made.notes if note.code == "RF044"]
+
+
+def test_each_of_several_classes_that_build_a_model_is_asked_about(plan: Planner) -> None:
+    other = SCANNED["models/plain_model.py"].replace("PlainModel", "OtherModel").replace("Net()", "Net(5)")
+    questions = plan({**SCANNED, "models/other_model.py": other}).questions
+    assert {question.code for question in questions} == {"PAI102"}
+    assert "--model" in questions[0].message
+
+
+# ---- what is looked up
+
+
+def test_a_class_that_lacks_what_is_asked_of_an_object_is_not_the_one_meant(tmp_path: Path) -> None:
+    """Both are made by one function of one argument, and both have the method `train`."""
+    main = """
+    import importlib
+    import torch
+
+    def create(cfg, given):
+        return getattr(importlib.import_module(cfg["module"]), cfg["main"])(given)
+
+    model = create(config["model"], 3)
+    optimizer = torch.optim.Adam(model.parameters())
+    model.train()
+    trainer = create(config["trainer"], (model, optimizer))
+    trainer.train()
+    """
+    flow = flow_of(tmp_path, {**TOLD, "main.py": main, "trainer/base.py": BASE.replace("model, optimizer)", "given)")})
+    assert called(flow, "model.train()") is None
+    assert called(flow, "trainer.train()") == "Base.train"
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("model=model, optimizer=optimizer", "Base.train"),
+        ("model, **config['args']", "Base.train"),
+        ("model=model, **config['args']", "Base.train"),
+        ("**config['args']", None),
+        ("*given", None),
+        ("", None),
+        ("model=model, other=optimizer", None),
+        ("model, optimizer, 3", None),
+    ],
+)
+def test_what_is_looked_up_takes_the_arguments(tmp_path: Path, given: str, found: str | None) -> None:
+    main = MAIN.replace("model=model, optimizer=optimizer", given)
+    assert called(flow_of(tmp_path, {**TOLD, "main.py": main}), "trainer.train()") == found
+
+
+def test_of_trainers_that_each_wrap_a_model_the_one_is_rewritten_that_the_user_names(tmp_path: Path) -> None:
+    other = f"{code(BASE)}\n\n{code(TRAINER)}".replace("from trainer.base import Base\n", "")
+    other = other.replace("Base", "OtherBase").replace("Trainer", "Other")
+    config = {"trainer": {"module": "trainer.other", "main": "Other"}}
+    write(tmp_path, {**TOLD, "trainer/other.py": other, "config/other.json": json.dumps(config)})
+
+    def planned(model: str) -> Plan:
+        return make_plan(tmp_path / "main.py", "main.py", recipe(), Options(model=model))
+
+    (question,) = planned("").questions
+    assert question.code == "PAI104"
+    assert "Say which trains with --model NAME: OtherBase.self.model or Base.self.model." in question.message
+    assert sorted(changed(planned("OtherBase.self.model"))) == ["main.py", "other.py"]
+    assert sorted(changed(planned("Base.self.model"))) == ["base.py", "main.py", "plain.py"]
+
+
+def test_trainers_that_a_name_chooses_are_all_rewritten(plan: Planner) -> None:
+    other = TRAINER.replace("/ 9", "/ 7")
+    config = {"trainer": {"module": "trainer.other", "main": "Trainer"}}
+    texts = changed(plan({**TOLD, "trainer/other.py": other, "config/other.json": json.dumps(config)}))
+    assert "finish_initialization()" in texts["plain.py"]
+    assert "finish_initialization()" in texts["other.py"]
+
+
+# ---- registries
+
+REGISTRY = """
+class Registry:
+    def __init__(self):
+        self.known = {}
+
+    def register(self, one=None):
+        if one is None:
+            return self.register
+        self.known[one.__name__] = one
+        return one
+
+    def get(self, name):
+        return self.known[name]
+
+    def __getitem__(self, name):
+        return self.known[name]
+"""
+REGISTERED = {
+    "registry.py": REGISTRY,
+    "tables.py": "from registry import Registry\n\nARCHS = Registry()\nOPTIMIZERS = Registry()\n",
+    "archs.py": """
+        import torch
+        from nets import Net
+        from tables import ARCHS
+
+        @ARCHS.register
+        class Plain:
+            def __init__(self, cfg):
+                self.model = Net()
+                self.model = torch.nn.DataParallel(self.model)
+
+            def update(self, batch, optimizer):
+                optimizer.zero_grad()
+                self.model(batch).sum().backward()
+                optimizer.step()
+        """,
+    "nets.py": NET,
+    "main.py": """
+        import torch
+        from torch.optim import SGD, Adam
+        import archs
+        from tables import ARCHS, OPTIMIZERS
+
+        OPTIMIZERS.register(Adam)
+        OPTIMIZERS.register(SGD)
+
+        class Trainer:
+            def __init__(self, cfg):
+                self.arch = ARCHS.get(cfg.arch)(cfg)
+                self.optimizer = OPTIMIZERS.get(cfg.opt)(self.arch.model.parameters(), lr=0.1)
+
+            def train(self):
+                best = 0
+                for epoch in range(9):
+                    self.arch.model.train()
+                    for batch in loader:
+                        self.arch.update(batch, self.optimizer)
+                    self.arch.model.eval()
+                    acc = self.validate()
+                    best = max(acc, best)
+
+            @torch.no_grad()
+            def validate(self):
+                return sum(self.arch.model(x).eq(y).sum() for x, y in val_loader)
+
+        Trainer(cfg).train()
+        """,
+}
+
+
+@pytest.mark.parametrize("decorator", ["@ARCHS.register", "@ARCHS.register()"])
+@pytest.mark.parametrize("lookup", ["ARCHS.get(cfg.arch)", "ARCHS[cfg.arch]"])
+def test_what_a_registry_gives_is_one_of_those_registered(plan: Planner, decorator: str, lookup: str) -> None:
+    files = {
+        **REGISTERED,
+        "archs.py": REGISTERED["archs.py"].replace("@ARCHS.register", decorator),
+        "main.py": REGISTERED["main.py"].replace("ARCHS.get(cfg.arch)", lookup),
+    }
+    texts = changed(plan(files))
+    assert "finish_initialization()" in texts["archs.py"]
+    assert "setup_optimizer(" in texts["main.py"] or "set_optimizer_instance(" in texts["main.py"]
+
+
+def test_what_is_asked_whether_it_is_there_may_lack(tmp_path: Path) -> None:
+    asked = "if hasattr(self.arch, 'build'):\n                    self.optimizer = self.arch.build()\n                "
+    main = REGISTERED["main.py"].replace("self.optimizer = ", f"{asked}self.optimizer = ")
+    flow = flow_of(tmp_path, {**REGISTERED, "main.py": main})
+    assert called(flow, "self.arch.update(batch, self.optimizer)") == "Plain.update"
+    unasked = main.replace("hasattr(self.arch, 'build')", "cfg.own")
+    flow = flow_of(tmp_path, {**REGISTERED, "main.py": unasked})
+    assert called(flow, "self.arch.update(batch, self.optimizer)") is None
+
+
+@pytest.mark.parametrize(
+    "main",
+    [
+        REGISTERED["main.py"].replace("ARCHS.get(cfg.arch)", "ARCHS.register(cfg.arch)"),
+        REGISTERED["main.py"].replace("ARCHS.get(cfg.arch)", "OPTIMIZERS.get(cfg.arch)"),
+        REGISTERED["main.py"].replace("ARCHS.get(cfg.arch)", "ARCHS.get()"),
+        REGISTERED["main.py"].replace("import ARCHS, OPTIMIZERS", "import OPTIMIZERS\n\n        ARCHS = {}"),
+    ],
+    ids=["stores", "another", "asks nothing", "its own"],
+)
+def test_what_is_no_lookup_in_that_registry_gives_nothing(tmp_path: Path, main: str) -> None:
+    flow = flow_of(tmp_path, {**REGISTERED, "main.py": main})
+    assert called(flow, "self.arch.update(batch, self.optimizer)") is None
+
+
+def test_a_decorator_of_a_module_is_no_registry(tmp_path: Path) -> None:
+    archs = REGISTERED["archs.py"].replace("@ARCHS.register", "@torch.jit.script")
+    flow = flow_of(tmp_path, {**REGISTERED, "archs.py": archs})
+    assert flow.lookups.registered == {}
+    assert called(flow, "self.arch.update(batch, self.optimizer)") is None
