@@ -30,6 +30,7 @@ from retrofit.survey.scores.conditions import leaves_if, rules_out
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.wrapper import Wrapper
+from retrofit.survey.unseen import before_wrapper
 from retrofit.survey.weights import freezes, is_resume
 from retrofit.survey.wrappers import split_moves, wrapper_kind
 
@@ -189,7 +190,8 @@ def find_models(
     )
     if not statements:
         taken, name = _taken_out(flow, wrappers[0]), wrappers[0].module
-        return [Model(node=_finished(flow, s, name, wrappers, training).node, index=index, target=name) for s in taken]
+        found = [Model(node=_finished(flow, s, name, wrappers, training).node, index=index, target=name) for s in taken]
+        return found or before_wrapper(wrappers, optimizer_statements(index), loops or [], flow)
     joint = meeting(statements)
     if joint is None:
         joint = _taken(origins, wrappers, flow)
