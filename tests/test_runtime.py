@@ -1445,6 +1445,37 @@ def test_without_a_perforated_model_an_optimizer_is_none_of_the_librarys(
         assert "has no perforated model: rewrite it as well" in capsys.readouterr().err
 
 
+def test_a_run_that_trains_another_model_goes_on_as_before(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    monkeypatch.setattr(helper.GPA, "pai_tracker", [])
+    monkeypatch.setenv("PAI_PREFILL_GRADIENTS", "1")
+    helper.set_optimizer_instance(torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), 0.1))
+    assert list(helper.planned_epochs(range(2))) == [0, 1]
+    helper.fill_missing_gradients(None)
+    assert not helper.report_validation_score(0.5, None, optional=True)
+    helper.end_of_training()
+    with pytest.raises(SystemExit, match="1"):
+        helper.finish_initialization()
+    assert "This run trains another model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [["--perforate_model_parallel"], ["--pai_load_folder", "saved"]])
+def test_a_round_that_trains_another_model_is_told(
+    helper: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    option: list[str],
+) -> None:
+    monkeypatch.setattr(helper.GPA, "pai_tracker", [])
+    monkeypatch.setattr("sys.argv", ["train.py", *option])
+    with pytest.raises(SystemExit, match="1"):
+        helper.report_validation_score(0.5, None, optional=True)
+    assert "This run trains another model" in capsys.readouterr().err
+
+
 class Bar:
     """A progress bar."""
 

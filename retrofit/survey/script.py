@@ -51,6 +51,7 @@ from retrofit.survey.stops import find_stops
 from retrofit.survey.trainings import (
     exclude_one_another,
     find_trials,
+    in_place_of,
     left_out,
     of_other_models,
     trained_instead,
@@ -258,6 +259,7 @@ def _optimizers(
         choices.handover,
         script.in_process,
         shared,
+        script.other_ways,
     )
     used = [one for one in found if flow.uncalled(one.statement) is None]
     unnamed = [] if used else unnamed_optimizers(index, flow, origins, script.models, script.loops, choices.handover)
@@ -282,7 +284,9 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
             _name_models(script.loops, script, flow, groups[0][0])
             named = groups if any(choices.model in answers(loop, loop.model) for loop in script.loops) else named
         script.other_models = [] if named else told_apart([wrappers for _, wrappers in groups])
+        others = [w for group in groups if group not in named for w in group[1]]
         groups = named
+        script.other_ways = in_place_of(others, [w for _, wrappers in groups for w in wrappers], script.loops, flow)
         script.wrappers = [w for _, wrappers in groups for w in wrappers]
     groups = _trained(groups, script, flow)
     script.groups = [wrappers for _, wrappers in groups]
