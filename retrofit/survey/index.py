@@ -13,7 +13,17 @@ import libcst as cst
 
 from retrofit import torch_api
 from retrofit.source import Source, Sources
-from retrofit.survey.nodes import argument, children, dotted, guards_main, last_name, leaves, method_name, receiver
+from retrofit.survey.nodes import (
+    argument,
+    children,
+    dotted,
+    guards_main,
+    last_name,
+    leaves,
+    method_name,
+    never_runs,
+    receiver,
+)
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
@@ -614,9 +624,29 @@ class Index:
             self._block(suite.body, scope, parent)
 
     def _walk_children(self, node: cst.CSTNode, statement: Statement) -> None:
+        ruled_out = never_runs(node) if node.__class__ is cst.If else None
         for child in children(node):
-            if child.__class__ not in _TYPES:
+            if child is ruled_out:
+                self._pass_over(child, node, statement)
+            elif child.__class__ not in _TYPES:
                 self._walk(child, node, statement)
+
+    def _pass_over(self, node: cst.CSTNode, parent: cst.CSTNode, statement: Statement) -> None:
+        """Note of code that never runs only where it stands."""
+        self.parents[node] = parent
+        if not isinstance(node, cst.BaseSuite):
+            for child in children(node):
+                self._pass_over(child, node, statement)
+            return
+        siblings: list[Statement] = []
+        for line in node.body if isinstance(node, cst.IndentedBlock) else [node]:
+            one = Statement(line, statement.scope, statement, siblings, len(siblings), len(self.statements))
+            siblings.append(one)
+            self._statement_of[line] = one
+            for child in children(line):
+                self._pass_over(child, line, one)
+            if line is not node:
+                self.parents[line] = node
 
     def _walk(self, node: cst.CSTNode, parent: cst.CSTNode, statement: Statement) -> None:
         self.parents[node] = parent
