@@ -5542,3 +5542,105 @@ for epoch in range(9):
 def test_a_layer_that_a_model_gets_when_it_runs(built: str, run: str, asked: bool) -> None:
     disorder = survey_of(LAZY.replace("BUILT", built).replace("RUN", run)).disorder
     assert ("gets a layer when it runs" in disorder) == asked
+
+
+WAYS = """
+import torch
+from torch import nn
+
+model = Net()
+HEAD
+    model = nn.DataParallel(model)
+else:
+    torch.distributed.init_process_group("nccl")
+    model = nn.parallel.DistributedDataParallel(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "kinds"),
+    [
+        ("if True:", ["dp"]),
+        ("if 1:", ["dp"]),
+        ("if not False:", ["dp"]),
+        ("if many or True:", ["dp"]),
+        ("if False:", ["ddp"]),
+        ("if None:", ["ddp"]),
+        ("if many and 0:", ["ddp"]),
+        ("if many:\n    model.cuda()\nelif False:", ["ddp"]),
+        ("if many:", ["dp", "ddp"]),
+        ("if many and True:", ["dp", "ddp"]),
+        ("if DEBUG is False:", ["dp", "ddp"]),
+    ],
+)
+def test_a_branch_that_a_constant_rules_out_is_no_code(head: str, kinds: list[str]) -> None:
+    assert [wrapper.kind for wrapper in survey_of(WAYS.replace("HEAD", head) + LOOP).wrappers] == kinds
+
+
+def test_a_score_that_is_never_measured_is_none() -> None:
+    dead = "if False:\n    acc = validate(model)\n    best = max(best, acc)\n"
+    assert [score.value for score in survey_of(script(dead)).scores] == []
+    assert [score.value for score in survey_of(script(dead.replace("False", "True"))).scores] == ["acc"]
+
+
+REFINED = """
+import copy
+import torch
+from torch import nn
+
+class UNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 2)
+
+class WithLoss(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+def refine(model):
+    RETURNS
+
+model = UNet()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if args.prune:
+    TRAINED = refine(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model = nn.DataParallel(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("returns", "trained", "asked"),
+    [
+        pytest.param("small = copy.deepcopy(model)\n    return small", "model", True, id="a copy"),
+        pytest.param("return copy.deepcopy(model)", "model", True, id="returned as it is made"),
+        pytest.param("return UNet()", "model", True, id="another one"),
+        pytest.param("model.fc.reset()\n    return model", "model", False, id="the same"),
+        pytest.param("return WithLoss(model)", "model", False, id="what holds it"),
+        pytest.param("return copy.deepcopy(model)", "teacher", False, id="trained by nothing"),
+    ],
+)
+def test_a_model_that_is_made_of_the_perforated_one_and_trained_in_its_place(
+    returns: str, trained: str, asked: bool
+) -> None:
+    text = REFINED.replace("RETURNS", returns).replace("TRAINED", trained)
+    disorder = survey_of(text + LOOP).disorder
+    assert ("`refine(...)` makes another model of it after that, at line" in disorder) == asked
+
+
+@pytest.mark.parametrize(
+    ("again", "asked"),
+    [
+        pytest.param(
+            "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", True, id="with an optimizer of its own"
+        ),
+        pytest.param("other = torch.optim.SGD(head.parameters(), lr=0.1)", False, id="with another optimizer beside"),
+        pytest.param("model.cuda()", False, id="with the one before"),
+    ],
+)
+def test_what_is_not_read_makes_another_model_where_its_optimizer_is_built_again(again: str, asked: bool) -> None:
+    begin, _, rest = REFINED.partition("def refine")
+    text = f"{begin}from mine import refine\n{rest[rest.index('model = UNet()') :]}".replace("TRAINED", "model")
+    first, _, third = text.partition("    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
+    assert ("makes another model of it" in survey_of(f"{first}    {again}{third}{LOOP}").disorder) == asked

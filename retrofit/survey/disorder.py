@@ -12,6 +12,7 @@ from retrofit.survey.holding import Holding
 from retrofit.survey.index import Scope, Statement
 from retrofit.survey.layers import is_layer, puts_in
 from retrofit.survey.loops import called_in
+from retrofit.survey.models import optimizer_statements
 from retrofit.survey.nodes import last_name, method_name, receiver
 from retrofit.survey.order import (
     after_model,
@@ -75,6 +76,55 @@ def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[O
                 if first is not None and call.order < made.order and one_after_the_other(call, made):
                     return [first, made]
     return []
+
+
+def made_of_it(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
+    """Return what makes another model of the perforated one, which is trained in its place, "" for nothing.
+
+    Args:
+        origins: where what is wrapped is made.
+        models: the places after which the perforated one is there.
+        loops: the epoch loops.
+    """
+    index, training = flow.index, leading_to(loops, flow)
+    for origin in sorted(origins, key=lambda one: index.statement(one.node).order):
+        call, place = origin.node, index.statement(origin.node)
+        late = leads_to(place, training) and any(after_model(place, model, flow) for model in models)
+        if not late or not isinstance(call, cst.Call) or not _is_given(call, origins - {origin}, flow):
+            continue
+        another = any(_is_another(one.node, origins, flow) for one in (origin, *flow.inside(origin)))
+        if another or (flow.called(call) is None and _between_optimizers(place, flow)):
+            return (
+                f"`{index.source.code(call.func)}(...)` makes another model of it after that, at {index.place(call)}, "
+                "which is trained in its place"
+            )
+    return ""
+
+
+def _between_optimizers(place: Statement, flow: Flow) -> bool:
+    """Whether a function builds an optimizer before a statement, and the same one again after it, of other parameters.
+
+    So it may be known of what is not read that it does not give back the model that it gets.
+    """
+    built = set(optimizer_statements(flow.index))
+    bound = [(b.target, b.statement) for b in flow.index.bindings if b.statement in built]
+    near = [(name, one) for name, one in bound if one_after_the_other(one, place)]
+    early = {name for name, one in near if one.order < place.order}
+    return any(name in early for name, one in near if one.order > place.order)
+
+
+def _is_another(node: cst.BaseExpression, origins: set[Origin], flow: Flow) -> bool:
+    """Whether an expression makes a copy of a model, or an object of a class that does not hold it."""
+    if not isinstance(node, cst.Call):
+        return False
+    if flow.index.qualified(node.func) == "copy.deepcopy":
+        return True
+    return flow.class_made(node) is not None and not _is_given(node, origins, flow)
+
+
+def _is_given(call: cst.Call, origins: set[Origin], flow: Flow) -> bool:
+    scope = flow.index.scope_of(call)
+    return any(not origins.isdisjoint(flow.deep_origins(arg.value, scope)) for arg in call.args)
 
 
 #: Names of functions that put other layers into a model, or layers of another size.

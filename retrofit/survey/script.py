@@ -17,7 +17,7 @@ from retrofit.survey.blocks import NO_SIGNS, Signs, find_blocks
 from retrofit.survey.bypass import find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.clocks import find_clocks
-from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, paired_parts
+from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, made_of_it, paired_parts
 from retrofit.survey.flow import SPAWNS, Flow, Origin
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
@@ -325,6 +325,7 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
         script.averages = find_averages(origins, script.loops, flow)
         script.reloads = find_reloads(origins, script.loops, flow)
         script.followers = find_followers(origins, script.models, flow)
+        script.disorder = script.disorder or made_of_it(groups[0][0], script.models, script.loops, flow)
         script.disorder = script.disorder or late_layers(origins, script.models, script.loops, flow)
         script.unmatched = (
             beside_another(origins, script.models, flow)
