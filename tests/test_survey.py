@@ -5644,3 +5644,72 @@ def test_what_is_not_read_makes_another_model_where_its_optimizer_is_built_again
     text = f"{begin}from mine import refine\n{rest[rest.index('model = UNet()') :]}".replace("TRAINED", "model")
     first, _, third = text.partition("    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
     assert ("makes another model of it" in survey_of(f"{first}    {again}{third}{LOOP}").disorder) == asked
+
+
+CACHING = """
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Cache(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(8))
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.cache = nn.Linear(8, 8), None
+
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Block(), Block()])
+
+    def begin(self, data):
+        GIVES
+
+    def generate(self, x):
+        self.begin([])
+        return x
+
+def build():
+    return Decoder()
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.decoder = build()
+
+    def forward(self, x):
+        return self.decoder.generate(x)
+
+model = Net()
+model = DDP(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(9):
+    for x in loader:
+        model(x).mean().backward()
+        optimizer.step()
+    val_loss = evaluate(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("gives", "asked"),
+    [
+        pytest.param("self.cache = Cache()", "self.cache", id="to itself"),
+        pytest.param("for layer in self.layers:\n            layer.cache = Cache()", "layer.cache", id="to each layer"),
+        pytest.param(
+            "for number, layer in enumerate(self.layers):\n            layer.cache = Cache().cuda()",
+            "layer.cache",
+            id="to each layer with its number",
+        ),
+        pytest.param("for one in data:\n            one.cache = Cache()", "", id="to what is none of it"),
+        pytest.param("for layer in self.layers:\n            layer.cache = None", "", id="nothing"),
+        pytest.param("for layer in self.layers:\n            cache = Cache()", "", id="to a name"),
+    ],
+)
+def test_a_layer_that_parts_of_a_model_get_when_it_runs(gives: str, asked: str) -> None:
+    disorder = survey_of(CACHING.replace("GIVES", gives)).disorder
+    assert disorder.partition(" gets a layer when it runs")[0] == (f"`{asked}`" if asked else "")
