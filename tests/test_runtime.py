@@ -1781,6 +1781,27 @@ def test_weights_of_a_wrapped_model_are_loaded_in_the_initialisation(
         model.load_state_dict(plain | {"module.more": torch.ones(1)})
 
 
+@pytest.mark.parametrize("age", ["old", "new"])
+@pytest.mark.parametrize(
+    ("saved", "wrapped"), [("", 0), ("", 1), ("", 2), ("module.", 0), ("module.", 1), ("module.", 2)]
+)
+def test_a_restarted_round_passes_over_an_older_checkpoint_whatever_wrapped_it(
+    helper: ModuleType, perforate: Callable[..., Any], age: str, saved: str, wrapped: int
+) -> None:
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)), None)
+    state = {f"{saved}{name}": torch.full_like(value, 5) for name, value in model.state_dict().items()}
+    helper._pai.switch_time = 1.0
+    helper._pai.ages = {id(value): age for value in state.values()}
+    whole = model
+    for _ in range(wrapped):
+        whole = torch.nn.DataParallel(whole)
+    fits = age == "new" and wrapped >= saved.count("module.")
+    whole.load_state_dict(state)
+    assert bool((model[1].weight == 5).all()) == fits
+
+
 def test_weights_from_before_dendrites_are_loaded_into_a_part(
     helper: ModuleType, perforate: Callable[..., Any]
 ) -> None:
