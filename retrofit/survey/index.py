@@ -330,10 +330,14 @@ class Index:
         if fulls:
             ways = [self._member(f"{full}.{rest}" if rest else full, seen) for full in fulls]
             return list(dict.fromkeys(one for way in ways for one in way))
-        for star in file.stars if first not in file.scope.names else ():
+        for star in reversed(file.stars) if first not in file.scope.names else ():  # a later one hides what came before
             owner = self._modules.get(star)
-            if owner is not None and (first in owner.scope.names or owner.stars):
+            if owner is None or (owner.name, first) in seen:
+                continue
+            if first in owner.scope.names:
                 return self._member(f"{star}.{name}", seen)
+            if passed_on := self._imported(name, owner.scope, seen):
+                return passed_on
         return []
 
     def _member(self, full: str, seen: frozenset[tuple[str, str]]) -> list[tuple[Scope, str]]:
