@@ -5713,3 +5713,100 @@ for epoch in range(9):
 def test_a_layer_that_parts_of_a_model_get_when_it_runs(gives: str, asked: str) -> None:
     disorder = survey_of(CACHING.replace("GIVES", gives)).disorder
     assert disorder.partition(" gets a layer when it runs")[0] == (f"`{asked}`" if asked else "")
+
+
+HELPED = """
+import torch
+from torch import nn
+
+def to_gpu(model, mode="DP"):
+    if mode == "DP":
+        model = nn.DataParallel(model)
+        model = model.cuda()
+    elif mode == "DDP":
+        model = nn.parallel.DistributedDataParallel(model.cuda())
+    return model
+
+args.body, args.head = Body(), Head()
+args.body = to_gpu(args.body)
+args.head = to_gpu(args.head)
+optimizer = torch.optim.SGD(args.head.parameters(), lr=0.1)
+"""
+TWO = "it wraps `args.body` (line 13), `args.head` (line 14)"
+
+
+@pytest.mark.parametrize("model", ["", "args.head", "args.body"])
+def test_a_function_that_wraps_two_models_wraps_more_than_one(model: str) -> None:
+    found = survey_of(HELPED + LOOP.replace("model(x)", "args.head(args.body(x))"), model=model)
+    assert (found.plural, len(found.groups), found.other_models) == (TWO, 1, [])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("args.body = to_gpu(args.body)\n", "", id="called once"),
+        pytest.param("args.body = to_gpu(args.body)\n", "args.head = to_gpu(args.head, 'DDP')\n", id="twice for one"),
+        pytest.param("return model", "return None", id="gives nothing back"),
+    ],
+)
+def test_a_function_that_wraps_one_model_in_either_way_wraps_one(old: str, new: str) -> None:
+    found = survey_of(HELPED.replace(old, new) + LOOP.replace("model(x)", "args.head(x)"))
+    assert (found.plural, len(found.groups)) == ("", 1)
+
+
+DEFINED = """
+import os
+import torch
+from torch import nn
+
+def begin(net, gpus):
+    if len(gpus) > 1:
+        net = nn.DataParallel(net, gpus)
+    return net
+
+def define(gpus):
+    if deep:
+        net = Deep()
+    else:
+        net = Net()
+    return begin(net, gpus)
+
+class Trainer:
+    def __init__(self, gpus):
+        self.net = define(gpus)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def load(self):
+        if os.path.exists("last.pt"):
+            self.net = nn.DataParallel(self.net)
+            self.net.load_state_dict(torch.load("last.pt"))
+
+    def train(self):
+        self.load()
+        for epoch in range(9):
+            for x in loader:
+                self.optimizer.zero_grad()
+                self.net(x).mean().backward()
+                self.optimizer.step()
+
+Trainer([0, 1]).train()
+"""
+
+
+def test_a_model_that_is_wrapped_again_at_another_time_is_one() -> None:
+    found = survey_of(DEFINED)
+    assert [len(wrappers) for wrappers in found.groups] == [2]
+    assert [(model.target, model.scope.name) for model in found.models] == [("net", "define")]
+    assert found.disorder == ""
+
+
+def test_two_models_of_one_function_are_two() -> None:
+    text = DEFINED.replace("= nn.DataParallel(net, gpus)", "= net.cuda()")
+    text = text.replace(
+        "        self.net = define(gpus)\n", "        self.net = define(gpus)\n        self.other = define(gpus)\n"
+    )
+    text = text.replace(
+        "            self.net.load", "            self.other = nn.DataParallel(self.other)\n            self.net.load"
+    )
+    text = text.replace("self.net(x)", "self.other(self.net(x))")
+    assert [len(wrappers) for wrappers in survey_of(text).groups] == [1, 1]

@@ -76,6 +76,7 @@ from retrofit.survey.wrappers import (
     told_apart,
     unlike,
     unnamed_models,
+    wrapped_by_calls,
     wrapper_kind,
 )
 
@@ -279,7 +280,11 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     deciding = partial(decides, index, flow)
     script.loops = without_warm_ups(find_loops(index, flow, script.backwards, deciding), flow, deciding)
     if choices.model:
-        named = [group for group in groups if any(names_wrapper(choices.model, one) for one in group[1])]
+        named = [
+            group
+            for group in groups
+            if any(names_wrapper(choices.model, w) or choices.model in wrapped_by_calls(w, flow) for w in group[1])
+        ]
         if len(groups) == 1:
             _name_models(script.loops, script, flow, groups[0][0])
             named = groups if any(choices.model in answers(loop, loop.model) for loop in script.loops) else named
