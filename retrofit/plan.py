@@ -309,7 +309,8 @@ def _complete(
 def _check_model(options: Options, script: Script) -> None:
     if script.other_models:
         wrapped = ", ".join(f"`{name}`" for name in script.other_models if name)
-        message = f"--model {options.model} names none of the wrapped models: {wrapped}."
+        told = wrapped or "these have one name, so give each another, or wrap each in a function of its own"
+        message = f"--model {options.model} names none of the wrapped models: {told}."
         raise UserError(Problem(script.index.source.shown, 0, 0, "RF015", message))
 
 

@@ -1706,3 +1706,37 @@ def test_what_is_said_of_an_epochs_validation_is_so_where_another_file_validates
 ) -> None:
     (asked,) = plan_project(HOLDS, held=f"import torch\n\n{hold}").questions
     assert said in asked.message
+
+
+@pytest.mark.parametrize("order", [["tools", "wrapping"], ["wrapping", "tools"]])
+def test_a_name_is_of_the_module_that_has_it_whatever_else_is_imported_by_star(
+    plan_project: Planner, order: list[str]
+) -> None:
+    stars = "".join(f"from {name} import *\n    " for name in order)
+    main = f"""
+    import torch
+    {stars}
+    model = Net()
+    model = wrap(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    best = 0
+    for epoch in range(10):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+        acc = validate(model)
+        best = max(best, acc)
+    """
+    tools = "import torch\nfrom more import *\n\ndef evaluate(model):\n    model.eval()\n"
+    wrapping = """
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    def wrap(model):
+        model = DDP(model)
+        return model
+    """
+    more = "import torch\nfrom tools import *\n\ndef adam(net):\n    return torch.optim.Adam(net.parameters())\n"
+    texts = changed(plan_project(main, tools=tools, wrapping=wrapping, more=more))
+    assert "model = UPA.perforate_model(" in texts["main.py"]

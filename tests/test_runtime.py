@@ -1465,6 +1465,37 @@ def test_without_a_perforated_model_an_optimizer_is_none_of_the_librarys(
         assert "has no perforated model: rewrite it as well" in capsys.readouterr().err
 
 
+def test_a_run_that_trains_another_model_goes_on_as_before(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    monkeypatch.setattr(helper.GPA, "pai_tracker", [])
+    monkeypatch.setenv("PAI_PREFILL_GRADIENTS", "1")
+    helper.set_optimizer_instance(torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), 0.1))
+    assert list(helper.planned_epochs(range(2))) == [0, 1]
+    helper.fill_missing_gradients(None)
+    assert not helper.report_validation_score(0.5, None, optional=True)
+    helper.end_of_training()
+    with pytest.raises(SystemExit, match="1"):
+        helper.finish_initialization()
+    assert "This run trains another model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [["--perforate_model_parallel"], ["--pai_load_folder", "saved"]])
+def test_a_round_that_trains_another_model_is_told(
+    helper: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    option: list[str],
+) -> None:
+    monkeypatch.setattr(helper.GPA, "pai_tracker", [])
+    monkeypatch.setattr("sys.argv", ["train.py", *option])
+    with pytest.raises(SystemExit, match="1"):
+        helper.report_validation_score(0.5, None, optional=True)
+    assert "This run trains another model" in capsys.readouterr().err
+
+
 class Bar:
     """A progress bar."""
 
@@ -1787,6 +1818,27 @@ def test_weights_of_a_wrapped_model_are_loaded_in_the_initialisation(
     assert (model[1].weight == 5).all()
     with pytest.raises(RuntimeError, match="Unexpected"):  # not all have it
         model.load_state_dict(plain | {"module.more": torch.ones(1)})
+
+
+@pytest.mark.parametrize("age", ["old", "new"])
+@pytest.mark.parametrize(
+    ("saved", "wrapped"), [("", 0), ("", 1), ("", 2), ("module.", 0), ("module.", 1), ("module.", 2)]
+)
+def test_a_restarted_round_passes_over_an_older_checkpoint_whatever_wrapped_it(
+    helper: ModuleType, perforate: Callable[..., Any], age: str, saved: str, wrapped: int
+) -> None:
+    import torch
+
+    model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)), None)
+    state = {f"{saved}{name}": torch.full_like(value, 5) for name, value in model.state_dict().items()}
+    helper._pai.switch_time = 1.0
+    helper._pai.ages = {id(value): age for value in state.values()}
+    whole = model
+    for _ in range(wrapped):
+        whole = torch.nn.DataParallel(whole)
+    fits = age == "new" and wrapped >= saved.count("module.")
+    whole.load_state_dict(state)
+    assert bool((model[1].weight == 5).all()) == fits
 
 
 def test_weights_from_before_dendrites_are_loaded_into_a_part(

@@ -5550,3 +5550,271 @@ for epoch in range(9):
 def test_a_layer_that_a_model_gets_when_it_runs(built: str, run: str, asked: bool) -> None:
     disorder = survey_of(LAZY.replace("BUILT", built).replace("RUN", run)).disorder
     assert ("gets a layer when it runs" in disorder) == asked
+
+
+WAYS = """
+import torch
+from torch import nn
+
+model = Net()
+HEAD
+    model = nn.DataParallel(model)
+else:
+    torch.distributed.init_process_group("nccl")
+    model = nn.parallel.DistributedDataParallel(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "kinds"),
+    [
+        ("if True:", ["dp"]),
+        ("if 1:", ["dp"]),
+        ("if not False:", ["dp"]),
+        ("if many or True:", ["dp"]),
+        ("if False:", ["ddp"]),
+        ("if None:", ["ddp"]),
+        ("if many and 0:", ["ddp"]),
+        ("if many:\n    model.cuda()\nelif False:", ["ddp"]),
+        ("if many:", ["dp", "ddp"]),
+        ("if many and True:", ["dp", "ddp"]),
+        ("if DEBUG is False:", ["dp", "ddp"]),
+    ],
+)
+def test_a_branch_that_a_constant_rules_out_is_no_code(head: str, kinds: list[str]) -> None:
+    assert [wrapper.kind for wrapper in survey_of(WAYS.replace("HEAD", head) + LOOP).wrappers] == kinds
+
+
+def test_a_score_that_is_never_measured_is_none() -> None:
+    dead = "if False:\n    acc = validate(model)\n    best = max(best, acc)\n"
+    assert [score.value for score in survey_of(script(dead)).scores] == []
+    assert [score.value for score in survey_of(script(dead.replace("False", "True"))).scores] == ["acc"]
+
+
+REFINED = """
+import copy
+import torch
+from torch import nn
+
+class UNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 2)
+
+class WithLoss(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+def refine(model):
+    RETURNS
+
+model = UNet()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if args.prune:
+    TRAINED = refine(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model = nn.DataParallel(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("returns", "trained", "asked"),
+    [
+        pytest.param("small = copy.deepcopy(model)\n    return small", "model", True, id="a copy"),
+        pytest.param("return copy.deepcopy(model)", "model", True, id="returned as it is made"),
+        pytest.param("return UNet()", "model", True, id="another one"),
+        pytest.param("model.fc.reset()\n    return model", "model", False, id="the same"),
+        pytest.param("return WithLoss(model)", "model", False, id="what holds it"),
+        pytest.param("return copy.deepcopy(model)", "teacher", False, id="trained by nothing"),
+    ],
+)
+def test_a_model_that_is_made_of_the_perforated_one_and_trained_in_its_place(
+    returns: str, trained: str, asked: bool
+) -> None:
+    text = REFINED.replace("RETURNS", returns).replace("TRAINED", trained)
+    disorder = survey_of(text + LOOP).disorder
+    assert ("`refine(...)` makes another model of it after that, at line" in disorder) == asked
+
+
+@pytest.mark.parametrize(
+    ("again", "asked"),
+    [
+        pytest.param(
+            "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", True, id="with an optimizer of its own"
+        ),
+        pytest.param("other = torch.optim.SGD(head.parameters(), lr=0.1)", False, id="with another optimizer beside"),
+        pytest.param("model.cuda()", False, id="with the one before"),
+    ],
+)
+def test_what_is_not_read_makes_another_model_where_its_optimizer_is_built_again(again: str, asked: bool) -> None:
+    begin, _, rest = REFINED.partition("def refine")
+    text = f"{begin}from mine import refine\n{rest[rest.index('model = UNet()') :]}".replace("TRAINED", "model")
+    first, _, third = text.partition("    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
+    assert ("makes another model of it" in survey_of(f"{first}    {again}{third}{LOOP}").disorder) == asked
+
+
+CACHING = """
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Cache(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(8))
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.cache = nn.Linear(8, 8), None
+
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Block(), Block()])
+
+    def begin(self, data):
+        GIVES
+
+    def generate(self, x):
+        self.begin([])
+        return x
+
+def build():
+    return Decoder()
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.decoder = build()
+
+    def forward(self, x):
+        return self.decoder.generate(x)
+
+model = Net()
+model = DDP(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(9):
+    for x in loader:
+        model(x).mean().backward()
+        optimizer.step()
+    val_loss = evaluate(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("gives", "asked"),
+    [
+        pytest.param("self.cache = Cache()", "self.cache", id="to itself"),
+        pytest.param("for layer in self.layers:\n            layer.cache = Cache()", "layer.cache", id="to each layer"),
+        pytest.param(
+            "for number, layer in enumerate(self.layers):\n            layer.cache = Cache().cuda()",
+            "layer.cache",
+            id="to each layer with its number",
+        ),
+        pytest.param("for one in data:\n            one.cache = Cache()", "", id="to what is none of it"),
+        pytest.param("for layer in self.layers:\n            layer.cache = None", "", id="nothing"),
+        pytest.param("for layer in self.layers:\n            cache = Cache()", "", id="to a name"),
+    ],
+)
+def test_a_layer_that_parts_of_a_model_get_when_it_runs(gives: str, asked: str) -> None:
+    disorder = survey_of(CACHING.replace("GIVES", gives)).disorder
+    assert disorder.partition(" gets a layer when it runs")[0] == (f"`{asked}`" if asked else "")
+
+
+HELPED = """
+import torch
+from torch import nn
+
+def to_gpu(model, mode="DP"):
+    if mode == "DP":
+        model = nn.DataParallel(model)
+        model = model.cuda()
+    elif mode == "DDP":
+        model = nn.parallel.DistributedDataParallel(model.cuda())
+    return model
+
+args.body, args.head = Body(), Head()
+args.body = to_gpu(args.body)
+args.head = to_gpu(args.head)
+optimizer = torch.optim.SGD(args.head.parameters(), lr=0.1)
+"""
+TWO = "it wraps `args.body` (line 13), `args.head` (line 14)"
+
+
+@pytest.mark.parametrize("model", ["", "args.head", "args.body"])
+def test_a_function_that_wraps_two_models_wraps_more_than_one(model: str) -> None:
+    found = survey_of(HELPED + LOOP.replace("model(x)", "args.head(args.body(x))"), model=model)
+    assert (found.plural, len(found.groups), found.other_models) == (TWO, 1, [])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("args.body = to_gpu(args.body)\n", "", id="called once"),
+        pytest.param("args.body = to_gpu(args.body)\n", "args.head = to_gpu(args.head, 'DDP')\n", id="twice for one"),
+        pytest.param("return model", "return None", id="gives nothing back"),
+    ],
+)
+def test_a_function_that_wraps_one_model_in_either_way_wraps_one(old: str, new: str) -> None:
+    found = survey_of(HELPED.replace(old, new) + LOOP.replace("model(x)", "args.head(x)"))
+    assert (found.plural, len(found.groups)) == ("", 1)
+
+
+DEFINED = """
+import os
+import torch
+from torch import nn
+
+def begin(net, gpus):
+    if len(gpus) > 1:
+        net = nn.DataParallel(net, gpus)
+    return net
+
+def define(gpus):
+    if deep:
+        net = Deep()
+    else:
+        net = Net()
+    return begin(net, gpus)
+
+class Trainer:
+    def __init__(self, gpus):
+        self.net = define(gpus)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def load(self):
+        if os.path.exists("last.pt"):
+            self.net = nn.DataParallel(self.net)
+            self.net.load_state_dict(torch.load("last.pt"))
+
+    def train(self):
+        self.load()
+        for epoch in range(9):
+            for x in loader:
+                self.optimizer.zero_grad()
+                self.net(x).mean().backward()
+                self.optimizer.step()
+
+Trainer([0, 1]).train()
+"""
+
+
+def test_a_model_that_is_wrapped_again_at_another_time_is_one() -> None:
+    found = survey_of(DEFINED)
+    assert [len(wrappers) for wrappers in found.groups] == [2]
+    assert [(model.target, model.scope.name) for model in found.models] == [("net", "define")]
+    assert found.disorder == ""
+
+
+def test_two_models_of_one_function_are_two() -> None:
+    text = DEFINED.replace("= nn.DataParallel(net, gpus)", "= net.cuda()")
+    text = text.replace(
+        "        self.net = define(gpus)\n", "        self.net = define(gpus)\n        self.other = define(gpus)\n"
+    )
+    text = text.replace(
+        "            self.net.load", "            self.other = nn.DataParallel(self.other)\n            self.net.load"
+    )
+    text = text.replace("self.net(x)", "self.other(self.net(x))")
+    assert [len(wrappers) for wrappers in survey_of(text).groups] == [1, 1]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import combinations, product
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holding import Holding
-from retrofit.survey.index import Scope, Statement
+from retrofit.survey.index import Binding, Scope, Statement
 from retrofit.survey.layers import is_layer, puts_in
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import last_name, method_name, receiver
+from retrofit.survey.models import optimizer_statements
+from retrofit.survey.nodes import last_name, mentions, method_name, receiver
 from retrofit.survey.order import (
     after_model,
     built_by,
@@ -77,6 +79,55 @@ def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[O
     return []
 
 
+def made_of_it(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
+    """Return what makes another model of the perforated one, which is trained in its place, "" for nothing.
+
+    Args:
+        origins: where what is wrapped is made.
+        models: the places after which the perforated one is there.
+        loops: the epoch loops.
+    """
+    index, training = flow.index, leading_to(loops, flow)
+    for origin in sorted(origins, key=lambda one: index.statement(one.node).order):
+        call, place = origin.node, index.statement(origin.node)
+        late = leads_to(place, training) and any(after_model(place, model, flow) for model in models)
+        if not late or not isinstance(call, cst.Call) or not _is_given(call, origins - {origin}, flow):
+            continue
+        another = any(_is_another(one.node, origins, flow) for one in (origin, *flow.inside(origin)))
+        if another or (flow.called(call) is None and _between_optimizers(place, flow)):
+            return (
+                f"`{index.source.code(call.func)}(...)` makes another model of it after that, at {index.place(call)}, "
+                "which is trained in its place"
+            )
+    return ""
+
+
+def _between_optimizers(place: Statement, flow: Flow) -> bool:
+    """Whether a function builds an optimizer before a statement, and the same one again after it, of other parameters.
+
+    So it may be known of what is not read that it does not give back the model that it gets.
+    """
+    built = set(optimizer_statements(flow.index))
+    bound = [(b.target, b.statement) for b in flow.index.bindings if b.statement in built]
+    near = [(name, one) for name, one in bound if one_after_the_other(one, place)]
+    early = {name for name, one in near if one.order < place.order}
+    return any(name in early for name, one in near if one.order > place.order)
+
+
+def _is_another(node: cst.BaseExpression, origins: set[Origin], flow: Flow) -> bool:
+    """Whether an expression makes a copy of a model, or an object of a class that does not hold it."""
+    if not isinstance(node, cst.Call):
+        return False
+    if flow.index.qualified(node.func) == "copy.deepcopy":
+        return True
+    return flow.class_made(node) is not None and not _is_given(node, origins, flow)
+
+
+def _is_given(call: cst.Call, origins: set[Origin], flow: Flow) -> bool:
+    scope = flow.index.scope_of(call)
+    return any(not origins.isdisjoint(flow.deep_origins(arg.value, scope)) for arg in call.args)
+
+
 #: Names of functions that put other layers into a model, or layers of another size.
 _OTHER_LAYERS = re.compile(r"_*(prune|inject|replace|swap)(_|$|[A-Z])")
 #: Torch's layers with parameters, and what holds them.
@@ -119,7 +170,7 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
 
 def _made_when_it_runs(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> str:
     """Return what gives the model a layer in its forward pass, or where it trains, "" for nothing."""
-    index, classes = flow.index, _classes_of(origins, flow)
+    index, classes = flow.index, _with_parts(_classes_of(origins, flow), origins, flow)
     methods = [method for one in classes for method in one.inner.values()]
     begin, run = ({one for one in methods if one.name == name} for name in ("__init__", "forward"))
     begun = begin | called_in(index, flow, *(index.statement(one.node) for one in begin))
@@ -127,13 +178,57 @@ def _made_when_it_runs(origins: set[Origin], loops: list[EpochLoop], flow: Flow)
     running = (run | called_in(index, flow, *turns)) - begun
     for binding in index.bindings:
         scope, value = binding.statement.scope, binding.value
-        own = scope.enclosing_class in classes and scope in running and binding.target.startswith("self.")
-        if own and value is not None and any(_trains(one.node, flow) for one in flow.deep_origins(value, scope)):
+        own = scope.enclosing_class in classes and scope in running and "." in binding.target
+        if (
+            own
+            and _is_of_itself(binding)
+            and value is not None
+            and any(_trains(one.node, flow) for one in flow.deep_origins(value, scope))
+        ):
             return (
                 f"`{binding.target}` gets a layer when it runs, at {index.place(binding.statement.node)}, which the "
                 "model of the next round does not begin with. Make that when the model is built"
             )
     return ""
+
+
+def _is_of_itself(binding: Binding) -> bool:
+    """Whether a method gives an attribute to its object or, in a loop over parts of that, to one of these."""
+    first = binding.target.partition(".")[0]
+    loops = [part.node for part in binding.statement.around if isinstance(part.node, cst.For)]
+    walked = any(mentions(loop.target, [first]) and mentions(loop.iter, ["self"]) for loop in loops)
+    return first == "self" or walked
+
+
+def _with_parts(classes: set[Scope], origins: set[Origin], flow: Flow) -> set[Scope]:
+    """Return local classes of a model with those of the modules that they make, or get when the model is built."""
+    index, found = flow.index, set(classes)
+    waiting = [origin.node for origin in origins if isinstance(origin.node, cst.Call)]
+    waiting += [call for one in classes for call in _built_by(one, flow)]
+    seen = set(waiting)
+    while waiting:
+        call = waiting.pop()
+        scope = index.scope_of(call)
+        parts = [
+            one.node for value in (call, *(arg.value for arg in call.args)) for one in flow.deep_origins(value, scope)
+        ]
+        made = [
+            one
+            for part in parts
+            if (one := flow.class_made(part)) is not None and flow.root(one).startswith("torch.nn.")
+        ]
+        new = {one for part in made for one in flow.lineage(part)} - found
+        found |= new
+        inner = [one for part in new for one in _built_by(part, flow)]
+        inner += [one for one in parts if isinstance(one, cst.Call)]
+        waiting += [one for one in dict.fromkeys(inner) if one not in seen]
+        seen.update(inner)
+    return found
+
+
+def _built_by(holder: Scope, flow: Flow) -> Sequence[cst.Call]:
+    """Return the calls by which an object of a class is built."""
+    return flow.index.calls_of(holder.inner["__init__"]) if "__init__" in holder.inner else ()
 
 
 def _trains(node: cst.BaseExpression, flow: Flow) -> bool:

@@ -711,7 +711,21 @@ class Flow:
             if variable not in self._members:
                 self._members[variable] = variable  # while it is looked for, as an object may be its own part
                 self._members[variable] = self.member(name, scope)
-            yield from self._trace_variable(self._members[variable], seen, item)
+            for origin in self._trace_variable(self._members[variable], seen, item):
+                found = True
+                yield origin
+        if not found and "." in name and (before := self._before_it_changes(variable)) is not None:
+            yield Origin(before, item)
+
+    def _before_it_changes(self, variable: Variable) -> cst.BaseExpression | None:
+        """Return what an attribute is made of that gets all its values from itself: `algo.model = DDP(algo.model)`."""
+        for source in self._sources.get(variable, ()):
+            node = source.value
+            while node is not None and (operand := self.module_operand(node)) is not None:
+                node = operand
+            if source.value is not node and dotted(node) == variable[1]:
+                return node
+        return None
 
     def _kept(self, node: cst.Subscript, scope: Scope) -> list[tuple[cst.BaseExpression, Scope, int | None]]:
         """Return what an item of a dict or list is given, where its key is written down, and the dict is made."""

@@ -13,7 +13,17 @@ import libcst as cst
 
 from retrofit.knowledge import Knowledge, load_knowledge
 from retrofit.source import Source, Sources
-from retrofit.survey.nodes import argument, children, dotted, guards_main, last_name, leaves, method_name, receiver
+from retrofit.survey.nodes import (
+    argument,
+    children,
+    dotted,
+    guards_main,
+    last_name,
+    leaves,
+    method_name,
+    never_runs,
+    receiver,
+)
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
@@ -329,10 +339,14 @@ class Index:
         if fulls:
             ways = [self._member(f"{full}.{rest}" if rest else full, seen) for full in fulls]
             return list(dict.fromkeys(one for way in ways for one in way))
-        for star in file.stars if first not in file.scope.names else ():
+        for star in reversed(file.stars) if first not in file.scope.names else ():  # a later one hides what came before
             owner = self._modules.get(star)
-            if owner is not None and (first in owner.scope.names or owner.stars):
+            if owner is None or (owner.name, first) in seen:
+                continue
+            if first in owner.scope.names:
                 return self._member(f"{star}.{name}", seen)
+            if passed_on := self._imported(name, owner.scope, seen):
+                return passed_on
         return []
 
     def _member(self, full: str, seen: frozenset[tuple[str, str]]) -> list[tuple[Scope, str]]:
@@ -623,9 +637,29 @@ class Index:
             self._block(suite.body, scope, parent)
 
     def _walk_children(self, node: cst.CSTNode, statement: Statement) -> None:
+        ruled_out = never_runs(node) if node.__class__ is cst.If else None
         for child in children(node):
-            if child.__class__ not in _TYPES:
+            if child is ruled_out:
+                self._pass_over(child, node, statement)
+            elif child.__class__ not in _TYPES:
                 self._walk(child, node, statement)
+
+    def _pass_over(self, node: cst.CSTNode, parent: cst.CSTNode, statement: Statement) -> None:
+        """Note of code that never runs only where it stands."""
+        self.parents[node] = parent
+        if not isinstance(node, cst.BaseSuite):
+            for child in children(node):
+                self._pass_over(child, node, statement)
+            return
+        siblings: list[Statement] = []
+        for line in node.body if isinstance(node, cst.IndentedBlock) else [node]:
+            one = Statement(line, statement.scope, statement, siblings, len(siblings), len(self.statements))
+            siblings.append(one)
+            self._statement_of[line] = one
+            for child in children(line):
+                self._pass_over(child, line, one)
+            if line is not node:
+                self.parents[line] = node
 
     def _walk(self, node: cst.CSTNode, parent: cst.CSTNode, statement: Statement) -> None:
         self.parents[node] = parent

@@ -30,8 +30,9 @@ from retrofit.survey.scores.conditions import leaves_if, rules_out
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.wrapper import Wrapper
+from retrofit.survey.unseen import before_wrapper
 from retrofit.survey.weights import freezes, is_resume
-from retrofit.survey.wrappers import split_moves, wrapper_kind
+from retrofit.survey.wrappers import split_moves, wrapped_by_calls, wrapper_kind
 
 
 def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin], list[Wrapper]]]:
@@ -43,13 +44,23 @@ def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin
         origins = set(flow.origins(operand, wrapper.scope))
         makers = {flow.called(o.node) for o in origins if isinstance(o.node, cst.Call)} - {wrapper.scope}
         for known, members in groups:
-            if not known.isdisjoint(origins) or any(member.scope in makers for member in members):
+            same = not known.isdisjoint(origins) or any(_wraps_instead(wrapper, member) for member in members)
+            again = not flow.closure(known).isdisjoint(origins) or not flow.closure(origins).isdisjoint(known)
+            if same or again or any(member.scope in makers for member in members):
                 known |= origins
+                if again and not same:  # the calls that give it on are no further places where it is built
+                    known -= {one for one in known if not known.isdisjoint(flow.closure({one}) - {one})}
                 members.append(wrapper)
                 break
         else:
             groups.append((origins, [wrapper]))
     return groups
+
+
+def _wraps_instead(one: Wrapper, other: Wrapper) -> bool:
+    """Whether two branches of a function wrap what it is given, each by a wrapper of its own."""
+    given = one.module == other.module and one.module in one.scope.parameters
+    return given and exclude_each_other(one.statement, other.statement)
 
 
 def plural(
@@ -71,8 +82,7 @@ def plural(
             holders
         )
     for wrapper in wrappers:
-        calls = flow.callers(wrapper.scope) if wrapper.returned else []
-        bound = {binding.target: call for call in calls for binding in index.bindings if binding.value is call}
+        bound = wrapped_by_calls(wrapper, flow)
         if len(bound) > 1:
             places = ", ".join(f"`{name}` ({index.place(call)})" for name, call in bound.items())
             return f"it wraps {places}", []
@@ -189,7 +199,8 @@ def find_models(
     )
     if not statements:
         taken, name = _taken_out(flow, wrappers[0]), wrappers[0].module
-        return [Model(node=_finished(flow, s, name, wrappers, training).node, index=index, target=name) for s in taken]
+        found = [Model(node=_finished(flow, s, name, wrappers, training).node, index=index, target=name) for s in taken]
+        return found or before_wrapper(wrappers, optimizer_statements(index), loops or [], flow)
     joint = meeting(statements)
     if joint is None:
         joint = _taken(origins, wrappers, flow)

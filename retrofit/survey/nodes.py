@@ -173,6 +173,28 @@ def is_choice(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.If) and "__name__" not in names_in(node.test)
 
 
+def never_runs(node: cst.If) -> cst.CSTNode | None:
+    """Return the branch of an `if` that a constant in its head rules out, None for none."""
+    holds = _constant(node.test)
+    return None if holds is None else node.orelse if holds else node.body
+
+
+def _constant(node: cst.BaseExpression) -> bool | None:
+    """Return whether a constant counts as true, None for what is none."""
+    if isinstance(node, cst.Name) and node.value in ("True", "False", "None"):
+        return node.value == "True"
+    if isinstance(node, cst.Integer):
+        return node.evaluated_value != 0
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+        held = _constant(node.expression)
+        return None if held is None else not held
+    if isinstance(node, cst.BooleanOperation):
+        decides = isinstance(node.operator, cst.Or)
+        sides = [_constant(node.left), _constant(node.right)]
+        return decides if decides in sides else None if None in sides else not decides
+    return None
+
+
 def exits(node: cst.CSTNode) -> bool:
     """Whether a small statement ends the program by a call: `sys.exit()`."""
     call = node.value if isinstance(node, cst.Expr) else None

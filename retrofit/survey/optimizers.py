@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
 import libcst as cst
@@ -30,6 +30,7 @@ from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.optimizer import Optimizer, Rebuilding, Scheduler
 from retrofit.survey.sites.score import Score
+from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.targets import bind, target_of
 
 
@@ -44,6 +45,7 @@ def find_optimizers(
     handover: frozenset[str] = frozenset(),
     in_process: bool = False,
     shared: Collection[str] = (),
+    other_ways: Sequence[Wrapper] = (),
 ) -> list[Optimizer]:
     """Return the optimizers that train the wrapped model, one for each variable that holds one.
 
@@ -57,6 +59,7 @@ def find_optimizers(
         in_process: whether the model is restructured without a restart, so that what is handed over must be built
             again beside the epoch loop.
         shared: the names of modules that other scripts import too.
+        other_ways: the wrappers of models that a run may train in the place of this one.
     """
     by_target: dict[str, list[cst.Call]] = {}
     built = outermost(
@@ -106,6 +109,7 @@ def find_optimizers(
             or ("the model has no name where it is built" if unnamed else "")
             or ("it is built only where none is given" if _unless_given(index, optimizer) is not None else "")
             or (f"it may have another value ({index.place(others[0].node)})" if others else "")
+            or (f"`{other_ways[0].operand}` may be trained instead" if other_ways else "")
             or (f"the model is finished only after it ({finished[-1].place(optimizer)})" if finished else "")
             or (reason_not_to_build_again(index, flow, optimizer, loops) if in_process else "")
             or ("the script gives it to the tracker" if optimizer.handed_over else "")

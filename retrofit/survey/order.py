@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Binding, Index, Scope, Statement
-from retrofit.survey.nodes import EXITS, dotted, exits, receiver
+from retrofit.survey.nodes import EXITS, dotted, exits, never_runs, receiver
 from retrofit.survey.nodes import leaves as leaves_block
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
@@ -146,6 +146,8 @@ def runs_always(node: cst.CSTNode | None, some: Collection[cst.CSTNode]) -> bool
     """Whether one of some statements runs whichever way another goes, as far as that does not leave."""
     if node is None or node in some:
         return node is not None
+    if isinstance(node, cst.If) and (ruled_out := never_runs(node)) is not None:
+        return runs_always(node.orelse if ruled_out is node.body else node.body, some)
     if isinstance(node, cst.If):
         return runs_always(node.body, some) and runs_always(node.orelse, some)
     if isinstance(node, cst.Try):

@@ -18,7 +18,7 @@ from retrofit.survey.blocks import NO_SIGNS, Signs
 from retrofit.survey.bypass import find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.clocks import find_clocks
-from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, paired_parts
+from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, made_of_it, paired_parts
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
@@ -52,6 +52,7 @@ from retrofit.survey.stops import find_stops
 from retrofit.survey.trainings import (
     exclude_one_another,
     find_trials,
+    in_place_of,
     left_out,
     of_other_models,
     trained_instead,
@@ -76,6 +77,7 @@ from retrofit.survey.wrappers import (
     told_apart,
     unlike,
     unnamed_models,
+    wrapped_by_calls,
     wrapper_kind,
 )
 
@@ -266,6 +268,7 @@ def _optimizers(
         choices.handover,
         script.in_process,
         shared,
+        script.other_ways,
     )
     apart = baselines(index, flow, choices.signs)
     found = [one for one in found if one.scope not in apart]
@@ -288,12 +291,18 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     loops = without_warm_ups(find_loops(index, flow, script.backwards, deciding), flow, deciding)
     script.loops = loops_handing_over(index, flow, choices.signs, loops)
     if choices.model:
-        named = [group for group in groups if any(names_wrapper(choices.model, one) for one in group[1])]
+        named = [
+            group
+            for group in groups
+            if any(names_wrapper(choices.model, w) or choices.model in wrapped_by_calls(w, flow) for w in group[1])
+        ]
         if len(groups) == 1:
             _name_models(script.loops, script, flow, groups[0][0])
             named = groups if any(choices.model in answers(loop, loop.model) for loop in script.loops) else named
         script.other_models = [] if named else told_apart([wrappers for _, wrappers in groups])
+        others = [w for group in groups if group not in named for w in group[1]]
         groups = named
+        script.other_ways = in_place_of(others, [w for _, wrappers in groups for w in wrappers], script.loops, flow)
         script.wrappers = [w for _, wrappers in groups for w in wrappers]
     groups = _trained(groups, script, flow)
     script.groups = [wrappers for _, wrappers in groups]
@@ -332,6 +341,7 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
         script.averages = find_averages(origins, script.loops, flow)
         script.reloads = find_reloads(origins, script.loops, flow)
         script.followers = find_followers(origins, script.models, flow)
+        script.disorder = script.disorder or made_of_it(groups[0][0], script.models, script.loops, flow)
         script.disorder = script.disorder or late_layers(origins, script.models, script.loops, flow)
         script.unmatched = (
             beside_another(origins, script.models, flow)

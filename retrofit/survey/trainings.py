@@ -99,6 +99,22 @@ def trained_too(chosen: list[Wrapper], others: list[Wrapper], flow: Flow) -> tup
     return early, late
 
 
+def in_place_of(others: list[Wrapper], chosen: list[Wrapper], loops: list[EpochLoop], flow: Flow) -> list[Wrapper]:
+    """Return which of other models a run trains in the place of the chosen one, in an epoch loop for all of them.
+
+    Args:
+        others: their wrappers.
+        chosen: those of the chosen model.
+        loops: the epoch loops.
+    """
+    return [
+        one
+        for one in others
+        if all(exclude_one_another([one, mine], flow) for mine in chosen)
+        and any(_before(one, loop, flow) and _before(mine, loop, flow) for loop in loops for mine in chosen)
+    ]
+
+
 def _in_processes(site: Wrapper, flow: Flow) -> bool:
     """Whether a model is wrapped in processes that the script starts."""
     calls = [call for scope in ways_to(site.statement, flow) for call in flow.callers(scope)]

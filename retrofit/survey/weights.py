@@ -81,7 +81,7 @@ def find_averages(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> l
         origins: where the model is built.
         loops: the epoch loops.
     """
-    found = [(binding, made) for binding, made in _following(loops, flow) if not origins.isdisjoint(made)]
+    found = [(binding, made) for binding, made in following(loops, flow) if not origins.isdisjoint(made)]
     return [
         (flow.index.place(binding.value), any(is_choice(part.node) for part in binding.statement.path))
         for binding, _ in found
@@ -106,7 +106,7 @@ def copied_before(origins: set[Origin], models: list[Model], loops: list[EpochLo
         for part in flow.deep_origins(arg.value, index.scope_of(origin.node))
         if isinstance(part.node, cst.Call)
     }
-    for binding, made in _following(loops, flow):
+    for binding, made in following(loops, flow):
         here = binding.statement
         early = any(model.scope is here.scope and here.order < model.statement.order for model in models)
         if early and not parts.isdisjoint(made):
@@ -117,7 +117,7 @@ def copied_before(origins: set[Origin], models: list[Model], loops: list[EpochLo
     return ""
 
 
-def _following(loops: list[EpochLoop], flow: Flow) -> Iterator[tuple[Binding, set[Origin]]]:
+def following(loops: list[EpochLoop], flow: Flow) -> Iterator[tuple[Binding, set[Origin]]]:
     """Yield what holds a copy that follows another's weights in training, and where what it copies is made."""
     index = flow.index
     within = {scope for loop in loops for scope in called_in(index, flow, loop.statement)}

@@ -126,6 +126,15 @@ def names_wrapper(answer: str, wrapper: Wrapper) -> bool:
     return answer in [wrapper.module, wrapper.target, *_answers(wrapper)]
 
 
+def wrapped_by_calls(wrapper: Wrapper, flow: Flow) -> dict[str, cst.Call]:
+    """Return the calls of a function that wraps what it is given and gives it back, by the names that they give it."""
+    index = flow.index
+    given = [dotted(value) for value in index.returned(wrapper.scope)]
+    back = wrapper.returned or (wrapper.target in given and wrapper.module in wrapper.scope.parameters)
+    calls = flow.callers(wrapper.scope) if back else []
+    return {binding.target: call for call in calls for binding in index.bindings if binding.value is call}
+
+
 def told_apart(groups: list[list[Wrapper]]) -> list[str]:
     """Return the shortest answer that means one group of wrappers and no other, for each; "" where there is none."""
     meant = [{name for one in group for name in (one.module, one.target, *_answers(one))} for group in groups]

@@ -20,6 +20,7 @@ class Model(Site):
         moved: the moves called on it in the same statement, such as `.to(device)`.
         in_wrapper: whether it is built inside the wrapper call, so that `node` is the wrapper's statement.
         side: where new statements about the model go: "after" the statement, or "before" the wrapper's.
+        unseen: whether what builds it is not seen.
     """
 
     target: str
@@ -27,6 +28,7 @@ class Model(Site):
     moved: str = ""
     in_wrapper: bool = False
     side: str = "after"
+    unseen: bool = False
 
     @property
     def done(self) -> Statement:

@@ -111,6 +111,7 @@ class Script(Site):
         uncalled: the function that holds such a loop or backward pass, and that nothing was found to call; "" for none.
         trained_before: where other models are wrapped that the same run trains before the chosen one.
         trained_after: the same of those that it trains after that, in the process that starts the training's own.
+        other_ways: the same of those that a run trains instead of the chosen one, in the same epoch loop.
         answers: what tells each of several wrapped models from the others, as far as something does.
         trainers: what tells each epoch loop of the one model from the others, where a run takes one of several.
         nameless: where torch's optimizers are built that no name or item of a known name holds.
@@ -168,6 +169,7 @@ class Script(Site):
     uncalled: str = ""
     trained_before: list[Wrapper] = field(default_factory=list)
     trained_after: list[Wrapper] = field(default_factory=list)
+    other_ways: list[Wrapper] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
     trainers: list[str] = field(default_factory=list)
     nameless: list[CallSite] = field(default_factory=list)

@@ -6,7 +6,7 @@ from perforatedai import globals_perforatedai as GPA
 
 from .checks import _pai_check_alone
 from .layers import _pai_fail_without_gradients, _pai_is_frozen
-from .process import _pai, _pai_leave, _pai_rank, _pai_say
+from .process import _pai, _pai_fail, _pai_leave, _pai_rank, _pai_say
 from .record import _pai_write
 
 # So many backward passes a layer may rest, as with stochastic depth, before it counts as one that is not used.
@@ -23,9 +23,11 @@ def finish_initialization(*, last: bool = False) -> None:
         last: no further backward pass is to be waited for.
 
     Raises:
-        SystemExit: status 0; 1, with a message, where no layer gets a gradient, or a thousand backward passes have not
-            reached the model.
+        SystemExit: status 0; 1, with a message, where no layer gets a gradient, a thousand backward passes have not
+            reached the model, or none was perforated.
     """
+    if not GPA.pai_tracker:
+        _pai_fail_with_another()
     layers = {layer.name: layer for layer in GPA.pai_tracker.neuron_module_vector}
     shapes = {
         name: values.dendrite_storage_shape.tolist()
@@ -46,6 +48,13 @@ def finish_initialization(*, last: bool = False) -> None:
     if any(not _pai_is_frozen(layers[name]) for name in idle) and not last and _pai.passes < _pai_patience:
         return
     _pai_leave_initialization(layers, idle)
+
+
+def _pai_fail_with_another() -> NoReturn:
+    _pai_fail(
+        "This run trains another model than the one that gets dendrites: give the options by which the script trains "
+        "that one"
+    )
 
 
 def _pai_leave_initialization(layers: dict[str, Any], idle: list[str]) -> NoReturn:

@@ -65,7 +65,8 @@ def fill_missing_gradients(model: torch.nn.Module | None = None) -> None:
     if not _pai.backpropagates and os.environ.get("PAI_PREFILL_GRADIENTS") != "1":
         return
     model = _pai.model if model is None else model
-    assert model is not None
+    if model is None:  # another one trains, without dendrites
+        return
     for parameter in model.parameters():
         if parameter.requires_grad and parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)

@@ -58,6 +58,25 @@ def _pai_fits(given: dict[str, Any], own: dict[str, Any]) -> bool:
     )
 
 
+def _pai_as_wrapped(module: torch.nn.Module, state: dict[str, Any]) -> dict[str, Any]:
+    """What is loaded in a restarted round, with as many `module.` as its wrappers have: another round may have fewer.
+
+    The load hook comes too late for that: torch looks for names that do not fit in the wrapper first.
+    """
+    if not (_pai.switch_time or _pai.complete):
+        return state
+    prefix = ""
+    while isinstance(module, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+        module, prefix = module.module, f"module.{prefix}"
+    if not any(map(_pai_is_layer, _pai_modules(module))):
+        return state
+    known = prefix
+    while known and not all(name.startswith(known) for name in state):
+        known = known.removeprefix("module.")
+    lacking = prefix.removeprefix(known)
+    return {lacking + name: value for name, value in state.items()} if lacking else state
+
+
 def _pai_take_cut_names(own: Iterable[str], state: dict[str, Any], prefix: str) -> None:
     """Mend dendrites' names out of which a script has taken each `module.`, as it does for a wrapper's."""
     for name in own:
@@ -83,7 +102,7 @@ def _pai_load_without_dendrites(module: torch.nn.Module, state_dict: Any, *argum
                 "What the script loads has dendrites, and the model has none: start with --pai_load_folder and the "
                 "folder that training has saved in, or build the model by load_final_model"
             )
-    loaded = _pai_load_into(module, state_dict, *arguments, **keywords)
+    loaded = _pai_load_into(module, _pai_as_wrapped(module, state_dict), *arguments, **keywords)
     lost = loaded.missing_keys
     perforated = _pai_is_plain() and any(map(_pai_is_layer, _pai_modules(module)))
     if lost and loaded.unexpected_keys and perforated:

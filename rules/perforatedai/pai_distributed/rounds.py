@@ -173,7 +173,7 @@ def end_of_training() -> None:
     Raises:
         SystemExit: status 0 for the next round; 1, with a message, where there was no validation score.
     """
-    if _pai.complete or not _pai.restarts:
+    if _pai.complete or not _pai.restarts or not GPA.pai_tracker:
         return
     if initializing():
         if _pai.passes:

@@ -15,7 +15,7 @@ from .beside import _pai_beside, _pai_save_beside, _pai_tell_new
 from .checks import _pai_almost_zero, _pai_check_hand_over, _pai_check_number, _pai_note_constant, _pai_note_zeros
 from .graphs import _pai_save_graphs
 from .hidden import _pai_library_at_work
-from .initialization import finish_initialization
+from .initialization import _pai_fail_with_another, finish_initialization
 from .layers import _pai_fail_without_gradients, _pai_freeze_averages, _pai_settle, _pai_unwrap
 from .logbook import _pai_note_fate, _pai_note_score, _pai_tell_end
 from .loggers import _pai_write_runs
@@ -32,6 +32,7 @@ from .process import (
     _pai_rank,
     _pai_say,
     initializing,
+    load_folder,
 )
 from .rates import _pai_has_faded, _pai_is_planned
 from .rehearsal import _pai_is_rehearsed, _pai_rehearse_end
@@ -44,6 +45,7 @@ def report_validation_score(
     leave: bool = True,
     of_rank_0: bool = False,
     force_switch: bool = False,
+    optional: bool = False,
 ) -> bool:
     """Hand the epoch's score to the library (DistributedDataParallel): on every rank, last in the epoch.
 
@@ -56,6 +58,7 @@ def report_validation_score(
         leave: leave when training is complete; with False the code after the epoch loop can run.
         of_rank_0: rank 0's score counts, whatever the others have, as after `dist.reduce(score, 0)`.
         force_switch: this structure is trained enough, whatever the library thinks.
+        optional: the script may also train another model, without dendrites: that goes on as if this were not there.
 
     Returns:
         True when training is complete and `leave` is False; then every rank has the best model. Else False.
@@ -63,6 +66,10 @@ def report_validation_score(
     Raises:
         SystemExit: status 0 for the next round and at the end; 3 after five scores in a row are not finite.
     """
+    if optional and not GPA.pai_tracker:
+        if initializing() or load_folder():
+            _pai_fail_with_another()
+        return False
     model = _pai.model if model is None else model
     if model is None:
         _pai_fail_without_model()

@@ -1,0 +1,70 @@
+"""Find the place to perforate a model that an object has of what is not seen: right before it is wrapped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from retrofit.survey.branches import exclude_each_other
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Statement
+from retrofit.survey.order import ways_to
+from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.model import Model
+from retrofit.survey.sites.wrapper import Wrapper
+from retrofit.survey.weights import following
+
+
+def before_wrapper(
+    wrappers: list[Wrapper], optimizers: Iterable[Statement], loops: list[EpochLoop], flow: Flow
+) -> list[Model]:
+    """Return the model that an object is seen to have, but not to get, as it is there before its wrappers.
+
+    Nothing where something may have taken its parameters by then, or where no optimizer is seen to take them later.
+
+    Args:
+        wrappers: the wrappers of this model.
+        optimizers: the statements that build an optimizer.
+        loops: the epoch loops.
+    """
+    index, first = flow.index, wrappers[0]
+    heads = {_head(wrapper, flow) for wrapper in wrappers}
+    head = heads.pop()
+    if heads or head is None or any(one.module != first.module for one in wrappers):
+        return []
+    here = ways_to(head, flow)
+
+    def both(place: Statement) -> list[tuple[Statement, Statement]]:
+        ways = ways_to(place, flow)
+        pairs = [(one, other) for scope in ways.keys() & here.keys() for one in ways[scope] for other in here[scope]]
+        return [(one, other) for one, other in pairs if not exclude_each_other(one, other)]
+
+    def sooner(place: Statement) -> bool:
+        return any(one.order < other.order for one, other in both(place))
+
+    compiled = [index.statement(call) for call in index.calls_to("torch.compile", "torch.jit.script")]
+    compiled += [index.statement(call) for call, _ in index.method_calls("compile")]
+    fixing = [*optimizers, *compiled, *(binding.statement for binding, _ in following(loops, flow))]
+    if any(map(sooner, fixing)) or not any(both(one) for one in optimizers):
+        return []
+    return [Model(node=head.node, index=index, target=first.module, side="before", unseen=True)]
+
+
+def _head(wrapper: Wrapper, flow: Flow) -> Statement | None:
+    """Return the statement before which the object with the model is there on every way to its wrapper.
+
+    None where the model is no attribute of an object that the function makes or gets, or is wrapped in a loop.
+    """
+    scope, name = wrapper.scope, wrapper.module
+    holders = [name[:end] for end, letter in enumerate(name) if letter == "."]
+    bound = [binding.statement for binding in flow.index.bound(holders, scope)]
+    if not holders or not (bound or holders[0] in scope.parameters):
+        return None
+    own = [
+        part for part in wrapper.statement.path if part.scope is scope and not isinstance(part.node, cst.FunctionDef)
+    ]
+    heads = [part for part in own if all(one.order < part.order for one in bound)]
+    if not heads or any(isinstance(part.node, (cst.For, cst.While)) for part in (*heads, *heads[0].around)):
+        return None
+    return heads[0]

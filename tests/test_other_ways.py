@@ -1,0 +1,71 @@
+"""A script that trains one of two models, of which the user names one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from retrofit.options import Options
+from tests.helpers import code, plan_of, rewritten, survey_of
+
+TEXT = code("""
+    import argparse
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    def main(args):
+        body, head = Body(), Head()
+        if args.train_all:
+            net = Both(body, head)
+            net = DDP(net)
+            params = net.parameters()
+        else:
+            head = DDP(head)
+            net = None
+            params = head.parameters()
+        optimizer = torch.optim.AdamW(params, lr=1e-3)
+        best = 0
+        for epoch in range(args.epochs):
+            for x, y in loader:
+                optimizer.zero_grad()
+                out = net(x) if args.train_all else head(body(x))
+                loss = criterion(out, y)
+                loss.backward()
+                optimizer.step()
+            acc = validate(net, head)
+            best = max(best, acc)
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--train_all", action="store_true")
+    main(parser.parse_args())
+    """)
+
+
+def test_where_another_model_may_be_trained_instead_nothing_is_demanded_of_it(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, TEXT, Options(model="net"))
+    text = rewritten(plan)
+    assert "GPA.pai_tracker.set_optimizer" not in text
+    assert "    pai_distributed.set_optimizer_instance(optimizer)\n" in text
+    assert "report_validation_score(acc, net, optional=True)" in text
+    assert any("may train `head` instead (line 12)" in note.message for note in plan.notes)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("        head = DDP(head)\n", "", id="that is wrapped nowhere"),
+        pytest.param("        head = DDP(head)\n", "        net = DDP(head)\n", id="by the same name"),
+    ],
+)
+def test_where_one_model_is_wrapped_all_runs_train_it(tmp_path: Path, old: str, new: str) -> None:
+    text = TEXT.replace(old, new).replace("        net = None\n", "")
+    plan = plan_of(tmp_path, text, Options(model="net"))
+    assert plan.questions or "optional" not in rewritten(plan)
+
+
+def test_both_models_in_one_run_are_no_choice() -> None:
+    text = TEXT.replace("    else:\n", "    if args.train_head:\n").replace("        net = None\n", "")
+    survey = survey_of(text, model="net")
+    assert [wrapper.target for wrapper in survey.wrappers] == ["net"]
+    assert survey.other_ways == []
