@@ -729,14 +729,15 @@ def test_a_script_that_imports_its_own_package_by_name_is_started_as_a_module(
     assert ("pai_distributed/__init__.py" in new) is started
 
 
-@pytest.mark.parametrize(("mark", "started"), [(".git", True), ("pyproject.toml", False), ("setup.py", False)])
-def test_a_script_beside_the_packages_of_a_project_that_is_not_installed_is_started_as_a_module(
-    plan_in_package: Callable[..., Plan], tmp_path: Path, mark: str, started: bool
+@pytest.mark.parametrize("mark", [".git", "pyproject.toml", "setup.py"])
+@pytest.mark.parametrize(("beside", "started"), [("", True), ("import own\n", False)])
+def test_a_script_beside_the_packages_of_a_project_is_started_as_a_module(
+    plan_in_package: Callable[..., Plan], tmp_path: Path, mark: str, beside: str, started: bool
 ) -> None:
     (tmp_path / mark).write_text("")
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "engine.py").write_text(code(ENGINE))
-    plan = plan_in_package("tools", MAIN.replace("from engine", "from parts.engine"))
+    plan = plan_in_package("tools", beside + MAIN.replace("from engine", "from parts.engine"), own="")
     new = {file.path.relative_to(tmp_path.resolve()).as_posix(): file.after.decode() for file in plan.files}
     assert starts_as(new["tools/train_distributed.sh"], "tools.main") is started
     assert ("pai_distributed/__init__.py" in new) is started
