@@ -871,6 +871,47 @@ def test_a_spawn_by_option_may_be_the_only_way(plan_project: Planner, swap: tupl
     assert ("plain python" in note.message) is (launcher == "python")
 
 
+ON = "parser.add_argument('--spawn', type=eval, default=True)"
+
+
+@pytest.mark.parametrize(
+    ("option", "test", "launcher"),
+    [
+        pytest.param(ON, "args.spawn and torch.cuda.device_count() > 1", "python", id="on and several"),
+        pytest.param(ON.replace("True", "False"), "args.spawn and torch.cuda.device_count() > 1", "torchrun", id="off"),
+        pytest.param(ON.replace("True", "'False'"), "args.spawn", "torchrun", id="a text that a type reads"),
+        pytest.param(ON.replace("True", "torch.cuda.device_count()"), "args.spawn > 1", "python", id="counted"),
+        pytest.param(ON.replace("True", "1"), "args.spawn > 1", "torchrun", id="one"),
+        pytest.param("parser.add_argument('--spawn', action='store_false')", "args.spawn", "python", id="switch"),
+        pytest.param("", "torch.cuda.is_available() and torch.cuda.device_count() >= 2", "python", id="several"),
+        pytest.param("", "torch.cuda.device_count() == 8", "torchrun", id="just so many"),
+        pytest.param("", "ready()", "torchrun", id="unknown"),
+    ],
+)
+@pytest.mark.parametrize("reading", ["os.environ['RANK'], os.environ['WORLD_SIZE']", "0"])
+def test_a_spawn_that_runs_by_default_starts_the_processes(
+    plan_project: Planner, option: str, test: str, launcher: str, reading: str
+) -> None:
+    main = SPAWN.replace("args.spawn", test).replace("args =", f"{option}\nargs =")
+    plan = plan_project(main.replace("    model = Net()", f"    print({reading})\n    model = Net()"), engine=ENGINE)
+    assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
+    assert [note.code for note in plan.notes if note.code == "PAI014"] == ["PAI014"] * (launcher == "torchrun")
+
+
+@pytest.mark.parametrize(
+    ("early", "launcher"),
+    [
+        ("if 'RANK' in os.environ:\n    main(0)\n    sys.exit()", "torchrun"),
+        ("if not torch.cuda.is_available():\n    raise SystemExit('no GPU')", "python"),
+    ],
+)
+def test_a_spawn_that_is_come_to_only_where_nothing_leaves_before(
+    plan_project: Planner, early: str, launcher: str
+) -> None:
+    plan = plan_project(SPAWN.replace("if args.spawn:", f"{early}\nif torch.cuda.device_count() > 1:"), engine=ENGINE)
+    assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
+
+
 @pytest.mark.parametrize(
     ("test", "told"), [("len(sys.argv) == 2", 1), ("sys.argv.__len__() == 2", 1), ("sys.argv[1] == 'x'", 0)]
 )
