@@ -897,6 +897,7 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
         (atexit, "register"), (os, "chdir"), (sys, "exit"), (torch, "load"), (torch.nn.Module, "load_state_dict"),
         (torch.distributed.distributed_c10d, "rendezvous"), (schedulers.OneCycleLR, "step"),
         (torch.distributed, "reduce"), (builtins, "input"),
+        (torch.distributed, "new_group"), (torch.distributed.distributed_c10d, "new_group"),
         (torch.nn.parallel.DistributedDataParallel, "will_sync_module_buffers"),
         (torch.utils.data.DistributedSampler, "set_epoch"), (modules_perforatedai.PAINeuronModule, "forward"),
         (modules_perforatedai.PAINeuronModule, "__getstate__"),
