@@ -175,3 +175,11 @@ TO_ALL_RANKS = {
     "torch.distributed.broadcast": ("tensor", 0),
     "torch.distributed.broadcast_object_list": ("object_list", 0),
 }
+
+#: Functions of libraries that run a model to tell its layers or what they cost, by hooks that know torch's modules, and
+#: leave it as it was: dendrites' modules hand dicts on.
+SUMMARIES = frozenset(
+    {"torchsummary.summary", "torchsummary.summary_string", "torchsummaryX.summary", "torchinfo.summary"}
+    | {"pytorch_model_summary.summary", "modelsummary.summary", "torchscan.summary", "torchstat.stat"}
+    | {"thop.profile", "thop.profile.profile", "ptflops.get_model_complexity_info", "calflops.calculate_flops"}
+)
