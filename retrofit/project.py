@@ -360,7 +360,7 @@ def _own_name(entry: Source) -> str:
 def _own_package(entry: Source, named: set[str]) -> int:
     """Return how far above a script the folder is in which alone Python finds the script's package, 0 for none.
 
-    Of a project that cannot be installed that is any folder where its packages are found.
+    In the project's root, or `src` there, that is any package of the project.
 
     Args:
         named: what the script imports, by full names.
@@ -370,15 +370,11 @@ def _own_package(entry: Source, named: set[str]) -> int:
     root = project_root(entry.path)
     for depth, package in enumerate(folders[:-1], start=1):
         own = {name for name in named if name.partition(".")[0] == package.name}
-        if root is not None and folders[depth] in (root, root / "src") and not _is_installed(root):
-            own = named
+        if root is not None and folders[depth] in (root, root / "src"):
+            own = named  # installed or not, for that a project can be installed does not say that it is
         if any(_find(name, [folders[depth]]) and not _find(name, nearer) for name in own):
             return depth
     return 0
-
-
-def _is_installed(root: Path) -> bool:
-    return any(os.path.lexists(root / name) for name in ("setup.py", "setup.cfg", "pyproject.toml"))
 
 
 def above_package(script: Path, module: str) -> Path:

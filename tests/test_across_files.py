@@ -729,14 +729,15 @@ def test_a_script_that_imports_its_own_package_by_name_is_started_as_a_module(
     assert ("pai_distributed/__init__.py" in new) is started
 
 
-@pytest.mark.parametrize(("mark", "started"), [(".git", True), ("pyproject.toml", False), ("setup.py", False)])
-def test_a_script_beside_the_packages_of_a_project_that_is_not_installed_is_started_as_a_module(
-    plan_in_package: Callable[..., Plan], tmp_path: Path, mark: str, started: bool
+@pytest.mark.parametrize("mark", [".git", "pyproject.toml", "setup.py"])
+@pytest.mark.parametrize(("beside", "started"), [("", True), ("import own\n", False)])
+def test_a_script_beside_the_packages_of_a_project_is_started_as_a_module(
+    plan_in_package: Callable[..., Plan], tmp_path: Path, mark: str, beside: str, started: bool
 ) -> None:
     (tmp_path / mark).write_text("")
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "engine.py").write_text(code(ENGINE))
-    plan = plan_in_package("tools", MAIN.replace("from engine", "from parts.engine"))
+    plan = plan_in_package("tools", beside + MAIN.replace("from engine", "from parts.engine"), own="")
     new = {file.path.relative_to(tmp_path.resolve()).as_posix(): file.after.decode() for file in plan.files}
     assert starts_as(new["tools/train_distributed.sh"], "tools.main") is started
     assert ("pai_distributed/__init__.py" in new) is started
@@ -868,6 +869,47 @@ def test_a_spawn_by_option_may_be_the_only_way(plan_project: Planner, swap: tupl
     assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
     (note,) = [note for note in plan.notes if note.code == "PAI014"]
     assert ("plain python" in note.message) is (launcher == "python")
+
+
+ON = "parser.add_argument('--spawn', type=eval, default=True)"
+
+
+@pytest.mark.parametrize(
+    ("option", "test", "launcher"),
+    [
+        pytest.param(ON, "args.spawn and torch.cuda.device_count() > 1", "python", id="on and several"),
+        pytest.param(ON.replace("True", "False"), "args.spawn and torch.cuda.device_count() > 1", "torchrun", id="off"),
+        pytest.param(ON.replace("True", "'False'"), "args.spawn", "torchrun", id="a text that a type reads"),
+        pytest.param(ON.replace("True", "torch.cuda.device_count()"), "args.spawn > 1", "python", id="counted"),
+        pytest.param(ON.replace("True", "1"), "args.spawn > 1", "torchrun", id="one"),
+        pytest.param("parser.add_argument('--spawn', action='store_false')", "args.spawn", "python", id="switch"),
+        pytest.param("", "torch.cuda.is_available() and torch.cuda.device_count() >= 2", "python", id="several"),
+        pytest.param("", "torch.cuda.device_count() == 8", "torchrun", id="just so many"),
+        pytest.param("", "ready()", "torchrun", id="unknown"),
+    ],
+)
+@pytest.mark.parametrize("reading", ["os.environ['RANK'], os.environ['WORLD_SIZE']", "0"])
+def test_a_spawn_that_runs_by_default_starts_the_processes(
+    plan_project: Planner, option: str, test: str, launcher: str, reading: str
+) -> None:
+    main = SPAWN.replace("args.spawn", test).replace("args =", f"{option}\nargs =")
+    plan = plan_project(main.replace("    model = Net()", f"    print({reading})\n    model = Net()"), engine=ENGINE)
+    assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
+    assert [note.code for note in plan.notes if note.code == "PAI014"] == ["PAI014"] * (launcher == "torchrun")
+
+
+@pytest.mark.parametrize(
+    ("early", "launcher"),
+    [
+        ("if 'RANK' in os.environ:\n    main(0)\n    sys.exit()", "torchrun"),
+        ("if not torch.cuda.is_available():\n    raise SystemExit('no GPU')", "python"),
+    ],
+)
+def test_a_spawn_that_is_come_to_only_where_nothing_leaves_before(
+    plan_project: Planner, early: str, launcher: str
+) -> None:
+    plan = plan_project(SPAWN.replace("if args.spawn:", f"{early}\nif torch.cuda.device_count() > 1:"), engine=ENGINE)
+    assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
 
 
 @pytest.mark.parametrize(

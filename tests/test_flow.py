@@ -176,6 +176,13 @@ def test_a_star_gives_each_parameter_its_item(call: str) -> None:
     assert codes == [{"A()"}, {"B()"}]
 
 
+def test_a_function_among_what_a_process_is_given_is_run_there() -> None:
+    text = "from torch.multiprocessing import spawn\ndef train(args):\n    pass\ndef main():\n    start(train, ())\n"
+    text += "def start(run, args):\n    spawn(worker, args=(2, run, args))\n"
+    index = Index(source_of(f"{text}def worker(rank, count, fn, args):\n    fn(*args)\nmain()\n"))
+    assert [index.source.code(call) for call in Flow(index).callers(index.scope.inner["train"])] == ["fn(*args)"]
+
+
 def test_what_follows_a_star_of_unknown_length_is_of_no_place_that_is_told() -> None:
     index = Index(source_of(STARRED.replace("CALL", "run(*setup(), C())")))
     made = Flow(index).deep_origins(cst.Name("second"), index.scope.inner["run"])

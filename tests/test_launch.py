@@ -387,11 +387,12 @@ else:
 # ---- progress is believed, not exit status --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", [1, 3, 77])
+@pytest.mark.parametrize("status", [1, 2, 77])
 def test_initialisation_that_fails(run: Run, status: int) -> None:
     run.write("", initialise=f"note(); (FOLDER / 'array_dims.csv').touch(); sys.exit({status})")
     assert run() == status
     assert f"Initialisation failed with status {status}" in run.said
+    assert ("INIT_GPUS=all" in run.said) is (status != 2)
     assert len(run.calls) == 1
 
 
@@ -1030,6 +1031,23 @@ def test_a_rehearsal_that_fails_without_a_cause_shows_its_end(first: Run) -> Non
     assert first() == 4
     assert "The rehearsal failed in the initialisation, after" in first.said
     assert "    first words\n" in first.said
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("cause('train.py:7: RuntimeError: CUDA error: invalid device ordinal')", True),
+        ("print('Expected all tensors to be on the same device')", True),
+        ("cause('train.py:7: AttributeError: no attribute epochs')", False),
+        ("print('unrecognized arguments: --wrong')", False),
+    ],
+)
+def test_only_what_an_initialisation_says_of_devices_may_come_of_its_seeing_one(
+    first: Run, said: str, told: bool
+) -> None:
+    write_rehearsed(first, "", initialise=f"{said}\nsys.exit(1)\n")
+    assert first() == 1
+    assert ("INIT_GPUS=all" in first.said) is told, first.said
 
 
 def test_what_a_rehearsal_cannot_do_is_no_reason_not_to_train(first: Run) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -127,3 +128,50 @@ def test_a_model_that_is_moved_only_where_several_are_counted(tmp_path: Path, wr
     assert plan.questions == []
     told = [line for line in rewritten(plan).splitlines() if "device_count()" in line]
     assert [f"{asked} {INITIALIZING}:" in line for line in told] == [bool(asked)]
+
+
+ASKED = TEXT.replace("import os\n", "import argparse\nimport os\n").replace(
+    "    n = torch.cuda.device_count()\n",
+    "    parser = argparse.ArgumentParser()\n    parser.add_argument('--n-gpu', type=int, default=1)\n"
+    "    args = parser.parse_args()\n",
+)
+ASKING = "args.perforate_model_parallel"
+BY_OPTION = "torch.multiprocessing.spawn(train, args=(args.n_gpu, args), nprocs=args.n_gpu)\n"
+
+
+@pytest.mark.parametrize(
+    ("worker", "start", "changed"),
+    [
+        pytest.param(
+            "assert dist.get_world_size() == args.n_gpu",
+            "",
+            f"assert dist.get_world_size() == args.n_gpu or {ASKING}",
+            id="processes",
+        ),
+        pytest.param(
+            "if world_size > torch.cuda.device_count():\n    raise ValueError(world_size)",
+            "",
+            f"if world_size > torch.cuda.device_count() and not {ASKING}:",
+            id="passed on",
+        ),
+        pytest.param(
+            "pass",
+            "if torch.cuda.device_count() < args.n_gpu:\n    sys.exit('too few')",
+            f"if torch.cuda.device_count() < args.n_gpu and not {ASKING}:",
+            id="before",
+        ),
+        pytest.param("assert dist.get_world_size() >= args.batches", "", "", id="another option"),
+        pytest.param("assert dist.get_world_size() <= args.n_gpu", "", "", id="what one meets"),
+        pytest.param("pass", "if args.n_gpu > torch.cuda.device_count():\n    print('few')", "", id="only told"),
+    ],
+)
+def test_a_script_that_insists_on_as_many_as_it_was_told_initialises_with_one(
+    tmp_path: Path, worker: str, start: str, changed: str
+) -> None:
+    text = ASKED.replace("def train(rank, world_size):", "def train(rank, world_size, args):")
+    text = text.replace("    model = Net()\n", f"{indent(worker, '    ')}\n    model = Net()\n")
+    plan = plan_of(tmp_path, text.replace("START\n", indent(f"{start}\n{BY_OPTION}", "    ")))
+    assert plan.questions == []
+    found = len(plan.script.minimums)
+    assert found == bool(changed)
+    assert not changed or f"    {changed}\n" in rewritten(plan)

@@ -301,3 +301,62 @@ def test_what_loads_once_the_processes_have_ended_is_told(tmp_path: Path, start:
     assert made.questions == []
     assert [(note.code, note.line) for note in told] == ([("PAI014", line)] if line else [])
     assert all("only where `PAI_train/.training_complete` is there" in note.message for note in told)
+
+
+TRAINER = """
+import os, torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Trainer:
+    def __init__(self):
+        self.model = DDP(Net())
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.start, self.bad = 0, 0
+        BEFORE
+        if os.path.exists("last.pt"):
+            state = torch.load("last.pt")
+            self.model.load_state_dict(state["model"])
+            self.start = state["epoch"]
+        self.epoch = self.start
+
+    def train(self):
+        for epoch in range(self.start, 10):
+            self.train_one_epoch()
+            acc = evaluate(self.model)
+            if acc > self.best:
+                self.best = acc
+            torch.save({"model": self.model.state_dict(), "epoch": self.epoch}, "last.pt")
+            if self.epoch >= 10:
+                exit()
+
+    def train_one_epoch(self):
+        COUNTED
+        for x, y in loader:
+            loss = criterion(self.model(x), y)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+trainer = Trainer()
+trainer.train()
+"""
+BEGUN_ANEW = 'self.epoch = pai_distributed.from_the_start(self.epoch, "self.epoch")'
+
+
+@pytest.mark.parametrize(
+    ("before", "counted", "guarded", "asked"),
+    [
+        pytest.param("pass", "self.epoch += 1", False, False, id="the only value of a counter"),
+        pytest.param("self.epoch = 0", "self.epoch += 1", True, False, id="another before"),
+        pytest.param("pass", "count(self)", False, True, id="the only value of something else"),
+    ],
+)
+def test_what_alone_gives_an_attribute_its_value_is_kept(
+    tmp_path: Path, before: str, counted: str, guarded: bool, asked: bool
+) -> None:
+    plan = plan_of(tmp_path, TRAINER.replace("BEFORE", before).replace("COUNTED", counted))
+    assert [question.code for question in plan.questions] == ["PAI024"] * asked
+    if not asked:
+        text = rewritten(plan)
+        assert ("    if not pai_distributed.load_folder():\n            self.epoch = self.start\n" in text) is guarded
+        assert (BEGUN_ANEW in text) is not guarded

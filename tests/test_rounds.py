@@ -799,6 +799,19 @@ def test_a_script_that_insists_on_two_gpus_initialises_on_one(tmp_path: Path) ->
     assert "two GPUs" not in result.stdout
 
 
+def test_a_script_whose_option_tells_the_number_of_processes_initialises_with_one(tmp_path: Path) -> None:
+    """It starts as many as it is told, and says so where they meet, counts the GPUs and makes groups of them."""
+    (tmp_path / "two_gpus.py").write_text(TWO_GPUS + "torch.cuda.device_count = lambda: COUNT\n")
+    text = in_processes("    torch.multiprocessing.spawn(main, args=(args,), nprocs=args.number)\n")
+    met = "    dist.new_group(list(range(args.number)))\n    if args.number > torch.cuda.device_count():\n"
+    met += "        raise ValueError('more than there are')\n    assert dist.get_world_size() == args.number\n"
+    joined = "rank=rank, world_size=args.number)\n"
+    option = '    parser.add_argument("--number", type=int, default=2)\n'
+    text = swapped(text, ("rank=rank, world_size=2)\n", joined + met), ("    args = p", f"{option}    args = p"))
+    result = train(tmp_path, text, python=sys.executable)
+    assert [len(one) for one in rounds(result)] == [6, 6]
+
+
 def test_a_script_that_names_another_gpu_is_told_how_to_initialise(tmp_path: Path) -> None:
     """The only process of the initialisation run cannot leave it to others."""
     (tmp_path / "two_gpus.py").write_text(TWO_GPUS)

@@ -917,6 +917,7 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
         (atexit, "register"), (os, "chdir"), (sys, "exit"), (torch, "load"), (torch.nn.Module, "load_state_dict"),
         (torch.distributed.distributed_c10d, "rendezvous"), (schedulers.OneCycleLR, "step"),
         (torch.distributed, "reduce"), (builtins, "input"),
+        (torch.distributed, "new_group"), (torch.distributed.distributed_c10d, "new_group"),
         (torch.nn.parallel.DistributedDataParallel, "will_sync_module_buffers"),
         (torch.utils.data.DistributedSampler, "set_epoch"), (modules_perforatedai.PAINeuronModule, "forward"),
         (modules_perforatedai.PAINeuronModule, "__getstate__"),
@@ -1185,16 +1186,23 @@ def test_gradients_are_filled_where_the_model_is_not_in_scope(
     assert [p.grad is not None for p in model.parameters() if p.requires_grad] == [True] * len(list(model.parameters()))
 
 
-def test_the_library_does_not_ask_the_driver_for_devices_when_it_is_imported(helper: ModuleType) -> None:
-    code = (
-        "import os, sys; sys.path.insert(0, sys.argv[1]); import torch; "
-        "torch.cuda.is_available = lambda: print(os.environ.get('PYTORCH_NVML_BASED_CUDA_CHECK')); "
-        "import pai_distributed"
-    )
-    asked = subprocess.run(
-        [sys.executable, "-c", code, str(HELPER.parent)], capture_output=True, text=True, check=True
-    ).stdout
-    assert set(asked.split("Building")[0].split()) == {"1"}
+@pytest.mark.parametrize("told", [None, "0"])
+def test_the_library_does_not_ask_the_driver_for_devices_when_it_is_imported(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, told: str | None
+) -> None:
+    """What the script asks later is answered as without the helper, by the driver, where nothing else was told."""
+    name = "PYTORCH_NVML_BASED_CUDA_CHECK"
+    monkeypatch.delenv(name, raising=False)
+    if told:
+        monkeypatch.setenv(name, told)
+    asks = f"print('asked', os.environ.get('{name}'))"
+    code = f"import os, sys; sys.path.insert(0, sys.argv[1]); import torch; torch.cuda.is_available = lambda: {asks}; "
+    code += "import pai_distributed; from perforatedai import globals_perforatedai, utils_perforatedai; print('then'); "
+    command = [sys.executable, "-c", f"{code}{asks}", str(HELPER.parent)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    early, _, late = said.partition("then\n")
+    assert set(re.findall("asked (.*)", early)) == {told or "1"}
+    assert re.findall("asked (.*)", late) == [str(told)]
 
 
 def test_processes_that_train_each_for_itself_are_stopped(

@@ -4261,6 +4261,41 @@ def test_model_is_finished_after_what_changes_it(building: str, last: str) -> No
     assert model.code.strip().splitlines()[0] == last
 
 
+SUMMED = "import torchsummary\nmodel = Net().to('cpu')\n"
+
+
+@pytest.mark.parametrize(
+    ("building", "last"),
+    [
+        pytest.param(
+            f"{SUMMED}torchsummary.summary(model, (8,))", "torchsummary.summary(model, (8,))", id="a library's"
+        ),
+        pytest.param(f"{SUMMED}if first:\n    torchsummary.summary(model, (8,))", "if first:", id="under a condition"),
+        pytest.param(
+            "from thop import profile\nmodel = Net()\nmacs, size = profile(model, inputs=(x,))",
+            "macs, size = profile(model, inputs=(x,))",
+            id="with results",
+        ),
+        pytest.param(f"{SUMMED}summary(model)", "model = Net().to('cpu')", id="one of its own"),
+        pytest.param(f"{SUMMED}torchsummary.summary(other, (8,))", "model = Net().to('cpu')", id="another model's"),
+        pytest.param(
+            f"{SUMMED}ema = copy.deepcopy(model)\ntorchsummary.summary(model, (8,))",
+            "model = Net().to('cpu')",
+            id="after a copy",
+        ),
+        pytest.param(
+            f"{SUMMED}if args.resume:\n    model.load_state_dict(torch.load(args.resume))\n"
+            "torchsummary.summary(model, (8,))",
+            "model = Net().to('cpu')",
+            id="after a checkpoint to resume from",
+        ),
+    ],
+)
+def test_model_is_finished_after_what_a_library_tells_of_it(building: str, last: str) -> None:
+    (model,) = survey_of(script().replace("model = Net()", building)).models
+    assert model.code.strip().splitlines()[0] == last
+
+
 def test_model_is_finished_within_a_context_of_the_whole_training() -> None:
     text = script()
     head, _, rest = text.partition("model = Net()")

@@ -186,6 +186,11 @@ class Recomputes(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SumsUp(Entry):
+    """Runs a model to tell its layers or what they cost, by hooks that know torch's modules, and leaves it as it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataLoader(Entry):
     """Loads batches, as PyTorch's DataLoader does."""
 
@@ -324,7 +329,7 @@ KINDS: Mapping[str, type[Entry]] = {
     _kind(one): one
     for one in (
         Wraps, ReturnsModule, ReturnsArguments, ModuleMethod, Optimizer, Scheduler, Loss, Backpropagates, Framework,
-        AveragesModel, Compiles, Recomputes, DataLoader, Sampler, GoesOver, Counts, Endless, Collective,
+        AveragesModel, Compiles, Recomputes, SumsUp, DataLoader, Sampler, GoesOver, Counts, Endless, Collective,
         CountsProcesses, StartsProcesses, RunsTrials, ReadsCommandLine, TellsTime, Fresh, AsksForPath, WritesPath,
         Seeds, MakesTensor, Metric, Logs,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -100,6 +100,16 @@ def spellings(call: cst.Call) -> dict[object, cst.SimpleString]:
     """Return the option strings that are given to `add_argument`."""
     given = [arg.value for arg in call.args if arg.keyword is None]
     return {value.evaluated_value: value for value in given if isinstance(value, cst.SimpleString)}
+
+
+def read_as(call: cst.Call) -> Iterator[str]:
+    """Yield the name under which an option that is added to a parser is read."""
+    dest, named = argument(call, "dest"), [str(one) for one in spellings(call)]
+    if isinstance(dest, cst.SimpleString):
+        yield str(dest.evaluated_value)
+    elif named:
+        first = next((one for one in named if one.startswith("--")), named[0])
+        yield first.lstrip("-").replace("-", "_")
 
 
 def find_local_ranks(index: Index) -> list[LocalRank]:

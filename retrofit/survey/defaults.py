@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections import defaultdict
+from collections.abc import Callable
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope
-from retrofit.survey.nodes import dotted
+from retrofit.survey.nodes import dotted, exits, last_of, leaves, names_in
 
 #: The values that an expression may have; None where they cannot be told.
 _Values = list[object] | None
+_COMPARING: dict[type[cst.BaseCompOp], Callable[..., bool]] = {
+    cst.Equal: operator.eq, cst.Is: operator.eq, cst.NotEqual: operator.ne, cst.IsNot: operator.ne,
+    cst.LessThan: operator.lt, cst.LessThanEqual: operator.le,
+    cst.GreaterThan: operator.gt, cst.GreaterThanEqual: operator.ge,
+}  # fmt: skip
+#: Some numbers of GPUs that a machine with several has.
+_SEVERAL = (2, 4, 8)
 
 
 class Defaults:
@@ -21,11 +30,15 @@ class Defaults:
     Args:
         index: the project's files.
         flow: its values.
+        several: whether the machine is known to have several GPUs.
     """
 
-    def __init__(self, index: Index, flow: Flow) -> None:
+    def __init__(self, index: Index, flow: Flow, several: bool = False) -> None:
         self._index = index
         self._flow = flow
+        self._called: dict[str, _Values] = {}
+        if several:
+            self._called = {"torch.cuda.is_available": [True], "torch.cuda.device_count": [*_SEVERAL]}
         self._options: dict[str, list[_Values]] = defaultdict(list)
         self._tests: dict[cst.BaseExpression, _Values] = {}
         for call, _ in index.method_calls("add_argument"):
@@ -39,13 +52,33 @@ class Defaults:
         action = (self._literal(given.get("action")) or [""])[0]
         default: _Values = [action == "store_false"] if action in ("store_true", "store_false") else [None]
         if "default" in given:
-            default = self._literal(given["default"])
+            default = self._values(given["default"], self._index.scope_of(call), frozenset())
+            kind = dotted(given.get("type")) or ""
+            if kind != "str" and "type" in given and any(isinstance(value, str) for value in default or ()):
+                default = None  # argparse makes something else of the text
         for one in name or ():
             self._options[str(one).replace("-", "_")].append(default)
 
     def leave_out(self, node: cst.CSTNode) -> bool:
         """Whether some code runs only where an option says otherwise than by default."""
         return self._flow.on_every_way(node, self._fails_around)
+
+    def run(self, node: cst.CSTNode) -> bool:
+        """Whether some code surely runs by default, as far as its conditions tell, on one way at least."""
+        return not self._flow.on_every_way(node, self._may_fail_around)
+
+    def _may_fail_around(self, node: cst.CSTNode) -> bool:
+        """Whether a condition around some code, or one before it by which its function is left, may keep from it."""
+        here = self._index.statement(node)
+        early = [one.node for part in here.path if part.scope is here.scope for one in part.preceding]
+        left = [(one.test, False) for one in early if isinstance(one, cst.If) and _ends(one.body)]
+        return not all(self._is_sure(test, holds) for test, holds in (*self._index.guards(node), *left))
+
+    def _is_sure(self, test: cst.BaseExpression, holds: bool) -> bool:
+        if "__name__" in names_in(test):
+            return True  # what is started is the main program
+        values = self._values(test, self._index.scope_of(test), frozenset())
+        return bool(values) and all(bool(value) is holds for value in values or ())
 
     def _fails_around(self, node: cst.CSTNode) -> bool:
         """Whether a condition around some code does not hold by default."""
@@ -67,6 +100,8 @@ class Defaults:
             return self._joined(node, scope, seen)
         if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
             return self._compared(node, scope, seen)
+        if isinstance(node, cst.Call):
+            return self._called.get(self._index.qualified(node.func)) if not node.args else None
         name = dotted(node)
         if node is None or name is None or name in ("True", "False", "None"):
             return self._literal(node)
@@ -97,16 +132,23 @@ class Defaults:
         return [(a and b) if both else (a or b) for a in left for b in right]
 
     def _compared(self, node: cst.Comparison, scope: Scope, seen: frozenset[object]) -> _Values:
-        operator = node.comparisons[0].operator
+        compare = _COMPARING.get(type(node.comparisons[0].operator))
         left = self._values(node.left, scope, seen)
         right = self._values(node.comparisons[0].comparator, scope, seen)
-        negated = isinstance(operator, (cst.NotEqual, cst.IsNot))
-        if left is None or right is None or not (negated or isinstance(operator, (cst.Equal, cst.Is))):
+        if left is None or right is None or compare is None:
             return None
-        return [(a == b) is not negated for a in left for b in right]
+        try:
+            return [compare(a, b) for a in left for b in right]
+        except TypeError:  # no numbers
+            return None
 
     def _literal(self, node: cst.BaseExpression | None) -> _Values:
         try:
             return [ast.literal_eval(self._index.source.code(node))] if node is not None else None
         except (ValueError, SyntaxError):
             return None
+
+
+def _ends(body: cst.BaseSuite) -> bool:
+    last = last_of(body)
+    return leaves(body) or (last is not None and exits(last))

@@ -425,7 +425,10 @@ class Flow:
             meant = self.index.importable(inside, holder) or [variable]
             found = [here.inner[one] for here, one in meant if one in here.inner]
             for source in self.sources(variable):
-                found += self.choices(source.value, source.scope, seen, key)
+                part = None
+                if source.value is not None and source.item is not None:
+                    part = _element(source.value, source.item)
+                found += self.choices(part or source.value, source.scope, seen, key)
             found += self.lookups.looped(node, scope) if node is not None else []
         return [scope for scope in dict.fromkeys(found) if self.index.holds(scope)]
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Set
 
 import libcst as cst
 
 from retrofit.knowledge.kinds import CountsProcesses
+from retrofit.survey.arguments import read_as
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.nodes import dotted, last_of
+from retrofit.survey.nodes import argument, dotted, last_of
 from retrofit.survey.order import always_leaves, apart_from_training, leading_to, leads_to
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Minimum
@@ -30,7 +31,7 @@ def find_minimums(index: Index, flow: Flow, loops: list[EpochLoop], origins: Col
         loops: the epoch loops.
         origins: where the model is built.
     """
-    training = leading_to(loops, flow)
+    training, asked = leading_to(loops, flow), _asked(index, flow)
     moved = [
         index.statement(call)
         for call, held in index.method_calls("to", "cuda")
@@ -40,14 +41,14 @@ def find_minimums(index: Index, flow: Flow, loops: list[EpochLoop], origins: Col
     for statement in index.statements:
         choice = statement.node
         if isinstance(choice, cst.If):
-            holds = _with_one(index, flow, choice.test, statement.scope)
+            holds = _with_one(index, flow, choice.test, statement.scope, asked)
             if holds is None:
                 continue
             if _stops(index, statement, holds, training) or _moves_alone(index, statement, holds, moved):
                 found.append((choice.test, not holds))
         elif isinstance(choice, cst.SimpleStatementLine):
             checks = [small.test for small in choice.body if isinstance(small, cst.Assert)]
-            found += [(test, True) for test in checks if _with_one(index, flow, test, statement.scope) is False]
+            found += [(test, True) for test in checks if _with_one(index, flow, test, statement.scope, asked) is False]
     return [
         Minimum(node=test, index=index, wanted=wanted, anchors={"test": test})
         for test, wanted in found
@@ -88,16 +89,19 @@ def _branch(index: Index, choice: Statement, other: cst.If | cst.Else) -> list[S
     return [*index.statements_in(other.body), *later]
 
 
-def _with_one(index: Index, flow: Flow, test: cst.BaseExpression, scope: Scope) -> bool | None:
+def _with_one(index: Index, flow: Flow, test: cst.BaseExpression, scope: Scope, asked: Set[object]) -> bool | None:
     """Return what a condition comes to where there is one GPU, or one process; None where it asks for something else.
 
     What else it asks for is taken to be as the training needs it.
+
+    Args:
+        asked: what the number of processes is, by what the user asks for so many.
     """
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        inner = _with_one(index, flow, test.expression, scope)
+        inner = _with_one(index, flow, test.expression, scope, asked)
         return None if inner is None else not inner
     if isinstance(test, cst.BooleanOperation):
-        both = [_with_one(index, flow, side, scope) for side in (test.left, test.right)]
+        both = [_with_one(index, flow, side, scope, asked) for side in (test.left, test.right)]
         known = [side for side in both if side is not None]
         return (all if isinstance(test.operator, cst.And) else any)(known) if known else None
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
@@ -105,12 +109,37 @@ def _with_one(index: Index, flow: Flow, test: cst.BaseExpression, scope: Scope) 
     compare = _COMPARING.get(type(test.comparisons[0].operator))
     sides = [test.left, test.comparisons[0].comparator]
     counted = [_counts(index, flow, side, scope) for side in sides]
-    limits = [side for side, counts in zip(sides, counted, strict=True) if not counts and isinstance(side, cst.Integer)]
-    if compare is None or len(limits) != 1 or not any(counted):
+    if compare is None or all(counted) or not any(counted):
         return None
-    limit = int(limits[0].value, 0)
-    values = [compare(number, limit) if counted[0] else compare(limit, number) for number in range(1, _MANY)]
-    return values[0] if any(value is not values[0] for value in values) else None
+    limit = sides[0] if counted[1] else sides[1]
+
+    def holds(count: int, limit: int) -> bool:
+        return compare(count, limit) if counted[0] else compare(limit, count)
+
+    if isinstance(limit, cst.Integer):
+        values = [holds(number, int(limit.value, 0)) for number in range(1, _MANY)]
+        return values[0] if any(value is not values[0] for value in values) else None
+    if asked.isdisjoint(_keys(index, flow, limit, scope)):
+        return None
+    several = range(2, _MANY)
+    enough = {holds(number, number) for number in several}
+    return None if enough & {holds(1, number) for number in several} else not enough.pop()
+
+
+def _asked(index: Index, flow: Flow) -> set[object]:
+    """Return what says how many processes there are to be, where the script starts them and where they meet."""
+    given = [argument(call, "nprocs", 2) for call in index.calls if flow.spawns(call)]
+    given += [argument(call, "world_size", 3) for call in index.calls_to("torch.distributed.init_process_group")]
+    return {key for node in given if node is not None for key in _keys(index, flow, node, index.scope_of(node))}
+
+
+def _keys(index: Index, flow: Flow, node: cst.BaseExpression, scope: Scope) -> Iterator[object]:
+    """Yield what tells a number from others: where it comes from, or the name of an option, wherever that is read."""
+    options = {name for call, _ in index.method_calls("add_argument") for name in read_as(call)}
+    for origin in flow.origins(node, scope):
+        made = origin.node
+        option = isinstance(made, cst.Attribute) and made.attr.value in options
+        yield made.attr.value if isinstance(made, cst.Attribute) and option else made
 
 
 def _counts(index: Index, flow: Flow, node: cst.BaseExpression, scope: Scope) -> bool:

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import Optimizer
+from retrofit.knowledge.kinds import Optimizer, SumsUp
 from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holding import Holding
@@ -401,31 +401,34 @@ def _finished(
 ) -> Statement:
     """Return the last statement of the building: a head that is replaced, pretrained weights, layers that are frozen.
 
-    Those know the layers by the names that they have before dendrites. A checkpoint to resume from is none of them: it
-    was written by a training with dendrites.
+    Those know the layers by the names that they have before dendrites, and a library that tells of them by their kinds.
+    A checkpoint to resume from is none of them: it was written by a training with dendrites, and what a library tells
+    after it is of those too.
 
     Args:
         training: the statements that lead to the epoch loop.
     """
     index = flow.index
-    using = {wrapper.statement for wrapper in wrappers}
-    using.update(optimizer_statements(index))
-    using.update(index.statement(c) for c in index.calls if wrapper_kind(flow, c))
-    used = {here for statement in using for here in ways_to(statement, flow).get(built.scope, ())}
-    used.update(b.statement for b in index.bindings if spelled(b.value) == target or _copies(index, b.value, target))
+    used = _uses(flow, built, target, wrappers)
     loading = _loading_calls(flow, target, built, training)
     holding = Holding({b.value for b in index.bound_in(built) if b.value is not None}, flow)
     putting = [index.statement(node) for node, held in puts_in(flow) if holding.holds(held)]
     putting = [here for one in putting for here in ways_to(one, flow).get(built.scope, ())]
     loading += [(here, "") for here in putting if here not in training]
+    known = index.knowledge.known
+    telling = [index.statement(c) for c in index.calls if known(SumsUp, index.qualified(c.func)) and _gets(c, target)]
     finished = block = built
+    resumed = False
     while block.scope is built.scope:
         for statement in block.following:
             if statement in training or any(statement in user.path for user in used):
                 return finished
             loads = [loaded for place, loaded in loading if statement in place.path]
             changed = bool(loads) or _changes(index, statement, target) or _told(index, statement, target)
-            if _ends_for_some(statement, flow) or (changed and not is_resume(index, statement, "\n".join(loads))):
+            resumes = changed and is_resume(index, statement, "\n".join(loads))
+            resumed = resumed or resumes
+            told = not resumed and any(statement in place.path for place in telling)
+            if _ends_for_some(statement, flow) or told or (changed and not resumes):
                 finished = statement
         around = block.parent
         if around is None or around in training or any(around in user.path for user in used) or leaves(index, around):
@@ -436,6 +439,22 @@ def _finished(
             break
         block = around
     return finished
+
+
+def _uses(flow: Flow, built: Statement, target: str, wrappers: list[Wrapper]) -> set[Statement]:
+    """Return what needs the perforated model where it is built: it wraps or copies it, or builds its optimizer."""
+    index = flow.index
+    using = {wrapper.statement for wrapper in wrappers}
+    using.update(optimizer_statements(index))
+    using.update(index.statement(c) for c in index.calls if wrapper_kind(flow, c))
+    used = {here for statement in using for here in ways_to(statement, flow).get(built.scope, ())}
+    used.update(b.statement for b in index.bindings if spelled(b.value) == target or _copies(index, b.value, target))
+    return used
+
+
+def _gets(call: cst.Call, name: str) -> bool:
+    """Whether a call is given what has a name, as a whole."""
+    return any(spelled(arg.value) == name for arg in call.args)
 
 
 def _ends_for_some(statement: Statement, flow: Flow) -> bool:
@@ -539,7 +558,7 @@ def _loading_calls(flow: Flow, target: str, built: Statement, training: set[Stat
     index = flow.index
     found = []
     for call in index.calls_of(built.scope):
-        if not any(spelled(arg.value) == target for arg in call.args):
+        if not _gets(call, target):
             continue
         place, function = index.statement(call), flow.called(call)
         code = "" if function is None else index.source.read(function.node)

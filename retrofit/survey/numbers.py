@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from retrofit.survey.arguments import spellings
+from retrofit.survey.arguments import read_as, spellings
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Scope, Statement
 from retrofit.survey.nodes import argument, dotted, names_in
@@ -33,7 +33,7 @@ class Numbers:
     def __init__(self, flow: Flow) -> None:
         self._flow, self._index = flow, flow.index
         #: The options of the command line by the names under which they are read.
-        self._options = {name: call for call, _ in self._index.method_calls("add_argument") for name in _read_as(call)}
+        self._options = {name: call for call, _ in self._index.method_calls("add_argument") for name in read_as(call)}
         self._options.pop("local_rank", None)  # which torch.distributed.launch gives
         names = [*self._index.attributes, *self._index.nodes_of(cst.Name)]
         asked = [node for node in names if self._index.qualified(node) in _ENVIRONMENT]
@@ -182,16 +182,6 @@ def _words(statement: Statement) -> set[str]:
     """Return the words of what an `if` asks for."""
     test = statement.node.test if isinstance(statement.node, cst.If) else None
     return {word for name in names_in(test) for word in name.split(".")} if test is not None else set()
-
-
-def _read_as(call: cst.Call) -> Iterator[str]:
-    """Yield the name under which an option that is added to a parser is read."""
-    dest, named = argument(call, "dest"), [str(one) for one in spellings(call)]
-    if isinstance(dest, cst.SimpleString):
-        yield str(dest.evaluated_value)
-    elif named:
-        first = next((one for one in named if one.startswith("--")), named[0])
-        yield first.lstrip("-").replace("-", "_")
 
 
 def _by_hand(option: cst.Call) -> bool:

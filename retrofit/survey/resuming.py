@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow, Variable
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.loops import called_in
+from retrofit.survey.loops import called_in, increments
 from retrofit.survey.nodes import dotted, exits, method_name, names_in, receiver
 from retrofit.survey.order import leading_to, leads_to, runs_always
 from retrofit.survey.sites.folder import Resumption
@@ -19,6 +19,8 @@ from retrofit.survey.sites.loop import EpochLoop
 def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[Resumption]:
     """Return what leaves before the training by what a checkpoint says, and what takes the end of the training from it.
 
+    What a counter alone begins with stays, and the counter is added to those that the loop begins anew.
+
     Args:
         loops: the epoch loops.
     """
@@ -26,12 +28,12 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[R
     if not loads or not index.calls_to("torch.save") or not loops:
         return []
     loaded, training = Holding(loads, flow), leading_to(loops, flow)
-    found: dict[Statement, None] = {}
+    found: dict[Statement, str] = {}
     for node in (*index.nodes_of(cst.Return), *index.nodes_of(cst.Expr)):
         here = index.statement(node)
         leaves = (isinstance(node, cst.Return) or exits(node)) and leads_to(here, training)
         if leaves and any(isinstance(one.node, cst.If) and loaded.holds(one.node.test) for one in here.around):
-            found.setdefault(here)
+            found.setdefault(here, "")
     ending = {variable for loop in loops for variable in _ending(index, flow, loop)} | {*_named(index, flow)}
     inside, parts = {loop.statement for loop in loops}, {name.removeprefix("self.") for _, name in ending}
     for here, names, value in _given(index):
@@ -41,10 +43,16 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[R
             continue
         if isinstance(value, cst.Dict) and any(_alone_gives(index, name, here) for name in names):
             continue  # a part of it may be of the checkpoint, and the rest is needed
+        alone = [name for name in names if _alone_gives_attribute(index, flow, name, here)]
         early = any(leads_to(way, training) for way in flow.leading(here))
-        if early and inside.isdisjoint(here.path) and loaded.holds(value):
-            found.setdefault(here)
-    return [Resumption(node=here.node, index=index) for here in found]
+        if not early or not inside.isdisjoint(here.path) or not loaded.holds(value):
+            continue
+        counted = [loop for name in alone for loop in loops if _counts_to_the_end(index, flow, name, here, loop)]
+        for loop in counted:
+            loop.resumed += [name for name in alone if name not in loop.resumed]
+        if not counted:
+            found.setdefault(here, alone[0] if alone else "")
+    return [Resumption(node=here.node, index=index, alone=alone) for here, alone in found.items()]
 
 
 def _variables(flow: Flow, name: str, scope: Scope) -> Iterator[Variable]:
@@ -91,6 +99,27 @@ def _alone_gives(index: Index, name: str, here: Statement) -> bool:
     bound = {one.statement.node for one in index.bound([name], here.scope)}
     earlier = [early.node for part in here.path if part.scope is here.scope for early in part.preceding]
     return here.node in bound and "." not in name and not any(runs_always(early, bound) for early in earlier)
+
+
+def _alone_gives_attribute(index: Index, flow: Flow, name: str, here: Statement) -> bool:
+    """The same of an attribute of the objects of a class of the project, whoever gives it."""
+    if not _is_of_class(flow, name, here.scope):
+        return False
+    meant = flow.member(name, here.scope)
+    given = [b for b in index.bindings if b.value is not None and _is_of_class(flow, b.target, b.statement.scope)]
+    return {b.statement for b in given if flow.member(b.target, b.statement.scope) == meant} == {here}
+
+
+def _is_of_class(flow: Flow, name: str, scope: Scope) -> bool:
+    """Whether a dotted name is an attribute of the objects of a class of the project."""
+    return "." in name and flow.member(name, scope)[0].kind == "class"
+
+
+def _counts_to_the_end(index: Index, flow: Flow, name: str, here: Statement, loop: EpochLoop) -> bool:
+    """Whether what a statement begins is a counter, which an epoch loop knows by the same name."""
+    meant = flow.variable(name, here.scope)
+    bound = [b for b in index.bindings if flow.variable(b.target, b.statement.scope) == meant]
+    return flow.variable(name, loop.scope) == meant and any(map(increments, bound))
 
 
 def _given(index: Index) -> Iterator[tuple[Statement, list[str], cst.BaseExpression]]:

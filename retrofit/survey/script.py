@@ -18,6 +18,7 @@ from retrofit.survey.blocks import NO_SIGNS, Signs
 from retrofit.survey.bypass import find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.clocks import find_clocks
+from retrofit.survey.defaults import Defaults
 from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, made_of_it, paired_parts
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.folders import find_new_folders
@@ -40,7 +41,7 @@ from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.training import find_trained, validation_at
 from retrofit.survey.shares import find_shares
 from retrofit.survey.sites.base import Site
-from retrofit.survey.sites.call import CallSite
+from retrofit.survey.sites.call import Spawn
 from retrofit.survey.sites.framework import Framework
 from retrofit.survey.sites.loop import Backward, EpochLoop
 from retrofit.survey.sites.model import Model
@@ -524,15 +525,17 @@ def _relate_wrappers(script: Script) -> None:
         seen.add(wrapper.statement)
 
 
-def _find_spawns(script: Script, flow: Flow) -> list[CallSite]:
+def _find_spawns(script: Script, flow: Flow) -> list[Spawn]:
     """Return what starts the training's processes: `mp.spawn(...)`, or `Process(target=...)` of what leads to it."""
     index = flow.index
     leading = leading_to(script.loops, flow)
-    return [
-        CallSite(node=call, index=index)
+    found = [
+        call
         for call in index.calls
         if flow.spawns(call) or (flow.starts_process(call) and index.statement(call) in leading)
     ]
+    defaults = Defaults(index, flow, several=True) if found else None
+    return [Spawn(node=call, index=index, usual=defaults is not None and defaults.run(call)) for call in found]
 
 
 def _before_leaving(script: Script, flow: Flow) -> list[Statement]:

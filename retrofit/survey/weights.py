@@ -12,7 +12,7 @@ from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in, leftovers
 from retrofit.survey.nodes import argument, dotted, is_choice, last_name, mentions, method_name, nodes_in, receiver
 from retrofit.survey.order import after_model, always_leaves, apart_from_training, leading_to
-from retrofit.survey.sites.call import CallSite
+from retrofit.survey.sites.call import CallSite, Spawn
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Follower, Model
 from retrofit.survey.words import speak
@@ -241,7 +241,7 @@ def find_besides(origins: set[Origin], wrapped: set[Origin], loops: list[EpochLo
     ]
 
 
-def find_loads_after(spawns: list[CallSite], loops: list[EpochLoop], flow: Flow) -> list[CallSite]:
+def find_loads_after(spawns: list[Spawn], loops: list[EpochLoop], flow: Flow) -> list[CallSite]:
     """Return what loads a file in the process that starts the others, once these have ended.
 
     Args:

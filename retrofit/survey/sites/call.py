@@ -66,3 +66,14 @@ class CallSite(Site):
             node = bound[0].value if len(bound) == 1 and bound[0].item is None else None
         value = node.evaluated_value if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)) else None
         return value if isinstance(value, str) else None
+
+
+@dataclass(eq=False, kw_only=True)
+class Spawn(CallSite):
+    """A call that starts the processes of a training from one.
+
+    Attributes:
+        usual: whether it surely runs on a machine with several GPUs, where no option says otherwise.
+    """
+
+    usual: bool = False

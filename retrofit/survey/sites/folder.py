@@ -27,4 +27,10 @@ class NewFolder(Site):
 
 @dataclass(eq=False, kw_only=True)
 class Resumption(Site):
-    """A statement by which a checkpoint of the script's own, of an earlier round, would end a later one at once."""
+    """A statement by which a checkpoint of the script's own, of an earlier round, would end a later one at once.
+
+    Attributes:
+        alone: the name to which nothing else gives a value, "" where it may be left out.
+    """
+
+    alone: str = ""

@@ -18,7 +18,7 @@ from retrofit.survey.nodes import is_choice, nodes_in
 from retrofit.survey.sites.argument import LocalRank, Parser, ProcessNumber
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.block import Block
-from retrofit.survey.sites.call import CallSite
+from retrofit.survey.sites.call import CallSite, Spawn
 from retrofit.survey.sites.folder import NewFolder, Resumption
 from retrofit.survey.sites.framework import Framework
 from retrofit.survey.sites.loop import Backward, EpochLoop, Stop
@@ -178,7 +178,7 @@ class Script(Site):
     other_models: list[str] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     trials: list[CallSite] = field(default_factory=list)
-    spawns: list[CallSite] = field(default_factory=list)
+    spawns: list[Spawn] = field(default_factory=list)
     spawned_numbers: set[str] = field(default_factory=set)
     groups: list[list[Wrapper]] = field(default_factory=list)
     neighbours: Mapping[str, Sequence[Neighbour]] = field(default_factory=dict)
@@ -236,10 +236,11 @@ class Script(Site):
         return f"-m {self.module}" if self.module else self.beside(self.file_name)
 
     @property
-    def spawning(self) -> CallSite | None:
+    def spawning(self) -> Spawn | None:
         """The call that alone can start the processes.
 
-        One under a condition can where nothing reads a process's number from the environment, but the process group is
+        So does one that usually runs: each process of another launcher would start as many again. Any other under a
+        condition can where nothing reads a process's number from the environment, but the process group is
         given one. Who asks for `env://` there numbers the machines by it, and only the spawned function knows its GPU;
         but where the number given is the one that the spawned function gets, that alone counts.
         """
@@ -248,7 +249,7 @@ class Script(Site):
         if number not in self.spawned_numbers:
             asked += [text for text in self.index.nodes_of(cst.SimpleString) if _is_method(text)]
         told = any(not self._if_asked_for(node) for node in asked)
-        alone = [site for site in self.spawns if not site.conditional or (number and not told)]
+        alone = [site for site in self.spawns if not site.conditional or site.usual or (number and not told)]
         return alone[0] if alone else None
 
     def _if_asked_for(self, node: cst.CSTNode) -> bool:

@@ -18,12 +18,6 @@ lets the library say all that it has to say.
 "Measured" means here: seen in a run of perforatedai 3.2.9 with torch 2.13.
 """
 
-import os
-
-# The library asks for CUDA when it is imported (measured). If the driver is asked, it reads CUDA_VISIBLE_DEVICES then,
-# and a script that sets it later chooses in vain.
-os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
-
 from . import quiet, start  # noqa: F401 - first, for what the library says when it is imported
 from .continuity import best_so_far
 from .inference import load_final_model

@@ -64,5 +64,11 @@ def _pai_once() -> Iterator[None]:
             sys.stdout = before
 
 
+# The library asks for CUDA when it is imported (measured). If the driver is asked, it reads CUDA_VISIBLE_DEVICES then,
+# and a script that sets it later chooses in vain. What the script itself asks is answered as without the helper.
+_pai_is_told = "PYTORCH_NVML_BASED_CUDA_CHECK" in os.environ
+os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 with _pai_once():
     importlib.import_module("perforatedai.globals_perforatedai")
+if not _pai_is_told:
+    del os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"]

@@ -41,6 +41,32 @@ class _PaiDone:
 _pai_done = _PaiDone()
 
 
+class _PaiFirst:
+    """Gives the first batches of an iterator, and the next ones where it is asked again after it has ended.
+
+    A script may take the batches of all epochs from one iterator, over data without an end.
+    """
+
+    def __init__(self, batches: Any) -> None:
+        self._batches, self._given = iter(batches), 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if not self._given:
+            self._passes, self._steps = _pai_done.passes, _pai_done.steps
+        due = _pai_done.passes > self._passes and _pai_done.steps == self._steps  # gradients are accumulated
+        if self._given >= _pai_batches and not (due and self._given < 20 * _pai_batches):
+            _pai_done.cuts += 1
+            self._given = 0
+            raise StopIteration
+        batch = next(self._batches)
+        self._given += 1
+        _pai_done.note()
+        return batch
+
+
 def _pai_shorten(torch: Any) -> None:
     """End every loader after its first batches, which its length says too, but not before a step that is due.
 
@@ -52,19 +78,9 @@ def _pai_shorten(torch: Any) -> None:
         @functools.wraps(real)
         def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807
             # A loader made of another one may take more than an epoch's batches from it.
-            return first(real(self)) if type(self).__iter__ is __iter__ else iter(real(self))
+            return _PaiFirst(real(self)) if type(self).__iter__ is __iter__ else iter(real(self))
 
         return __iter__
-
-    def first(batches: Any) -> Iterator[Any]:
-        passes, steps = _pai_done.passes, _pai_done.steps
-        for number, batch in enumerate(batches, start=1):
-            _pai_done.note()
-            yield batch
-            due = _pai_done.passes > passes and _pai_done.steps == steps  # gradients are accumulated
-            if number >= _pai_batches and not (due and number < 20 * _pai_batches):
-                _pai_done.cuts += 1
-                return
 
     def shortened(real: Any) -> Any:
         @functools.wraps(real)

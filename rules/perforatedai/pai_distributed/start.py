@@ -80,6 +80,19 @@ def _pai_in_this_attempt(meetings: Any) -> Any:
 
 
 dist.distributed_c10d.rendezvous = _pai_meet_alone
+_pai_group = dist.new_group
+
+
+def _pai_group_of_those_here(ranks: Any = None, *settings: Any, **named: Any) -> Any:
+    """Begin a further group: in the initialisation run, which has one process, of the ranks that are there."""
+    if ranks is not None and initializing():
+        ranks = [rank for rank in ranks if rank < dist.get_world_size()]
+        if not ranks:
+            return dist.GroupMember.NON_GROUP_MEMBER
+    return _pai_group(ranks, *settings, **named)
+
+
+dist.new_group = dist.distributed_c10d.new_group = _pai_group_of_those_here
 _pai_set_device = torch.cuda.set_device
 
 

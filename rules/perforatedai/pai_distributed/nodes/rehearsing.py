@@ -17,6 +17,8 @@ SEES_ONE = (
     "It sees one GPU; if it names others ('invalid device ordinal'), or moves the model only where it counts several "
     "('Expected all tensors to be on the same device'), INIT_GPUS=all shows it all."
 )
+#: What an error may say that comes of it.
+OF_DEVICES = re.compile(r"\b(cuda|devices?|device_ids|gpus?|nccl)\b", re.IGNORECASE)
 #: What a rehearsal does not get.
 NOT_REHEARSED = (
     "TORCHRUN_ARGS", "PET_RDZV_ENDPOINT", "PREPARE", "WANDB_RUN_ID", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID",
@@ -112,7 +114,7 @@ class Rehearsal:
         shown = "".join(f"\n    {line}" for line in cause[:4] or said[-25:])
         say(f"The rehearsal failed in {stage}, after {seconds}:{shown}", 2)
         folder, self.folder = self.folder, ""  # to be looked into
-        if stage == "the initialisation":
+        if stage == "the initialisation" and any(map(OF_DEVICES.search, cause[:4] or said[-5:])):
             say(SEES_ONE, 2)
         self.training.fail(
             1 if status in (0, 75) else status,  # it failed after training was complete
