@@ -26,7 +26,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -1112,9 +1112,12 @@ def test_what_is_no_score_is_told(helper: ModuleType, value: Any, capsys: pytest
     assert re.search(said, capsys.readouterr().err)
 
 
-def test_missing_scores_are_told_once(helper: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_scores_are_told_once(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     import torch
 
+    monkeypatch.setattr(helper.GPA, "pai_tracker", SimpleNamespace())  # without one nothing is trained with dendrites
     assert [helper._pai_common_score(None, torch.nn.Linear(1, 1)) for _ in range(3)] == [None] * 3
     none = r"test_runtime\.py:\d+: there is no validation score \(None\)"
     assert len(re.findall(none, capsys.readouterr().out)) == 1
