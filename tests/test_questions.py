@@ -126,6 +126,15 @@ BY_HAND = f"{OPTIONS}parser.add_argument('--rank', type=int, default=0)\nargs = 
 HELD = "class Held:\n    pass\n\n\nheld = Held()\n"
 BUILDS = "def __init__(self):\n        self.encoder = self.net = Net()"
 OF_HELD = "held.encoder = DDP(held.encoder)\nmodel = held.encoder\n"
+
+
+def resuming(taken: str, last: str) -> Swaps:
+    """Return the swaps of what an object takes from a checkpoint before the epoch loop, and of the loop's end."""
+    return before(f"{HELD}state = torch.load('last.pt')\n{taken}", "best = 0\n"), scored(
+        f"{SCORE}{last}torch.save({{'stop': acc > 0.9, 'n': epoch}}, 'last.pt')\n"
+    )
+
+
 KEEPS = (
     "def validate(model, best):\n    acc = evaluate(model)\n"
     "    if {}acc > best:\n        best = acc\n{}    return best\n\n\n"
@@ -223,6 +232,14 @@ QUESTIONS: dict[str, Question] = {
             ),
         },
         IN_PROCESS,
+    ),
+    "PAI024 1": Question(
+        resuming("held.stop = state['stop']\n", "if held.stop:\n    break\n"),
+        {
+            "another before": resuming("held.stop = False\nheld.stop = state['stop']\n", "if held.stop:\n    break\n"),
+            "a counter": resuming("held.n = state['n']\n", "held.n += 1\nif held.n > 9:\n    break\n"),
+            "ends nothing": resuming("held.stop = state['stop']\n", "print(held.stop)\n"),
+        },
     ),
     "PAI030 1": Question(
         (GPA, scored(f"if {RANK} == 0:\n    tell(acc)\n    {HANDED}\n{SCORE}")),

@@ -708,7 +708,7 @@ def test_what_rank_0_has_written_is_waited_for(
         assert Path(helper._pai_near(str(path), written=True)).read_bytes() == b"older"
         path.write_bytes(b"newer")
         with pytest.raises(SystemExit, match=r"Rank 0 waited 0 s to see .*best_model\.pt as rank 0 has written it"):
-            helper._pai_await(str(path))
+            helper._pai_await_written(str(path))
     finally:
         helper._pai_release()
         dist.destroy_process_group()

@@ -5672,6 +5672,29 @@ def test_a_model_that_is_made_of_the_perforated_one_and_trained_in_its_place(
     assert ("`refine(...)` makes another model of it after that, at line" in disorder) == asked
 
 
+def test_an_average_that_is_wrapped_beside_the_model_takes_no_place_of_it() -> None:
+    train = """
+        def train():
+            if many:
+                model_dp = nn.DataParallel(model)
+            else:
+                model_dp = model
+            if args.decay:
+                ema = copy.deepcopy(model)
+                if many:
+                    ema_dp = nn.DataParallel(ema)
+                else:
+                    ema_dp = ema
+            else:
+                ema = model
+                ema_dp = model_dp
+    """
+    begin = REFINED[: REFINED.index("class WithLoss")]
+    built = "model = UNet()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    loop = indented(LOOP.replace("model(", "model_dp("))
+    assert survey_of(f"{begin}{built}{code(train)}{loop}\ntrain()\n").disorder == ""
+
+
 @pytest.mark.parametrize(
     ("again", "asked"),
     [

@@ -79,16 +79,26 @@ def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[O
     return []
 
 
-def made_of_it(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
+def made_of_it(
+    origins: set[Origin], wrappers: list[Wrapper], models: list[Model], loops: list[EpochLoop], flow: Flow
+) -> str:
     """Return what makes another model of the perforated one, which is trained in its place, "" for nothing.
+
+    An average that is made of it and wrapped beside it takes no place.
 
     Args:
         origins: where what is wrapped is made.
+        wrappers: what wraps it.
         models: the places after which the perforated one is there.
         loops: the epoch loops.
     """
     index, training = flow.index, leading_to(loops, flow)
-    for origin in sorted(origins, key=lambda one: index.statement(one.node).order):
+    beside: set[Origin] = set()
+    for wrapper in wrappers:
+        operand = wrapper.anchors["operand"]
+        assert isinstance(operand, cst.BaseExpression)
+        beside |= origins - set(flow.origins(operand, wrapper.scope))
+    for origin in sorted(origins - beside, key=lambda one: index.statement(one.node).order):
         call, place = origin.node, index.statement(origin.node)
         late = leads_to(place, training) and any(after_model(place, model, flow) for model in models)
         if not late or not isinstance(call, cst.Call) or not _is_given(call, origins - {origin}, flow):

@@ -40,12 +40,12 @@ def _pai_near(path: str, *, written: bool = False) -> str:
         with contextlib.suppress(RuntimeError):  # the store is gone, or the other process did not answer in its time
             if store.add(f"{key}/asked", 1) == 1:
                 if written:
-                    _pai_await(path)
+                    _pai_await_written(path)
                 store.set(key, _pai_hold(path))
             _pai_places[path] = store.get(key).decode()
     elif written:
         with contextlib.suppress(RuntimeError):
-            _pai_await(path)
+            _pai_await_written(path)
     place, _, name = _pai_places.get(path, "").partition(" ")
     with contextlib.suppress(OSError):  # there is none, or the process has ended
         if os.readlink(place) == f"/memfd:{name} (deleted)":
@@ -53,7 +53,7 @@ def _pai_near(path: str, *, written: bool = False) -> str:
     return path
 
 
-def _pai_await(path: str) -> None:
+def _pai_await_written(path: str) -> None:
     """Wait until this machine sees a file as rank 0 has written it: some shared folders show it late, or an older one.
 
     PAI_NODES_SECONDS in the environment says how long; 600 by default.
