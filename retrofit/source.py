@@ -139,7 +139,8 @@ class Source:
                     _first_difference(self.text, written),
                     1,
                     "RF005",
-                    "holds white space that cannot be kept byte for byte (a form feed, or mixed line ends). "
+                    "holds white space that cannot be kept byte for byte (a form feed, mixed line ends, or spaces that "
+                    "end the file). "
                     "Remove it and run again.",
                 )
             )

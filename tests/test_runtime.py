@@ -1573,6 +1573,19 @@ def test_says_that_the_model_has_changed(
     assert "PAI/array_dims.csv was made with another model" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("folder", "ends"), [("", False), ("saved", True)])
+def test_a_start_that_plans_no_epoch_goes_on_to_what_follows(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, folder: str, ends: bool
+) -> None:
+    """In a round of a training no epoch is one too few."""
+    import torch
+
+    perforate(torch.nn.Linear(8, 4), torch.nn.Linear(4, 2), initialize=False)
+    monkeypatch.setenv("PAI_LOAD_FOLDER", folder)
+    with pytest.raises(SystemExit) if ends else contextlib.nullcontext():
+        assert list(helper.planned_epochs(range(0))) == []
+
+
 def test_a_start_that_only_evaluates_needs_no_initialisation(helper: ModuleType, perforate: Callable[..., Any]) -> None:
     import torch
 

@@ -16,7 +16,7 @@ from .layers import _pai_unwrap
 from .loggers import _pai_watch_loggers
 from .meeting import _pai_meet
 from .place import _pai_place_of_error
-from .process import _pai, _pai_fail, _pai_rank, _pai_say, _pai_tell_clean_up, initializing
+from .process import _pai, _pai_fail, _pai_rank, _pai_say, _pai_tell_clean_up, initializing, load_folder
 from .rates import _pai_is_planned
 from .record import _pai_read, _pai_write
 from .rehearsal import _pai_note_exit, _pai_repeated
@@ -47,6 +47,8 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
         previous, epoch = epoch, following
         yield epoch
         turns.setdefault(len(_pai.rate_moves), number)
+    if not number and not initializing() and load_folder() is None:
+        return  # no epoch is planned, as where the script only evaluates
     if initializing():
         end_of_training()
     # One score, or none, says that the script validates when it has trained as long as it has planned.
