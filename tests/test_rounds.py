@@ -266,7 +266,9 @@ def test_parameters_beside_the_model_go_on(tmp_path: Path, built: str, stepped: 
         ("labels)\n            loss.b", "labels) + beside.sum()\n            loss.b"),
         (PRINTED, 'draw {draw:.6f} beside {beside.item():.3f}")\n'),
     )
-    lines = [values(lines, "beside") for lines in rounds(train(tmp_path, text))]
+    result = train(tmp_path, text)
+    assert result.stdout.count("What the script trains beside the model is as the last epoch has left it") == 1
+    lines = [values(lines, "beside") for lines in rounds(result)]
     steps = [-float(value) / 0.1 for one in lines for value in one]
     each = steps[0]
     assert len(lines) > 1

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
-from .beside import _pai_beside, _pai_save_beside, _pai_tell_new
+from .beside import _pai_beside, _pai_save_beside, _pai_tell_beside, _pai_tell_new
 from .checks import _pai_almost_zero, _pai_check_hand_over, _pai_check_number, _pai_note_constant, _pai_note_zeros
 from .graphs import _pai_save_graphs
 from .hidden import _pai_library_at_work
@@ -259,6 +259,7 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False, aga
     tracker = GPA.pai_tracker
     asked = type(tracker).switch_time
     beside = _pai_beside(net)
+    _pai.trains_beside = any(beside)
 
     def is_time() -> bool:
         time = force or again or _pai_is_time(asked(tracker))
@@ -309,6 +310,7 @@ def _pai_complete(net: torch.nn.Module, *, load_best: bool) -> None:
         with _pai_near_folder(save, "best_model.pt", written=True) as near:
             UPA.load_system(net, near, "best_model", switch_call=True)
         _pai_settle(net, device)
+        _pai_tell_beside()
     if _pai_rank() == 0:
         with open(os.path.join(save, ".training_complete"), "w") as file:
             file.write("complete\n")

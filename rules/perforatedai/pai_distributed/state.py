@@ -76,6 +76,7 @@ class _PaiState:
         rounds: when a structure has been trained enough: "history", "planned" or ""; see configure_library.
         past_end: whether training goes on past its planned end.
         beside: what is still to be given to parameters beside the model, by their optimizers; None for what is.
+        trains_beside: whether the script's optimizers have parameters that are none of the model's.
         waits: whether it was said that the score rises no more before the planned end.
         stops: whether this rank has asked for the end of this structure's training, or any has by the last hand-over.
         complete: whether training is complete.
@@ -159,6 +160,7 @@ class _PaiState:
     left: bool = False
     past_end: bool = False
     beside: list[list[Any] | None] = field(default_factory=list)
+    trains_beside: bool = False
     waits: bool = False
     stops: bool = False
     complete: bool = False
