@@ -83,6 +83,13 @@ def test_the_options_go_to_the_parser_that_the_script_itself_reads(tmp_path: Pat
     assert [file.path.name for file in plan.files if b"'--perforate_model_parallel'" in file.after] == ["train.py"]
 
 
+def test_a_parser_that_takes_over_its_own_name_has_an_end(tmp_path: Path) -> None:
+    again = "parser = argparse.ArgumentParser(parents=[parser], add_help=False)\n"
+    head = f"import argparse\n\nparser = argparse.ArgumentParser()\n{again}{again}args = parser.parse_args()\n\n"
+    new = rewritten(plan_of(tmp_path, head + script(epoch=_SCORED)))
+    assert new.count("'--perforate_model_parallel'") == 1
+
+
 def test_so_where_nothing_is_kept_of_it(tmp_path: Path) -> None:
     text = swapped(
         SCRIPT,

@@ -89,11 +89,15 @@ def _parser(index: Index, flow: Flow, construction: cst.Call) -> Parser:
 
 def _family(index: Index, flow: Flow, construction: cst.Call) -> set[Origin]:
     """Return a parser, and those whose options it takes over: `ArgumentParser(parents=[common_options()])`."""
-    given = argument(construction, "parents", 5)
-    parents = [one.value for one in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else []
-    made = [origin for one in parents for origin in flow.deep_origins(one, index.scope_of(construction))]
-    outer = [origin.node for origin in made if isinstance(origin.node, cst.Call) and origin.node is not construction]
-    return {Origin(construction), *(origin for node in outer for origin in _family(index, flow, node))}
+    found, waiting = {Origin(construction)}, [construction]
+    while waiting:
+        call = waiting.pop()
+        given = argument(call, "parents", 5)
+        parents = [one.value for one in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else []
+        made = {origin for one in parents for origin in flow.deep_origins(one, index.scope_of(call))} - found
+        found |= made
+        waiting += [origin.node for origin in made if isinstance(origin.node, cst.Call)]
+    return found
 
 
 def spellings(call: cst.Call) -> dict[object, cst.SimpleString]:

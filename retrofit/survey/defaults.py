@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import libcst as cst
 
+from retrofit.survey.arguments import read_as
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope
 from retrofit.survey.nodes import dotted, exits, last_of, leaves, names_in
@@ -46,9 +47,6 @@ class Defaults:
 
     def _add_option(self, call: cst.Call) -> None:
         given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
-        spelled = [arg.value.evaluated_value for arg in call.args if isinstance(arg.value, cst.SimpleString)]
-        names = [str(one).lstrip("-") for one in spelled[:1] + [s for s in spelled if str(s).startswith("--")]]
-        name = self._literal(given["dest"]) if "dest" in given else names[-1:]
         action = (self._literal(given.get("action")) or [""])[0]
         default: _Values = [action == "store_false"] if action in ("store_true", "store_false") else [None]
         if "default" in given:
@@ -56,8 +54,8 @@ class Defaults:
             kind = dotted(given.get("type")) or ""
             if kind != "str" and "type" in given and any(isinstance(value, str) for value in default or ()):
                 default = None  # argparse makes something else of the text
-        for one in name or ():
-            self._options[str(one).replace("-", "_")].append(default)
+        for name in read_as(call):
+            self._options[name].append(default)
 
     def leave_out(self, node: cst.CSTNode) -> bool:
         """Whether some code runs only where an option says otherwise than by default."""

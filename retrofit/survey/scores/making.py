@@ -26,7 +26,7 @@ _ASIDE = "aside"
 #: Methods by which a collection or a meter takes in a value, and by which it begins anew.
 FILLS = ("update", "append", "add", "add_batch", "extend", "accumulate", "put", "record", "insert", "__call__")
 EMPTIES = ("reset", "clear")
-#: So many calls are followed one within the other.
+#: So many calls are followed one within the other, and so many items taken out one of the other.
 _DEEP = 6
 
 
