@@ -203,9 +203,6 @@ class Folder(Values):
 class Files(Words):
     """A list of paths of files."""
 
-    def __init__(self, wanted: str) -> None:
-        super().__init__(wanted)
-
     def read(self, value: object, folder: Path | None = None) -> tuple[Path, ...]:  # type: ignore[override]
         return tuple(Path(os.path.abspath(folder or ""), path) for path in super().read(value))
 

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import ast
-import operator
 from collections import defaultdict
-from collections.abc import Callable
 
 import libcst as cst
 
 from retrofit.survey.arguments import read_as
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope
-from retrofit.survey.nodes import dotted, exits, last_of, leaves, names_in
+from retrofit.survey.nodes import COMPARING, dotted, exits, last_of, leaves, names_in
 
 #: The values that an expression may have; None where they cannot be told.
 _Values = list[object] | None
-_COMPARING: dict[type[cst.BaseCompOp], Callable[..., bool]] = {
-    cst.Equal: operator.eq, cst.Is: operator.eq, cst.NotEqual: operator.ne, cst.IsNot: operator.ne,
-    cst.LessThan: operator.lt, cst.LessThanEqual: operator.le,
-    cst.GreaterThan: operator.gt, cst.GreaterThanEqual: operator.ge,
-}  # fmt: skip
 #: Some numbers of GPUs that a machine with several has.
 _SEVERAL = (2, 4, 8)
 
@@ -130,7 +123,7 @@ class Defaults:
         return [(a and b) if both else (a or b) for a in left for b in right]
 
     def _compared(self, node: cst.Comparison, scope: Scope, seen: frozenset[object]) -> _Values:
-        compare = _COMPARING.get(type(node.comparisons[0].operator))
+        compare = COMPARING.get(type(node.comparisons[0].operator))
         left = self._values(node.left, scope, seen)
         right = self._values(node.comparisons[0].comparator, scope, seen)
         if left is None or right is None or compare is None:

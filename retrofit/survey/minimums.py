@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Collection, Iterator, Set
+from collections.abc import Collection, Iterator, Set
 
 import libcst as cst
 
@@ -11,15 +10,11 @@ from retrofit.knowledge.kinds import CountsProcesses
 from retrofit.survey.arguments import read_as
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.nodes import argument, dotted, last_of
+from retrofit.survey.nodes import COMPARING, argument, dotted, last_of
 from retrofit.survey.order import always_leaves, apart_from_training, leading_to, leads_to
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Minimum
 
-_COMPARING: dict[type[cst.BaseCompOp], Callable[[int, int], bool]] = {
-    cst.LessThan: operator.lt, cst.LessThanEqual: operator.le, cst.Equal: operator.eq,
-    cst.GreaterThan: operator.gt, cst.GreaterThanEqual: operator.ge, cst.NotEqual: operator.ne,
-}  # fmt: skip
 #: A number of GPUs that is enough for any.
 _MANY = 65
 
@@ -106,7 +101,7 @@ def _with_one(index: Index, flow: Flow, test: cst.BaseExpression, scope: Scope, 
         return (all if isinstance(test.operator, cst.And) else any)(known) if known else None
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
         return None
-    compare = _COMPARING.get(type(test.comparisons[0].operator))
+    compare = COMPARING.get(type(test.comparisons[0].operator))
     sides = [test.left, test.comparisons[0].comparator]
     counted = [_counts(index, flow, side, scope) for side in sides]
     if compare is None or all(counted) or not any(counted):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import operator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import fields
 from functools import cache
 
@@ -110,6 +111,14 @@ def spelled(node: cst.CSTNode | None) -> str | None:
     """Return `a.b` as `dotted` does, and the code of an item of it as well: `models["net"]`."""
     known = isinstance(node, cst.Subscript) and key_of(node) is not None and dotted(node.value) is not None
     return _CODE.code_for_node(node) if known and node is not None else dotted(node)
+
+
+#: What comparisons come to, by the nodes of their operators.
+COMPARING: dict[type[cst.BaseCompOp], Callable[..., bool]] = {
+    cst.Equal: operator.eq, cst.Is: operator.eq, cst.NotEqual: operator.ne, cst.IsNot: operator.ne,
+    cst.LessThan: operator.lt, cst.LessThanEqual: operator.le,
+    cst.GreaterThan: operator.gt, cst.GreaterThanEqual: operator.ge,
+}  # fmt: skip
 
 
 def leaves(node: cst.CSTNode) -> bool:
