@@ -1329,6 +1329,9 @@ def test_what_one_process_of_a_machine_has_read_serves_the_others(
         assert Path(helper._pai_near(str(path))).read_text() == "as the round begins"
         assert helper._pai_near(missing) == missing
         path.write_text(text)
+    place = helper._pai_near(str(path))
+    os.close(helper._pai_held.pop(0))
+    assert Path(place).read_text() == "as the round begins", "the first one ends before this one has read it"
     helper._pai_release()
     assert helper._pai_near(str(path)) == str(path), "the first one has ended"
 

@@ -22,7 +22,7 @@ _pai_held: list[int] = []
 def _pai_near(path: str, *, written: bool = False) -> str:
     """Where to read what a file of the shared folder holds as this round begins, for it may be written later on.
 
-    The first process of a machine that asks reads it into its memory, where the others find it, and that ends with it.
+    The first process of a machine that asks reads it into its memory, where the others find it while it runs.
     Each reads the file itself where no process group has begun, or on a system that is not Linux.
 
     Args:
@@ -48,8 +48,10 @@ def _pai_near(path: str, *, written: bool = False) -> str:
             _pai_await_written(path)
     place, _, name = _pai_places.get(path, "").partition(" ")
     with contextlib.suppress(OSError):  # there is none, or the process has ended
-        if os.readlink(place) == f"/memfd:{name} (deleted)":
-            return place
+        own = os.open(place, os.O_RDONLY)  # for the process may end before this one has read it
+        _pai_held.append(own)
+        if os.readlink(f"/proc/self/fd/{own}") == f"/memfd:{name} (deleted)":
+            return f"/proc/self/fd/{own}"
     return path
 
 
