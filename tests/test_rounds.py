@@ -450,13 +450,16 @@ def test_what_a_script_initialises_behind_its_wrapper_does_not_either(tmp_path: 
 # ---- collective calls
 
 
-def test_rank_0_alone_may_validate_through_the_wrapper(tmp_path: Path) -> None:
+@pytest.mark.parametrize("begins", ["        model.train()\n", ""], ids=["in training", "as validation leaves it"])
+def test_rank_0_alone_may_validate_through_the_wrapper(tmp_path: Path, begins: str) -> None:
+    """Also where it trains on in evaluation mode, as in a script that forgets to leave it."""
     text = swapped(
         DDP,
         (
             "        acc = validate(model, epoch)\n",
             "        acc = validate(model, epoch) if dist.get_rank() == 0 else 0.0\n",
         ),
+        ("        model.train()\n", begins),
     )
     assert len(rounds(train(tmp_path, text))) == 2
 

@@ -74,6 +74,7 @@ def report_validation_score(
     if model is None:
         _pai_fail_without_model()
     net = _pai_unwrap(model)
+    _pai.trains_evaluating = not net.training
     mine = not (of_rank_0 and _pai_grouped() and dist.get_rank() > 0)
     number = _pai_common_score(score if mine else None, net)
     if number is not None and _pai_share(number, net, leave=leave, force=force_switch):

@@ -31,6 +31,7 @@ class _PaiState:
         still_scores: for how many scores in a row they have not.
         evaluated: whether the model was evaluated since the last score.
         evaluates: whether it was before that.
+        trains_evaluating: whether it was in evaluation mode at the last hand-over, and in no other one since.
         given: what returns the last score as the script has given it, and its version.
         score_changes: whether it was not always the same.
         repeated_scores: how often the same one came although the model was evaluated.
@@ -114,6 +115,7 @@ class _PaiState:
     still_scores: int = 0
     evaluated: bool = False
     evaluates: bool = False
+    trains_evaluating: bool = False
     given: tuple[Any, int] | None = None
     score_changes: bool = False
     repeated_scores: int = 0

@@ -99,9 +99,12 @@ def _pai_broadcasts(wrapper: DistributedDataParallel) -> bool:
 
     In training, as ever. In evaluation it would wait for all ranks, for ever where rank 0 validates alone (measured).
     After a pass without gradients a wrapper leaves the next broadcast out, so what was to be is kept till then.
+    A script that has not left evaluation when a score is handed over trains on in it (measured, on rank 0 alone).
     """
     kept = wrapper.__dict__
-    if not wrapper.module.training:
+    if wrapper.module.training:
+        _pai.trains_evaluating = False
+    elif not (_pai.trains_evaluating and torch.is_grad_enabled()):
         kept.setdefault("_pai_broadcast_next", wrapper.require_forward_param_sync)
         return False
     wrapper.require_forward_param_sync = kept.pop("_pai_broadcast_next", wrapper.require_forward_param_sync)
