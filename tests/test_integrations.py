@@ -412,6 +412,26 @@ def test_a_save_name_that_is_another_one_at_each_start_is_asked_for(tmp_path: Pa
     fixed = swapped(single(), ("args.name", "f'run_{args.kind}'"))
     assert plan_of(tmp_path, fixed, IN_PARALLEL).questions == []
 
+SLASHED = {
+    "written": ("'runs/rooms'", "has"),
+    "joined": ("os.path.join('runs', args.kind)", "has"),
+    "in a folder that may be none": ("os.path.join(args.kind, 'rooms')", "may have"),
+    "in a text": ("f'{args.kind}/rooms'", "has"),
+}
+
+
+@pytest.mark.parametrize(("name", "says"), SLASHED.values(), ids=SLASHED)
+def test_a_save_name_with_a_slash_is_asked_for(tmp_path: Path, name: str, says: str) -> None:
+    text = swapped(single(), ("import torch\n", "import os\nimport torch\n"), ("args.name", name))
+    [question] = plan_of(tmp_path, text, IN_PARALLEL).questions
+    assert (question.code, question.line) == ("PAI120", 16)
+    assert f"{says} a slash" in question.message and "--save-name NAME" in question.message
+    plan = plan_of(tmp_path, text, Options(data_parallel=True, save_name="mine"))
+    assert 'save_name=pai_distributed.save_name("mine")' in rewritten(plan)
+    fixed = swapped(text, (name, "os.path.basename(args.kind)"))
+    assert plan_of(tmp_path, fixed, IN_PARALLEL).questions == []
+
+
 
 @pytest.mark.parametrize(("given", "told"), [("args.old", ["PAI030"]), ("'mine'", [])])
 def test_a_folder_of_the_users_choice_that_is_loaded_no_more_is_named(

@@ -1071,6 +1071,10 @@ QUESTIONS: dict[str, Question] = {
         (UPA, (BUILT, f"import time\n{GROWN}".replace("'mine'", "f'run_{time.time()}'"))),
         {"the time beside it": (UPA, (BUILT, f"import time\nbegun = time.time()\n{GROWN}"))},
     ),
+    "PAI120 1": Question(
+        (UPA, (BUILT, GROWN.replace("'mine'", "'runs/mine'"))),
+        {"a file in that folder": (UPA, (BUILT, f"{GROWN}path = 'runs/mine'\n"))},
+    ),
 }
 
 

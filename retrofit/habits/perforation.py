@@ -19,6 +19,7 @@ from retrofit.survey.index import Statement
 from retrofit.survey.layers import is_layer
 from retrofit.survey.nodes import argument, dotted, method_name, receiver
 from retrofit.survey.sites.base import Site
+from retrofit.survey.slashes import has_slash
 from retrofit.survey.wrappers import at_margin
 
 _OF_GPUS = ("torch.cuda.", "torch.accelerator.")
@@ -156,6 +157,12 @@ class Perforation(Call):
     def save_name(self) -> str:
         """The name under which it is saved, "" where it is not written out."""
         return text(self.habits, self.argument_node("save_name", 2))
+
+    @cached_property
+    def name_has_slash(self) -> bool | None:
+        """Whether that name has a slash in it; None where it may have one, as parts that are joined may be empty."""
+        given = self.argument_node("save_name", 2)
+        return given is not None and has_slash(given, self.habits.flow)
 
     @cached_property
     def fresh_name(self) -> str:
