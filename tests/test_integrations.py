@@ -286,6 +286,23 @@ def test_a_script_that_knows_no_gpu_is_told_where_its_model_must_be(tmp_path: Pa
     assert ("names a GPU" in " ".join(note.message for note in plan.notes)) == told
 
 
+MPS = {
+    "by a condition": ("'mps' if torch.backends.mps.is_available() else 'cpu'", True),
+    "as it is": ("'mps:0'", True),
+    "beside CUDA": ("'cuda' if torch.cuda.is_available() else 'mps'", False),
+    "of another meaning": ("{'mps': 'cpu'}['mps']", False),
+}
+
+
+@pytest.mark.parametrize(("device", "asked"), MPS.values(), ids=MPS)
+def test_a_script_on_the_one_gpu_of_an_apple_is_asked_where_it_names_it(
+    tmp_path: Path, device: str, asked: bool
+) -> None:
+    moved = f"device = torch.device({device})\n    model.to(device)"
+    plan = plan_of(tmp_path, swapped(single(), ("model.cuda()", moved)), IN_PARALLEL)
+    assert [(one.code, one.line) for one in plan.questions] == [("PAI038", 16)] * asked
+
+
 AFTER = {
     "moved to be used": ("    bare = model.to('cpu')\n", "    bare = {}.to('cpu')\n"),
     "as a device": ("    use(model.to(torch.device('cpu')))\n", "    use({}.to(torch.device('cpu')))\n"),
@@ -412,6 +429,7 @@ def test_a_save_name_that_is_another_one_at_each_start_is_asked_for(tmp_path: Pa
     fixed = swapped(single(), ("args.name", "f'run_{args.kind}'"))
     assert plan_of(tmp_path, fixed, IN_PARALLEL).questions == []
 
+
 SLASHED = {
     "written": ("'runs/rooms'", "has"),
     "joined": ("os.path.join('runs', args.kind)", "has"),
@@ -425,12 +443,12 @@ def test_a_save_name_with_a_slash_is_asked_for(tmp_path: Path, name: str, says: 
     text = swapped(single(), ("import torch\n", "import os\nimport torch\n"), ("args.name", name))
     [question] = plan_of(tmp_path, text, IN_PARALLEL).questions
     assert (question.code, question.line) == ("PAI120", 16)
-    assert f"{says} a slash" in question.message and "--save-name NAME" in question.message
+    assert f"{says} a slash" in question.message
+    assert "--save-name NAME" in question.message
     plan = plan_of(tmp_path, text, Options(data_parallel=True, save_name="mine"))
     assert 'save_name=pai_distributed.save_name("mine")' in rewritten(plan)
     fixed = swapped(text, (name, "os.path.basename(args.kind)"))
     assert plan_of(tmp_path, fixed, IN_PARALLEL).questions == []
-
 
 
 @pytest.mark.parametrize(("given", "told"), [("args.old", ["PAI030"]), ("'mine'", [])])

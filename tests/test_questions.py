@@ -305,6 +305,18 @@ QUESTIONS: dict[str, Question] = {
         },
         options=SINGLE_GPU,
     ),
+    "PAI038 4": Question(
+        (UPA, (BUILT, f"{GROWN}model.to('mps')\n"), (WRAPPED, "")),
+        {
+            "on the CPU": (UPA, (BUILT, f"{GROWN}model.to('cpu')\n"), (WRAPPED, "")),
+            "with others": (
+                UPA,
+                (BUILT, f"{GROWN}model.to('cuda' if torch.cuda.is_available() else 'mps')\n"),
+                (WRAPPED, ""),
+            ),
+        },
+        options=SINGLE_GPU,
+    ),
     "PAI041 1": Question(
         (GPA, before("GPA.pai_tracker.setOptimizer(torch.optim.SGD)\n")),
         {

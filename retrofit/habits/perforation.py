@@ -135,6 +135,19 @@ class Perforation(Call):
         return asked or bool(self.index.method_calls("cuda")) or any(one.startswith("cuda") for one in (*texts, *parts))
 
     @cached_property
+    def apple_device(self) -> Site | None:
+        """Where something is put on Apple's GPU, of which there is one, in a project that names no other GPU."""
+        for call in self.index.calls if not self.on_gpu else ():
+            if method_name(call) != "to" and self.index.qualified(call.func) != "torch.device":
+                continue
+            given = argument(call, "device", 0) or argument(call, "type", 0)
+            made = [] if given is None else self.habits.flow.origins(given, self.index.scope_of(call))
+            for one in (origin.node for origin in made):
+                if isinstance(one, cst.SimpleString) and one.raw_value.partition(":")[0] == "mps":
+                    return Site(node=one, index=self.index)
+        return None
+
+    @cached_property
     def late_layer(self) -> Site | None:
         """Where the model gets another layer, no further wrapper, only after the call."""
         grown = set(self.habits.flow.deep_origins(self.call, self.scope))
