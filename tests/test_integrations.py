@@ -561,6 +561,34 @@ def test_a_perforated_model_without_a_name_gets_one_by_which_it_is_loaded(
     assert new.index(f"    {after}\n", loaded) > loaded
 
 
+OTHER = "base = model\n    model = UPA.perforate_model(base, save_name='mine')"
+
+
+def test_and_the_name_of_what_is_given_back_where_that_is_another(tmp_path: Path) -> None:
+    new = rewritten(plan_of(tmp_path, single(f"{OTHER}.cuda()"), IN_PARALLEL))
+    assert "        model = UPA.perforate_model(base, " in new
+    loaded = new.index("    model = pai_distributed.load_latest_switch(model, ")
+    assert new.index("    model = model.cuda()\n", loaded) > loaded
+    read = single(f"{OTHER}.to(next(model.parameters()).device)")
+    assert [question.code for question in plan_of(tmp_path, read, IN_PARALLEL).questions] == ["PAI042"]
+
+
+EITHER = """def grow(net):
+    if hasattr(UPA, 'perforate_model'):
+        return UPA.perforate_model(net, save_name='mine')
+    return UPA.initialize_pai(net, save_name='mine')
+
+
+def main"""
+
+
+def test_calls_of_which_one_run_has_one_are_of_one_model(tmp_path: Path) -> None:
+    text = swapped(single("model = grow(model)"), ("def main", EITHER))
+    assert plan_of(tmp_path, text, IN_PARALLEL).questions == []
+    both = text.replace("        return UPA", "        UPA")
+    assert [question.code for question in plan_of(tmp_path, both, IN_PARALLEL).questions] == ["PAI038"]
+
+
 def test_and_one_that_is_put_elsewhere_at_once_is_asked_for_a_name(tmp_path: Path) -> None:
     [question] = plan_of(tmp_path, single(f"model = [{IN_PLACE[8:]}][0]"), IN_PARALLEL).questions
     assert question.code == "PAI042"

@@ -13,11 +13,12 @@ from retrofit.habits.library import calls_of_any, full_name, perforating, settin
 from retrofit.habits.names import follows, literal, moves, text
 from retrofit.habits.sites import Call
 from retrofit.knowledge.kinds import AveragesModel, Compiles, Optimizer, Recomputes
+from retrofit.survey.blocks import names_read
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.folders import is_fresh
 from retrofit.survey.index import Statement
 from retrofit.survey.layers import is_layer
-from retrofit.survey.nodes import argument, dotted, method_name, receiver
+from retrofit.survey.nodes import argument, dotted, method_name, nodes_in, receiver
 from retrofit.survey.sites.base import Site
 from retrofit.survey.slashes import has_slash
 from retrofit.survey.wrappers import at_margin
@@ -80,14 +81,27 @@ class Perforation(Call):
 
     @property
     def held(self) -> str:
-        """The model's name, where what is called on the perforated one gives it back, or it is returned; else ""."""
+        """A name for the model, where what is called on the perforated one gives it back, or it is returned; else "".
+
+        That is its name, or the one that gets what is given back, where nothing reads that before.
+        """
         name = "" if self.grown is None else dotted(self.grown) or ""
         node, holder = self.node, self.index.parents[self.node]
         while isinstance(holder, cst.Attribute) or (isinstance(holder, cst.Call) and holder.func is node):
             node, holder = holder, self.index.parents[holder]
-        back = isinstance(holder, cst.Return) or self.index.target_of(node) == name
+        given = self.index.target_of(node)
+        inside = {part for part in nodes_in(self.call) if isinstance(part, cst.Name)}
+        if given and all(part in inside for part in names_read(node, given.partition(".")[0])):
+            name = given
+        back = isinstance(holder, cst.Return) or given == name
         local = name in self.scope.names or name in self.scope.parameters
         return name if back and (local or "." in name) else ""
+
+    @property
+    def several(self) -> bool:
+        """Whether another model is made to grow dendrites in the same run, and not in another branch instead."""
+        others = [self.index.statement(call) for call in perforating(self.habits) if call is not self.node]
+        return any(not exclude_each_other(self.statement, other) for other in others)
 
     @property
     def unassigned(self) -> str:
