@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -179,9 +179,17 @@ class Evaluator:
         for stage in STAGES[:-1]:
             found = self.outcome(script, stage)
             notes += found.notes
-            if found.questions or found.edits:
-                return Outcome(found.edits, found.questions, notes)
+            if found.questions:
+                return Outcome([], self._asked_first(script) or found.questions, notes)
+            if found.edits:
+                return Outcome(found.edits, [], notes)
         return Outcome([], [], notes)
+
+    def _asked_first(self, script: Script) -> list[Problem]:
+        """Return the questions that take the place of those of an earlier stage."""
+        rules = tuple(rule for rule in self._recipe.rules if rule.asked == "first")
+        asking = Evaluator(replace(self._recipe, rules=rules), self._options, self._texts, self._adopted)
+        return asking.outcome(script).questions
 
     def outcome(self, script: Script, stage: str = "") -> Outcome:
         """Return everything that the recipe's rules of one stage say of a script."""

@@ -31,6 +31,7 @@ from retrofit.survey.script import Choices, survey
 from retrofit.survey.sites.script import Script
 from retrofit.text import deepest, is_deep, too_deep
 from retrofit.unfold import unfolded
+from retrofit.unused import unused_imports
 from retrofit.wording import counted, did_you_mean
 from retrofit.write.fence import outside
 from retrofit.write.new import NewFile
@@ -244,6 +245,8 @@ def _plan(
     written: dict[File, str] = {}
     if not questions:
         try:
+            outcome.edits.extend(unused_imports(script, edited, adopted.edits))
+            edited = by_file(script.index, outcome.edits)
             for file, mine in edited.items():
                 new = rewriting(script.index, mine, file)
                 written[file] = new.text

@@ -26,7 +26,7 @@ def prove(source: Source, edits: Sequence[Edit], text: str) -> None:
     """Check that a rewriting is sound.
 
     It must compile, and hold every line outside the edited statements, in order, and every comment but those in removed
-    statements. Blank lines before a removed statement may go. A name that a function has from outside must not become
+    statements. Blank lines beside a removed statement may go. A name that a function has from outside must not become
     its own.
 
     Args:
@@ -264,6 +264,9 @@ def _untouched_lines(source: Source, edits: Sequence[Edit]) -> list[str]:
             while edit.kind in ("remove", "take-out") and first > 1 and not lines[first - 2].strip():
                 first -= 1
                 touched.add(first)
+            while edit.kind in ("remove", "take-out") and last < len(lines) and not lines[last].strip():
+                last += 1
+                touched.add(last)
     return [line for number, line in enumerate(lines, start=1) if number not in touched]
 
 

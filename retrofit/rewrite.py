@@ -97,7 +97,9 @@ def placed(index: Index, edits: Sequence[Edit], file: File) -> list[Edit]:
     """
     edits = [*_declarations(index, edits), *edits]
     own = [edit for edit in edits if edit.kind != "add-import"]
-    nodes = [*(edit.node for edit in own), *(edit.last for edit in edits if edit not in own and edit.last is not None)]
+    imports = {statement.node for statement, _ in file.imports}  # what is changed of them asks for no name
+    nodes = [edit.node for edit in own if edit.node not in imports]
+    nodes += [edit.last for edit in edits if edit not in own and edit.last is not None]
     edited = min((index.statement(node).path[0].index for node in nodes if node in index.parents), default=None)
     return [_place_import(file, edit, edited) if edit.kind == "add-import" else edit for edit in edits]
 

@@ -96,6 +96,7 @@ class Rule:
         unsure: a condition under which a finding depends on code that cannot be seen, and is advice only.
         fix: "safe" or "unsafe" where its changes repair what was found, "" where it has none.
         stage: "history" where all other rules see the script as its changes leave it, "first" where all but those do.
+        asked: "first" where its questions take the place of those of earlier stages, which are of no use then.
     """
 
     code: str
@@ -111,6 +112,7 @@ class Rule:
     unsure: str = "false"
     fix: str = ""
     stage: str = ""
+    asked: str = ""
     changes: tuple[Change, ...] = ()
     asks: tuple[Remark, ...] = ()
     notes: tuple[Remark, ...] = ()

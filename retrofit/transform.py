@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import dropwhile
 
 import libcst as cst
 
@@ -143,6 +144,8 @@ class Rewriter(cst.CSTTransformer):
             if not any(line.comment for line in waiting) and (not body or _begins_with_blank(new)):
                 waiting = []
             lead = [*waiting, *new.leading_lines]
+            if number and not body:  # what stood first is gone, and no block begins with what set it apart
+                lead = [*dropwhile(lambda line: line.comment is None, lead)]
             waiting = []
             group = self._group(new, edits)
             kept = (edits or new is not old) and not any(edit.kind == "take-out" for edit in edits)

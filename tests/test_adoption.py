@@ -670,3 +670,24 @@ def test_an_optimizer_for_a_first_step_is_not_handed_over_beside_another(tmp_pat
     done = adopted(tmp_path, text)
     assert first in done
     assert done.count("setup_optimizer(") == 1
+
+
+def test_an_optimizer_for_what_is_trained_after_all_is_complete_is_not_handed_over(tmp_path: Path) -> None:
+    later = """\
+        if converging:
+            continue
+        model, restructured, complete = GPA.pai_tracker.add_validation_score(acc, model)
+        history.append(restructured)
+        if complete:
+            converging = True
+            optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+            continue
+        if restructured:
+            optimizer, _ = GPA.pai_tracker.setup_optimizer(model, {'params': model.parameters(), 'lr': 0.1})
+"""
+    before = "    converging, history = False, []\n    model = nn.DataParallel(model)\n"
+    text = integrated(guard=before, hand_over=later)
+    done = adopted(tmp_path, text)
+    assert "            optimizer = torch.optim.Adam(model.parameters(), lr=0.01)\n" in done
+    built = text.replace("if complete:\n", "if restructured:\n")
+    assert "            optimizer = torch.optim.Adam(" not in rewritten(plan_of(tmp_path, built))

@@ -286,6 +286,23 @@ def test_a_script_that_knows_no_gpu_is_told_where_its_model_must_be(tmp_path: Pa
     assert ("names a GPU" in " ".join(note.message for note in plan.notes)) == told
 
 
+MPS = {
+    "by a condition": ("'mps' if torch.backends.mps.is_available() else 'cpu'", True),
+    "as it is": ("'mps:0'", True),
+    "beside CUDA": ("'cuda' if torch.cuda.is_available() else 'mps'", False),
+    "of another meaning": ("{'mps': 'cpu'}['mps']", False),
+}
+
+
+@pytest.mark.parametrize(("device", "asked"), MPS.values(), ids=MPS)
+def test_a_script_on_the_one_gpu_of_an_apple_is_asked_where_it_names_it(
+    tmp_path: Path, device: str, asked: bool
+) -> None:
+    moved = f"device = torch.device({device})\n    model.to(device)"
+    plan = plan_of(tmp_path, swapped(single(), ("model.cuda()", moved)), IN_PARALLEL)
+    assert [(one.code, one.line) for one in plan.questions] == [("PAI038", 16)] * asked
+
+
 AFTER = {
     "moved to be used": ("    bare = model.to('cpu')\n", "    bare = {}.to('cpu')\n"),
     "as a device": ("    use(model.to(torch.device('cpu')))\n", "    use({}.to(torch.device('cpu')))\n"),
@@ -413,6 +430,27 @@ def test_a_save_name_that_is_another_one_at_each_start_is_asked_for(tmp_path: Pa
     assert plan_of(tmp_path, fixed, IN_PARALLEL).questions == []
 
 
+SLASHED = {
+    "written": ("'runs/rooms'", "has"),
+    "joined": ("os.path.join('runs', args.kind)", "has"),
+    "in a folder that may be none": ("os.path.join(args.kind, 'rooms')", "may have"),
+    "in a text": ("f'{args.kind}/rooms'", "has"),
+}
+
+
+@pytest.mark.parametrize(("name", "says"), SLASHED.values(), ids=SLASHED)
+def test_a_save_name_with_a_slash_is_asked_for(tmp_path: Path, name: str, says: str) -> None:
+    text = swapped(single(), ("import torch\n", "import os\nimport torch\n"), ("args.name", name))
+    [question] = plan_of(tmp_path, text, IN_PARALLEL).questions
+    assert (question.code, question.line) == ("PAI120", 16)
+    assert f"{says} a slash" in question.message
+    assert "--save-name NAME" in question.message
+    plan = plan_of(tmp_path, text, Options(data_parallel=True, save_name="mine"))
+    assert 'save_name=pai_distributed.save_name("mine")' in rewritten(plan)
+    fixed = swapped(text, (name, "os.path.basename(args.kind)"))
+    assert plan_of(tmp_path, fixed, IN_PARALLEL).questions == []
+
+
 @pytest.mark.parametrize(("given", "told"), [("args.old", ["PAI030"]), ("'mine'", [])])
 def test_a_folder_of_the_users_choice_that_is_loaded_no_more_is_named(
     tmp_path: Path, given: str, told: list[str]
@@ -521,6 +559,34 @@ def test_a_perforated_model_without_a_name_gets_one_by_which_it_is_loaded(
     assert f"        {name} = UPA.perforate_model({name}, " in new
     loaded = new.index(f"    {name} = pai_distributed.load_latest_switch({name}, ")
     assert new.index(f"    {after}\n", loaded) > loaded
+
+
+OTHER = "base = model\n    model = UPA.perforate_model(base, save_name='mine')"
+
+
+def test_and_the_name_of_what_is_given_back_where_that_is_another(tmp_path: Path) -> None:
+    new = rewritten(plan_of(tmp_path, single(f"{OTHER}.cuda()"), IN_PARALLEL))
+    assert "        model = UPA.perforate_model(base, " in new
+    loaded = new.index("    model = pai_distributed.load_latest_switch(model, ")
+    assert new.index("    model = model.cuda()\n", loaded) > loaded
+    read = single(f"{OTHER}.to(next(model.parameters()).device)")
+    assert [question.code for question in plan_of(tmp_path, read, IN_PARALLEL).questions] == ["PAI042"]
+
+
+EITHER = """def grow(net):
+    if hasattr(UPA, 'perforate_model'):
+        return UPA.perforate_model(net, save_name='mine')
+    return UPA.initialize_pai(net, save_name='mine')
+
+
+def main"""
+
+
+def test_calls_of_which_one_run_has_one_are_of_one_model(tmp_path: Path) -> None:
+    text = swapped(single("model = grow(model)"), ("def main", EITHER))
+    assert plan_of(tmp_path, text, IN_PARALLEL).questions == []
+    both = text.replace("        return UPA", "        UPA")
+    assert [question.code for question in plan_of(tmp_path, both, IN_PARALLEL).questions] == ["PAI038"]
 
 
 def test_and_one_that_is_put_elsewhere_at_once_is_asked_for_a_name(tmp_path: Path) -> None:

@@ -340,3 +340,11 @@ POSSIBLE = {
 def test_and_not_where_it_may_be_there(tmp_path: Path, more: str) -> None:
     done = adopted(tmp_path, integrated().replace(OPTIMIZER, f"{OPTIMIZER}{more}"))
     assert body(done) == ADOPTED.replace(OPTIMIZER, f"{OPTIMIZER}{more}")
+
+
+def test_a_training_that_another_library_owns_is_refused_before_its_settings_are_asked_about(tmp_path: Path) -> None:
+    asked = "import transformers\n" + integrated(before="GPA.pc.set_metric('acc')\n")
+    start = asked.index("    for epoch in")
+    owned = asked[:start] + "    transformers.Trainer(model=model).train()\n" + asked[asked.index("\n\nif __name__") :]
+    assert {question.code for question in plan_of(tmp_path, asked).questions} == {"PAI032"}
+    assert {question.code for question in plan_of(tmp_path, owned).questions} == {"PAI100"}

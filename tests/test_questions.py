@@ -305,6 +305,18 @@ QUESTIONS: dict[str, Question] = {
         },
         options=SINGLE_GPU,
     ),
+    "PAI038 4": Question(
+        (UPA, (BUILT, f"{GROWN}model.to('mps')\n"), (WRAPPED, "")),
+        {
+            "on the CPU": (UPA, (BUILT, f"{GROWN}model.to('cpu')\n"), (WRAPPED, "")),
+            "with others": (
+                UPA,
+                (BUILT, f"{GROWN}model.to('cuda' if torch.cuda.is_available() else 'mps')\n"),
+                (WRAPPED, ""),
+            ),
+        },
+        options=SINGLE_GPU,
+    ),
     "PAI041 1": Question(
         (GPA, before("GPA.pai_tracker.setOptimizer(torch.optim.SGD)\n")),
         {
@@ -1070,6 +1082,10 @@ QUESTIONS: dict[str, Question] = {
     "PAI119 1": Question(
         (UPA, (BUILT, f"import time\n{GROWN}".replace("'mine'", "f'run_{time.time()}'"))),
         {"the time beside it": (UPA, (BUILT, f"import time\nbegun = time.time()\n{GROWN}"))},
+    ),
+    "PAI120 1": Question(
+        (UPA, (BUILT, GROWN.replace("'mine'", "'runs/mine'"))),
+        {"a file in that folder": (UPA, (BUILT, f"{GROWN}path = 'runs/mine'\n"))},
     ),
 }
 

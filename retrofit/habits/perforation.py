@@ -13,12 +13,14 @@ from retrofit.habits.library import calls_of_any, full_name, perforating, settin
 from retrofit.habits.names import follows, literal, moves, text
 from retrofit.habits.sites import Call
 from retrofit.knowledge.kinds import AveragesModel, Compiles, Optimizer, Recomputes
+from retrofit.survey.blocks import names_read
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.folders import is_fresh
 from retrofit.survey.index import Statement
 from retrofit.survey.layers import is_layer
-from retrofit.survey.nodes import argument, dotted, method_name, receiver
+from retrofit.survey.nodes import argument, dotted, method_name, nodes_in, receiver
 from retrofit.survey.sites.base import Site
+from retrofit.survey.slashes import has_slash
 from retrofit.survey.wrappers import at_margin
 
 _OF_GPUS = ("torch.cuda.", "torch.accelerator.")
@@ -79,14 +81,27 @@ class Perforation(Call):
 
     @property
     def held(self) -> str:
-        """The model's name, where what is called on the perforated one gives it back, or it is returned; else ""."""
+        """A name for the model, where what is called on the perforated one gives it back, or it is returned; else "".
+
+        That is its name, or the one that gets what is given back, where nothing reads that before.
+        """
         name = "" if self.grown is None else dotted(self.grown) or ""
         node, holder = self.node, self.index.parents[self.node]
         while isinstance(holder, cst.Attribute) or (isinstance(holder, cst.Call) and holder.func is node):
             node, holder = holder, self.index.parents[holder]
-        back = isinstance(holder, cst.Return) or self.index.target_of(node) == name
+        given = self.index.target_of(node)
+        inside = {part for part in nodes_in(self.call) if isinstance(part, cst.Name)}
+        if given and all(part in inside for part in names_read(node, given.partition(".")[0])):
+            name = given
+        back = isinstance(holder, cst.Return) or given == name
         local = name in self.scope.names or name in self.scope.parameters
         return name if back and (local or "." in name) else ""
+
+    @property
+    def several(self) -> bool:
+        """Whether another model is made to grow dendrites in the same run, and not in another branch instead."""
+        others = [self.index.statement(call) for call in perforating(self.habits) if call is not self.node]
+        return any(not exclude_each_other(self.statement, other) for other in others)
 
     @property
     def unassigned(self) -> str:
@@ -134,6 +149,19 @@ class Perforation(Call):
         return asked or bool(self.index.method_calls("cuda")) or any(one.startswith("cuda") for one in (*texts, *parts))
 
     @cached_property
+    def apple_device(self) -> Site | None:
+        """Where something is put on Apple's GPU, of which there is one, in a project that names no other GPU."""
+        for call in self.index.calls if not self.on_gpu else ():
+            if method_name(call) != "to" and self.index.qualified(call.func) != "torch.device":
+                continue
+            given = argument(call, "device", 0) or argument(call, "type", 0)
+            made = [] if given is None else self.habits.flow.origins(given, self.index.scope_of(call))
+            for one in (origin.node for origin in made):
+                if isinstance(one, cst.SimpleString) and one.raw_value.partition(":")[0] == "mps":
+                    return Site(node=one, index=self.index)
+        return None
+
+    @cached_property
     def late_layer(self) -> Site | None:
         """Where the model gets another layer, no further wrapper, only after the call."""
         grown = set(self.habits.flow.deep_origins(self.call, self.scope))
@@ -156,6 +184,12 @@ class Perforation(Call):
     def save_name(self) -> str:
         """The name under which it is saved, "" where it is not written out."""
         return text(self.habits, self.argument_node("save_name", 2))
+
+    @cached_property
+    def name_has_slash(self) -> bool | None:
+        """Whether that name has a slash in it; None where it may have one, as parts that are joined may be empty."""
+        given = self.argument_node("save_name", 2)
+        return given is not None and has_slash(given, self.habits.flow)
 
     @cached_property
     def fresh_name(self) -> str:

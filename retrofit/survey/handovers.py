@@ -114,6 +114,15 @@ def baselines(index: Index, flow: Flow, signs: Signs) -> set[Scope]:
     return scopes[False] - scopes[True] if scopes[True] else set()
 
 
+def after_completion(index: Index, signs: Signs, node: cst.CSTNode) -> bool:
+    """Whether some code runs only once a hand-over has answered that training is complete."""
+    kind = signs.kinds.get("hand-over", Kind(()))
+    scope, names = index.scope_of(node), (*kind.calls, *kind.written)
+    handed = [call for call in index.calls_of(scope) if named(index.qualified(call.func), names)]
+    complete = {flag for call in handed for flag in _flags(index.parents[call])[1:]} - {"_", ""}
+    return any(holds and dotted(test) in complete for test, holds in index.guards(node))
+
+
 def _handing_over(index: Index, flow: Flow, signs: Signs) -> Callable[[Statement], bool] | None:
     """Return what tells whether a loop hands the score over, None where nothing does."""
     kind = signs.kinds.get("hand-over", Kind(()))

@@ -23,7 +23,14 @@ from retrofit.survey.disorder import beside_another, built_again, disorder, late
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
-from retrofit.survey.handovers import baselines, find_own_blocks, goes_on, handing_over, loops_handing_over
+from retrofit.survey.handovers import (
+    after_completion,
+    baselines,
+    find_own_blocks,
+    goes_on,
+    handing_over,
+    loops_handing_over,
+)
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
 from retrofit.survey.minimums import find_minimums
@@ -272,7 +279,7 @@ def _optimizers(
         script.other_ways,
     )
     apart = baselines(index, flow, choices.signs)
-    found = [one for one in found if one.scope not in apart]
+    found = [one for one in found if one.scope not in apart and not after_completion(index, choices.signs, one.node)]
     used = [one for one in found if flow.uncalled(one.statement) is None]
     unnamed = [] if used else unnamed_optimizers(index, flow, origins, script.models, script.loops, choices.handover)
     found = used or unnamed or found  # what nothing is seen to call may be of another training
