@@ -1237,6 +1237,12 @@ def test_backward_in_a_function_called_by_the_loop_is_found() -> None:
     assert backwards_of(text) == ["loss.backward()"]
 
 
+def test_backward_in_a_function_that_one_without_a_loop_calls_too_is_found() -> None:
+    text = "def step(loss):\n    loss.backward()\n\ndef once(loss):\n    step(loss)\n\n"
+    assert backwards_of(text) == []
+    assert backwards_of(text + "for e in range(3):\n    for x in y:\n        step(x)\n") == ["loss.backward()"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
