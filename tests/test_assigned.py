@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from retrofit.assigned import unassigned
+from retrofit.options import Options
 from tests.helpers import code, plan_of, rewritten, script
 
 
@@ -244,3 +245,31 @@ def test_a_score_is_kept_before_what_it_is_taken_from_is_deleted(tmp_path: Path,
     new = rewritten(plan_of(tmp_path, text))
     assert "    stats = evaluate(model)\n    pai_score = stats['acc']\n" in new
     assert new.rstrip().endswith("pai_distributed.report_validation_score(pai_score, model)")
+
+
+#: A score that is measured again only under further conditions.
+AGAIN = """
+if epoch % 2 == 0:
+    if rank == 0:
+        result = evaluate(model, None)
+        save(result[1])
+    if short:
+        for n in (500, 200):
+            if rank == 0:
+                result = evaluate(model, n)
+"""
+
+
+def test_a_score_that_is_measured_again_under_further_conditions_counts_as_it_is_first(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, script(AGAIN, "rank = dist.get_rank()"), Options(metric="result[1]", mode="min"))
+    assert plan.questions == []
+    new = rewritten(plan)
+    assert "        save(result[1])\n            pai_score = result[1]\n        if short:\n" in new
+    assert any("it gets another value later (line 21)" in note.message for note in plan.notes)
+
+
+def test_a_score_that_is_measured_again_where_each_turn_has_it_counts_as_it_is_last(tmp_path: Path) -> None:
+    again = "acc = evaluate(model)\nif average:\n    acc = evaluate(mean)\nlog(acc)"
+    plan = plan_of(tmp_path, script(again), Options(metric="acc", mode="max"))
+    assert rewritten(plan).rstrip().endswith("log(acc)\n    pai_distributed.report_validation_score(acc, model)")
+    assert not any("later" in note.message for note in plan.notes)
