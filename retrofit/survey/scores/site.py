@@ -126,9 +126,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     further = [maker for maker in makers_of(index, candidate.node, code_of(index, loop)) if maker.order > at.last]
     score.later = index.place(further[0].node, score.file) if candidate.named and again and further else ""
     _tell_emptied(score, flow, candidate.node, at)
-    whole = candidate.written or (expression + candidate.rest if candidate.rest else "")
-    node = cst.parse_expression(whole) if whole else candidate.node
-    score.unfit = Kinds(index, flow, loop).of(node, at, call)
+    score.unfit = Kinds(index, flow, loop).of(whole_of(index, candidate), at, call)
     stand_ins = StandIns(index, flow, loop).of(candidate.node, at, call)
     _tell_stand_ins(score, stand_ins)
     if kept is None:
@@ -155,6 +153,13 @@ def taken_at(score: Score, candidate: Candidate) -> tuple[Statement, cst.Call | 
         kept = kept.inner
     at = candidate.node if kept.returns else kept.anchors.get("made", kept.node)
     return score.index.statement(at), [candidate.call, *candidate.inner][-1]
+
+
+def whole_of(index: Index, candidate: Candidate) -> cst.BaseExpression:
+    """Return the expression of a candidate with the item that is taken out of it."""
+    rest = written_bare(index, candidate.node) + candidate.rest if candidate.rest else ""
+    whole = candidate.written or rest
+    return cst.parse_expression(whole) if whole else candidate.node
 
 
 def _tell_stand_ins(score: Score, stand_ins: list[StandIn]) -> None:
