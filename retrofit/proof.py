@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import symtable
 from collections.abc import Iterable, Iterator, Sequence
 from tokenize import TokenInfo
@@ -14,7 +15,7 @@ from retrofit.errors import EngineError, Problem, UserError
 from retrofit.rewrite import Rewriting
 from retrofit.source import Source
 from retrofit.survey.index import File, Index, Statement
-from retrofit.survey.nodes import leaves, names_in
+from retrofit.survey.nodes import dotted, leaves, names_in
 from retrofit.survey.order import always_leaves
 from retrofit.text import comments, split_lines
 
@@ -121,6 +122,8 @@ def _reads_anyway(index: Index, name: str, edit: Edit) -> bool:
         if _is_read_in_turns(index, name, later):
             return True
         if not isinstance(later.node, cst.SimpleStatementLine):
+            if isinstance(later.node, cst.If) and _is_read_or_fails(index, name, later.node):
+                return True
             if _ends_or_gives(index, name, later):
                 return False
             continue
@@ -173,6 +176,24 @@ def _ends_or_gives(index: Index, name: str, block: Statement) -> bool:
     given = [one.value for one in index.bound([name], block.scope) if block in one.statement.path]
     ends = any(leaves(one.node) or always_leaves(one) for one in inside)
     return ends or any(value is None or name not in _roots(value) for value in given)
+
+
+def _is_read_or_fails(index: Index, name: str, choice: cst.If) -> bool:
+    """Whether each branch of a choice, one of which runs, begins by reading a name, or by raising an error."""
+    last = choice
+    while isinstance(last.orelse, cst.If):
+        last = last.orelse
+    firsts = [branch[0].node for branch in _branches(index, choice)]
+    lines = [one for one in firsts if isinstance(one, cst.SimpleStatementLine)]
+    surely = last.orelse is not None and len(lines) == len(firsts)
+    return surely and all(_is_read_by(name, one) or _raises_error(one.body[0]) for one in lines)
+
+
+def _raises_error(line: cst.BaseSmallStatement) -> bool:
+    """Whether a line raises an error of Python's own, which is no way to end well: `SystemExit` is, a library's may."""
+    raised = line.exc if isinstance(line, cst.Raise) else None
+    kind = getattr(builtins, dotted(raised.func if isinstance(raised, cst.Call) else raised) or "", None)
+    return isinstance(kind, type) and issubclass(kind, Exception)
 
 
 def _branches(index: Index, choice: cst.If) -> Iterator[list[Statement]]:

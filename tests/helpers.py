@@ -68,10 +68,14 @@ def recipe() -> Recipe:
     return load_recipe(RECIPE_FOLDER)
 
 
-def survey_of(text: str, metric: str = "", mode: str = "", model: str = "", in_process: bool = False) -> Script:
+def survey_of(
+    text: str, metric: str = "", mode: str = "", model: str = "", in_process: bool = False, optimizer: str = ""
+) -> Script:
     """Return the survey of a script, as an apply sees it."""
     known = recipe()
-    choices = Choices(metric, mode, model, "", known.module_functions, known.provided, known.handover, in_process)
+    choices = Choices(
+        metric, mode, model, optimizer, known.module_functions, known.provided, known.handover, in_process
+    )
     return survey(source_of(code(text)), choices)
 
 

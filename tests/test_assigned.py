@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from retrofit.assigned import unassigned
+from retrofit.options import Options
 from tests.helpers import code, plan_of, rewritten, script
 
 
@@ -217,6 +218,10 @@ def test_what_the_script_itself_reads_in_the_same_place_is_its_own_affair(tmp_pa
         ("if b:\n    log(model)\n    raise SystemExit", False),
         ("if b:\n    log(model)\nelif c:\n    model = model.half()\n    raise SystemExit\nelse:\n    pass", False),
         ("if b:\n    log(model)\nelif c:\n    raise SystemExit\nelse:\n    log(model)", True),
+        ("if c:\n    log(model)\nelse:\n    raise ValueError(c)\nif b:\n    exit()", False),
+        ("if c:\n    log(model)\nelse:\n    raise Pruned(c)\nif b:\n    exit()", True),
+        ("if c:\n    log(model)\nelse:\n    raise SystemExit(c)", True),
+        ("if c:\n    log(model)\nelif d:\n    raise ValueError(c)\nif b:\n    exit()", True),
         ("if b:\n    raise SystemExit", True),
         ("if b: raise SystemExit", True),
         ("if b:\n    exit()", True),
@@ -244,3 +249,31 @@ def test_a_score_is_kept_before_what_it_is_taken_from_is_deleted(tmp_path: Path,
     new = rewritten(plan_of(tmp_path, text))
     assert "    stats = evaluate(model)\n    pai_score = stats['acc']\n" in new
     assert new.rstrip().endswith("pai_distributed.report_validation_score(pai_score, model)")
+
+
+#: A score that is measured again only under further conditions.
+AGAIN = """
+if epoch % 2 == 0:
+    if rank == 0:
+        result = evaluate(model, None)
+        save(result[1])
+    if short:
+        for n in (500, 200):
+            if rank == 0:
+                result = evaluate(model, n)
+"""
+
+
+def test_a_score_that_is_measured_again_under_further_conditions_counts_as_it_is_first(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, script(AGAIN, "rank = dist.get_rank()"), Options(metric="result[1]", mode="min"))
+    assert plan.questions == []
+    new = rewritten(plan)
+    assert "        save(result[1])\n            pai_score = result[1]\n        if short:\n" in new
+    assert any("it gets another value later (line 21)" in note.message for note in plan.notes)
+
+
+def test_a_score_that_is_measured_again_where_each_turn_has_it_counts_as_it_is_last(tmp_path: Path) -> None:
+    again = "acc = evaluate(model)\nif average:\n    acc = evaluate(mean)\nlog(acc)"
+    plan = plan_of(tmp_path, script(again), Options(metric="acc", mode="max"))
+    assert rewritten(plan).rstrip().endswith("log(acc)\n    pai_distributed.report_validation_score(acc, model)")
+    assert not any("later" in note.message for note in plan.notes)

@@ -115,6 +115,26 @@ def test_one_that_the_user_names_is_taken_with_a_note(tmp_path: Path) -> None:
     assert "report_validation_score(acc, model)" in rewritten(plan)
 
 
+LOGS = """
+class Log:
+    def __init__(self):
+        self.epoch = 0
+
+    def values(self):
+        found = {"epoch": self.epoch}
+        found.update({"loss": measure()})
+        print(found)
+
+log = Log()
+"""
+
+
+def test_an_item_is_not_of_what_those_beside_it_are_of(tmp_path: Path) -> None:
+    text = script("log.epoch += 2\nlog.values()", LOGS)
+    plan = plan_of(tmp_path, text, Options(metric="found['loss']", mode="min"))
+    assert (plan.questions, [one.message for one in plan.notes if "of all epochs so far" in one.message]) == ([], [])
+
+
 TRACKED = f"{PASS}meter.update(hits(model(x), y))\nif meter.avg > best:\n    best = meter.avg\n"
 FILLED = f"{PASS}accs.append(hits(model(x), y))\nif np.mean(accs) > best:\n    best = np.mean(accs)\n"
 CALL = "    pai_distributed.report_validation_score("

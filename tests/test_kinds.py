@@ -177,6 +177,14 @@ def test_what_is_made_of_a_string_is_no_number_either() -> None:
     assert (found.scores, [name for name, _ in found.measures]) == ([], ["validate:total"])
 
 
+@pytest.mark.parametrize("test", ["state['early_stop']", "not state['early_stop']", "late and state['early_stop']"])
+def test_an_item_that_a_loop_only_asks_about_is_no_score(test: str) -> None:
+    text = script(f"loss_state = evaluate(model, state)\nif {test.replace('state', 'loss_state')}:\n    BODY")
+    assert survey_of(text.replace("BODY", "break")).scores == []
+    read = survey_of(text.replace("BODY", "print(loss_state['early_stop'])")).scores
+    assert [score.expression for score in read] == ["loss_state['early_stop']"]
+
+
 def test_items_of_which_a_loop_takes_the_mean_are_numbers(tmp_path: Path) -> None:
     body = """sums = {}
 for k in ("a", "b"):

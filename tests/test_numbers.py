@@ -52,6 +52,10 @@ NUMBERED = {
         ["--rank", "--world-size"],
     ),
     "options in the environment": (given(f"{SET}\n{GROUP}"), ["--rank", "--world-size"]),
+    "options that another function puts into the environment": (
+        given(f"{GROUP}\n{SET}").replace(GROUP, f"def begin():\n    {GROUP}\n").replace(SET, f"{SET}\nbegin()"),
+        ["--rank", "--world-size"],
+    ),
     "a GPU by an option": (
         given(f"{BY_HAND}\ntorch.cuda.set_device(args.gpu)").replace(
             "args = ", "parser.add_argument('-g', '--gpu', type=int, default=0)\nargs = "
@@ -95,6 +99,7 @@ FINE = {
     ),
     "another function gives it": given(f"def tell(a):\n    a.rank = int(os.environ['RANK'])\ntell(args)\n{BY_HAND}"),
     "only without the environment": given(f"if 'RANK' not in os.environ:\n    {SET.splitlines()[0]}\n{GROUP}"),
+    "the environment is told only afterwards": given(f"{GROUP}\n{SET}"),
     "one of two groups": given(f"if args.lr:\n    {BY_HAND}\nelse:\n    {GROUP}"),
     "what launch gives": given(BY_HAND).replace("rank", "local_rank"),
     "another's number": begun("job.rank", before="job = make()"),

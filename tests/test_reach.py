@@ -57,9 +57,21 @@ def test_nothing_is_refused_for_a_method_that_nothing_calls(tmp_path: Path) -> N
     assert wrapping(TEXT.replace("trainer.train()", "trainer.train()\nTrainer().train()")) == {"Trainer"}
 
 
+@pytest.mark.parametrize("kind", ["staticmethod", "classmethod"])
+def test_a_method_of_a_class_that_nothing_calls_does_not_count(kind: str) -> None:
+    named = TEXT.replace(
+        "    def wrap(self, model):\n        return", f"    @{kind}\n    def wrap(model):\n        return"
+    )
+    named = named.replace("class Trainer:", "    @staticmethod\n    def number():\n        return 0\n\nclass Trainer:")
+    assert wrapping(named.replace("trainer.train()", "print(Devices.number())\ntrainer.train()")) == {"Trainer"}
+
+
 @pytest.mark.parametrize(
     "change",
     [
+        ("trainer.train()", "trainer.train()\nDevices.wrap(None, other)"),
+        ("trainer.train()", "trainer.train()\nrun(Devices.wrap)"),
+        ("trainer.train()", "trainer.train()\nprint(Devices.__dict__)"),
         ("trainer.train()", "trainer.train()\ntrainer.devices.wrap(other)"),
         ("trainer.train()", "trainer.train()\ngetattr(trainer.devices, 'wrap')(other)"),
         ("trainer.train()", "trainer.train()\nfire.Fire(Devices)"),

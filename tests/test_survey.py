@@ -12,7 +12,7 @@ from retrofit.survey.sites.optimizer import Optimizer
 from retrofit.survey.sites.score import Score
 from retrofit.survey.sites.script import Script
 from retrofit.survey.sites.wrapper import Wrapper
-from tests.helpers import code, plan_of, script, survey_of
+from tests.helpers import code, plan_of, rewritten, script, survey_of
 
 DDP = "from torch.nn.parallel import DistributedDataParallel as DDP\n"
 LOOP = """
@@ -1235,6 +1235,12 @@ def test_backward_pass_by_a_function_of_torch_is_found() -> None:
 def test_backward_in_a_function_called_by_the_loop_is_found() -> None:
     text = "def step(loss):\n    loss.backward()\nfor e in range(3):\n    for x in y:\n        step(x)\n"
     assert backwards_of(text) == ["loss.backward()"]
+
+
+def test_backward_in_a_function_that_one_without_a_loop_calls_too_is_found() -> None:
+    text = "def step(loss):\n    loss.backward()\n\ndef once(loss):\n    step(loss)\n\n"
+    assert backwards_of(text) == []
+    assert backwards_of(text + "for e in range(3):\n    for x in y:\n        step(x)\n") == ["loss.backward()"]
 
 
 @pytest.mark.parametrize(
@@ -4767,12 +4773,34 @@ def test_optimizer_that_is_built_anew_beside_the_training_is_handed_over_before_
     assert found.late_optimizer is None
 
 
-def test_optimizer_of_branches_that_each_train_is_late() -> None:
+def test_optimizer_of_branches_that_each_train_is_handed_over_in_each() -> None:
     training = "    for epoch in range(9):\n        for x in data:\n            model(x).backward()\n"
     training += "            optimizer.step()\n"
     branch = f"    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n{training}"
     text = script().partition("optimizer =")[0] + f"if a:\n{branch}else:\n{branch}"
-    assert survey_of(text).late_optimizer is not None
+    found = survey_of(text)
+    assert found.late_optimizer is None
+    told = [*(one.anchors["made"] for one in found.optimizers), *(one.node for one in found.rebuildings)]
+    places = [found.index.statement(node) for node in told]
+    assert [place.following[0].node for place in places] == [loop.node for loop in found.loops]
+
+
+@pytest.mark.parametrize("build", ["BUILD", "if epoch < 3:\n    BUILD\nelse:\n    BUILD2"])
+def test_optimizer_that_is_built_in_each_turn_is_handed_over_there(tmp_path: Path, build: str) -> None:
+    body = script("val_loss = evaluate(model)")
+    made = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+    built = indent(build.replace("BUILD2", made.replace("SGD", "Adam")).replace("BUILD", made), "    ")
+    text = body.replace(f"{made}\n", "").replace("    for x, y", f"{built}\n    for x, y")
+    plan = plan_of(tmp_path, text)
+    assert plan.questions == []
+    loop = rewritten(plan).partition("for epoch")[2]
+    assert loop.count(f"\n{built}\n    GPA.pai_tracker.set_optimizer_instance(optimizer)\n    for x, y") == 1
+    assert "set_optimizer(" not in loop
+
+
+def test_optimizer_that_is_built_after_what_trains_in_its_turn_is_late() -> None:
+    made = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+    assert survey_of(script(made)).late_optimizer is not None
 
 
 MADE = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"

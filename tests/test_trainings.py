@@ -314,6 +314,50 @@ def test_a_class_that_is_not_there_is_no_choice() -> None:
     assert survey_of(text, model="First.self.teacher").other_models == ["self.model"]
 
 
+TWO_LOOPS = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def train(names):
+    for x, y in loader:
+        (names.net(x) - y).mean().backward()
+        names.second.step()
+
+net = DDP(Net())
+names.net = net
+first = torch.optim.Adam(net.parameters(), lr=0.01)
+names.second = torch.optim.Adam(net.parameters(), lr=0.1)
+BEGIN
+    for epoch in range(9):
+        for x, y in loader:
+            (net(x) - y).mean().backward()
+            first.step()
+        val_loss = evaluate(net)
+THEN
+    for epoch in range(9):
+        train(names)
+        val_loss = evaluate(net)
+"""
+
+
+@pytest.mark.parametrize(
+    ("begin", "then", "chosen", "loops", "earlier"),
+    [
+        pytest.param("if a:", "else:", "names.second", [20], [], id="the second of two branches"),
+        pytest.param("if a:", "else:", "first", [14], [], id="the first of two branches"),
+        pytest.param("if a:", "if True:", "names.second", [20], ["line 14"], id="the later one"),
+        pytest.param("if a:", "if True:", "first", [14, 20], [], id="one after which another trains"),
+        pytest.param("if a:", "else:", "", [14, 20], [], id="none"),
+        pytest.param("if a:", "else:", "third", [14, 20], [], id="no optimizer of the script"),
+    ],
+)
+def test_the_loop_that_steps_the_chosen_optimizer_counts(
+    begin: str, then: str, chosen: str, loops: list[int], earlier: list[str]
+) -> None:
+    found = survey_of(TWO_LOOPS.replace("BEGIN", begin).replace("THEN", then), optimizer=chosen).loops
+    assert (sorted(loop.line for loop in found), found[0].earlier) == (loops, earlier)
+
+
 PASS = """
     for x, y in loader:
         optimizer.zero_grad()

@@ -31,7 +31,7 @@ def find_backwards(index: Index, flow: Flow, adrift: bool = False) -> list[Backw
     known = {call for call, _ in backpropagations(index, flow)}
     for call in index.calls:
         if call in known or _scales(index, flow, call):
-            loops = next(iter(flow.enclosing_loops(index.statement(call))))
+            loops = _loops_around(flow, index.statement(call))
             found += [] if bool(loops) is adrift else [Backward(node=call, index=index, loop=next(iter(loops), None))]
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "backward":
             continue
@@ -43,12 +43,17 @@ def find_backwards(index: Index, flow: Flow, adrift: bool = False) -> list[Backw
         statement = index.statement(call)
         if not isinstance(statement.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
             continue
-        loops = next(iter(flow.enclosing_loops(statement)))
+        loops = _loops_around(flow, statement)
         if loops and _tunes_a_tensor(index, flow, loops[0], statement):
             continue
         if bool(loops) is not adrift:
             found.append(Backward(node=call, index=index, loop=next(iter(loops), None)))
     return found
+
+
+def _loops_around(flow: Flow, statement: Statement) -> list[Statement]:
+    """Return the loops on the first way to a statement that has any; that of a function nothing calls has none."""
+    return next(filter(None, flow.enclosing_loops(statement)), [])
 
 
 def backpropagations(index: Index, flow: Flow) -> Iterator[tuple[cst.Call, Backpropagates]]:

@@ -73,12 +73,14 @@ class Numbers:
         return self._site(made[0], "backend", "") if texts == {"mpi"} else None
 
     def _given(self, call: cst.Call, variable: str, name: str, position: int) -> Iterator[ProcessNumber | None]:
-        """Yield what a process group is given for a variable, or what that is set to; None for what is fine."""
+        """Yield what a process group is given for a variable, or what that is set to before; None for what is fine."""
         value = argument(call, name, position)
         if value is not None:
             yield self._told(value, self._index.scope_of(call), variable)
             return
+        begun = self._index.statement(call)
         written = [b for b in self._index.items if (match := _ITEM.fullmatch(b.target)) and match[1] == variable]
+        written = [b for b in written if b.statement.scope is not begun.scope or b.statement.order < begun.order]
         for one in written:
             asked = any(isinstance(part.node, cst.If) and "environ" in _words(part) for part in one.statement.path)
             yield None if asked or one.value is None else self._told(one.value, one.statement.scope, variable)

@@ -24,7 +24,7 @@ from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.keeping import reason_not_to_build_again, reason_to_keep
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import argument, dotted, last_name, method_name, receiver
-from retrofit.survey.order import apart_from_training, leading_to, one_after_the_other, sooner_than_model
+from retrofit.survey.order import apart_from_training, leading_to, leads_to, one_after_the_other, sooner_than_model
 from retrofit.survey.schedulers import schedulers_of
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
@@ -111,6 +111,7 @@ def find_optimizers(
             or (f"it may have another value ({index.place(others[0].node)})" if others else "")
             or (f"`{other_ways[0].operand}` may be trained instead" if other_ways else "")
             or (f"the model is finished only after it ({finished[-1].place(optimizer)})" if finished else "")
+            or ("it is built in each turn" if any(loop.statement in optimizer.statement.path for loop in loops) else "")
             or (reason_not_to_build_again(index, flow, optimizer, loops) if in_process else "")
             or ("the script gives it to the tracker" if optimizer.handed_over else "")
         )
@@ -160,8 +161,14 @@ def _place(
     optimizer.rebuilt = [_rebuilding(index, flow, one, handover) for one in elsewhere]
     running = called_in(index, flow, *bodies) if in_process else ()
     late = [one.statement for one in optimizer.rebuilt if one.scope in running]
-    if not bodies.isdisjoint(anchor.path) or (anchor in leading and len(here) > 1):
-        late.append(next((s for s in here if not bodies.isdisjoint(s.path)), here[-1]))
+    apart = anchor in leading and len(here) > 1
+    inside = [s for s in (here if apart else [anchor]) if not bodies.isdisjoint(s.path)]
+    if in_process or not all(leads_to(s, loop.training) for s in inside for loop in loops if loop.statement in s.path):
+        late += inside or (here[-1:] if apart else [])
+    elif apart:
+        first, *further = [one for one in calls if index.statement(one) in here]
+        optimizer.anchors["made"] = index.statement(first).node
+        optimizer.rebuilt += [_rebuilding(index, flow, one, handover) for one in further]
     optimizer.late = index.place(late[0].node, optimizer.file) if late else ""
 
 

@@ -9,7 +9,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope
-from retrofit.survey.nodes import dotted
+from retrofit.survey.nodes import dotted, last_name
 
 
 def reachable(
@@ -68,8 +68,10 @@ def _methods_by_themselves(index: Index, flow: Flow) -> set[Scope]:
         if node.value not in names:
             continue
         call, *around = index.ancestors(node)
-        made = isinstance(call, cst.Call) and call.func is node and not isinstance(around[0], cst.Arg)
-        meant = None if made else flow.defined(node, index.scope_of(node))
+        scope = index.scope_of(node)
+        named = isinstance(call, cst.Call) and call.func is node and not isinstance(around[0], cst.Arg)
+        named |= isinstance(call, cst.Attribute) and call.value is node and flow.defined(call, scope) is not None
+        meant = None if named else flow.defined(node, scope)
         alone -= {meant} if meant is not None else set()
     return {
         method
@@ -80,5 +82,6 @@ def _methods_by_themselves(index: Index, flow: Flow) -> set[Scope]:
 
 
 def _registered(scope: Scope) -> bool:
-    node = scope.node
-    return isinstance(node, (cst.FunctionDef, cst.ClassDef)) and bool(node.decorators)
+    """Whether a decorator may keep a function or a class for others to find; one that only binds a method does not."""
+    nodes = scope.node.decorators if isinstance(scope.node, (cst.FunctionDef, cst.ClassDef)) else ()
+    return any(last_name(one.decorator) not in ("classmethod", "staticmethod") for one in nodes)

@@ -62,6 +62,7 @@ from retrofit.survey.trainings import (
     find_trials,
     in_place_of,
     left_out,
+    of_optimizer,
     of_other_models,
     trained_instead,
     trained_too,
@@ -297,6 +298,7 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     groups = _fed(group_by_model([w for w in script.wrappers if not w.part], flow), script.backwards, flow)
     deciding = partial(decides, index, flow)
     loops = without_warm_ups(find_loops(index, flow, script.backwards, deciding), flow, deciding)
+    loops = of_optimizer(loops, choices.optimizer, flow)
     script.loops = loops_handing_over(index, flow, choices.signs, loops)
     if choices.model:
         named = [

@@ -64,6 +64,39 @@ def without_warm_ups(loops: list[EpochLoop], flow: Flow, decides: Callable[[Epoc
     return kept
 
 
+def of_optimizer(loops: list[EpochLoop], name: str, flow: Flow) -> list[EpochLoop]:
+    """Leave out the loops that step other optimizers than the one that the user names, before its only one or instead.
+
+    Args:
+        loops: the epoch loops.
+        name: the optimizer's variable, "" where none is named.
+    """
+    index = flow.index
+    bound = [(b.value, b.statement.scope) for b in index.bindings if name and b.target == name]
+    made = {origin for value, scope in bound if value is not None for origin in flow.origins(value, scope)}
+
+    def is_it(node: cst.BaseExpression) -> bool:
+        found = set(flow.origins(node, index.scope_of(node)))
+        return not made.isdisjoint(found) or (found == {Origin(node)} and dotted(node) == name)
+
+    stepping = index.method_calls("step") if made else []  # also of a loss scaler, which is given it
+    steps = [call for call, held in stepping if any(map(is_it, (held, *(arg.value for arg in call.args))))]
+    kept = [
+        loop
+        for loop in loops
+        if any(
+            loop.statement in index.statement(call).path
+            or index.scope_of(call) in called_in(index, flow, loop.statement)
+            for call in steps
+        )
+    ]
+    others = [loop for loop in loops if loop not in kept]
+    if len(kept) != 1 or any(_before(kept[0], one, flow) for one in others):
+        return loops
+    kept[0].earlier += [one.place(kept[0]) for one in others if _before(one, kept[0], flow)]
+    return kept
+
+
 def trained_instead(
     backwards: list[Backward], loops: list[EpochLoop], origins: set[Origin], flow: Flow
 ) -> list[Backward]:

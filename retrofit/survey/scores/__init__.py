@@ -34,7 +34,7 @@ from retrofit.survey.scores.keepers import (
 from retrofit.survey.scores.kinds import SEVERAL, Kinds
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
-from retrofit.survey.scores.site import score_site, taken_at
+from retrofit.survey.scores.site import score_site, taken_at, whole_of
 from retrofit.survey.scores.turns import Turns
 from retrofit.survey.scores.validation import named_scores
 from retrofit.survey.scores.values import code_of, counts_turns, in_loop
@@ -187,7 +187,7 @@ def _tell_making(score: Score, evidence: Evidence, turns: Turns, carried: Carrie
 
     guards = [part for part in at.around if isinstance(part.node, cst.For)] if score.kept is not None else []
     last = turns.last_of(node, guards[-1] if guards else at, call)
-    trained, added = turns.trained_at(node, at, call), carried.of(node, at.scope)
+    trained, added = turns.trained_at(node, at, call), carried.of(whole_of(score.index, evidence.candidate), at.scope)
     if last is not None:
         score.last = head(score.index, last), place(last)
     if added is not None:

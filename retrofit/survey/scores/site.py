@@ -11,7 +11,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Statement
 from retrofit.survey.loops import VALIDATES, passing_over, turns_begun_by
 from retrofit.survey.nodes import dotted, mentions, names_in
-from retrofit.survey.order import runs_always
+from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scores.best import keepers_of_best
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.controls import saves
@@ -123,10 +123,10 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif begun is not None and begun.order <= report.order:
         score.anchors["made"] = begun.siblings[begun.index - 1].node
     at, call = taken_at(score, candidate)
+    further = [maker for maker in makers_of(index, candidate.node, code_of(index, loop)) if maker.order > at.last]
+    score.later = index.place(further[0].node, score.file) if candidate.named and again and further else ""
     _tell_emptied(score, flow, candidate.node, at)
-    whole = candidate.written or (expression + candidate.rest if candidate.rest else "")
-    node = cst.parse_expression(whole) if whole else candidate.node
-    score.unfit = Kinds(index, flow, loop).of(node, at, call)
+    score.unfit = Kinds(index, flow, loop).of(whole_of(index, candidate), at, call)
     stand_ins = StandIns(index, flow, loop).of(candidate.node, at, call)
     _tell_stand_ins(score, stand_ins)
     if kept is None:
@@ -153,6 +153,13 @@ def taken_at(score: Score, candidate: Candidate) -> tuple[Statement, cst.Call | 
         kept = kept.inner
     at = candidate.node if kept.returns else kept.anchors.get("made", kept.node)
     return score.index.statement(at), [candidate.call, *candidate.inner][-1]
+
+
+def whole_of(index: Index, candidate: Candidate) -> cst.BaseExpression:
+    """Return the expression of a candidate with the item that is taken out of it."""
+    rest = written_bare(index, candidate.node) + candidate.rest if candidate.rest else ""
+    whole = candidate.written or rest
+    return cst.parse_expression(whole) if whole else candidate.node
 
 
 def _tell_stand_ins(score: Score, stand_ins: list[StandIn]) -> None:
@@ -237,9 +244,23 @@ def _made_at(
         each_turn = max((m.order for m in makers if m.parent is loop.statement), default=0)
         lasting = [m for m in makers if m.order >= each_turn or not any(part in loop.inner for part in m.ancestors)]
         measured = [maker for maker in lasting if maker in validating] or lasting
+        measured = _first_alone(index, measured, root_of(candidate.node)) or measured
         again = max(m.order for m in makers) > max(m.order for m in measured)
         makers = measured
     return meeting(makers) or index.statements_in(loop.body)[-1], makers, again
+
+
+def _first_alone(index: Index, makers: list[Statement], name: str) -> list[Statement]:
+    """Leave the first of those that give a variable its value one after the other, where not all ways have it at last.
+
+    A turn that measures further only under further conditions gives another score there than the other turns.
+    """
+    end, nodes = meeting(makers), {maker.node for maker in makers}
+    if end is None or any(end in maker.path[:-1] for maker in makers[:1]) or runs_always(end.node, nodes):
+        return []
+    if not may_lack_value(name, end, index):
+        return []
+    return [one for one in makers if one is makers[0] or exclude_each_other(one, makers[0])]
 
 
 def _filled_at(index: Index, loop: EpochLoop, node: cst.BaseExpression, makers: list[Statement]) -> Statement | None:

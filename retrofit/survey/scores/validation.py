@@ -165,7 +165,10 @@ def filled_items(index: Index, flow: Flow, call: cst.Call, item: int | None) -> 
 def items_of(
     index: Index, flow: Flow, loop: EpochLoop, binding: Binding, call: cst.Call
 ) -> list[cst.BaseExpression] | None:
-    """Return the numbers that the loop takes out of what a call returns, each once; None where that is one itself."""
+    """Return the numbers that the loop takes out of what a call returns, each once; None where that is one itself.
+
+    What it only asks whether it holds is no number: `if stats["early_stop"]`.
+    """
     if isinstance(bare_of(binding.value or call), cst.Subscript):
         return None
     found: dict[str, cst.Subscript] = {}
@@ -179,9 +182,11 @@ def items_of(
         if binding.statement not in reaching_makers(index, node, makers)[0]:
             continue
         if isinstance(parent, cst.Subscript) and parent.value is node:
-            set_here = isinstance(index.parents[parent], (cst.AssignTarget, cst.AugAssign))
+            around = index.parents[parent]
+            set_here = isinstance(around, (cst.AssignTarget, cst.AugAssign))
+            asked = isinstance(around, (cst.If, cst.While, cst.UnaryOperation, cst.BooleanOperation))
             single = all(isinstance(element.slice, cst.Index) for element in parent.slice)
-            if not set_here and single and not taken_by_turn(index, code_of(index, loop), parent):
+            if not (set_here or asked) and single and not taken_by_turn(index, code_of(index, loop), parent):
                 found.setdefault(index.source.code(parent), parent)
             several = True
         unpacked = isinstance(parent, (cst.StarredDictElement, cst.StarredElement))

@@ -79,7 +79,7 @@ class Optimizer(Site):
         parameter_model: the name of the model whose parameters it takes, "" where that is no plain name.
         early: whether another function builds it before the model has its dendrites' layers.
         late: the place that builds it again while the model trains, where the tracker could not know it; "" for none.
-        rebuilt: the places in other functions that build it as well.
+        rebuilt: the further places that build it as well, in other functions, in branches or at turns of the loop.
         held: where the script's variable holds an object around torch's optimizer, the attribute of it, with its dot.
     """
 
@@ -117,7 +117,7 @@ class Optimizer(Site):
 
 @dataclass(eq=False, kw_only=True)
 class Rebuilding(Site):
-    """A construction of the optimizer in another function than the first one; `node` is its call.
+    """A construction of the optimizer elsewhere than the first one; `node` is its call.
 
     Attributes:
         target: the variable there, with the attribute that holds torch's optimizer.

@@ -109,6 +109,7 @@ class Score(Site):
         elsewhere: the same of another rank, or of one that is not told.
         named: whether the user names it.
         last: the head of a loop of which it is the last turn's alone, and the place; "" for none.
+        later: where it gets another value later in the turn, which does not count, as not all turns have it; else "".
         trained: where the training makes it, while an evaluation does on other ways; "" where it does not.
         carried: what it is made of that adds up over all epochs, and where it does; "" for nothing.
         emptied: where what it is made of begins anew before it can be handed over, "" where it does not.
@@ -143,6 +144,7 @@ class Score(Site):
     elsewhere: str = ""
     named: bool = False
     last: tuple[str, str] = ("", "")
+    later: str = ""
     trained: str = ""
     carried: tuple[str, str] = ("", "")
     emptied: str = ""

@@ -346,7 +346,7 @@ class Script(Site):
 
     @property
     def late_optimizer(self) -> Optimizer | None:
-        """An optimizer that is built, or built again, in an epoch loop or what holds one; None for those before it."""
+        """An optimizer that is built, or built again, where the tracker could not know it while the model trains."""
         return next((one for one in self.optimizers if one.late), None)
 
     @property
