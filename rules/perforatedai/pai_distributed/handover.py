@@ -8,7 +8,8 @@ import torch
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
-from .beside import _pai_beside, _pai_save_beside, _pai_tell_beside, _pai_tell_new
+from .beside import _pai_beside, _pai_save_beside, _pai_tell_new
+from .beside_best import _pai_load_best_beside
 from .graphs import _pai_save_graphs
 from .hidden import _pai_library_at_work
 from .layers import _pai_settle
@@ -45,8 +46,7 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False, aga
         GPA.pc.set_testing_dendrite_capacity(True)
     tracker = GPA.pai_tracker
     asked = type(tracker).switch_time
-    beside = _pai_beside(net)
-    _pai.trains_beside = any(beside)
+    beside = _pai.beside_now = _pai_beside(net)
 
     def is_time() -> bool:
         time = force or again or _pai_is_time(asked(tracker))
@@ -92,12 +92,14 @@ def _pai_complete(net: torch.nn.Module, *, load_best: bool) -> None:
     """Leave the mark that ends the rounds, and say what training has come to."""
     _pai.complete = True
     save = GPA.pc.get_save_name()
+    if _pai_rank() != 0:  # rank 0 has looked before the library restructured the model
+        _pai.beside_now = _pai_beside(net)
     if load_best:  # The library does it on rank 0 alone, and not at the end of a capacity test (measured).
         device = _pai_device(net)
         with _pai_near_folder(save, "best_model.pt", written=True) as near:
             UPA.load_system(net, near, "best_model", switch_call=True)
         _pai_settle(net, device)
-        _pai_tell_beside()
+        _pai_load_best_beside(net)
     if _pai_rank() == 0:
         with open(os.path.join(save, ".training_complete"), "w") as file:
             file.write("complete\n")
