@@ -203,6 +203,29 @@ def test_what_is_sound_passes_and_stays_as_it_was(fixture: Project, tmp_path: Pa
     assert files_below(tmp_path) == before
 
 
+#: Each epoch looks at the whole data before it trains, and then asks for every sample of it.
+EXTRACTS = """\
+        found = {}
+        for number, (inputs,) in enumerate(DataLoader(TensorDataset(torch.arange(32.0)), 1)):
+            found[number] = inputs
+"""
+
+
+@pytest.mark.parametrize(("asked", "status"), [("range(32)", 0), ("range(33)", 1)], ids=["sound", "broken"])
+def test_what_only_short_loaders_break_is_rehearsed_with_whole_ones(asked: str, status: int, tmp_path: Path) -> None:
+    taken = f"{EXTRACTS}        every = [found[number] for number in {asked}]  # here\n"
+    script = project(tmp_path, DDP)
+    script.write_text(swapped(script.read_text(), (LOOP, LOOP + taken)))
+    line = next(number for number, text in enumerate(script.read_text().splitlines(), 1) if text.endswith("# here"))
+    result = rehearse(script)
+    assert result.returncode == status, shown(result)
+    assert f"may be why it failed (train.py:{line}: KeyError: 12). Rehearsing again, with" in result.stdout, shown(
+        result
+    )
+    assert (f"    train.py:{line}: KeyError: 32\n" in result.stdout) == bool(status)
+    assert ("went well" in result.stdout) != bool(status)
+
+
 def test_an_orderly_exit_is_no_failure(tmp_path: Path) -> None:
     script = project(
         tmp_path, swapped(DDP, ("    main()\n", "    sys.exit(main())\n"), (IMPORT, f"{IMPORT}import sys\n"))
