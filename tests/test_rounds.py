@@ -866,6 +866,19 @@ def test_a_script_that_names_another_gpu_is_told_how_to_initialise(tmp_path: Pat
     assert len(rounds(run(again, tmp_path, NUM_GPUS="2", PYTHON=sys.executable, INIT_GPUS="all"))) == 2
 
 
+def test_a_script_that_divides_its_batch_initialises_with_the_share_of_a_process(tmp_path: Path) -> None:
+    shared = "32 // int(os.environ['WORLD_SIZE']) // dist.get_world_size()"
+    full = "            if len(inputs) > 8:\n                raise torch.OutOfMemoryError('CUDA out of memory.')\n"
+    zeroed = "            optimizer.zero_grad()\n"
+    text = swapped(DDP, ("DataLoader(data, 8,", f"DataLoader(data, {shared},"), (zeroed, full + zeroed))
+    result = train(tmp_path, text, REHEARSE="0")
+    assert "Initialisation failed with status 1" in result.stdout, shown(result)
+    assert "INIT_WORLD_SIZE=8 says that 8 train" in result.stdout
+    again = ["bash", "train_distributed.sh"]
+    found = run(again, tmp_path, NUM_GPUS="2", PYTHON=training_python(), INIT_WORLD_SIZE="2")
+    assert len(rounds(found)) == 2
+
+
 @pytest.mark.parametrize("spawned", [False, True])
 def test_a_clean_up_that_fails_when_training_leaves_ends_nothing(spawned: bool, tmp_path: Path) -> None:
     """It does in the initialisation, and in each round but the last."""

@@ -16,7 +16,8 @@ from project import Project
 
 SEES_ONE = (
     "It sees one GPU; if it names others ('invalid device ordinal'), or moves the model only where it counts several "
-    "('Expected all tensors to be on the same device'), INIT_GPUS=all shows it all."
+    "('Expected all tensors to be on the same device'), INIT_GPUS=all shows it all. It is one process; if it divides "
+    "its batch by their number, and has no memory for the whole ('out of memory'), INIT_WORLD_SIZE=8 says that 8 train."
 )
 #: What an error may say that comes of it.
 OF_DEVICES = re.compile(r"\b(cuda|devices?|device_ids|gpus?|nccl)\b", re.IGNORECASE)
