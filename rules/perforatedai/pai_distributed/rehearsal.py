@@ -53,7 +53,12 @@ def _pai_note_error(kind: type[BaseException], error: BaseException, trace: Any)
     elif _pai_is_of_mirror(error) and "The rehearsal " not in said:
         said = f"The rehearsal changes nothing outside its folder, which may be why: {said}"
     _pai_note_cause(f"{_pai_before(_pai_place_of_error(error, trace))}{said}")
-    if _pai_done.cuts and (isinstance(error, _pai_of_data) or kind is RuntimeError):
+    _pai_note_cut(error)
+
+
+def _pai_note_cut(error: BaseException | None) -> None:
+    """Note that short loaders may be at fault for an error."""
+    if _pai_done.cuts and (isinstance(error, _pai_of_data) or type(error) is RuntimeError):
         with open(os.path.join(_pai_rehearsal, "cut"), "w"):
             pass
 
@@ -79,9 +84,12 @@ def _pai_note_failure(message: str) -> None:
 
 def _pai_note_exit(status: Any) -> None:
     """Note that training leaves by `sys.exit`: of an error, by the script, or by the library in a backward pass."""
-    if not _pai_rehearsal or not _pai_done.passes:
+    if not _pai_rehearsal:
         return
     kind, error, trace = sys.exc_info()
+    _pai_note_cut(error)  # also of a process that the script has spawned, for which its parent tells the cause
+    if not _pai_done.passes:
+        return
     if kind is not None and error is not None:
         _pai_note_error(kind, error, trace)
         return
