@@ -113,8 +113,9 @@ def load_project(
 ) -> Project:
     """Read an entry script, and follow its imports as far as they lead to files of its project.
 
-    Imports are looked for beside the script, where it adds constant paths to `sys.path`, and in its project's root and
-    `src` there. Left out are files that cannot be read or parsed, that say nothing of training, or that retrofit made.
+    Imports are looked for beside the script, where it adds constant paths to `sys.path`, in its project's root and
+    `src` there, and in folders of the project that are on PYTHONPATH. Left out are files that cannot be read or parsed,
+    that say nothing of training, or that retrofit made.
 
     Args:
         path: the script.
@@ -360,7 +361,8 @@ def _own_name(entry: Source) -> str:
 def _own_package(entry: Source, named: set[str]) -> int:
     """Return how far above a script the folder is in which alone Python finds the script's package, 0 for none.
 
-    In the project's root, or `src` there, that is any package of the project.
+    In the project's root, or `src` there, that is any package of the project. Below the root it is one of which a
+    module is imported: some that is installed may have a package's name alone.
 
     Args:
         named: what the script imports, by full names.
@@ -372,9 +374,17 @@ def _own_package(entry: Source, named: set[str]) -> int:
         own = {name for name in named if name.partition(".")[0] == package.name}
         if root is not None and folders[depth] in (root, root / "src"):
             own = named  # installed or not, for that a project can be installed does not say that it is
+        elif root in folders[depth].parents:  # a project within another
+            own |= {name for name in named if _is_distinct(name, folders[depth])}
         if any(_find(name, [folders[depth]]) and not _find(name, nearer) for name in own):
             return depth
     return 0
+
+
+def _is_distinct(name: str, folder: Path) -> bool:
+    """Whether a name that is imported leads to a module in a folder, or in a package there, not to a package itself."""
+    file = _find(name, [folder])
+    return file is not None and file.name != "__init__.py"
 
 
 def above_package(script: Path, module: str) -> Path:
@@ -559,9 +569,18 @@ def _roots(entry: Source) -> list[Path]:
     root = project_root(entry.path)
     if root is not None:
         roots += [root, root / "src"]
+    roots += _on_pythonpath(root or entry.path.parent)
     named = {name.partition(".")[0] for name in _imports(entry.path, "", entry.data)}
     roots += [folder.parent for folder in entry.path.parents if folder.name in named]  # its package, installed or not
     return list(dict.fromkeys(roots))
+
+
+def _on_pythonpath(root: Path) -> Iterator[Path]:
+    """Yield the folders of a project that the environment adds to Python's path, as it does where it trains."""
+    for entry in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
+        folder = Path(os.path.realpath(entry))
+        if root in (folder, *folder.parents):
+            yield folder
 
 
 def _added_folders(path: Path, data: bytes) -> list[Path]:

@@ -79,6 +79,12 @@ def test_the_end_of_a_training_is_told_whole(folder: Folder) -> None:
     ]
 
 
+def test_what_was_trained_beside_the_model_is_told(folder: Folder) -> None:
+    final = {"dendrites": 0, "parameters": 10, "score": 0.9, "beside": True}
+    said = "\n".join(told(folder, {**facts(trained(0, 0.9)), "final": final}))
+    assert "What is trained beside it is in PAI_train/beside_best.pt, as it was at that score: load_final" in said
+
+
 DROPPED = "dropped, as none was clearly better than 0.8. The model is the one without dendrites."
 
 

@@ -46,6 +46,39 @@ def test_imports_of_every_form_are_followed(tmp_path: Path, statement: str) -> N
     assert modules(tmp_path / "main.py") == {"engine": "engine.py"}
 
 
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("from parts.engine import train", "parts.engine"),
+        ("import engine", "engine"),
+        ("from parts import train", ""),  # the like of which may be installed
+        ("import own\nfrom parts.engine import train", ""),  # which needs both folders
+    ],
+)
+def test_a_project_within_another_is_looked_through(tmp_path: Path, statement: str, found: str) -> None:
+    """Its script is started with the folder above on PYTHONPATH, or as a module there."""
+    (tmp_path / ".git").mkdir()
+    inner = {"tools/main": f"{statement}\n", "tools/own": "", "parts/__init__": TRAINS}
+    write(tmp_path / "inner", {**inner, "parts/engine": TRAINS, "engine": TRAINS})
+    project = load_project(tmp_path / "inner" / "tools" / "main.py", "main.py")
+    assert ("tools.main" if found else "") == project.module
+    assert [name for name in project.modules if name != "parts"] == [found] * bool(found)
+
+
+@pytest.mark.parametrize(("added", "found"), [("inner", {"parts.engine"}), ("", set()), ("../other", set())])
+def test_folders_of_the_project_on_pythonpath_are_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, added: str, found: set[str]
+) -> None:
+    root = tmp_path / "root"
+    text = "import own\nfrom parts.engine import train\n"
+    write(root / "inner", {"tools/main": text, "tools/own": "", "parts/engine": TRAINS})
+    write(tmp_path / "other", {"parts/engine": TRAINS})
+    (root / ".git").mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(root / added) if added else "")
+    monkeypatch.chdir(root / "inner")  # which an empty entry would mean
+    assert modules(root / "inner" / "tools" / "main.py").keys() == found
+
+
 def test_imports_are_followed_through_packages_and_relative_ones(tmp_path: Path) -> None:
     write(
         tmp_path,

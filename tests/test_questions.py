@@ -56,6 +56,22 @@ GROUPED = (
     "optimizer = torch.optim.SGD([{'params': groups}], lr=0.1)\n"
 )
 GROWN = f"{BUILT}model = UPA.perforate_model(model, save_name='mine', maximizing_score=True)\n"
+COPIES = """\
+from torch.nn import Module
+from torch.nn.parallel.parallel_apply import parallel_apply
+from torch.nn.parallel.replicate import replicate
+
+
+class Copies(Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, *inputs):
+        return parallel_apply(replicate(self.module, [0, 1]), inputs)
+
+
+"""
 HANDED = "model, grown, done = GPA.pai_tracker.add_validation_score(acc, model)\n"
 
 
@@ -391,6 +407,13 @@ QUESTIONS: dict[str, Question] = {
         {
             "a wrapper": (UPA, (BUILT, "model = UPA.grown(Net())\n")),
             "of a plain object": ((BUILT, "model = held.grown(Net())\n"),),
+        },
+    ),
+    "PAI101 6": Question(
+        (before(COPIES, BUILT), (WRAPPED, "model = Copies(model)\n")),
+        {
+            "a wrapper": (before(COPIES, BUILT), (WRAPPED, f"{WRAPPED}other = Copies(head)\n")),
+            "around one": (before(COPIES.replace("(Module)", "(DDP)"), BUILT), (WRAPPED, "model = Copies(model)\n")),
         },
     ),
     "PAI102 1": Question(

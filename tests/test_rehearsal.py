@@ -20,7 +20,7 @@ from tests.conftest import swapped
 from tests.forked import training_python
 from tests.projects import Project, apply, files_below, load_projects, run, shown
 from tests.test_mirror import KEPT, helper
-from tests.test_rounds import DDP
+from tests.test_rounds import DDP, TWO_GPUS, in_processes
 
 pytestmark = pytest.mark.real
 
@@ -201,6 +201,41 @@ def test_what_is_sound_passes_and_stays_as_it_was(fixture: Project, tmp_path: Pa
     assert "a restart and a load went well in" in result.stdout
     assert "Not rehearsed" not in result.stdout
     assert files_below(tmp_path) == before
+
+
+#: Each epoch looks at the whole data before it trains, and then asks for every sample of it.
+EXTRACTS = """\
+        found = {}
+        for number, (inputs,) in enumerate(DataLoader(TensorDataset(torch.arange(32.0)), 1)):
+            found[number] = inputs
+"""
+
+
+def extracting(folder: Path, text: str, asked: str) -> tuple[Path, int]:
+    """Return a script that asks for so many of its samples, and the line where it does."""
+    script = project(folder, text)
+    taken = f"{EXTRACTS}        every = [found[number] for number in {asked}]  # here\n"
+    script.write_text(swapped(script.read_text(), (LOOP, LOOP + taken)))
+    lines = script.read_text().splitlines()
+    return script, next(number for number, line in enumerate(lines, 1) if line.endswith("# here"))
+
+
+def test_what_only_short_loaders_break_is_rehearsed_with_whole_ones(tmp_path: Path) -> None:
+    """Also where it comes in a process that the script has started itself."""
+    (tmp_path / "two_gpus.py").write_text(TWO_GPUS)
+    started = "    torch.multiprocessing.spawn(main, args=(args,), nprocs=2)\n"
+    script, _ = extracting(tmp_path, in_processes(started), "range(32)")
+    result = rehearse(script, python=sys.executable)
+    assert "KeyError: 12). Rehearsing again, with whole ones." in result.stdout, shown(result)
+    assert "went well" in result.stdout, shown(result)
+
+
+def test_what_whole_loaders_break_too_is_told(tmp_path: Path) -> None:
+    script, line = extracting(tmp_path, DDP, "range(33)")
+    result = rehearse(script)
+    assert f"why it failed (train.py:{line}: KeyError: 12). Rehearsing again" in result.stdout, shown(result)
+    assert result.returncode == 1
+    assert f"    train.py:{line}: KeyError: 32\n" in result.stdout, shown(result)
 
 
 def test_an_orderly_exit_is_no_failure(tmp_path: Path) -> None:

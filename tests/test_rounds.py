@@ -240,6 +240,7 @@ def test_rounds_go_on_from_one_another(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "PAI_train").resolve() == tmp_path / "PAI_train"
     best = torch.load(tmp_path / "run" / "best.pt")
     assert not any(".layers.0." in name for name in best), "the best checkpoint is not of the best round"
+    assert not list((tmp_path / "PAI_train").glob("beside*")), "nothing is trained beside the model"
 
 
 BESIDE = "    beside = torch.zeros(1, requires_grad=True)\n"
@@ -266,13 +267,49 @@ def test_parameters_beside_the_model_go_on(tmp_path: Path, built: str, stepped: 
         ("labels)\n            loss.b", "labels) + beside.sum()\n            loss.b"),
         (PRINTED, 'draw {draw:.6f} beside {beside.item():.3f}")\n'),
     )
-    result = train(tmp_path, text)
-    assert result.stdout.count("What the script trains beside the model is as the last epoch has left it") == 1
+    result = train(tmp_path, swapped(text, (END, END + '    print("rank", dist.get_rank(), "ends", beside.item())\n')))
     lines = [values(lines, "beside") for lines in rounds(result)]
     steps = [-float(value) / 0.1 for one in lines for value in one]
     each = steps[0]
-    assert len(lines) > 1
-    assert steps == pytest.approx([each * count for count in range(1, len(steps) + 1)], abs=0.1)
+    assert [len(one) for one in lines] == [6, 6]
+    # The best score of each round is its third, and the library goes back to it.
+    assert steps == pytest.approx([each * count for count in (1, 2, 3, 4, 5, 6, 4, 5, 6, 7, 8, 9)], abs=0.1)
+    ends = dict(re.findall(r"^rank (\d) ends (\S+)$", result.stdout, re.MULTILINE))
+    assert {rank: round(float(value), 3) for rank, value in ends.items()} == dict.fromkeys("01", float(lines[1][2]))
+
+
+NETWORK = """\
+    other = DistributedDataParallel(nn.Sequential(nn.BatchNorm1d(4, affine=False), nn.Linear(4, 2)))
+    optimizer = torch.optim.SGD([*model.parameters(), *other.parameters()], lr=0.1)
+"""
+SUMS = "[round(float(one.double().sum()), 5) for one in other.state_dict().values()]"
+LOADED = f"""\
+import json
+import pai_distributed, torch, train
+
+other = torch.nn.Sequential(torch.nn.BatchNorm1d(4, affine=False), torch.nn.Linear(4, 2))
+pai_distributed.load_final_model(train.Net(), "PAI_train", other)
+print({SUMS}, other.training)
+pai_distributed.load_final_model(train.Net(), "PAI_train", torch.nn.Linear(4, 3))
+"""
+
+
+def test_a_network_beside_the_model_is_as_it_was_at_the_best_score(tmp_path: Path) -> None:
+    text = swapped(
+        DDP,
+        (OPTIMIZER, NETWORK),
+        ("model(inputs), labels)\n            loss.b", "model(inputs) + other(inputs), labels)\n            loss.b"),
+        (PRINTED, f'draw {{draw:.6f}} other {{{SUMS}}}")\n'),
+        (END, f'{END}        print("ends", {SUMS})\n'),
+    )
+    result = train(tmp_path, text, "--model", "model")
+    best = values(rounds(result)[-1], "other")[2]
+    assert f"ends {best}\n" in result.stdout
+    assert "What is trained beside it is in " in result.stdout
+    (tmp_path / "use.py").write_text(LOADED)
+    use = run([training_python(), "use.py"], tmp_path)
+    assert use.stdout.splitlines()[0] == f"{best} False"
+    assert "ValueError: PAI_train/beside_best.pt has nothing that fits the Linear" in use.stdout
 
 
 def resuming(text: str, load: str) -> str:
@@ -830,6 +867,19 @@ def test_a_script_that_names_another_gpu_is_told_how_to_initialise(tmp_path: Pat
     assert re.search(told, rehearsed.stdout), shown(rehearsed)
     again = ["bash", "train_distributed.sh"]
     assert len(rounds(run(again, tmp_path, NUM_GPUS="2", PYTHON=sys.executable, INIT_GPUS="all"))) == 2
+
+
+def test_a_script_that_divides_its_batch_initialises_with_the_share_of_a_process(tmp_path: Path) -> None:
+    shared = "32 // int(os.environ['WORLD_SIZE']) // dist.get_world_size()"
+    full = "            if len(inputs) > 8:\n                raise torch.OutOfMemoryError('CUDA out of memory.')\n"
+    zeroed = "            optimizer.zero_grad()\n"
+    text = swapped(DDP, ("DataLoader(data, 8,", f"DataLoader(data, {shared},"), (zeroed, full + zeroed))
+    result = train(tmp_path, text, REHEARSE="0")
+    assert "Initialisation failed with status 1" in result.stdout, shown(result)
+    assert "INIT_WORLD_SIZE=8 says that 8 train" in result.stdout
+    again = ["bash", "train_distributed.sh"]
+    found = run(again, tmp_path, NUM_GPUS="2", PYTHON=training_python(), INIT_WORLD_SIZE="2")
+    assert len(rounds(found)) == 2
 
 
 @pytest.mark.parametrize("spawned", [False, True])

@@ -4000,6 +4000,42 @@ def test_no_framework(text: str) -> None:
     assert survey_of(text).frameworks == []
 
 
+AROUND_HOROVOD = """
+import horovod.torch as hvd
+
+class Wrapper:
+    @classmethod
+    def init(cls):
+        return hvd.init()
+
+    @classmethod
+    def size(cls):
+        return hvd.size()
+
+def size():
+    return hvd.size()
+"""
+
+
+@pytest.mark.parametrize(
+    ("used", "option"),
+    [
+        pytest.param("if args.command == 'pretrain':\n    Wrapper.init()\n", "args.command == 'pretrain'", id="option"),
+        pytest.param("Wrapper.init()\n", "", id="always"),
+        pytest.param("if args.command == 'pretrain':\n    hvd.init()\n", "", id="others may call the wrapper"),
+    ],
+)
+def test_methods_around_a_library_that_nothing_calls_are_no_use_of_it(used: str, option: str) -> None:
+    text = code(AROUND_HOROVOD).replace("def size():\n    return hvd.size()\n", "")
+    (framework,) = survey_of(f"{text}{used}").frameworks
+    assert framework.option == option
+
+
+def test_a_function_around_a_library_that_nothing_calls_may_be_called() -> None:
+    (framework,) = survey_of(f"{code(AROUND_HOROVOD)}if args.command == 'pretrain':\n    Wrapper.init()\n").frameworks
+    assert framework.option == ""
+
+
 @pytest.mark.parametrize(
     "before",
     [

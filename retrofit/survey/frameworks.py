@@ -131,8 +131,13 @@ def _is_tried(statement: Statement) -> bool:
 
 
 def _option(index: Index, flow: Flow, uses: list[cst.Call | cst.ClassDef]) -> str:
-    """Return the condition under which a library is used, the first of several; "" where it is used under none."""
+    """Return the condition under which a library is used, the first of several; "" where it is used under none.
+
+    A class of the project's around a library has methods that nothing calls beside those that are called.
+    """
     found = []
+    calls = [use for use in uses if isinstance(use, cst.Call)]
+    around = {_class_of(index.scope_of(use)) for use in calls if not _is_uncalled(use, flow)} - {None}
     for use in uses:
         if isinstance(use, cst.ClassDef):
             made = [
@@ -141,9 +146,14 @@ def _option(index: Index, flow: Flow, uses: list[cst.Call | cst.ClassDef]) -> st
                 if flow.defined(call.func, index.scope_of(call)) is index.function_scope(use)
             ]
             found += [_asked(index, flow, call, {}) for call in made] or [""]
-        else:
+        elif not (_is_uncalled(use, flow) and _class_of(index.scope_of(use)) in around):
             found.append(_asked(index, flow, use, {}))
     return found[0] if all(found) and found else ""
+
+
+def _class_of(scope: Scope) -> Scope | None:
+    """Return the class of a method, None for any other code."""
+    return scope.parent if scope.parent is not None and scope.parent.kind == "class" else None
 
 
 def _chooses(index: Index, test: cst.BaseExpression) -> bool:

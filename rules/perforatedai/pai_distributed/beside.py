@@ -98,12 +98,3 @@ def _pai_tell_new(parameters: list[list[torch.nn.Parameter]]) -> None:
 
 def _pai_differ(values: list[Any], parameters: list[torch.nn.Parameter]) -> bool:
     return [value.shape for value in values] != [parameter.shape for parameter in parameters]
-
-
-def _pai_tell_beside() -> None:
-    """Say at the end of training that the library keeps the model alone as it was at its best score."""
-    if _pai.trains_beside:
-        _pai_say(
-            "What the script trains beside the model is as the last epoch has left it, and the model as it was at its "
-            "best score: measure both together before they are used"
-        )

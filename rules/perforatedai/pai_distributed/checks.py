@@ -4,12 +4,9 @@ A run that is sound hits none of them: where a fact may be as it should, as with
 """
 
 import gc
-import os
-import weakref
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -20,14 +17,8 @@ from .near import _pai_release
 from .optimizer import _pai_parameters_of, _pai_settle_optimizer, _pai_torch_optimizer, _pai_train_dendrites
 from .place import _pai_place
 from .process import _pai, _pai_fail, _pai_grouped, _pai_say
-from .record import _pai_read, _pai_write
+from .score_checks import _pai_batch_fault, _pai_repetition_fault, _pai_tolerated
 from .watch import _pai_watch
-
-# To the library 0.0 means "no best score yet": with constant zeros it never switches (measured).
-_pai_almost_zero = 1e-12
-
-# So many scores in a row may be what a sound run has by chance, or for a while.
-_pai_tolerated = 3
 
 
 def _pai_check_hand_over(score: Any, number: float | None, net: torch.nn.Module) -> None:
@@ -199,138 +190,3 @@ def _pai_standstill_fault(net: torch.nn.Module, training: list[Any], known: list
 
 def _pai_has_gradients(net: torch.nn.Module) -> bool:
     return any(parameter.grad is not None and bool(parameter.grad.any()) for parameter in net.parameters())
-
-
-# ---- The score
-
-
-def _pai_batch_fault(evaluated: bool, place: str) -> str:
-    """Is the score that of a single batch, handed over after each step in the middle of a pass over the data?"""
-    passing = _pai.passing()
-    drawn = 0 if passing is None else passing._num_yielded
-    before, _pai.scored = _pai.scored, (_pai.passing, drawn)
-    single = not evaluated and bool(_pai.stepped) and drawn > 1 and before == (_pai.passing, drawn - 1)
-    _pai.batch_scores = _pai.batch_scores + 1 if single else 0
-    if _pai.batch_scores < _pai_tolerated:
-        return ""
-    return (
-        f"{place}: a score is handed over after each step, in the middle of a pass over the data, and the model was "
-        "not evaluated: each batch would count as an epoch. Hand over what an epoch comes to (retrofit apply --metric)"
-    )
-
-
-def _pai_repetition_fault(score: Any, number: float, evaluated: bool, place: str) -> str:
-    """Is the score the very object that was handed over last, though training has gone on?
-
-    Whatever an evaluation gives is a new one, also where its value is the same.
-    """
-    version = score._version if isinstance(score, torch.Tensor) and not score.is_inference() else 0
-    # A tensor may hold a whole graph of the model, and so is not kept.
-    given: Any = weakref.ref(score) if isinstance(score, torch.Tensor) else lambda: score
-    before, _pai.given = _pai.given, (given, version)
-    of_kind = isinstance(score, (float, torch.Tensor))
-    if before is None or not of_kind or before[0]() is not score or before[1] != version:
-        _pai.score_changes = _pai.score_changes or before is not None
-        _pai.old_scores = 0
-    elif _pai.stepped and evaluated and _pai.score_changes:
-        _pai.repeated_scores += 1
-        if _pai.repeated_scores == _pai_tolerated:
-            _pai_say(
-                f"{place}: the score {number} was handed over before, though the model was evaluated since: is it the "
-                "best so far? Hand over the epoch's own (retrofit apply --metric), or dendrites are given up too soon"
-            )
-    elif _pai.stepped and not evaluated and _pai.evaluates:
-        _pai.old_scores += 1
-        if _pai.old_scores == _pai_tolerated:
-            return (
-                f"{place}: the score {number} was handed over before, and the model was not evaluated since, now "
-                f"{_pai_tolerated} times in a row: hand over None where nothing was validated"
-            )
-    _pai.evaluates = _pai.evaluates or evaluated
-    return ""
-
-
-def _pai_note_constant(number: float) -> None:
-    """Say where the score is the same again and again, though the model learns: what it is of may not be measured yet.
-
-    Such as a meter that was just set back, or never filled. It may also be right, as where all is found.
-    """
-    same = (number or _pai_almost_zero) == _pai.last_score and _pai.still_scores == 0
-    _pai.constant_scores = _pai.constant_scores + 1 if same else 0
-    if _pai.constant_scores == 4 and not _pai.said_constant:
-        _pai.said_constant = True
-        _pai_say(
-            f"{_pai_place()}: the score was {number:g} at 5 hand-overs in a row, though the model has changed in "
-            "between. If it is not what the epoch's validation has measured, retrofit apply --metric names another"
-        )
-
-
-def _pai_check_number(number: float) -> None:
-    """Leave where the scores of this round count epochs or steps.
-
-    A count of hits that rises by the same number six times, from the first score on, would have to begin with it too.
-    """
-    if len(_pai.first_scores) == 6:
-        return
-    _pai.first_scores.append(number)
-    if len(_pai.first_scores) < 6 or not all(map(float.is_integer, _pai.first_scores)):
-        return
-    first, second, *_ = _pai.first_scores
-    step = second - first
-    counted = [first + step * count for count in range(6)]
-    if step > 0 and _pai.first_scores == counted and first in (0, 1, step - 1, step, step + 1):
-        _pai_fail(
-            f"{_pai_place()}: the score is a counter, of epochs or steps: {', '.join(f'{one:g}' for one in counted)}. "
-            "Hand over what the validation measures (retrofit apply --metric)",
-            _pai.model,
-        )
-
-
-def _pai_note_zeros(ranks: int, unlike_zero: int) -> None:
-    """Say where all ranks but one hand over 0 each time: what only that one has measured is made small by the mean."""
-    _pai.lone_scores = _pai.lone_scores + 1 if ranks > 1 == unlike_zero else 0
-    if _pai.lone_scores == _pai_tolerated:
-        _pai_say(
-            f"{_pai_place()}: the score is 0 on all ranks but one, now {_pai_tolerated} times in a row, and the mean "
-            f"of the {ranks} ranks counts. If one rank alone has measured it, hand over None on the others"
-        )
-
-
-# ---- The processes
-
-
-def _pai_check_processes() -> None:
-    """Leave where a later round has another number of processes than the training began with.
-
-    Raises:
-        SystemExit: status 1, with a message, unless PAI_ACCEPT_WORLD_SIZE is the new number, or any.
-    """
-    if _pai.untrainable:
-        return
-    count = dist.get_world_size() if _pai_grouped() else 1
-    before = _pai_read("processes", begins=True).get("count", count) if _pai.switch_time else count
-    accepted = os.environ.get("PAI_ACCEPT_WORLD_SIZE")
-    if count != before and accepted == "any":  # machines come and go
-        _pai_say(f"This round has {count} processes, and the one before had {before}: a step takes as many batches")
-    elif count != before and accepted != str(count):
-        _pai_fail(
-            f"Training began with {before} processes and would go on with {count}, with other batches than its rate is "
-            f"for: start {before} (NUM_GPUS={before}), or accept the new number with PAI_ACCEPT_WORLD_SIZE={count}",
-            _pai.model,
-        )
-    _pai_write("processes", {"count": count})
-
-
-def _pai_initialized() -> int:
-    """When the newest initialisation has left its record: a number that another one changes."""
-    path = os.path.join(GPA.pc.get_save_name(), "array_dims.csv")
-    return os.stat(path).st_mtime_ns if os.path.exists(path) else 0
-
-
-def _pai_check_alone() -> None:
-    """Leave where another process has initialised while this one did."""
-    if _pai_initialized() != _pai.initialized:
-        _pai_fail(
-            f"Another process has initialised in {GPA.pc.get_save_name()} at the same time: start one alone with "
-            "--perforate_model_parallel, and each training in a folder of its own"
-        )

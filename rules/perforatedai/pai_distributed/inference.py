@@ -14,6 +14,7 @@ import torch
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
+from .beside_best import _pai_load_modules_beside
 from .hidden import _pai_library_at_work, _pai_rest
 from .layers import _pai_leave_frozen_layers_out, _pai_share_layers
 from .library import _pai_folder, configure_library
@@ -24,7 +25,7 @@ from .record import _pai_read
 from .structure import _pai_set_output_dimensions
 
 
-def load_final_model(model: torch.nn.Module, folder: str) -> torch.nn.Module:
+def load_final_model(model: torch.nn.Module, folder: str, *beside: torch.nn.Module) -> torch.nn.Module:
     """Give a model the structure and the weights that training has ended with, for inference in another script.
 
     Nothing in the folder changes.
@@ -32,13 +33,14 @@ def load_final_model(model: torch.nn.Module, folder: str) -> torch.nn.Module:
     Args:
         model: as training builds it, before it is perforated or wrapped.
         folder: the folder that training has saved in.
+        beside: modules that were trained beside the model, such as a head: each gets its weights of the best score.
 
     Returns:
         The model, on the device where it was, in evaluation mode.
 
     Raises:
         FileNotFoundError: there is no `best_model.pt` in the folder.
-        ValueError: it is of another model.
+        ValueError: it is of another model; or nothing was kept that fits a module beside it.
     """
     path = os.path.join(folder, "best_model.pt")
     if not os.path.isfile(path):
@@ -60,6 +62,7 @@ def load_final_model(model: torch.nn.Module, folder: str) -> torch.nn.Module:
     with _pai_library_at_work(model):
         model = UPA.load_system(model, folder, "best_model", True).to(device)
         _pai_rest(model)
+    _pai_load_modules_beside(beside, folder)
     return model.eval()
 
 

@@ -4,9 +4,9 @@ from typing import Any, NoReturn
 
 from perforatedai import globals_perforatedai as GPA
 
-from .checks import _pai_check_alone
 from .layers import _pai_fail_without_gradients, _pai_is_frozen
 from .process import _pai, _pai_fail, _pai_leave, _pai_rank, _pai_say
+from .processes import _pai_check_alone
 from .record import _pai_write
 
 # So many backward passes a layer may rest, as with stochastic depth, before it counts as one that is not used.

@@ -26,6 +26,11 @@ def _pai_outcome(facts: dict[str, Any], save: str) -> str:
             f"The final model is {model}: {final['parameters']} parameters, {grown} of dendrites, "
             f"score {final['score']:.5g}."
         )
+        if final.get("beside"):
+            lines.append(
+                f"What is trained beside it is in {os.path.join(save, 'beside_best.pt')}, as it was at that score: "
+                "load_final_model(model, folder, head) loads it into a head, say."
+            )
         if facts.get("load"):
             lines += _pai_loading(facts["load"], save)
     return "\n".join(lines)

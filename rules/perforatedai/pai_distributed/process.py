@@ -90,6 +90,15 @@ def _pai_device(model: torch.nn.Module) -> torch.device:
     return next(model.parameters()).device
 
 
+def _pai_of_rank_0(*flags: bool) -> list[bool]:
+    """What rank 0 has decided, on all ranks."""
+    if not _pai_grouped() or _pai.model is None:
+        return list(flags)
+    decided = torch.tensor(flags).int().to(_pai_device(_pai.model))
+    dist.broadcast(decided, 0)
+    return [bool(flag) for flag in decided.tolist()]
+
+
 def _pai_say(message: str) -> None:
     if _pai_rank() == 0:
         print(f"[pai_distributed] {message}", flush=True)

@@ -11,16 +11,26 @@ from typing import Any, NoReturn
 from perforatedai import globals_perforatedai as GPA
 
 from .continuity import _pai_begin_round
+from .handover import _pai_complete, _pai_hand_over
 from .initialization import finish_initialization
 from .layers import _pai_unwrap
 from .loggers import _pai_watch_loggers
 from .meeting import _pai_meet
 from .place import _pai_place_of_error
-from .process import _pai, _pai_fail, _pai_rank, _pai_say, _pai_tell_clean_up, initializing, load_folder
+from .process import (
+    _pai,
+    _pai_fail,
+    _pai_of_rank_0,
+    _pai_rank,
+    _pai_say,
+    _pai_tell_clean_up,
+    initializing,
+    load_folder,
+)
 from .rates import _pai_is_planned
 from .record import _pai_read, _pai_write
 from .rehearsal import _pai_note_exit, _pai_repeated
-from .score import _pai_by_itself, _pai_complete, _pai_hand_over, _pai_of_rank_0, _pai_say_end, _pai_share
+from .score import _pai_by_itself, _pai_say_end, _pai_share
 
 
 def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:

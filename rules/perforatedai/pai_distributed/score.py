@@ -2,25 +2,16 @@
 
 import contextlib
 import math
-import os
-import sys
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from perforatedai import globals_perforatedai as GPA
-from perforatedai import utils_perforatedai as UPA
 
-from .beside import _pai_beside, _pai_save_beside, _pai_tell_beside, _pai_tell_new
-from .checks import _pai_almost_zero, _pai_check_hand_over, _pai_check_number, _pai_note_constant, _pai_note_zeros
-from .graphs import _pai_save_graphs
-from .hidden import _pai_library_at_work
+from .checks import _pai_check_hand_over
+from .handover import _pai_complete, _pai_fail_without_model, _pai_hand_over
 from .initialization import _pai_fail_with_another, finish_initialization
 from .layers import _pai_fail_without_gradients, _pai_freeze_averages, _pai_settle, _pai_unwrap
-from .logbook import _pai_note_fate, _pai_note_score, _pai_tell_end
-from .loggers import _pai_write_runs
-from .near import _pai_near_folder
-from .optimizer import _pai_torch_optimizer
 from .place import _pai_place
 from .process import (
     _pai,
@@ -28,14 +19,13 @@ from .process import (
     _pai_fail,
     _pai_grouped,
     _pai_leave,
-    _pai_publish_rank,
+    _pai_of_rank_0,
     _pai_rank,
     _pai_say,
     initializing,
     load_folder,
 )
-from .rates import _pai_has_faded, _pai_is_planned
-from .rehearsal import _pai_is_rehearsed, _pai_rehearse_end
+from .score_checks import _pai_almost_zero, _pai_check_number, _pai_note_constant, _pai_note_zeros
 
 
 def report_validation_score(
@@ -85,13 +75,6 @@ def report_validation_score(
     return _pai_share(_pai.last_score, net, leave=leave, again=True)
 
 
-def _pai_fail_without_model() -> NoReturn:
-    _pai_fail(
-        f"{sys.argv[0]} trains by code in which the library ends the training, but has no perforated model: "
-        "rewrite it as well, or let it import that code as it was"
-    )
-
-
 _pai_by_itself = "The script has ended its training by itself"
 
 
@@ -123,15 +106,6 @@ def _pai_share(number: float, net: torch.nn.Module, *, leave: bool, force: bool 
     if _pai_rank() != 0:
         _pai_hand_over(number, net)
     return False
-
-
-def _pai_of_rank_0(*flags: bool) -> list[bool]:
-    """What rank 0 has decided, on all ranks."""
-    if not _pai_grouped() or _pai.model is None:
-        return list(flags)
-    decided = torch.tensor(flags).int().to(_pai_device(_pai.model))
-    dist.broadcast(decided, 0)
-    return [bool(flag) for flag in decided.tolist()]
 
 
 def add_validation_score(
@@ -240,79 +214,3 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
         _pai_say("Leaving, because training or its validation has gone wrong")
         _pai_leave(3, net)
     return None
-
-
-def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False, again: bool = False) -> tuple[bool, bool]:
-    """Was the model restructured (in place), and is training complete?"""
-    if not GPA.pai_tracker:
-        _pai_fail_without_model()
-    _pai_publish_rank()
-    known = GPA.pai_tracker.member_vars
-    known["optimizer_instance"] = _pai_torch_optimizer(known["optimizer_instance"])
-    _pai.last_score = number
-    if not again:
-        _pai_note_score(number, net)
-    _pai.rate_moves.append(_pai.rate_moved)
-    _pai.rate_moved = False
-    _pai_rehearse_end(GPA.pc)
-    if os.environ.get("PAI_TESTING_DENDRITE_CAPACITY") == "1":  # also where the script turns it off after perforating
-        GPA.pc.set_testing_dendrite_capacity(True)
-    tracker = GPA.pai_tracker
-    asked = type(tracker).switch_time
-    beside = _pai_beside(net)
-    _pai.trains_beside = any(beside)
-
-    def is_time() -> bool:
-        time = force or again or _pai_is_time(asked(tracker))
-        if time and _pai.restarts:
-            _pai_save_beside(beside)  # now, as the switch file may be the last that this process writes
-        return time
-
-    tracker.switch_time = is_time
-    tracker.save_graphs = _pai_save_graphs
-    _pai_tell_new(beside)
-    GPA.pc.set_device(_pai_device(net))  # the script may have moved the model since it was built
-    with _pai_library_at_work(net):
-        _, restructured, complete = tracker.add_validation_score(number, net)
-    _pai_note_fate(bool(complete), net)
-    if restructured and _pai.restarts:
-        _pai_write_runs()
-        _pai_save_beside(beside)
-    return bool(restructured), bool(complete)
-
-
-def _pai_is_time(asked: bool) -> bool:
-    """Is the structure trained enough, where the library thinks so, or not?
-
-    A rate that moves all the way to the planned end has done its work there, and not before: when the loop is over, as
-    its last turn may bring several scores, and save after the last of them.
-    """
-    if _pai_rank() != 0:
-        return False  # rank 0 has decided, and nothing changes
-    rehearsed = _pai_is_rehearsed(sum(one["epochs"] for one in _pai.structures), bool(_pai.switch_time))
-    if rehearsed is not None:
-        return rehearsed
-    if "switch_mode" in GPA.pc._manually_set_keys or GPA.pc.get_testing_dendrite_capacity() or not _pai_is_planned():
-        return asked
-    if asked and _pai.rounds != "planned" and _pai_has_faded():
-        return True
-    if asked and not _pai.waits:
-        _pai.waits = True
-        _pai_say("The score improves no more, but the learning rate is still on its planned way: waiting for its end")
-    return False
-
-
-def _pai_complete(net: torch.nn.Module, *, load_best: bool) -> None:
-    """Leave the mark that ends the rounds, and say what training has come to."""
-    _pai.complete = True
-    save = GPA.pc.get_save_name()
-    if load_best:  # The library does it on rank 0 alone, and not at the end of a capacity test (measured).
-        device = _pai_device(net)
-        with _pai_near_folder(save, "best_model.pt", written=True) as near:
-            UPA.load_system(net, near, "best_model", switch_call=True)
-        _pai_settle(net, device)
-        _pai_tell_beside()
-    if _pai_rank() == 0:
-        with open(os.path.join(save, ".training_complete"), "w") as file:
-            file.write("complete\n")
-    _pai_tell_end(net)

@@ -42,6 +42,20 @@ if os.environ.get("PAI_SEED") and torch.initial_seed() >= 2**32:  # the script h
     torch.manual_seed(_pai_seed)
     random.seed(_pai_seed)
     numpy.random.seed(_pai_seed)
+_pai_size = dist.get_world_size
+# How many processes the initialisation run, which is one, says that there are, on demand: a script that divides its
+# batch by them may have no memory for the whole.
+_pai_told_size = int(os.environ.get("INIT_WORLD_SIZE") or 0) if initializing() else 0
+
+
+def _pai_size_as_told(*group: Any, **named: Any) -> int:
+    """How many processes there are, as was told; those of a group that is named, as by SyncBatchNorm, as they are."""
+    return _pai_size(*group, **named) if group or named else _pai_told_size
+
+
+if _pai_told_size:
+    os.environ["WORLD_SIZE"] = str(_pai_told_size)
+    dist.get_world_size = _pai_size_as_told
 _pai_rendezvous = dist.distributed_c10d.rendezvous
 # What torchrun has started this process as; of those that a script spawns itself that says nothing.
 _pai_of_torchrun = "TORCHELASTIC_RUN_ID" in os.environ and multiprocessing.parent_process() is None
@@ -61,7 +75,7 @@ def _pai_meet_alone(url: str, rank: int = -1, world_size: int = -1, **settings: 
     if initializing():
         if (rank if rank >= 0 else int(os.environ.get("RANK", "0"))) > 0:
             _pai_stand_back()
-        os.environ["WORLD_SIZE"], rank, world_size = "1", 0, 1
+        os.environ["WORLD_SIZE"], rank, world_size = str(_pai_told_size or 1), 0, 1
     elif rank == 0 and _pai_started_as > 0:
         _pai_note_failure(fault := f"{_pai_place()}: {_pai_two_firsts}")
         sys.exit(f"[pai_distributed] {fault}")
@@ -86,7 +100,7 @@ _pai_group = dist.new_group
 def _pai_group_of_those_here(ranks: Any = None, *settings: Any, **named: Any) -> Any:
     """Begin a further group: in the initialisation run, which has one process, of the ranks that are there."""
     if ranks is not None and initializing():
-        ranks = [rank for rank in ranks if rank < dist.get_world_size()]
+        ranks = [rank for rank in ranks if rank < _pai_size()]
         if not ranks:
             return dist.GroupMember.NON_GROUP_MEMBER
     return _pai_group(ranks, *settings, **named)

@@ -13,7 +13,7 @@ from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
 from .beside import _pai_read_beside
-from .checks import _pai_check_perforated, _pai_initialized
+from .checks import _pai_check_perforated
 from .continuity import _pai_read_rounds
 from .hidden import _pai_hide
 from .layers import (
@@ -27,6 +27,7 @@ from .library import _pai_copy_tied_tensors, _pai_with_frozen_parameters
 from .loggers import _pai_watch_loggers
 from .near import _pai_near, _pai_near_folder
 from .process import _pai, _pai_attempt, _pai_device, _pai_fail, _pai_say, initializing
+from .processes import _pai_initialized
 from .record import _pai_read
 from .resume import _pai_let_restored_weights_win, _pai_watch_loads
 

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from .checks import _pai_check_processes
 from .hidden import _pai_idle_parameters, _pai_library_at_work, _pai_rest
 from .layers import _pai_layers, _pai_settle
 from .meeting import _pai_introduce
 from .names import _pai_is_of_library, _pai_with_library
 from .process import _pai, _pai_cuda_index, _pai_device
+from .processes import _pai_check_processes
 from .watch import _pai_watch
 
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import sys
 import tempfile
 import time
 from typing import NoReturn
@@ -15,7 +16,8 @@ from project import Project
 
 SEES_ONE = (
     "It sees one GPU; if it names others ('invalid device ordinal'), or moves the model only where it counts several "
-    "('Expected all tensors to be on the same device'), INIT_GPUS=all shows it all."
+    "('Expected all tensors to be on the same device'), INIT_GPUS=all shows it all. It is one process; if it divides "
+    "its batch by their number, and has no memory for the whole ('out of memory'), INIT_WORLD_SIZE=8 says that 8 train."
 )
 #: What an error may say that comes of it.
 OF_DEVICES = re.compile(r"\b(cuda|devices?|device_ids|gpus?|nccl)\b", re.IGNORECASE)
@@ -23,6 +25,11 @@ OF_DEVICES = re.compile(r"\b(cuda|devices?|device_ids|gpus?|nccl)\b", re.IGNOREC
 NOT_REHEARSED = (
     "TORCHRUN_ARGS", "PET_RDZV_ENDPOINT", "PREPARE", "WANDB_RUN_ID", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID",
 )  # fmt: skip
+
+
+def _is_of_rehearsal(cause: list[str]) -> bool:
+    """Does it fail by what it is, and not by the script?"""
+    return bool(cause) and "The rehearsal " in cause[0]
 
 
 class Rehearsal:
@@ -34,6 +41,7 @@ class Rehearsal:
     def __init__(self, training: Project) -> None:
         self.training = training
         self.folder = self.temporary = ""
+        self.whole = False
         mirror, module = f"{training.helper}/mirror.py", len(training.training) > 1
         self.maker = ["-I", mirror]
         if not os.path.isfile(mirror):  # the script has the helper in it
@@ -51,8 +59,7 @@ class Rehearsal:
         except OSError as error:
             why = str(error)
         finally:
-            for folder in filter(None, (self.folder, self.temporary)):
-                shutil.rmtree(folder, ignore_errors=True)  # links in it stay links, whatever they lead to
+            self._clear()
         if why:
             why = f"Not rehearsed, which is no fault of the script: {why}."
             if self.training.told.get("REHEARSE") == "only":
@@ -62,26 +69,43 @@ class Rehearsal:
     def _rehearse(self) -> str:
         """Rehearse: why that could not be done; "" where it could."""
         training, began = self.training, time.monotonic()
-        try:
-            name = f"{os.path.basename(training.save)}_rehearsal."
-            self.folder = tempfile.mkdtemp(prefix=name, dir=training.here)
-            self.temporary = tempfile.mkdtemp(dir=training.told.get("TMPDIR") or None)
-        except OSError:
+        if not self._make_folders():
             return "no folder can be made for it"
-        shown = os.path.basename(self.folder)
-        say(f"Rehearsing first, in {shown}: initialisation and two rounds of a few batches. REHEARSE=0 skips this.")
+        if not self.whole:
+            shown = os.path.basename(self.folder)
+            say(f"Rehearsing first, in {shown}: initialisation and two rounds of a few batches. REHEARSE=0 skips this.")
         if self._run_mirror("make", self.temporary, [training.here, training.project], training.arguments):
             return (self._lines("output.log") or [""])[-1]
         where, program = f"{self.folder}/root{training.here}", ["bash", training.file, *training.arguments]
         status = self._run_mirror("enter", where, [], program)
         cause = list(dict.fromkeys(self._lines("cause")))
+        if cause and not self.whole and os.path.exists(f"{self.folder}/cut") and not _is_of_rehearsal(cause):
+            say(
+                f"The rehearsal has ended loaders early, which may be why it failed ({cause[0]}). Rehearsing again, "
+                "with whole ones."
+            )
+            self._clear()
+            self.whole = True
+            return self._rehearse()
         seconds = f"{time.monotonic() - began:.0f} s"
         if status in (0, 75) and not cause:
             say(f"Rehearsal: initialisation, two rounds, a restart and a load went well in {seconds}.")
             return ""
-        if not (cause and "The rehearsal " in cause[0]):
+        if not _is_of_rehearsal(cause):
             self._fail(status, cause, seconds)
         return cause[0]
+
+    def _make_folders(self) -> bool:
+        name = f"{os.path.basename(self.training.save)}_rehearsal."
+        with contextlib.suppress(OSError):
+            self.folder = tempfile.mkdtemp(prefix=name, dir=self.training.here)
+            self.temporary = tempfile.mkdtemp(dir=self.training.told.get("TMPDIR") or None)
+            return True
+        return False
+
+    def _clear(self) -> None:
+        for folder in filter(None, (self.folder, self.temporary)):
+            shutil.rmtree(folder, ignore_errors=True)  # links in it stay links, whatever they lead to
 
     def _run_mirror(self, what: str, where: str, folders: list[str], words: list[str]) -> int:
         """Make the mirror, with nothing of what a script does before the helper done here; or run a program in it."""
@@ -94,6 +118,8 @@ class Rehearsal:
             script = f"{self.folder}/root{training.folder}/{os.path.basename(training.script)}"
             environment |= {"PYTHON_SCRIPT": script, "PAI_REHEARSAL_END": f"{end:.0f}"}
             environment |= {"NNODES": "1", "REHEARSE": "0", "MAX_ROUNDS": "2"}  # on each machine by itself
+            if self.whole:
+                environment["PAI_REHEARSAL_BATCHES"] = str(sys.maxsize)
         command = [training.python, *self.maker, self.folder, *folders, "--", *words]
         with open(f"{self.folder}/output.log", "wb") as log:
             return training.run(command, env=environment, cwd=where, stdout=log, stderr=log)
