@@ -696,6 +696,18 @@ def test_parameters_beside_the_model_are_loaded(
     assert said in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("backends", "expected"), [("cuda:nccl", "cuda:1"), ("cpu:gloo,cuda:nccl", "cpu")])
+def test_ranks_meet_where_their_backend_can(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, backends: str, expected: str
+) -> None:
+    """Also while a script has its model on the CPU, to save it."""
+    import torch
+
+    monkeypatch.setattr(torch.distributed, "get_backend_config", lambda: backends)
+    monkeypatch.setattr(helper, "_pai_cuda_index", lambda: 1)
+    assert helper._pai_group_device(torch.nn.Linear(2, 2)) == torch.device(expected)
+
+
 def test_what_rank_0_has_written_is_waited_for(
     helper: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

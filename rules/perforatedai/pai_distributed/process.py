@@ -90,11 +90,18 @@ def _pai_device(model: torch.nn.Module) -> torch.device:
     return next(model.parameters()).device
 
 
+def _pai_group_device(model: torch.nn.Module) -> torch.device:
+    """Where what ranks tell one another is: NCCL takes nothing of the CPU, where a script may have put its model."""
+    device = _pai_device(model)
+    only_cuda = device.type == "cpu" and "cpu" not in str(dist.get_backend_config())
+    return torch.device("cuda", _pai_cuda_index()) if only_cuda else device
+
+
 def _pai_of_rank_0(*flags: bool) -> list[bool]:
     """What rank 0 has decided, on all ranks."""
     if not _pai_grouped() or _pai.model is None:
         return list(flags)
-    decided = torch.tensor(flags).int().to(_pai_device(_pai.model))
+    decided = torch.tensor(flags).int().to(_pai_group_device(_pai.model))
     dist.broadcast(decided, 0)
     return [bool(flag) for flag in decided.tolist()]
 
@@ -118,8 +125,8 @@ def _pai_leave(status: int, net: torch.nn.Module | None = None) -> NoReturn:
     """Leave, all ranks together, in the ordinary way: `finally` blocks and exit handlers run."""
     _pai.left = True
     if _pai_grouped():
-        if net is not None:  # A barrier on the model's own device, where NCCL's would guess one.
-            dist.all_reduce(meeting := torch.zeros(1, device=_pai_device(net)))
+        if net is not None:  # A barrier on a device that is known, where NCCL's would guess one.
+            dist.all_reduce(meeting := torch.zeros(1, device=_pai_group_device(net)))
             meeting.item()
         _pai.by_gloo = "gloo" in str(dist.get_backend_config())
     _pai.exit_status = status

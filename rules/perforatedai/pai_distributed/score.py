@@ -17,6 +17,7 @@ from .process import (
     _pai,
     _pai_device,
     _pai_fail,
+    _pai_group_device,
     _pai_grouped,
     _pai_leave,
     _pai_of_rank_0,
@@ -183,7 +184,7 @@ def _pai_common_score(score: Any, net: torch.nn.Module) -> float | None:
     _pai_check_hand_over(score, number, net)
     if _pai_grouped():
         mine = [0.0, 0.0, 0.0] if number is None else [number, 1.0, float(number != 0)]
-        sums = torch.tensor([*mine, float(_pai.stops)], dtype=torch.float64, device=_pai_device(net))
+        sums = torch.tensor([*mine, float(_pai.stops)], dtype=torch.float64, device=_pai_group_device(net))
         dist.all_reduce(sums)
         total, count, unlike_zero, stops = sums.tolist()
         _pai.stops = stops > 0
