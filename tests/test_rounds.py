@@ -1014,11 +1014,16 @@ def test_the_end_of_a_training_in_one_process_is_told(tmp_path: Path) -> None:
     script = project / "train.py"
     script.write_text(swapped(DATA_PARALLEL, (ENDED, f'print("outputs", {OUTPUTS})'), DROPPED))
     apply(script, *SETTINGS, "--in-process")
+    trained_by = "        kept.append(optimizer)  # those of earlier structures train nothing\n        model.train()\n"
+    begun = "    best_acc = 0.0\n    kept = []\n"
+    swaps = (("        model.train()\n", trained_by), ("    best_acc = 0.0\n", begun))
+    script.write_text(swapped(script.read_text(), *swaps))
     assert run([training_python(), "train.py", "--perforate_model_parallel"], project).returncode == 0
     trained = run([training_python(), "train.py"], project)
     assert trained.returncode == 0, shown(trained)
     assert "Dendrites did not pay: both tries were dropped" in told(project / "PAI_train")
     assert "Training is complete: 1 round, " in trained.stdout
+    assert "beside" not in trained.stdout
     (outputs,) = re.findall("^outputs (.*)$", trained.stdout, re.MULTILINE)
     assert loaded(project, tmp_path / "copy") == outputs
 

@@ -27,8 +27,14 @@ torch.optim.Optimizer.__init__ = _pai_note_optimizer  # type: ignore[method-assi
 
 
 def _pai_beside(net: torch.nn.Module) -> list[list[torch.nn.Parameter]]:
-    """The parameters of each optimizer, the registered one first, that are none of the model's, in their order."""
+    """The parameters of each optimizer, the registered one first, that are none of the model's, in their order.
+
+    Where it is restructured in this process, the script may keep optimizers of what it was.
+    """
     seen, found = set(net.parameters()), []
+    if not _pai.restarts:
+        _pai.of_model.update(dict.fromkeys(seen))
+        seen.update(_pai.of_model)
     for optimizer in (GPA.pai_tracker.member_vars["optimizer_instance"], *_pai.optimizers):
         groups = getattr(optimizer, "param_groups", [])
         found.append([parameter for group in groups for parameter in group["params"] if parameter not in seen])

@@ -6,6 +6,7 @@ from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 import torch
+from torch.utils.weak import WeakTensorKeyDictionary
 
 
 @dataclass
@@ -77,6 +78,7 @@ class _PaiState:
         rounds: when a structure has been trained enough: "history", "planned" or ""; see configure_library.
         past_end: whether training goes on past its planned end.
         beside: what is still to be given to parameters beside the model, by their optimizers; None for what is.
+        of_model: the parameters that the model has or had, where it is restructured in this process.
         beside_now: the parameters that were none of the model's at the last score, by their optimizers.
         waits: whether it was said that the score rises no more before the planned end.
         stops: whether this rank has asked for the end of this structure's training, or any has by the last hand-over.
@@ -162,6 +164,7 @@ class _PaiState:
     left: bool = False
     past_end: bool = False
     beside: list[list[Any] | None] = field(default_factory=list)
+    of_model: WeakTensorKeyDictionary = field(default_factory=WeakTensorKeyDictionary)
     beside_now: list[list[torch.nn.Parameter]] = field(default_factory=list)
     waits: bool = False
     stops: bool = False
