@@ -212,6 +212,9 @@ def test_a_final_model_is_loaded_into_none_but_its_own(
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.as_tensor(self.head(torch.relu(self.norm(self.token(x))).mean(1)))
 
+        def train(self, mode: bool = True) -> None:  # type: ignore[override] # as many scripts' models have it
+            super().train(mode)
+
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     save = str(copied(capacity_rounds[-1].folder / "PAI_capacity_test", tmp_path))

@@ -63,7 +63,8 @@ def load_final_model(model: torch.nn.Module, folder: str, *beside: torch.nn.Modu
         model = UPA.load_system(model, folder, "best_model", True).to(device)
         _pai_rest(model)
     _pai_load_modules_beside(beside, folder)
-    return model.eval()
+    model.eval()  # a model's own may return nothing
+    return model
 
 
 @contextlib.contextmanager
