@@ -610,8 +610,9 @@ QUESTIONS: dict[str, Question] = {
         },
     ),
     "PAI103 4": Question(
-        ((OPTIMIZER, ""), (EPOCHS, f"{EPOCHS}    {OPTIMIZER}")),
+        ((STEP, f"{STEP}    {OPTIMIZER}"),),
         {
+            "before what trains": ((OPTIMIZER, ""), (EPOCHS, f"{EPOCHS}    {OPTIMIZER}")),
             "behind continue": ((EPOCHS, f"{EPOCHS}    if bad:\n        continue\n        optimizer = {ADAM}\n"),),
             "before it on one line": ((OPTIMIZER, f"optimizer = None\nif optimizer is None: {OPTIMIZER}"),),
             "in a block before it": ((OPTIMIZER, f"with device:\n    {OPTIMIZER}"),),

@@ -184,7 +184,8 @@ def items_of(
         if isinstance(parent, cst.Subscript) and parent.value is node:
             around = index.parents[parent]
             set_here = isinstance(around, (cst.AssignTarget, cst.AugAssign))
-            asked = isinstance(around, (cst.If, cst.While, cst.UnaryOperation, cst.BooleanOperation))
+            asked = isinstance(around, (cst.If, cst.While, cst.BooleanOperation))
+            asked |= isinstance(around, cst.UnaryOperation) and isinstance(around.operator, cst.Not)
             single = all(isinstance(element.slice, cst.Index) for element in parent.slice)
             if not (set_here or asked) and single and not taken_by_turn(index, code_of(index, loop), parent):
                 found.setdefault(index.source.code(parent), parent)
