@@ -871,6 +871,16 @@ def test_a_spawn_by_option_may_be_the_only_way(plan_project: Planner, swap: tupl
     assert ("plain python" in note.message) is (launcher == "python")
 
 
+@pytest.mark.parametrize(("called", "launcher"), [("", "python"), ("join()\n", "torchrun")])
+@pytest.mark.parametrize("read", ["os.environ['RANK']", "os.getenv('RANK')", "'env://'"])
+def test_code_that_nothing_calls_numbers_no_process(
+    plan_project: Planner, called: str, read: str, launcher: str
+) -> None:
+    engine = f"import os\n{ENGINE}\n\ndef join():\n    return {read}\n\n{called}"
+    plan = plan_project(SPAWN.replace("init_method=", "rank=args.n, init_method="), engine=engine)
+    assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
+
+
 ON = "parser.add_argument('--spawn', type=eval, default=True)"
 
 

@@ -439,11 +439,12 @@ class Index:
         value = bound[-1].value if bound and name not in owner.parameters else None
         return value if isinstance(value, cst.Attribute) and bound[-1].item is None else None
 
-    @cached_property
+    @property
     def environment(self) -> list[tuple[str, cst.CSTNode]]:
         """The environment variables that are used by their names, each with the expression that does."""
         nodes = (*self.calls_to(*_ASKING_ENVIRONMENT), *self.nodes_of(cst.Subscript))
-        return [(name, node) for node in nodes if (name := self.environment_variable(node))]
+        named = [(name, node) for node in nodes if (name := self.environment_variable(node))]
+        return [(name, node) for name, node in named if self.holds(self.scope_of(node))]
 
     def environment_variable(self, node: cst.CSTNode) -> str:
         """Return the environment variable that an expression is, "" where it is none, or has no plain name."""
