@@ -501,6 +501,19 @@ def test_rank_0_alone_may_validate_through_the_wrapper(tmp_path: Path, begins: s
     assert len(rounds(train(tmp_path, text))) == 2
 
 
+def test_an_error_after_the_backward_pass_ends_no_initialisation(tmp_path: Path) -> None:
+    """It waits for a layer that is not used, and comes to code that is for wrappers."""
+    text = swapped(
+        DDP,
+        ("        self.last =", "        self.idle = nn.Linear(8, 2)\n        self.last ="),
+        ("DataLoader(data, 8,", "DataLoader(data, 16,"),
+        ("DistributedDataParallel(Net())", "DistributedDataParallel(Net(), find_unused_parameters=True)"),
+    )
+    result = train(tmp_path, text, REHEARSE="0")
+    assert len(rounds(result)) == 2
+    assert re.search(r"train.py:\d+: AttributeError: 'Net' object has no attribute 'module'", result.stdout)
+
+
 def test_what_is_reduced_to_one_rank_is_known_to_all(tmp_path: Path) -> None:
     """On the others torch leaves in it what it likes, and the mean of the ranks counts."""
     reduced = """\

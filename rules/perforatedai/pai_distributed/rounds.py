@@ -86,6 +86,18 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
 _pai_tell_error = sys.excepthook
 
 
+def _pai_end_initialization(error: BaseException | None, trace: Any) -> None:
+    """End the initialisation where the script fails after a backward pass, as where it needs its wrapper or a group.
+
+    It waits only for layers that may get a gradient later on.
+    """
+    if not initializing() or not _pai.passes or not isinstance(error, Exception):
+        return
+    said = f"{_pai_place_of_error(error, trace)}: {type(error).__name__}: {error}"
+    _pai_say(f"{said}. The initialisation has seen a backward pass, and needs no more")
+    finish_initialization(last=True)
+
+
 def _pai_end_past_plan(error: BaseException | None, trace: Any) -> None:
     """End the structure, and all later ones there, where the script has data or settings for no more than its plan."""
     if not _pai.past_end or not isinstance(error, LookupError | StopIteration | ValueError | AssertionError):
@@ -98,11 +110,17 @@ def _pai_end_past_plan(error: BaseException | None, trace: Any) -> None:
     _pai_end_structure(f"{place}: the script cannot go on past its planned end ({type(error).__name__}: {error})")
 
 
+def _pai_end_nonetheless(error: BaseException | None, trace: Any) -> None:
+    """Take an error of the script's for an end where it has done what this start is for; else return."""
+    _pai_end_initialization(error, trace)
+    _pai_end_past_plan(error, trace)
+
+
 def _pai_end_at_error(kind: type[BaseException], error: BaseException, trace: Any) -> None:
     if _pai.exit_status is not None:  # it is only its clean-up that fails
         sys.__excepthook__(kind, error, trace)
         return
-    _pai_end_past_plan(error, trace)
+    _pai_end_nonetheless(error, trace)
     _pai_tell_error(kind, error, trace)
 
 
@@ -116,7 +134,7 @@ def _pai_run_to_end(process: multiprocessing.process.BaseProcess) -> None:
     try:
         _pai_run_process(process)
     except Exception as error:
-        _pai_end_past_plan(error, error.__traceback__)
+        _pai_end_nonetheless(error, error.__traceback__)
         raise
 
 
@@ -235,7 +253,7 @@ def _pai_exit(status: Any = None) -> NoReturn:
             _pai_tell_clean_up(error, trace)
         status = _pai.exit_status
     elif status not in (None, 0):
-        _pai_end_past_plan(error, trace)
+        _pai_end_nonetheless(error, trace)
     if not _pai.left and not (_pai.complete and status in (None, 0)):
         _pai_note_exit(status)
     _pai.left = _pai.left or status not in (None, 0)
