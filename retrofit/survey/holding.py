@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Collection, Set
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Scope
+from retrofit.survey.index import Scope
 from retrofit.survey.nodes import attribute_asked, children, dotted
-from retrofit.survey.reaching import Reaching, conditions, excluded
+from retrofit.survey.reaching import conditions, reaching_of
 
 #: Functions that only tell something of what they are given.
 ASKING = ("getattr", "hasattr", "id", "isinstance", "print", "type")
@@ -27,13 +26,8 @@ class Holding:
 
     def __init__(self, made: Collection[cst.CSTNode], flow: Flow, beside: Set[str] = frozenset()) -> None:
         self._made, self._flow, self._index, self._beside = made, flow, flow.index, beside
-        self._reaching = Reaching(flow)
+        self._reaching = reaching_of(flow)
         self._free: set[cst.CSTNode] = set()
-        self._parts: defaultdict[str, list[Binding]] = defaultdict(list)
-        for bound in (*self._index.bindings, *self._index.items, *self._index.appended):
-            whole, item, _ = bound.target.partition("[")
-            if "." in whole or item:
-                self._parts[whole[whole.rfind(".") :] if "." in whole else whole].append(bound)
 
     def used_by(self, call: cst.Call) -> bool:
         """Whether a call calls such a value, or gives it to code that is not seen."""
@@ -55,7 +49,7 @@ class Holding:
             name = dotted(here)
             if name is not None:
                 if self._beside.isdisjoint(name.split(".")[1:]) and not self._denied(name, here):
-                    waiting += self._gives(name, here, scope)
+                    waiting += self._reaching.gives(name, here, scope)
                 continue
             if isinstance(here, cst.Attribute) and here.attr.value in self._beside:
                 continue
@@ -74,29 +68,6 @@ class Holding:
                 waiting += [(child, scope) for child in children(here)]
         self._free |= seen
         return False
-
-    def _gives(self, name: str, read: cst.CSTNode, scope: Scope) -> Iterator[tuple[cst.CSTNode, Scope]]:
-        """What gives a name, what stands before its dots, an item of it or such an attribute of any object a value.
-
-        Args:
-            read: where its value is asked for.
-            scope: of that place.
-        """
-        parts, here = name.split("."), self._index.statement(read)
-        for number in range(1, len(parts) + 1):
-            holder, variable = self._flow.variable(".".join(parts[:number]), scope)
-            for one in self._flow.sources((holder, variable)):
-                if one.value is None:
-                    continue
-                argument = one.scope is not holder and variable in holder.parameters
-                given = holder if argument else self._index.statement(one.value)
-                if not self._reaching.replaced(variable, given, here) and not excluded(one.value, read, self._flow):
-                    yield one.value, one.scope
-        for part in (parts[0], *(f".{attribute}" for attribute in parts[1:])):
-            for bound in self._parts[part]:
-                gone = bound.value is None or self._reaching.replaced(bound.target, bound.statement, here)
-                if bound.value is not None and not gone and not excluded(bound.value, read, self._flow):
-                    yield bound.value, bound.statement.scope
 
     def _denied(self, name: str, read: cst.CSTNode) -> bool:
         """Whether a value is read only where it is no object of their class, or lacks what such a value has."""

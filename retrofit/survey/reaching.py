@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Variable
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import children, dotted, leaves, names_in, nodes_in
 from retrofit.survey.order import runs_always
@@ -22,8 +24,62 @@ class Reaching:
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
+        self._given: dict[tuple[cst.CSTNode, Scope], list[tuple[cst.CSTNode, Scope]]] = {}
+        self._under: dict[cst.CSTNode, list[tuple[object, cst.BaseExpression, bool]]] = {}
+        self._parts: defaultdict[str, list[Binding]] = defaultdict(list)
+        for bound in (*flow.index.bindings, *flow.index.items, *flow.index.appended):
+            whole, item, _ = bound.target.partition("[")
+            if "." in whole or item:
+                self._parts[whole[whole.rfind(".") :] if "." in whole else whole].append(bound)
         self._giving: dict[tuple[str, Scope], set[cst.CSTNode]] = {}
         self._kept: dict[tuple[str, Statement | Scope], tuple[int, range, set[Scope]]] = {}
+
+    def gives(self, name: str, read: cst.CSTNode, scope: Scope) -> list[tuple[cst.CSTNode, Scope]]:
+        """Return what gives a name, what stands before its dots, an item of it or an attribute of any object a value.
+
+        Args:
+            read: where its value is asked for.
+            scope: of that place.
+        """
+        if (read, scope) not in self._given:
+            self._given[read, scope] = list(self._gives(name, read, scope))
+        return self._given[read, scope]
+
+    def _gives(self, name: str, read: cst.CSTNode, scope: Scope) -> Iterator[tuple[cst.CSTNode, Scope]]:
+        parts, here = name.split("."), self._flow.index.statement(read)
+        for number in range(1, len(parts) + 1):
+            holder, variable = self._flow.variable(".".join(parts[:number]), scope)
+            for one in self._flow.sources((holder, variable)):
+                if one.value is None:
+                    continue
+                argument = one.scope is not holder and variable in holder.parameters
+                given = holder if argument else self._flow.index.statement(one.value)
+                if not self.replaced(variable, given, here) and not self._excluded(one.value, read):
+                    yield one.value, one.scope
+        for part in (parts[0], *(f".{attribute}" for attribute in parts[1:])):
+            for bound in self._parts[part]:
+                gone = bound.value is None or self.replaced(bound.target, bound.statement, here)
+                if bound.value is not None and not gone and not self._excluded(bound.value, read):
+                    yield bound.value, bound.statement.scope
+
+    def _excluded(self, value: cst.CSTNode, read: cst.CSTNode) -> bool:
+        """Whether a value is given under a condition that does not hold where it is read."""
+        index = self._flow.index
+        given, here = index.statement(value), index.scope_of(read)
+        under = self._conditions(value)
+        for meant, test, holds in self._conditions(read) if under else ():
+            for other, one, held in under:
+                if held is not holds and other == meant:
+                    names = [(name, given.scope) for name in names_in(one)] + [(name, here) for name in names_in(test)]
+                    return not any(_changes(name, scope, given, index) for name, scope in names)
+        return False
+
+    def _conditions(self, node: cst.CSTNode) -> list[tuple[object, cst.BaseExpression, bool]]:
+        """Return the conditions on the way to a node in its function, each after what it asks for."""
+        if node not in self._under:
+            scope, found = self._flow.index.scope_of(node), conditions(self._flow.index, node)
+            self._under[node] = [(_meant(test, scope, self._flow), test, holds) for test, holds in found]
+        return self._under[node]
 
     def replaced(self, name: str, given: Statement | Scope, here: Statement) -> bool:
         """Whether what a statement or an argument gives a name is replaced before another one, or comes later."""
@@ -67,26 +123,18 @@ class Reaching:
         return node
 
 
+@lru_cache(maxsize=1)
+def reaching_of(flow: Flow) -> Reaching:
+    """Return what tells it of a project: one alone, as all that asks about the same one asks the same."""
+    return Reaching(flow)
+
+
 def _comes(name: str, given: Statement | Scope) -> int:
     """Return from which statement on a function's own variable may have a value: that of the outermost loop, if any."""
     if not isinstance(given, Statement) or "." in name or name in given.scope.outer:
         return -1
     turns = [one.order for one in given.around if isinstance(one.node, (cst.For, cst.While))]
     return min([given.order, *turns])
-
-
-def excluded(value: cst.CSTNode, read: cst.CSTNode, flow: Flow) -> bool:
-    """Whether a value is given under a condition that does not hold where it is read."""
-    index = flow.index
-    given, here = index.statement(value), index.scope_of(read)
-    under = [(_meant(one, given.scope, flow), one, holds) for one, holds in conditions(index, value)]
-    for test, holds in conditions(index, read) if under else ():
-        meant = _meant(test, here, flow)
-        for other, one, held in under:
-            if held is not holds and other == meant:
-                names = [(name, given.scope) for name in names_in(one)] + [(name, here) for name in names_in(test)]
-                return not any(_changes(name, scope, given, index) for name, scope in names)
-    return False
 
 
 def conditions(index: Index, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bool]]:

@@ -193,12 +193,11 @@ def of_phases(index: Index, node: cst.BaseExpression) -> bool:
 
 
 def target_node(index: Index, statement: Statement, target: str) -> cst.BaseExpression:
-    for node, parent in index.parents.items():
-        binds = isinstance(parent, (cst.AssignTarget, cst.Element)) or getattr(parent, "target", None) is node
-        if isinstance(node, cst.Name) and node.value == target and binds:
-            if index.statement(node) is not statement:
-                continue
-            return node
+    for node in index.nodes_of(cst.Name):
+        if node.value == target and index.statement(node) is statement:
+            parent = index.parents[node]
+            if isinstance(parent, (cst.AssignTarget, cst.Element)) or getattr(parent, "target", None) is node:
+                return node
     raise LookupError(target)
 
 
