@@ -5503,6 +5503,11 @@ def test_best_score_that_a_script_begins_with(text: str, best: str) -> None:
         ("path = None\n", "path = f'{epoch}.pt'", "torch.load(path)", False),
         ("path = 'None'\n", "path = f'{epoch}.pt'", "torch.load(path)", False),
         ("when = 0\n", "when = epoch", "print(when)", True),
+        ("when = 0\n", "when = epoch", "if epochs > 5:\n    print(when)", True),
+        ("when = -1\n", "when = epoch", "if when == -1:\n    raise ValueError", False),
+        ("when = -1\n", "when = epoch", "last = when\nif last == -1:\n    raise ValueError", False),
+        ("when = 0\n", "when = epoch", "torch.load(f'{when}.pt')", False),
+        ("when = 0\n", "when = epoch", "path = f'{when}.pt'\nnet.load_state_dict(torch.load(path))", False),
         ("path = None\n", "path = f'{epoch}.pt'", "torch.load('best.pt')", True),
     ],
 )
