@@ -543,8 +543,12 @@ def _find_spawns(script: Script, flow: Flow) -> list[Spawn]:
         for call in index.calls
         if flow.spawns(call) or (flow.starts_process(call) and index.statement(call) in leading)
     ]
-    defaults = Defaults(index, flow, several=True) if found else None
-    return [Spawn(node=call, index=index, usual=defaults is not None and defaults.run(call)) for call in found]
+    if not found:
+        return []
+    defaults, constants = Defaults(index, flow, several=True), Defaults(index, flow, options=False)
+    trains = any(not wrapper.idle for wrapper in script.wrappers)
+    spawning = [call for call in found if not (trains and constants.leave_out(call))]
+    return [Spawn(node=call, index=index, usual=defaults.run(call)) for call in spawning]
 
 
 def _before_leaving(script: Script, flow: Flow) -> list[Statement]:
