@@ -39,6 +39,7 @@ from retrofit.survey.nodes import mentions
 from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers
 from retrofit.survey.order import apart_from_training, defines, leading_to, may_lack_value
+from retrofit.survey.partings import find_partings
 from retrofit.survey.reach import reachable
 from retrofit.survey.resuming import find_resumptions
 from retrofit.survey.schedulers import find_schedulers
@@ -197,6 +198,7 @@ def survey(
         loop.repeated = _repeated(loop, script.models, flow)
         script.trials, loop.tried = find_trials(index, flow, loop)
         loop.clocks = find_clocks(index, flow, loop)
+        loop.partings = find_partings(index, flow, loop) if script.kind == "ddp" else []
         loop.shares = find_shares(index, flow, loop, script.backwards) if script.kind == "ddp" else []
         loop.stops = find_stops(index, flow, loop) if script.kind == "ddp" else []
     origins = flow.closure(groups[0][0]) if groups else set()
