@@ -304,6 +304,13 @@ class Script(Site):
         return kinds["dp"] if len(kinds) > 1 and not self.spawns else None
 
     @property
+    def lone(self) -> ProcessNumber | None:
+        """What begins a process group of one process by itself, whatever starts the script."""
+        fixed = [one for one in self.numbers if one.source == "fixed"]
+        told = {(one.variable, one.name.strip("'\"")) for one in fixed}
+        return fixed[0] if told == {("RANK", "0"), ("WORLD_SIZE", "1")} else None
+
+    @property
     def _wrappers_by_kind(self) -> dict[str, Wrapper]:
         """A wrapper of each kind, as far as no constant rules it out; all where one rules out each."""
         running = [wrapper for wrapper in self.wrappers if not wrapper.idle]
