@@ -287,6 +287,26 @@ def test_the_class_of_which_an_object_is_made_decides(script: str, made: str, le
     assert left not in [site.scope.enclosing_class.name for site in (loop, model) if site.scope.enclosing_class]
 
 
+@pytest.mark.parametrize(
+    ("model", "plural"),
+    [
+        ("None", ""),
+        ("Other()", "each of several classes builds its own, and the choice among them is made at run time: "),
+    ],
+    ids=["placeholder", "built"],
+)
+def test_a_base_class_that_only_names_the_model_builds_none(model: str, plural: str) -> None:
+    """Where it builds one itself, that may be the one that is wrapped."""
+    derived = TRAINER.replace("NAME:", "First(Base):").replace(
+        "BUILD",
+        "super().__init__()\n        if args.kind:\n            self.model = Net()\n        self.model = DDP(self.model)",
+    )
+    base = f"class Base:\n    def __init__(self):\n        self.model = {model}\n"
+    found = survey_of(f"{HEAD}{base}{derived}\nFirst(args).train()\n")
+    assert found.plural.partition("`")[0] == plural
+    assert [m.scope.enclosing_class.name for m in found.models if m.scope.enclosing_class][-1] == "First"
+
+
 def test_a_class_of_which_no_object_is_made_trains_nothing_where_a_function_trains() -> None:
     unused = TRAINER.replace("NAME", "Unused").replace("BUILD", WRAPPED)
     found = survey_of(f"{HEAD}{unused}\n{script(before='best = 9', after='isinstance(model, Unused)')}")

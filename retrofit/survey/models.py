@@ -74,7 +74,8 @@ def plural(
         loops: the epoch loops; a loop around one trains each model by itself.
     """
     index = flow.index
-    built = sorted({index.statement(origin.node) for origin in origins}, key=lambda statement: statement.order)
+    made = {index.statement(o.node) for o in origins if not _is_name(o)}
+    built = sorted(made, key=lambda statement: statement.order)
     holders = {holder: s for s in built if (holder := s.scope.enclosing_class) is not None}
     if len(holders) > 1:
         places = ", ".join(f"`{holder.name}` ({index.place(s.node)})" for holder, s in holders.items())
@@ -98,6 +99,11 @@ def plural(
             )
             return f"each turn of the loop at {index.place(several[0].node, wrapper.file)} wraps one{alone}", []
     return "", []
+
+
+def _is_name(origin: Origin) -> bool:
+    """Whether an expression builds nothing: a name of what is not seen, or the `None` that keeps a model's place."""
+    return isinstance(origin.node, (cst.Name, cst.Attribute))
 
 
 def _wraps_in_each_turn(loop: Statement, wrapper: Wrapper) -> bool:
@@ -207,9 +213,7 @@ def find_models(
     trains = joint in training and not isinstance(joint.node if joint else None, cst.SimpleStatementLine)
     if joint is not None and not trains and not any(joint in wrapper.statement.path for wrapper in wrappers):
         statements = [joint]
-    begun = any(
-        not isinstance(o.node, (cst.Name, cst.Attribute)) and not _takes_model(o, flow, origins) for o in origins
-    )
+    begun = any(not _is_name(o) and not _takes_model(o, flow, origins) for o in origins)
     if not begun and any(_gone_around(statement, wrapper) for statement in statements for wrapper in wrappers):
         return []  # it comes from what is not seen
     models = []
@@ -305,7 +309,7 @@ def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[
     optimizers = optimizer_statements(index)
     using = {statement.scope for statement in [*optimizers, *(wrapper.statement for wrapper in wrappers)]}
     using |= _handing_out(origins, flow)
-    made = [origin for origin in origins if not isinstance(origin.node, (cst.Name, cst.Attribute))]
+    made = [origin for origin in origins if not _is_name(origin)]
     found = {part for origin in made for part in _before_use(origin, using, flow, {})}
     built = {o for o in found if not _takes_model(o, flow, origins)}
     if not built or built == found:
