@@ -32,7 +32,7 @@ from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.unseen import before_wrapper
 from retrofit.survey.weights import freezes, is_resume
-from retrofit.survey.wrappers import split_moves, wrapped_by_calls, wrapper_kind
+from retrofit.survey.wrappers import of_each, split_moves, wrapped_by_calls, wrapper_kind
 
 
 def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin], list[Wrapper]]]:
@@ -58,8 +58,10 @@ def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin
 
 
 def _wraps_instead(one: Wrapper, other: Wrapper) -> bool:
-    """Whether two branches of a function wrap what it is given, each by a wrapper of its own."""
-    given = one.module == other.module and one.module in one.scope.parameters
+    """Whether two branches of a function wrap what it is given, or each of that, by a wrapper of their own."""
+    index = one.index
+    given = one.module in one.scope.parameters or (of_each(index, one.call) and of_each(index, other.call))
+    given = given and one.module == other.module
     return given and exclude_each_other(one.statement, other.statement)
 
 
@@ -88,6 +90,10 @@ def plural(
             places = ", ".join(f"`{name}` ({index.place(call)})" for name, call in bound.items())
             return f"it wraps {places}", []
     training, epochs = leading_to(loops, flow), {loop.statement for loop in loops}
+    wrapping = [call for wrapper in wrappers for call in (wrapper.call, *flow.callers(wrapper.scope))]
+    each = [call for call in wrapping if of_each(index, call) and index.statement(call) not in training]
+    if each:
+        return f"the comprehension at {index.place(each[0], wrappers[0].file)} wraps each of several", []
     for wrapper in wrappers:
         ways = [way for way in flow.enclosing_loops(wrapper.statement) if epochs.isdisjoint(way)]
         turns = [part for way in ways for part in way if part not in training]

@@ -31,6 +31,7 @@ from retrofit.survey.handovers import (
     handing_over,
     loops_handing_over,
 )
+from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
 from retrofit.survey.minimums import find_minimums
@@ -83,6 +84,7 @@ from retrofit.survey.wrappers import (
     find_wrappers,
     mark_members,
     names_wrapper,
+    of_each,
     told_apart,
     unlike,
     unnamed_models,
@@ -509,7 +511,8 @@ def _trained(groups: _Groups, script: Script, flow: Flow) -> _Groups:
     for origins, wrappers in groups:
         everything = flow.closure(origins)
         for backward in script.backwards:
-            if mentions(backward.scope.node, flow.names_of(everything, backward.scope)):
+            named = mentions(backward.scope.node, flow.names_of(everything, backward.scope))
+            if named or _uses_each(backward, wrappers, flow):
                 found.append((origins, wrappers))
                 break
     commands = [{flow.uncalled(wrapper.statement) for wrapper in wrappers} for _, wrappers in groups]
@@ -524,6 +527,13 @@ def _trained(groups: _Groups, script: Script, flow: Flow) -> _Groups:
     tested = [g for g in groups if all(apart_from_training(w.statement, script.loops, flow) for w in g[1])]
     groups = [group for group in groups if group not in tested] or groups
     return [group for group in groups if len(groups) == 1 or not is_frozen(group[0], flow)] or groups
+
+
+def _uses_each(backward: Backward, wrappers: list[Wrapper], flow: Flow) -> bool:
+    """Whether the function of a backward pass calls what holds several models that a comprehension wraps."""
+    wrapped = {wrapper.call for wrapper in wrappers if of_each(flow.index, wrapper.call)}
+    held = Holding(wrapped, flow)
+    return bool(wrapped) and any(held.holds(call.func) for call in flow.index.calls_of(backward.scope))
 
 
 def _relate_wrappers(script: Script) -> None:
