@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -317,6 +318,26 @@ def test_what_the_training_tells_of_itself_is_offered_where_nothing_validates(
     (question,) = plan_of(tmp_path, text).questions
     assert "no validation score was found in this epoch loop, in which nothing validates." in question.message
     assert answers in question.message
+
+
+@pytest.mark.parametrize(
+    ("later", "offered"),
+    [
+        pytest.param("loss = judge(x)\nloss.backward()", False, id="another model's"),
+        pytest.param("if adversary:\n    loss = judge(x)\n    loss.backward()", False, id="another model's, perhaps"),
+        pytest.param("loss = loss.item()", True, id="its number"),
+        pytest.param("judged = judge(x)\njudged.backward()", True, id="another model's of another name"),
+    ],
+)
+def test_a_batchs_loss_is_offered_only_where_its_name_is_not_given_another(
+    tmp_path: Path, later: str, offered: bool
+) -> None:
+    """The name would be read after the epoch's last batch."""
+    text = script("print(epoch)", code(FUNCTIONS)).replace(BATCHES, f"{BATCHES}{indent(later, ' ' * 8)}\n")
+    (question,) = plan_of(tmp_path, text).questions
+    assert "no validation score was found in this epoch loop" in question.message
+    assert ("takes `loss` (line 67, of the last batch alone)" in question.message) is offered
+    assert ("--metric loss" in question.message) is offered
 
 
 @pytest.mark.parametrize(("one", "other"), [("targets[1:]", "targets[2:]"), ("targets['next']", "targets['last']")])
