@@ -297,7 +297,8 @@ def test_the_class_of_which_an_object_is_made_decides(script: str, made: str, le
 )
 def test_a_base_class_that_only_names_the_model_builds_none(model: str, plural: str) -> None:
     """Where it builds one itself, that may be the one that is wrapped."""
-    build = "super().__init__()\n        if args.kind:\n            self.model = Net()\n        self.model = DDP(self.model)"
+    build = "super().__init__()\n        if args.kind:\n            self.model = Net()\n        "
+    build += "self.model = DDP(self.model)"
     derived = TRAINER.replace("NAME:", "First(Base):").replace("BUILD", build)
     base = f"class Base:\n    def __init__(self):\n        self.model = {model}\n"
     found = survey_of(f"{HEAD}{base}{derived}\nFirst(args).train()\n")

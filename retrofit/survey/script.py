@@ -254,10 +254,13 @@ def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
         script.validation = next(filter(None, (validation_at(index, flow, loop) for loop in loops)), "")
     if script.scores:
         return
-    script.hints, script.silent = find_hints(index, loops), find_silent(index, loops)
-    tracked = [one for one in script.hints if any(can_be_brought(index, flow, loop, one[0]) for loop in loops)]
+    hints, script.silent = find_hints(index, loops), find_silent(index, loops)
+    tracked = [one for one in hints if any(can_be_brought(index, flow, loop, *one) for loop in loops)]
+    shown = [(name, index.place(node, loops[0].file if loops else None)) for name, node in tracked or hints]
     if tracked:
-        script.hints, script.measures = [], list(dict([*tracked, *script.measures]).items())
+        script.measures = list(dict([*shown, *script.measures]).items())
+    else:
+        script.hints = shown
     if not script.measures:
         found = [one for one in find_trained(index, flow, loops) if fits(one[0])]
         script.trained = [(answer_for(name, direction), name, place) for name, direction, place in found]
