@@ -31,6 +31,7 @@ from retrofit.survey.handovers import (
     handing_over,
     loops_handing_over,
 )
+from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
 from retrofit.survey.minimums import find_minimums
@@ -84,6 +85,7 @@ from retrofit.survey.wrappers import (
     find_wrappers,
     mark_members,
     names_wrapper,
+    of_each,
     told_apart,
     unlike,
     unnamed_models,
@@ -254,10 +256,13 @@ def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
         script.validation = next(filter(None, (validation_at(index, flow, loop) for loop in loops)), "")
     if script.scores:
         return
-    script.hints, script.silent = find_hints(index, loops), find_silent(index, loops)
-    tracked = [one for one in script.hints if any(can_be_brought(index, flow, loop, one[0]) for loop in loops)]
+    hints, script.silent = find_hints(index, loops), find_silent(index, loops)
+    tracked = [one for one in hints if any(can_be_brought(index, flow, loop, *one) for loop in loops)]
+    shown = [(name, index.place(node, loops[0].file if loops else None)) for name, node in tracked or hints]
     if tracked:
-        script.hints, script.measures = [], list(dict([*tracked, *script.measures]).items())
+        script.measures = list(dict([*shown, *script.measures]).items())
+    else:
+        script.hints = shown
     if not script.measures:
         found = [one for one in find_trained(index, flow, loops) if fits(one[0])]
         script.trained = [(answer_for(name, direction), name, place) for name, direction, place in found]
@@ -511,7 +516,8 @@ def _trained(groups: _Groups, script: Script, flow: Flow) -> _Groups:
     for origins, wrappers in groups:
         everything = flow.closure(origins)
         for backward in script.backwards:
-            if mentions(backward.scope.node, flow.names_of(everything, backward.scope)):
+            named = mentions(backward.scope.node, flow.names_of(everything, backward.scope))
+            if named or _uses_each(backward, wrappers, flow):
                 found.append((origins, wrappers))
                 break
     commands = [{flow.uncalled(wrapper.statement) for wrapper in wrappers} for _, wrappers in groups]
@@ -526,6 +532,13 @@ def _trained(groups: _Groups, script: Script, flow: Flow) -> _Groups:
     tested = [g for g in groups if all(apart_from_training(w.statement, script.loops, flow) for w in g[1])]
     groups = [group for group in groups if group not in tested] or groups
     return [group for group in groups if len(groups) == 1 or not is_frozen(group[0], flow)] or groups
+
+
+def _uses_each(backward: Backward, wrappers: list[Wrapper], flow: Flow) -> bool:
+    """Whether the function of a backward pass calls what holds several models that a comprehension wraps."""
+    wrapped = {wrapper.call for wrapper in wrappers if of_each(flow.index, wrapper.call)}
+    held = Holding(wrapped, flow)
+    return bool(wrapped) and any(held.holds(call.func) for call in flow.index.calls_of(backward.scope))
 
 
 def _relate_wrappers(script: Script) -> None:

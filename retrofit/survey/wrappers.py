@@ -32,6 +32,11 @@ def wrapper_kind(flow: Flow, call: cst.Call) -> str:
     return known.by if known is not None else ""
 
 
+def of_each(index: Index, call: cst.Call) -> bool:
+    """Whether a comprehension makes a call for each of what it goes through: `{k: DDP(m) for k, m in nets.items()}`."""
+    return any(isinstance(around, cst.BaseComp) for around in index.ancestors(call))
+
+
 def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
     """Return every DistributedDataParallel and DataParallel call of a file."""
     found: list[Wrapper] = []
