@@ -1051,6 +1051,12 @@ def test_plateau_scheduler_that_may_follow_the_score_goes_with_its_optimizer(mod
         ),
         pytest.param("sched = S.StepLR(optimizer, 3)", "sched.step()\nsched.step()", "stepped in 2 places", id="twice"),
         pytest.param("sched = S.StepLR(optimizer, 3)", "pass", "never stepped", id="never"),
+        pytest.param(
+            "def build():\n    made = S.StepLR(optimizer, 3)\n    return 3, made\n\n_, sched = build()",
+            "for y in z:\n    sched.step()",
+            "stepped once a batch",
+            id="of a function",
+        ),
         pytest.param("sched = S.OneCycleLR(optimizer, 1)", "sched.step()", "cannot be handed over", id="OneCycleLR"),
         pytest.param("sched = S.StepLR(optimizer, *values)", "sched.step()", "cannot be bound", id="unpacked"),
         pytest.param(
