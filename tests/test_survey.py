@@ -1575,6 +1575,16 @@ def test_loop_that_steps_is_over_no_pieces() -> None:
     assert [loop.target for loop in survey_of(text).loops] != ["turn"]
 
 
+STEPPING = """
+def step():
+    optimizer.step()
+
+while True:
+    for i in range(4):
+        loss.backward()
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "by_iteration"),
     [
@@ -1589,6 +1599,16 @@ def test_loop_that_steps_is_over_no_pieces() -> None:
             "for e in range(9):\n    for i in range(99):\n        loss.backward()\n        optimizer.step()\n",
             False,
             id="epochs of so many steps",
+        ),
+        pytest.param(
+            f"{STEPPING}        step()\n",
+            False,
+            id="steps in a function",
+        ),
+        pytest.param(
+            f"{STEPPING}    step()\n",
+            True,
+            id="micro steps before a function",
         ),
     ],
 )
