@@ -88,6 +88,46 @@ def test_one_of_several_training_functions_is_chosen(tmp_path: Path, chosen: str
     assert rewritten(plan).count("planned_epochs(") == 1
 
 
+METHODS = """
+class Trainer:
+    def __init__(self):
+        self.model = DDP(Net())
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def train(self):
+        for epoch in range(9):
+            self.turn()
+            val_loss = evaluate(self.model)
+            if val_loss < best:
+                torch.save(self.model.state_dict(), "best.pt")
+
+    def train_long(self):
+        for epoch in range(99):
+            self.turn()
+
+    def turn(self):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            (self.model(x) - y).mean().backward()
+            self.optimizer.step()
+
+trainer = Trainer()
+if args.time:
+    trainer.train_long()
+else:
+    trainer.train()
+"""
+
+
+def test_one_of_several_training_methods_of_a_class_is_chosen(tmp_path: Path) -> None:
+    before, _, after = CHOICE.partition("def train(")
+    text = before + after[after.index("parser =") :].partition("model = DDP")[0] + METHODS
+    (question,) = plan_of(tmp_path, text).questions
+    assert "Say which trains with --model NAME: train.self.model or train_long.self.model." in question.message
+    changed = rewritten(plan_of(tmp_path, text, Options(model="train.self.model")))
+    assert "report_validation_score(val_loss, self.model" in changed
+
+
 def test_trainings_of_which_one_runs_after_the_other_are_no_choice() -> None:
     both = CHOICE.replace("else:\n    train(model, optimizer)", "train(model, optimizer)")
     assert (len(survey_of(both).loops), survey_of(both).trainers) == (2, [])
