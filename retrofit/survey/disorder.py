@@ -70,13 +70,19 @@ def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[O
     """Return the calls by which a model is built, and once more after its optimizer, as for a test; else nothing."""
     for model, optimizer in product(models, optimizers):
         making = ways_to(model.statement, flow)
-        past = {flow.index.statement(c) for c in flow.callers(model.scope) if rules_out(model.done, c, flow)}
+        bare, early = _ending_before(model.done, flow), _ending_before(optimizer.statement, flow)
         for scope, calls in ways_to(optimizer.statement, flow, origins).items():
-            for call, made in product(calls, [one for one in making.get(scope, ()) if one not in past]):
+            coming = [call for call in calls if call not in early]
+            for call, made in product(coming, [one for one in making.get(scope, ()) if one not in bare]):
                 first = built_by(call, making[scope])
                 if first is not None and call.order < made.order and one_after_the_other(call, made):
                     return [first, made]
     return []
+
+
+def _ending_before(place: Statement, flow: Flow) -> set[Statement]:
+    """Return the calls by which, as they give it constants, a function ends before it comes to a place of it."""
+    return {flow.index.statement(call) for call in flow.callers(place.scope) if rules_out(place, call, flow)}
 
 
 def made_of_it(
