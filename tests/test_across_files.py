@@ -1235,7 +1235,7 @@ def test_a_wrapper_without_a_name_is_asked_for_one_only(plan_project: Planner) -
     """
     messages = [question.message for question in plan_project(main).questions if question.code == "PAI102"]
     assert len(messages) == 1
-    assert "on a line of its own" in messages[0]
+    assert "the comprehension at line 6 wraps each of several" in messages[0]
 
 
 PARSED = (
