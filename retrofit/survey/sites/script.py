@@ -252,6 +252,12 @@ class Script(Site):
         alone = [site for site in self.spawns if not site.conditional or site.usual or (number and not told)]
         return alone[0] if alone else None
 
+    @property
+    def of_one(self) -> bool:
+        """Whether the process group has one process, as is written down."""
+        counts = [one.name.strip("\"'") for one in self.numbers if one.variable == "WORLD_SIZE"]
+        return "1" in counts
+
     def _if_asked_for(self, node: cst.CSTNode) -> bool:
         """Whether code is of `if args.dist_url == "env://" and args.rank == -1:`, as in PyTorch's ImageNet example."""
         tests = [part.test for part in self.index.ancestors(node) if isinstance(part, cst.If)]
