@@ -871,6 +871,28 @@ def test_a_spawn_by_option_may_be_the_only_way(plan_project: Planner, swap: tupl
     assert ("plain python" in note.message) is (launcher == "python")
 
 
+@pytest.mark.parametrize(
+    ("asked", "used", "launcher"),
+    [
+        ("int(os.environ['RANK'])", "", "python"),
+        ("int(os.environ['RANK'])", "begin(args)", "torchrun"),
+        ("'env://'", "", "python"),
+        ("'env://'", "begin(args)", "torchrun"),
+    ],
+)
+def test_what_a_function_reads_that_nothing_calls_numbers_no_process(
+    plan_project: Planner, asked: str, used: str, launcher: str
+) -> None:
+    """A module that is imported for something else may have one."""
+    helpers = (
+        f"import os\nimport torch\n\ndef begin(args):\n    args.rank = {asked}\n\ndef clock(optimizer):\n    pass\n"
+    )
+    main = SPAWN.replace(NUMBERED[0], NUMBERED[1].replace("=rank", "=args.n"))
+    main = main.replace("    model = Net()", f"    {used or 'pass'}\n    clock(1)\n    model = Net()")
+    plan = plan_project("from helpers import begin, clock\n" + code(main), engine=ENGINE, helpers=helpers)
+    assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
+
+
 ON = "parser.add_argument('--spawn', type=eval, default=True)"
 
 
