@@ -935,6 +935,28 @@ def test_the_wrapper_that_no_constant_rules_out_says_how_training_starts(
     assert [note.code for note in plan.notes if note.code == "PAI014"] == ["PAI014"] * spawns
 
 
+@pytest.mark.parametrize(
+    ("asked", "used", "launcher"),
+    [
+        ("int(os.environ['RANK'])", "", "python"),
+        ("int(os.environ['RANK'])", "begin(args)", "torchrun"),
+        ("'env://'", "", "python"),
+        ("'env://'", "begin(args)", "torchrun"),
+    ],
+)
+def test_what_a_function_reads_that_nothing_calls_numbers_no_process(
+    plan_project: Planner, asked: str, used: str, launcher: str
+) -> None:
+    """A module that is imported for something else may have one."""
+    helpers = (
+        f"import os\nimport torch\n\ndef begin(args):\n    args.rank = {asked}\n\ndef clock(optimizer):\n    pass\n"
+    )
+    main = SPAWN.replace(NUMBERED[0], NUMBERED[1].replace("=rank", "=args.n"))
+    main = main.replace("    model = Net()", f"    {used or 'pass'}\n    clock(1)\n    model = Net()")
+    plan = plan_project("from helpers import begin, clock\n" + code(main), engine=ENGINE, helpers=helpers)
+    assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
+
+
 ON = "parser.add_argument('--spawn', type=eval, default=True)"
 
 
@@ -1299,7 +1321,7 @@ def test_a_wrapper_without_a_name_is_asked_for_one_only(plan_project: Planner) -
     """
     messages = [question.message for question in plan_project(main).questions if question.code == "PAI102"]
     assert len(messages) == 1
-    assert "on a line of its own" in messages[0]
+    assert "the comprehension at line 6 wraps each of several" in messages[0]
 
 
 PARSED = (

@@ -151,6 +151,16 @@ def test_another_variable_is_asked_about(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("count", "alone"), [("1", True), ("2", False), ("n", False)])
+def test_a_process_group_of_one_may_stay_one(tmp_path: Path, count: str, alone: bool) -> None:
+    text = given(GROUP.replace(")", f", rank=0, world_size={count})"))
+    asked = plan_of(tmp_path, text, Options(launcher="torchrun")).questions
+    questions = [one for one in asked if one.code == "PAI115"]
+    assert ["--launcher python" in one.message for one in questions] == [alone]
+    plan = plan_of(tmp_path, text, Options(launcher="python"))
+    assert "PAI115" not in [one.code for one in plan.questions]
+
+
 def test_one_gpu_for_all_is_asked_about(tmp_path: Path) -> None:
     (question,) = plan_of(tmp_path, ON_ONE).questions
     assert (question.line, question.column) == (5, 32)

@@ -4436,6 +4436,48 @@ def test_layer_that_another_function_puts_into_the_model_is_told(change: str, to
     assert told in disorder if told else disorder == ""
 
 
+_PUTS_ONCE = """
+def attach(net):
+    BEGIN
+    if CONDITION:
+        PUT
+
+
+def load():
+    model = Net()
+    EARLY
+    return model
+
+
+model = load()
+"""
+
+
+@pytest.mark.parametrize(
+    ("begin", "condition"),
+    [
+        ("head = getattr(net, 'fc', None)", "head is None"),
+        ("head = getattr(net, 'fc', None)", "not head"),
+        ("pass", "not hasattr(net, 'fc')"),
+        ("pass", "net.fc is None"),
+        ("if hasattr(net, 'fc'):\n        return", "net is not None"),
+    ],
+)
+@pytest.mark.parametrize("put", ["net.add_module('fc', torch.nn.Linear(3, 4))", "net.fc = torch.nn.Linear(3, 4)"])
+def test_a_layer_that_a_model_gets_where_it_has_none_is_of_its_building(begin: str, condition: str, put: str) -> None:
+    """Another call of the function, in each epoch, finds it there; where the first one comes late, it does not."""
+    text = script(before="LATE").replace("model = Net()\n", _PUTS_ONCE.replace("PUT", put))
+    text = text.replace("    for x", "    attach(model.module)\n    for x")
+
+    def told(begin: str, condition: str, early: str = "attach(model)", late: str = "pass") -> str:
+        called = text.replace("BEGIN", begin).replace("CONDITION", condition)
+        return survey_of(called.replace("EARLY", early).replace("LATE", late)).disorder
+
+    assert told(begin, condition) == ""
+    assert "another layer" in told("pass", "args.more")
+    assert "another layer" in told(begin, condition, "pass", "attach(model.module)")
+
+
 @pytest.mark.parametrize("change", ["adapt(model)", "model.add_module('fc', torch.nn.Linear(3, 4))"])
 def test_layer_that_is_put_into_the_model_where_it_is_built_is_of_the_building(change: str) -> None:
     functions = _PUTS_IN.partition("def run")[0]

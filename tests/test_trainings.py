@@ -1050,6 +1050,9 @@ test(load(only=True))
         pytest.param("RETURN", "sys.exit(model)", False, id="left early"),
         pytest.param("RETURN", "print(model)", True, id="not left"),
         pytest.param("only=True", "only=ask()", True, id="nobody knows"),
+        pytest.param("= load()", "= load()\nsize = load(only=True).size", False, id="asked for its size later"),
+        pytest.param("model, opt", "size = load(only=True).size\nmodel, opt", False, id="asked for its size before"),
+        pytest.param("model, opt", "size = load(only=ask())\nmodel, opt", True, id="nobody knows what comes before"),
     ],
 )
 def test_a_call_that_returns_before_the_optimizer_builds_no_second_model(

@@ -442,7 +442,8 @@ class Index:
     @cached_property
     def environment(self) -> list[tuple[str, cst.CSTNode]]:
         """The environment variables that are used by their names, each with the expression that does."""
-        nodes = (*self.calls_to(*_ASKING_ENVIRONMENT), *self.nodes_of(cst.Subscript))
+        items = [node for node in self.nodes_of(cst.Subscript) if self.holds(self.scope_of(node))]
+        nodes = (*self.calls_to(*_ASKING_ENVIRONMENT), *items)
         return [(name, node) for node in nodes if (name := self.environment_variable(node))]
 
     def environment_variable(self, node: cst.CSTNode) -> str:

@@ -247,7 +247,8 @@ class Script(Site):
         number = self.argument("torch.distributed.init_process_group", "rank")
         asked = [node for name, node in self.index.environment if re.search(r"RANK|WORLD_SIZE", name)]
         if number not in self.spawned_numbers:
-            asked += [text for text in self.index.nodes_of(cst.SimpleString) if _is_method(text)]
+            texts = [text for text in self.index.nodes_of(cst.SimpleString) if _is_method(text)]
+            asked += [text for text in texts if self.index.holds(self.index.scope_of(text))]
         told = any(not self._if_asked_for(node) for node in asked)
         alone = [site for site in self.spawns if not site.conditional or site.usual or (number and not told)]
         return alone[0] if alone else None
