@@ -174,8 +174,9 @@ def job(script: Script, launcher: str, recipe: Recipe, options: Options, force: 
 def chosen_launcher(script: Script, options: Options) -> tuple[str, str]:
     """Return the launcher, and where the choice comes from.
 
-    A script that spawns its own workers, always or as the only way, is run by plain python; one that takes
-    `--local_rank` is started by torch.distributed.launch, which passes it; any other by torchrun.
+    A script that spawns its own workers, always or as the only way, or is one process by itself, is run by plain
+    python; one that takes `--local_rank` is started by torch.distributed.launch, which passes it; any other by
+    torchrun.
     """
     if options.program:
         return options.program, options.origin("launcher")
@@ -183,6 +184,8 @@ def chosen_launcher(script: Script, options: Options) -> tuple[str, str]:
         return "python", "DataParallel trains in one process"
     if script.spawning is not None:
         return "python", f"{script.spawning.place()} spawns the workers"
+    if script.lone is not None:
+        return "python", f"{script.lone.place()} begins a process group of one process"
     for option in script.local_ranks[:1]:
         return "launch", f"an option at {option.place()} is --local_rank"
     return "torchrun", "default"

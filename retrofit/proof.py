@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import symtable
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from tokenize import TokenInfo
 
@@ -245,7 +246,9 @@ def _roots(node: cst.CSTNode) -> set[str]:
 
 def _compiles(text: str, name: str) -> bool:
     try:
-        compile(text, name, "exec", dont_inherit=True)
+        with warnings.catch_warnings():  # of the script's own code, which Python tells of when it runs that
+            warnings.simplefilter("ignore")
+            compile(text, name, "exec", dont_inherit=True)
     except (SyntaxError, ValueError):
         return False
     return True

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -871,6 +872,69 @@ def test_a_spawn_by_option_may_be_the_only_way(plan_project: Planner, swap: tupl
     assert ("plain python" in note.message) is (launcher == "python")
 
 
+CHOSEN = """
+import argparse
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.nn.parallel import DataParallel, DistributedDataParallel as DDP
+from engine import train_one_epoch, validate
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int, default=0)
+parser.add_argument("--ddp", action="store_true")
+args = parser.parse_args()
+ddp = False
+
+
+def train(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    best_acc = 0
+    for epoch in range(10):
+        if ddp:
+            mp.spawn(train_one_epoch, args=(model, loader, optimizer), nprocs=2)
+        else:
+            train_one_epoch(model, loader, optimizer)
+        acc = validate(model)
+        best_acc = max(best_acc, acc)
+
+
+model = Net()
+if ddp:
+    dist.init_process_group("nccl")
+    model = DDP(model, device_ids=[args.local_rank])
+else:
+    model = DataParallel(model)
+train(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("swap", "launcher", "spawns"),
+    [
+        pytest.param(("", ""), "python", False, id="a constant"),
+        pytest.param(("ddp = False", "ddp = args.ddp"), "launch", True, id="an option"),
+        pytest.param(("if ddp:\n    dist", "if not ddp:\n    dist"), "launch", False, id="the other one"),
+        pytest.param(("ddp = False", "ddp = False\nif args.ddp:\n    ddp = True"), "launch", True, id="one of two"),
+        pytest.param(("ddp = False", "ddp = args.ddp = False"), "python", False, id="for an option, too"),
+        pytest.param(
+            ("ddp = False\n", "def main(ddp):\n    if alone():\n        ddp = False\n"),
+            "launch",
+            True,
+            id="given",
+        ),
+    ],
+)
+def test_the_wrapper_that_no_constant_rules_out_says_how_training_starts(
+    plan_project: Planner, swap: tuple[str, str], launcher: str, spawns: bool
+) -> None:
+    before, _, after = CHOSEN.replace(*swap).partition("\n\n\n")
+    within = f"{before}\n\n{indent(after, '    ')}\nmain(args.ddp)\n" if "def main" in before else ""
+    plan = plan_project(within or CHOSEN.replace(*swap), engine=ENGINE)
+    assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
+    assert [note.code for note in plan.notes if note.code == "PAI014"] == ["PAI014"] * spawns
+
+
 @pytest.mark.parametrize(("called", "launcher"), [("", "python"), ("join()\n", "torchrun")])
 @pytest.mark.parametrize("read", ["os.environ['RANK']", "os.getenv('RANK')", "'env://'"])
 def test_code_that_nothing_calls_numbers_no_process(
@@ -1245,7 +1309,7 @@ def test_a_wrapper_without_a_name_is_asked_for_one_only(plan_project: Planner) -
     """
     messages = [question.message for question in plan_project(main).questions if question.code == "PAI102"]
     assert len(messages) == 1
-    assert "on a line of its own" in messages[0]
+    assert "the comprehension at line 6 wraps each of several" in messages[0]
 
 
 PARSED = (

@@ -60,6 +60,13 @@ def test_numbers_are_taken_as_they_are(returned: str) -> None:
     assert measured(returned) == ("acc", [])
 
 
+def test_a_number_that_two_functions_keep_is_told_by_its_name_in_the_inner_one() -> None:
+    before = code(VALIDATE).replace("MADE", "mean = total / 9").replace("    return RETURNED\n", "")
+    text = script("finish(model)", f"{before}\ndef finish(model):\n    validate(model)\n    print(model)\n")
+    (score,) = survey_of(text, metric="validate:mean", mode="min").scores
+    assert (score.written, score.known) == ("mean", True)
+
+
 def test_an_offered_number_is_taken_and_a_string_is_not() -> None:
     before = code(VALIDATE).replace("MADE", "mean = total / 9").replace("RETURNED", "f'loss {mean:.3f}'")
     text = script("acc = validate(model)\nprint(acc)", before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -319,6 +320,26 @@ def test_what_the_training_tells_of_itself_is_offered_where_nothing_validates(
     assert answers in question.message
 
 
+@pytest.mark.parametrize(
+    ("later", "offered"),
+    [
+        pytest.param("loss = judge(x)\nloss.backward()", False, id="another model's"),
+        pytest.param("if adversary:\n    loss = judge(x)\n    loss.backward()", False, id="another model's, perhaps"),
+        pytest.param("loss = loss.item()", True, id="its number"),
+        pytest.param("judged = judge(x)\njudged.backward()", True, id="another model's of another name"),
+    ],
+)
+def test_a_batchs_loss_is_offered_only_where_its_name_is_not_given_another(
+    tmp_path: Path, later: str, offered: bool
+) -> None:
+    """The name would be read after the epoch's last batch."""
+    text = script("print(epoch)", code(FUNCTIONS)).replace(BATCHES, f"{BATCHES}{indent(later, ' ' * 8)}\n")
+    (question,) = plan_of(tmp_path, text).questions
+    assert "no validation score was found in this epoch loop" in question.message
+    assert ("takes `loss` (line 67, of the last batch alone)" in question.message) is offered
+    assert ("--metric loss" in question.message) is offered
+
+
 @pytest.mark.parametrize(("one", "other"), [("targets[1:]", "targets[2:]"), ("targets['next']", "targets['last']")])
 def test_what_is_taken_out_of_itself_in_a_loop_ends(one: str, other: str) -> None:
     function = f"""
@@ -361,3 +382,87 @@ def test_what_a_function_that_trains_measures_without_gradients_is_offered(tmp_p
     text = function + script(epoch="run(model)").replace(f"    for x, y{batches}", "")
     (question,) = plan_of(tmp_path, text).questions
     assert "Its validation knows `val_acc` (line 13 in `run`)" in question.message
+
+
+#: A trainer whose helper keeps the best of what its validation measures; tests replace the words in capitals.
+KEPT_ELSEWHERE = """
+import torch
+
+class Meter:
+    best = 9
+
+    def update(self, metrics):
+        NAME = sum(metrics) / len(metrics)
+        if NAME < self.best:
+            self.best = NAME
+            return True
+        return False
+
+class Trainer:
+    def __init__(self, model):
+        self.model, self.meter = torch.nn.DataParallel(model), Meter()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def train(self):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            criterion(self.model(x), y).backward()
+            self.optimizer.step()
+
+    @torch.no_grad()
+    def valid(self):
+        self.model.eval()
+        metrics = [criterion(self.model(x), y).item() for x, y in held_out]
+        if self.meter.update(metrics):
+            torch.save(self.model.state_dict(), "best.pt")
+        if self.epoch == 9:
+            mean_loss = sum(metrics) / len(metrics)
+            print(mean_loss)
+
+    def fit(self):
+        for self.epoch in range(10):
+            self.train()
+            self.valid()
+
+Trainer(Net()).fit()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        pytest.param(
+            "mean_loss", "`mean_loss` is compared with the best at line 9: let its function return", id="same"
+        ),
+        pytest.param("kept_loss", "`kept_loss` is compared with the best at line 9: let its function return", id="own"),
+    ],
+)
+def test_a_name_is_not_offered_where_it_would_mean_another_functions(tmp_path: Path, name: str, told: str) -> None:
+    """`--metric mean_loss` takes that of `valid`, which is there in the last epoch alone."""
+    (question,) = plan_of(tmp_path, KEPT_ELSEWHERE.replace("NAME", name)).questions
+    assert told in question.message
+
+
+def test_a_parameter_that_is_compared_with_the_best_is_offered_as_what_is_given_for_it(tmp_path: Path) -> None:
+    """A call in the last epoch alone, beside it, gives the same function another value."""
+    text = KEPT_ELSEWHERE.replace(
+        "def update(self, metrics):\n        NAME = sum(metrics) / len(metrics)\n", "def update(self, NAME):\n"
+    )
+    text = text.replace(
+        "if self.meter.update(metrics):",
+        "mean_loss = sum(metrics) / len(metrics)\n        if self.meter.update(mean_loss):",
+    )
+    text = text.replace("            mean_loss = sum(metrics) / len(metrics)\n", "            self.meter.update(9)\n")
+    (question,) = plan_of(tmp_path, text.replace("NAME", "mean_loss")).questions
+    assert "Its validation knows `mean_loss` (line 28 in `valid`): choose one" in question.message
+
+
+@pytest.mark.parametrize(("shown", "offered"), [("os.path.join(folder, names[-1])", False), ("min(metrics)", True)])
+def test_the_path_of_a_file_is_no_measure(tmp_path: Path, shown: str, offered: bool) -> None:
+    printed = f"best = {shown}\n        print(best)"
+    text = KEPT_ELSEWHERE.replace(
+        "if self.meter.update(metrics):", f"{printed}\n        if self.meter.update(metrics):"
+    )
+    text = text.replace("import torch\n", "import os\nimport torch\n", 1).replace("best = NAME", "top = NAME")
+    (question,) = plan_of(tmp_path, text.replace("self.best", "self.top").replace("mean_loss", "last")).questions
+    assert ("`valid:best`" in question.message) is offered

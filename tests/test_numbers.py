@@ -151,6 +151,16 @@ def test_another_variable_is_asked_about(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("count", "alone"), [("1", True), ("2", False), ("n", False)])
+def test_a_process_group_of_one_may_stay_one(tmp_path: Path, count: str, alone: bool) -> None:
+    text = given(GROUP.replace(")", f", rank=0, world_size={count})"))
+    asked = plan_of(tmp_path, text, Options(launcher="torchrun")).questions
+    questions = [one for one in asked if one.code == "PAI115"]
+    assert ["--launcher python" in one.message for one in questions] == [alone]
+    plan = plan_of(tmp_path, text, Options(launcher="python"))
+    assert "PAI115" not in [one.code for one in plan.questions]
+
+
 def test_one_gpu_for_all_is_asked_about(tmp_path: Path) -> None:
     (question,) = plan_of(tmp_path, ON_ONE).questions
     assert (question.line, question.column) == (5, 32)
@@ -179,3 +189,27 @@ def test_another_backend_is_asked_for(tmp_path: Path) -> None:
 )
 def test_a_script_that_torchrun_does_not_start_is_asked_nothing(tmp_path: Path, text: str, options: Options) -> None:
     assert "PAI115" not in [question.code for question in plan_of(tmp_path, text, options).questions]
+
+
+@pytest.mark.parametrize(
+    ("text", "lone"),
+    [
+        pytest.param(begun("0", "1"), True, id="written down"),
+        pytest.param(
+            script(
+                "val_loss = evaluate(model)",
+                f"import os\nos.environ['RANK'] = '0'\nos.environ['WORLD_SIZE'] = '1'\n{GROUP}",
+            ),
+            True,
+            id="in the environment",
+        ),
+        pytest.param(begun("1", "1"), False, id="another number"),
+        pytest.param(begun("0", "2"), False, id="of two"),
+        pytest.param(begun("0"), False, id="of as many as there are"),
+    ],
+)
+def test_a_process_group_of_one_process_is_started_as_one(tmp_path: Path, text: str, lone: bool) -> None:
+    plan = plan_of(tmp_path, text)
+    assert [question.code for question in plan.questions] == ["PAI115"] * (not lone)
+    started = [(what, value) for what, value, _ in plan.decisions if what in ("launcher", "processes")]
+    assert started == [("launcher", "python")] * lone

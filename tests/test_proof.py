@@ -18,7 +18,7 @@ from retrofit.rules import Change, Recipe, Rule
 from retrofit.source import Source
 from retrofit.survey.index import File, Index
 from tests.conftest import SCRIPT, swapped
-from tests.helpers import edits_of, index_of, plan_of, refusal_of
+from tests.helpers import edits_of, index_of, plan_of, refusal_of, rewritten
 
 TEXT = "import os\na = 1\nif a:\n    b = f(a)\n\n    c = 2\nd = 3\n"
 
@@ -115,6 +115,14 @@ def test_comment_of_a_removed_statement_may_go() -> None:
 
 def test_comment_in_a_string_is_none() -> None:
     proof(("replace", "x = '# one'", "x = 1"), "x = 1\n", "x = '# one'\n")
+
+
+@pytest.mark.parametrize("odd", ['epoch is "first"', "(1)(2)"])
+def test_python_warns_of_nothing_in_the_scripts_own_code(tmp_path: Path, odd: str) -> None:
+    """A warning is an error in these tests."""
+    plan = plan_of(tmp_path, f"{SCRIPT}\nodd = lambda epoch: {odd}\n")
+    assert plan.questions == []
+    assert odd in rewritten(plan)
 
 
 def test_changed_line_ends_are_no_changed_lines() -> None:

@@ -167,6 +167,11 @@ SAVED = "        if args.perforate_model_parallel:\n            GPA.pai_tracker.
 SAVED_BY_HELD = SAVED.replace("GPA.pai_tracker", "held")
 
 METERED = "meter = Meter()\nfor part in parts:\n{}    meter.update(evaluate(model, part))\n    log(meter.avg)\n{}{}"
+PARTING = before(
+    "import torch.distributed as dist\n\nover = False\n\n\ndef clean():\n    dist.destroy_process_group()\n\n\n"
+    "def meet():\n    dist.init_process_group()\n\n\n",
+    IMPORT,
+)
 QUESTIONS: dict[str, Question] = {
     "PAI001 1": Question(
         (before("def best_so_far():\n    pass\n\n\n"),),
@@ -220,6 +225,15 @@ QUESTIONS: dict[str, Question] = {
             "a time that is told": clocked("if time.time() - begun > 60:\n    print(acc)\n"),
             "a batch loop of its own": clocked("for x in loader:\n    if time.time() - begun > 60:\n        break\n"),
             "what the time is kept beside": clocked("spent = time.time() - begun\nif acc > 0.9:\n    break\n"),
+        },
+    ),
+    "PAI011 2": Question(
+        (PARTING, scored(f"{SCORE}clean()\n")),
+        {
+            "behind the loop": (PARTING, (inner(SCORE), f"{inner(SCORE)}clean()\n")),
+            "and the loop is left": (PARTING, scored(f"{SCORE}if acc > 0.9:\n    clean()\n    break\n")),
+            "where a constant rules it out": (PARTING, scored(f"{SCORE}if over:\n    clean()\n")),
+            "made anew": (PARTING, scored(f"{SCORE}clean()\nmeet()\n")),
         },
     ),
     "PAI014 1": Question(

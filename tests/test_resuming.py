@@ -122,6 +122,10 @@ def test_what_ends_a_training_by_an_earlier_rounds_checkpoint_does_so_in_the_fir
             id="all that begins a name, which is read later",
         ),
         pytest.param(
+            resumed("pass", "kept = Kept(**state)", ended="if kept.worse > 3:\n    break"),
+            id="an object with all that begins a name",
+        ),
+        pytest.param(
             resumed(
                 "pass",
                 "if only_test:\n    kept = {'worse': 9}\nelse:\n    kept = {'first': state['epoch'], 'worse': 0}",
@@ -340,6 +344,7 @@ class Trainer:
 trainer = Trainer()
 trainer.train()
 """
+LIMITED = "self.epoch += 1\n        if self.epoch > self.cfg.epochs:\n            exit()"
 BEGUN_ANEW = 'self.epoch = pai_distributed.from_the_start(self.epoch, "self.epoch")'
 
 
@@ -349,6 +354,8 @@ BEGUN_ANEW = 'self.epoch = pai_distributed.from_the_start(self.epoch, "self.epoc
         pytest.param("pass", "self.epoch += 1", False, False, id="the only value of a counter"),
         pytest.param("self.epoch = 0", "self.epoch += 1", True, False, id="another before"),
         pytest.param("pass", "count(self)", False, True, id="the only value of something else"),
+        pytest.param("self.cfg = Config(torch.load('c.pt'))", LIMITED, False, True, id="the only value of an object"),
+        pytest.param("self.cfg = Config(**torch.load('c.pt'))", LIMITED, False, False, id="the options"),
     ],
 )
 def test_what_alone_gives_an_attribute_its_value_is_kept(

@@ -1301,6 +1301,36 @@ def test_best_of_an_object_that_gives_what_the_end_needs_is_each_rounds_own(
     assert ("best_so_far(" in rewritten(plan_of(tmp_path, text, Options(mode="max")))) is not own
 
 
+HOLDS_TURN = """
+class Run:
+    def __init__(self):
+        self.best, self.when = 0, -1
+
+    def finish(self):
+        when = self.when
+        END
+
+
+run = Run()
+""".strip()
+
+
+@pytest.mark.parametrize(
+    ("end", "own"),
+    [
+        pytest.param("if when == -1:\n            raise ValueError", True, id="asked for"),
+        pytest.param("assert when >= 0", True, id="asserted"),
+        pytest.param("print(when)", False, id="told"),
+    ],
+)
+def test_best_beside_which_an_object_of_the_loop_holds_the_turn_is_each_rounds_own(
+    tmp_path: Path, end: str, own: bool
+) -> None:
+    body = "acc = evaluate(model)\nif acc > run.best:\n    run.when = epoch\n    run.best = acc"
+    text = script(body, HOLDS_TURN.replace("END", end)).rstrip() + "\nrun.finish()\n"
+    assert ("best_so_far(" in rewritten(plan_of(tmp_path, text, Options(mode="max")))) is not own
+
+
 REMOVED = "folder = 'out'\nshutil.rmtree(folder)"
 REMOVED_BY = "def clean(what):\n    shutil.rmtree(what)\n\nfolder = 'out'\nclean(folder)"
 

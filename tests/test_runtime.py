@@ -937,7 +937,7 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
         (torch.utils.data.DistributedSampler, "set_epoch"), (modules_perforatedai.PAINeuronModule, "forward"),
         (modules_perforatedai.PAINeuronModule, "__getstate__"),
         (utils_perforatedai, "save_net"), (utils_perforatedai, "load_net"),
-        (torch.nn.Module, "_named_members"), (torch.nn.DataParallel, "replicate"),
+        (torch.nn.Module, "_named_members"), (torch.nn.DataParallel, "replicate"), (torch.nn.DataParallel, "__init__"),
         (torch.Tensor, "__deepcopy__"), (schedulers.LRScheduler, "__init__"),
         *((kind, name) for kind in of_library for name in ("named_modules", "register_buffer")),
         *((kind, "load_state_dict") for kind in loading),
@@ -1840,6 +1840,28 @@ def test_weights_are_loaded_whose_names_have_lost_each_module(
     model.load_state_dict({name.replace("0", "net", 1): value for name, value in saved.items()}, strict=False)
     said = capsys.readouterr().out
     assert "2 weights (0.0.weight, ...) were not in what the script loads, which has others" in said
+
+
+@pytest.mark.parametrize(
+    ("initializing", "given", "used"), [(True, [1, 0], [1]), (True, None, None), (False, [1, 0], [1, 0])]
+)
+def test_the_initialisation_run_wraps_whatever_it_wraps_on_one_device(
+    helper: ModuleType, monkeypatch: pytest.MonkeyPatch, initializing: bool, given: list[int] | None, used: Any
+) -> None:
+    """A loss that is wrapped beside the model names GPUs that the run does not see."""
+    import torch
+
+    class Balanced(torch.nn.DataParallel[torch.nn.Module]):
+        def __init__(self, module: torch.nn.Module, *, device_ids: list[int] | None) -> None:
+            super().__init__(module, device_ids=device_ids, dim=1)
+
+    seen: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(helper, "initializing", lambda: initializing)
+    monkeypatch.setattr(helper, "_pai_begin_replicas", lambda wrapper, *rest, **named: seen.append((*rest, named)))
+    loss = torch.nn.MSELoss()
+    torch.nn.DataParallel(loss, given)
+    Balanced(loss, device_ids=given)
+    assert seen == [(loss, used, {}), (loss, used, {"dim": 1})]
 
 
 @pytest.mark.parametrize("initializing", [True, False])

@@ -1051,6 +1051,12 @@ def test_plateau_scheduler_that_may_follow_the_score_goes_with_its_optimizer(mod
         ),
         pytest.param("sched = S.StepLR(optimizer, 3)", "sched.step()\nsched.step()", "stepped in 2 places", id="twice"),
         pytest.param("sched = S.StepLR(optimizer, 3)", "pass", "never stepped", id="never"),
+        pytest.param(
+            "def build():\n    made = S.StepLR(optimizer, 3)\n    return 3, made\n\n_, sched = build()",
+            "for y in z:\n    sched.step()",
+            "stepped once a batch",
+            id="of a function",
+        ),
         pytest.param("sched = S.OneCycleLR(optimizer, 1)", "sched.step()", "cannot be handed over", id="OneCycleLR"),
         pytest.param("sched = S.StepLR(optimizer, *values)", "sched.step()", "cannot be bound", id="unpacked"),
         pytest.param(
@@ -1569,6 +1575,16 @@ def test_loop_that_steps_is_over_no_pieces() -> None:
     assert [loop.target for loop in survey_of(text).loops] != ["turn"]
 
 
+STEPPING = """
+def step():
+    optimizer.step()
+
+while True:
+    for i in range(4):
+        loss.backward()
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "by_iteration"),
     [
@@ -1583,6 +1599,16 @@ def test_loop_that_steps_is_over_no_pieces() -> None:
             "for e in range(9):\n    for i in range(99):\n        loss.backward()\n        optimizer.step()\n",
             False,
             id="epochs of so many steps",
+        ),
+        pytest.param(
+            f"{STEPPING}        step()\n",
+            False,
+            id="steps in a function",
+        ),
+        pytest.param(
+            f"{STEPPING}    step()\n",
+            True,
+            id="micro steps before a function",
         ),
     ],
 )
@@ -4410,6 +4436,48 @@ def test_layer_that_another_function_puts_into_the_model_is_told(change: str, to
     assert told in disorder if told else disorder == ""
 
 
+_PUTS_ONCE = """
+def attach(net):
+    BEGIN
+    if CONDITION:
+        PUT
+
+
+def load():
+    model = Net()
+    EARLY
+    return model
+
+
+model = load()
+"""
+
+
+@pytest.mark.parametrize(
+    ("begin", "condition"),
+    [
+        ("head = getattr(net, 'fc', None)", "head is None"),
+        ("head = getattr(net, 'fc', None)", "not head"),
+        ("pass", "not hasattr(net, 'fc')"),
+        ("pass", "net.fc is None"),
+        ("if hasattr(net, 'fc'):\n        return", "net is not None"),
+    ],
+)
+@pytest.mark.parametrize("put", ["net.add_module('fc', torch.nn.Linear(3, 4))", "net.fc = torch.nn.Linear(3, 4)"])
+def test_a_layer_that_a_model_gets_where_it_has_none_is_of_its_building(begin: str, condition: str, put: str) -> None:
+    """Another call of the function, in each epoch, finds it there; where the first one comes late, it does not."""
+    text = script(before="LATE").replace("model = Net()\n", _PUTS_ONCE.replace("PUT", put))
+    text = text.replace("    for x", "    attach(model.module)\n    for x")
+
+    def told(begin: str, condition: str, early: str = "attach(model)", late: str = "pass") -> str:
+        called = text.replace("BEGIN", begin).replace("CONDITION", condition)
+        return survey_of(called.replace("EARLY", early).replace("LATE", late)).disorder
+
+    assert told(begin, condition) == ""
+    assert "another layer" in told("pass", "args.more")
+    assert "another layer" in told(begin, condition, "pass", "attach(model.module)")
+
+
 @pytest.mark.parametrize("change", ["adapt(model)", "model.add_module('fc', torch.nn.Linear(3, 4))"])
 def test_layer_that_is_put_into_the_model_where_it_is_built_is_of_the_building(change: str) -> None:
     functions = _PUTS_IN.partition("def run")[0]
@@ -5503,6 +5571,11 @@ def test_best_score_that_a_script_begins_with(text: str, best: str) -> None:
         ("path = None\n", "path = f'{epoch}.pt'", "torch.load(path)", False),
         ("path = 'None'\n", "path = f'{epoch}.pt'", "torch.load(path)", False),
         ("when = 0\n", "when = epoch", "print(when)", True),
+        ("when = 0\n", "when = epoch", "if epochs > 5:\n    print(when)", True),
+        ("when = -1\n", "when = epoch", "if when == -1:\n    raise ValueError", False),
+        ("when = -1\n", "when = epoch", "last = when\nif last == -1:\n    raise ValueError", False),
+        ("when = 0\n", "when = epoch", "torch.load(f'{when}.pt')", False),
+        ("when = 0\n", "when = epoch", "path = f'{when}.pt'\nnet.load_state_dict(torch.load(path))", False),
         ("path = None\n", "path = f'{epoch}.pt'", "torch.load('best.pt')", True),
     ],
 )

@@ -88,6 +88,46 @@ def test_one_of_several_training_functions_is_chosen(tmp_path: Path, chosen: str
     assert rewritten(plan).count("planned_epochs(") == 1
 
 
+METHODS = """
+class Trainer:
+    def __init__(self):
+        self.model = DDP(Net())
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def train(self):
+        for epoch in range(9):
+            self.turn()
+            val_loss = evaluate(self.model)
+            if val_loss < best:
+                torch.save(self.model.state_dict(), "best.pt")
+
+    def train_long(self):
+        for epoch in range(99):
+            self.turn()
+
+    def turn(self):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            (self.model(x) - y).mean().backward()
+            self.optimizer.step()
+
+trainer = Trainer()
+if args.time:
+    trainer.train_long()
+else:
+    trainer.train()
+"""
+
+
+def test_one_of_several_training_methods_of_a_class_is_chosen(tmp_path: Path) -> None:
+    before, _, after = CHOICE.partition("def train(")
+    text = before + after[after.index("parser =") :].partition("model = DDP")[0] + METHODS
+    (question,) = plan_of(tmp_path, text).questions
+    assert "Say which trains with --model NAME: train.self.model or train_long.self.model." in question.message
+    changed = rewritten(plan_of(tmp_path, text, Options(model="train.self.model")))
+    assert "report_validation_score(val_loss, self.model" in changed
+
+
 def test_trainings_of_which_one_runs_after_the_other_are_no_choice() -> None:
     both = CHOICE.replace("else:\n    train(model, optimizer)", "train(model, optimizer)")
     assert (len(survey_of(both).loops), survey_of(both).trainers) == (2, [])
@@ -285,6 +325,25 @@ def test_the_class_of_which_an_object_is_made_decides(script: str, made: str, le
     (loop,), (model,) = found.loops, found.models
     assert (found.plural, found.answers) == ("", ["self.model"])
     assert left not in [site.scope.enclosing_class.name for site in (loop, model) if site.scope.enclosing_class]
+
+
+@pytest.mark.parametrize(
+    ("model", "plural"),
+    [
+        ("None", ""),
+        ("Other()", "each of several classes builds its own, and the choice among them is made at run time: "),
+    ],
+    ids=["placeholder", "built"],
+)
+def test_a_base_class_that_only_names_the_model_builds_none(model: str, plural: str) -> None:
+    """Where it builds one itself, that may be the one that is wrapped."""
+    build = "super().__init__()\n        if args.kind:\n            self.model = Net()\n        "
+    build += "self.model = DDP(self.model)"
+    derived = TRAINER.replace("NAME:", "First(Base):").replace("BUILD", build)
+    base = f"class Base:\n    def __init__(self):\n        self.model = {model}\n"
+    found = survey_of(f"{HEAD}{base}{derived}\nFirst(args).train()\n")
+    assert found.plural.partition("`")[0] == plural
+    assert [m.scope.enclosing_class.name for m in found.models if m.scope.enclosing_class][-1] == "First"
 
 
 def test_a_class_of_which_no_object_is_made_trains_nothing_where_a_function_trains() -> None:
@@ -511,6 +570,70 @@ def test_models_that_a_loop_wraps_are_told_from_the_one_that_is_wrapped_elsewher
     assert found.plural == (
         "each turn of the loop at line 7 wraps one (line 10 just one: to train that, leave the loop out)"
     )
+
+
+#: A trainer of several models, each wrapped; tests replace the words in capitals.
+OF_EACH = """
+class Several:
+    def __init__(self, nets):
+        self.nets = torch.nn.ModuleDict({name: WRAP for name, net in nets.items()})
+        self.optimizer = torch.optim.SGD(self.nets.parameters(), lr=0.1)
+
+    def validate(self):
+        return sum(float(self.nets["head"](self.nets["body"](x))) for x in val)
+
+    def train(self):
+        for epoch in range(9):
+            for x in loader:
+                self.optimizer.zero_grad()
+                CALL.backward()
+                self.optimizer.step()
+            loss = self.validate()
+            if loss < best:
+                torch.save(loss, "best.pt")
+"""
+CALLED = 'self.nets["head"](self.nets["body"](x))'
+
+
+def test_models_that_a_comprehension_wraps_are_several(tmp_path: Path) -> None:
+    several = OF_EACH.replace("CALL", CALLED)
+    text = f"{HEAD}{several.replace('WRAP', 'DDP(net)')}\nSeveral(make()).train()\n"
+    assert survey_of(text).plural == "the comprehension at line 6 wraps each of several"
+    (question,) = [one for one in plan_of(tmp_path, text).questions if one.code == "PAI102"]
+    assert "wraps more than one model" in str(question)
+    helped = several.replace("WRAP", "wrap(net)") + "\ndef wrap(net):\n    return DDP(net)\n"
+    found = survey_of(f"{HEAD}{helped}\nSeveral(make()).train()\n")
+    assert found.plural == "the comprehension at line 6 wraps each of several"
+
+
+def test_a_comprehension_that_runs_trainings_wraps_no_several_models() -> None:
+    one = TRAINER.replace("NAME", "One").replace("BUILD", WRAPPED)
+    text = f"{HEAD}{one}\ndef run(seed):\n    One(seed).train()\n\ndone = [run(seed) for seed in range(3)]\n"
+    assert survey_of(text).plural == ""
+
+
+@pytest.mark.parametrize(
+    ("call", "answers"),
+    [
+        pytest.param(CALLED, ["net", "self.model"], id="trains them"),
+        pytest.param("other(x)", ["self.model"], id="trains something else"),
+    ],
+)
+def test_models_that_a_comprehension_wraps_are_told_from_another_trainers(call: str, answers: list[str]) -> None:
+    """One trainer wraps its only model by a name of its own; a run may be of the other."""
+    one = TRAINER.replace("NAME", "One").replace("BUILD", WRAPPED)
+    several = OF_EACH.replace("CALL", call).replace("WRAP", "DDP(net)")
+    made = "trainer = One(args) if args.one else Several(make())\ntrainer.train()\n"
+    assert survey_of(f"{HEAD}{several}{one}\n{made}").answers == answers
+
+
+def test_either_wrapper_of_each_of_several_models_is_of_the_same_ones() -> None:
+    head, wrapping, rest = OF_EACH.replace("CALL", CALLED).partition("        self.nets = torch")
+    line, _, rest = f"{wrapping}{rest}".partition("\n")
+    ways = [line.replace("WRAP", way) for way in ("DDP(net)", "torch.nn.DataParallel(net)")]
+    several = f"{head}        if args.one:\n    {ways[0]}\n        else:\n    {ways[1]}\n{rest}"
+    found = survey_of(f"{HEAD}{several}\nSeveral(make()).train()\n")
+    assert (len(found.groups), found.plural) == (1, "the comprehension at line 7 wraps each of several")
 
 
 ONE_OR_SEVERAL = """
@@ -927,6 +1050,9 @@ test(load(only=True))
         pytest.param("RETURN", "sys.exit(model)", False, id="left early"),
         pytest.param("RETURN", "print(model)", True, id="not left"),
         pytest.param("only=True", "only=ask()", True, id="nobody knows"),
+        pytest.param("= load()", "= load()\nsize = load(only=True).size", False, id="asked for its size later"),
+        pytest.param("model, opt", "size = load(only=True).size\nmodel, opt", False, id="asked for its size before"),
+        pytest.param("model, opt", "size = load(only=ask())\nmodel, opt", True, id="nobody knows what comes before"),
     ],
 )
 def test_a_call_that_returns_before_the_optimizer_builds_no_second_model(

@@ -25,9 +25,10 @@ class Defaults:
         index: the project's files.
         flow: its values.
         several: whether the machine is known to have several GPUs.
+        options: whether anything is known of options; else only what is the same in all runs is left out.
     """
 
-    def __init__(self, index: Index, flow: Flow, several: bool = False) -> None:
+    def __init__(self, index: Index, flow: Flow, several: bool = False, options: bool = True) -> None:
         self._index = index
         self._flow = flow
         self._called: dict[str, _Values] = {}
@@ -35,7 +36,7 @@ class Defaults:
             self._called = {"torch.cuda.is_available": [True], "torch.cuda.device_count": [*_SEVERAL]}
         self._options: dict[str, list[_Values]] = defaultdict(list)
         self._tests: dict[cst.BaseExpression, _Values] = {}
-        for call, _ in index.method_calls("add_argument"):
+        for call, _ in index.method_calls("add_argument") if options else ():
             self._add_option(call)
 
     def _add_option(self, call: cst.Call) -> None:
@@ -99,7 +100,8 @@ class Defaults:
         variable = self._flow.variable(name, scope)
         if variable in seen:
             return []
-        if name.partition(".")[0] in {one for here in (scope, *scope.around) for one in here.imports}:
+        given = variable[1] in variable[0].parameters  # by whom it is called
+        if given or name.partition(".")[0] in {one for here in (scope, *scope.around) for one in here.imports}:
             return None
         option = self._options.get(name.rpartition(".")[2], []) if "." in name else []
         sources = [b for b in self._index.bindings if self._flow.variable(b.target, b.statement.scope) == variable]

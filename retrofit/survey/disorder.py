@@ -11,7 +11,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Binding, Scope, Statement
-from retrofit.survey.layers import is_layer, puts_in
+from retrofit.survey.layers import is_layer, put_once, puts_in
 from retrofit.survey.loops import called_in
 from retrofit.survey.models import optimizer_statements
 from retrofit.survey.nodes import last_name, mentions, method_name, receiver
@@ -70,13 +70,19 @@ def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[O
     """Return the calls by which a model is built, and once more after its optimizer, as for a test; else nothing."""
     for model, optimizer in product(models, optimizers):
         making = ways_to(model.statement, flow)
-        past = {flow.index.statement(c) for c in flow.callers(model.scope) if rules_out(model.done, c, flow)}
+        bare, early = _ending_before(model.done, flow), _ending_before(optimizer.statement, flow)
         for scope, calls in ways_to(optimizer.statement, flow, origins).items():
-            for call, made in product(calls, [one for one in making.get(scope, ()) if one not in past]):
+            coming = [call for call in calls if call not in early]
+            for call, made in product(coming, [one for one in making.get(scope, ()) if one not in bare]):
                 first = built_by(call, making[scope])
                 if first is not None and call.order < made.order and one_after_the_other(call, made):
                     return [first, made]
     return []
+
+
+def _ending_before(place: Statement, flow: Flow) -> set[Statement]:
+    """Return the calls by which, as they give it constants, a function ends before it comes to a place of it."""
+    return {flow.index.statement(call) for call in flow.callers(place.scope) if rules_out(place, call, flow)}
 
 
 def made_of_it(
@@ -150,13 +156,17 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
     """Return what gives the model another layer after it is perforated, "" for nothing."""
     index, training = flow.index, leading_to(loops, flow)
 
-    def sooner(place: Statement) -> bool:
+    def sooner(place: Statement, node: cst.CSTNode) -> bool:
+        """Whether a layer is put in before the training, and not only where an earlier call did not do so already."""
+        ways = [(one, model) for model in models for one in ways_to(place, flow).get(model.scope, ())]
+        if put_once(node, flow) and any(one.order <= model.done.order for one, model in ways):
+            return False
         return any(leads_to(way, training) for way in flow.leading(place))
 
     for binding in index.bindings:
         holder, place = binding.target.rpartition(".")[0].removesuffix(".module"), binding.statement
         value = binding.value
-        if not holder or value is None or not is_layer(value, flow) or not sooner(place):
+        if not holder or value is None or not is_layer(value, flow) or not sooner(place, index.parents[value]):
             continue
         names = flow.names_of(origins, place.scope)
         late = any(after_model(place, model, flow) for model in models)
@@ -165,7 +175,7 @@ def late_layers(origins: set[Origin], models: list[Model], loops: list[EpochLoop
     built = Holding({origin.node for origin in origins}, flow)
     for node, owner in puts_in(flow):
         place = index.statement(node)
-        late = sooner(place) and any(after_model(place, model, flow) for model in models)
+        late = sooner(place, node) and any(after_model(place, model, flow) for model in models)
         if late and built.holds(owner):
             return f"`{index.source.code(node)}` puts another layer into it after that, at {index.place(node)}"
     for call in index.calls:

@@ -442,9 +442,9 @@ class Index:
     @property
     def environment(self) -> list[tuple[str, cst.CSTNode]]:
         """The environment variables that are used by their names, each with the expression that does."""
-        nodes = (*self.calls_to(*_ASKING_ENVIRONMENT), *self.nodes_of(cst.Subscript))
-        named = [(name, node) for node in nodes if (name := self.environment_variable(node))]
-        return [(name, node) for name, node in named if self.holds(self.scope_of(node))]
+        items = [node for node in self.nodes_of(cst.Subscript) if self.holds(self.scope_of(node))]
+        nodes = (*self.calls_to(*_ASKING_ENVIRONMENT), *items)
+        return [(name, node) for node in nodes if (name := self.environment_variable(node))]
 
     def environment_variable(self, node: cst.CSTNode) -> str:
         """Return the environment variable that an expression is, "" where it is none, or has no plain name."""

@@ -71,7 +71,7 @@ def find_loops(
     for loop in found.values():
         loop.training = training
         inner = [part for loops in ways if loop.statement in loops for part in loops[: loops.index(loop.statement)]]
-        loop.by_iteration = all(_accumulates(index, part) for part in inner)
+        loop.by_iteration = all(_accumulates(index, flow, part) for part in inner)
         loop.by_step = loop.by_iteration and _goes_by_steps(index, flow, loop)
         by_epoch = _EPOCH.fullmatch(_last(loop.target)) or _counts_epochs(loop)
         loop.unclear = loop.by_iteration and not loop.by_step and not by_epoch
@@ -133,9 +133,7 @@ def _by_pieces(index: Index, flow: Flow, loops: list[Statement], ways: list[list
     for number, loop in enumerate(loops[:-1]):
         if not isinstance(loop.node, cst.For) or [*loops[:number], *loops[number + 1 :]] not in ways:
             continue
-        within = [loop.node, *(scope.node for scope in called_in(index, flow, loop))]
-        steps = any(".step(" in index.source.read(node) for node in within)
-        if not steps and (len(loops) > 2 or _accumulates(index, loop)):
+        if not _steps(index, flow, loop) and (len(loops) > 2 or _accumulates(index, flow, loop)):
             return True
     return False
 
@@ -198,7 +196,7 @@ def _builds_optimizer(index: Index, flow: Flow, loop: Statement) -> bool:
 
 def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | None:
     """Return the only loop of a training as long as its batches last, which validates every so many of them."""
-    if not loops or not all(_accumulates(index, part) for part in loops[:-1]):
+    if not loops or not all(_accumulates(index, flow, part) for part in loops[:-1]):
         return None
     statement, node = loops[-1], loops[-1].node
     if not isinstance(node, cst.For):
@@ -214,12 +212,19 @@ def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | 
     return _for_loop(index, flow, statement, node) if validating else None
 
 
-def _accumulates(index: Index, statement: Statement) -> bool:
+def _accumulates(index: Index, flow: Flow, statement: Statement) -> bool:
     """Whether a loop only adds up gradients: `for micro_step in range(n)`, without a step of the optimizer."""
     node = statement.node
     if not isinstance(node, cst.For) or not isinstance(node.iter, cst.Call):
         return False
-    return index.qualified(node.iter.func) == "range" and ".step(" not in index.source.read(node.body)
+    return index.qualified(node.iter.func) == "range" and not _steps(index, flow, statement)
+
+
+def _steps(index: Index, flow: Flow, loop: Statement) -> bool:
+    """Whether a loop, or a function that it calls, calls a method `step`."""
+    steps = [index.statement(call) for call, _ in index.method_calls("step")]
+    running = called_in(index, flow, loop)
+    return any(loop in step.path or step.scope in running for step in steps)
 
 
 def _goes_by_steps(index: Index, flow: Flow, loop: EpochLoop) -> bool:

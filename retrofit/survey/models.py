@@ -32,7 +32,7 @@ from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.unseen import before_wrapper
 from retrofit.survey.weights import freezes, is_resume
-from retrofit.survey.wrappers import split_moves, wrapped_by_calls, wrapper_kind
+from retrofit.survey.wrappers import of_each, split_moves, wrapped_by_calls, wrapper_kind
 
 
 def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin], list[Wrapper]]]:
@@ -58,8 +58,10 @@ def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin
 
 
 def _wraps_instead(one: Wrapper, other: Wrapper) -> bool:
-    """Whether two branches of a function wrap what it is given, each by a wrapper of its own."""
-    given = one.module == other.module and one.module in one.scope.parameters
+    """Whether two branches of a function wrap what it is given, or each of that, by a wrapper of their own."""
+    index = one.index
+    given = one.module in one.scope.parameters or (of_each(index, one.call) and of_each(index, other.call))
+    given = given and one.module == other.module
     return given and exclude_each_other(one.statement, other.statement)
 
 
@@ -74,7 +76,8 @@ def plural(
         loops: the epoch loops; a loop around one trains each model by itself.
     """
     index = flow.index
-    built = sorted({index.statement(origin.node) for origin in origins}, key=lambda statement: statement.order)
+    made = {index.statement(o.node) for o in origins if not _is_name(o)}
+    built = sorted(made, key=lambda statement: statement.order)
     holders = {holder: s for s in built if (holder := s.scope.enclosing_class) is not None}
     if len(holders) > 1:
         places = ", ".join(f"`{holder.name}` ({index.place(s.node)})" for holder, s in holders.items())
@@ -87,6 +90,10 @@ def plural(
             places = ", ".join(f"`{name}` ({index.place(call)})" for name, call in bound.items())
             return f"it wraps {places}", []
     training, epochs = leading_to(loops, flow), {loop.statement for loop in loops}
+    wrapping = [call for wrapper in wrappers for call in (wrapper.call, *flow.callers(wrapper.scope))]
+    each = [call for call in wrapping if of_each(index, call) and index.statement(call) not in training]
+    if each:
+        return f"the comprehension at {index.place(each[0], wrappers[0].file)} wraps each of several", []
     for wrapper in wrappers:
         ways = [way for way in flow.enclosing_loops(wrapper.statement) if epochs.isdisjoint(way)]
         turns = [part for way in ways for part in way if part not in training]
@@ -98,6 +105,11 @@ def plural(
             )
             return f"each turn of the loop at {index.place(several[0].node, wrapper.file)} wraps one{alone}", []
     return "", []
+
+
+def _is_name(origin: Origin) -> bool:
+    """Whether an expression builds nothing: a name of what is not seen, or the `None` that keeps a model's place."""
+    return isinstance(origin.node, (cst.Name, cst.Attribute))
 
 
 def _wraps_in_each_turn(loop: Statement, wrapper: Wrapper) -> bool:
@@ -207,9 +219,7 @@ def find_models(
     trains = joint in training and not isinstance(joint.node if joint else None, cst.SimpleStatementLine)
     if joint is not None and not trains and not any(joint in wrapper.statement.path for wrapper in wrappers):
         statements = [joint]
-    begun = any(
-        not isinstance(o.node, (cst.Name, cst.Attribute)) and not _takes_model(o, flow, origins) for o in origins
-    )
+    begun = any(not _is_name(o) and not _takes_model(o, flow, origins) for o in origins)
     if not begun and any(_gone_around(statement, wrapper) for statement in statements for wrapper in wrappers):
         return []  # it comes from what is not seen
     models = []
@@ -305,7 +315,7 @@ def _builders(origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> set[
     optimizers = optimizer_statements(index)
     using = {statement.scope for statement in [*optimizers, *(wrapper.statement for wrapper in wrappers)]}
     using |= _handing_out(origins, flow)
-    made = [origin for origin in origins if not isinstance(origin.node, (cst.Name, cst.Attribute))]
+    made = [origin for origin in origins if not _is_name(origin)]
     found = {part for origin in made for part in _before_use(origin, using, flow, {})}
     built = {o for o in found if not _takes_model(o, flow, origins)}
     if not built or built == found:

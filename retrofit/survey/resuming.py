@@ -41,9 +41,9 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[R
         given |= {flow.member(name, here.scope) for name in names if name.rpartition(".")[2] in parts}
         if ending.isdisjoint(given):
             continue
-        if isinstance(value, cst.Dict) and any(_alone_gives(index, name, here) for name in names):
-            continue  # a part of it may be of the checkpoint, and the rest is needed
         alone = [name for name in names if _alone_gives_attribute(index, flow, name, here)]
+        if _has_parts(value) and (alone or any(_alone_gives(index, name, here) for name in names)):
+            continue  # a part of it may be of the checkpoint, and the rest is needed
         early = any(leads_to(way, training) for way in flow.leading(here))
         if not early or not inside.isdisjoint(here.path) or not loaded.holds(value):
             continue
@@ -99,6 +99,12 @@ def _alone_gives(index: Index, name: str, here: Statement) -> bool:
     bound = {one.statement.node for one in index.bound([name], here.scope)}
     earlier = [early.node for part in here.path if part.scope is here.scope for early in part.preceding]
     return here.node in bound and "." not in name and not any(runs_always(early, bound) for early in earlier)
+
+
+def _has_parts(value: cst.BaseExpression) -> bool:
+    """Whether a value is made of named parts, as a dict or an object with the items of one: `Config(**options)`."""
+    spread = isinstance(value, cst.Call) and bool(value.args) and all(arg.star == "**" for arg in value.args)
+    return spread or isinstance(value, cst.Dict)
 
 
 def _alone_gives_attribute(index: Index, flow: Flow, name: str, here: Statement) -> bool:

@@ -8,7 +8,7 @@ from retrofit.knowledge.kinds import Scheduler as SchedulerKind
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index
 from retrofit.survey.loops import passing_over
-from retrofit.survey.nodes import argument, dotted
+from retrofit.survey.nodes import argument
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler, Step
 from retrofit.survey.targets import bind, target_of
@@ -39,7 +39,7 @@ def find_schedulers(index: Index, flow: Flow, loops: list[EpochLoop]) -> tuple[l
     by_origin = {Origin(s.node): s for s in schedulers if isinstance(s.node, cst.BaseExpression)}
     steps = []
     for call, operand in index.method_calls("step"):
-        origins = [o for o in flow.origins(operand, index.scope_of(call)) if dotted(o.node) != "None"]
+        origins = flow.deep_origins(operand, index.scope_of(call))
         stepped = [by_origin[o] for o in origins if o in by_origin]
         if not stepped:
             continue

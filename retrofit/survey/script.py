@@ -31,6 +31,7 @@ from retrofit.survey.handovers import (
     handing_over,
     loops_handing_over,
 )
+from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
 from retrofit.survey.minimums import find_minimums
@@ -39,6 +40,7 @@ from retrofit.survey.nodes import mentions
 from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers
 from retrofit.survey.order import apart_from_training, defines, leading_to, may_lack_value
+from retrofit.survey.partings import find_partings
 from retrofit.survey.reach import reachable
 from retrofit.survey.resuming import find_resumptions
 from retrofit.survey.schedulers import find_schedulers
@@ -83,6 +85,7 @@ from retrofit.survey.wrappers import (
     find_wrappers,
     mark_members,
     names_wrapper,
+    of_each,
     told_apart,
     unlike,
     unnamed_models,
@@ -197,6 +200,7 @@ def survey(
         loop.repeated = _repeated(loop, script.models, flow)
         script.trials, loop.tried = find_trials(index, flow, loop)
         loop.clocks = find_clocks(index, flow, loop)
+        loop.partings = find_partings(index, flow, loop) if script.kind == "ddp" else []
         loop.shares = find_shares(index, flow, loop, script.backwards) if script.kind == "ddp" else []
         loop.stops = find_stops(index, flow, loop) if script.kind == "ddp" else []
     origins = flow.closure(groups[0][0]) if groups else set()
@@ -252,10 +256,13 @@ def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
         script.validation = next(filter(None, (validation_at(index, flow, loop) for loop in loops)), "")
     if script.scores:
         return
-    script.hints, script.silent = find_hints(index, loops), find_silent(index, loops)
-    tracked = [one for one in script.hints if any(can_be_brought(index, flow, loop, one[0]) for loop in loops)]
+    hints, script.silent = find_hints(index, loops), find_silent(index, loops)
+    tracked = [one for one in hints if any(can_be_brought(index, flow, loop, *one) for loop in loops)]
+    shown = [(name, index.place(node, loops[0].file if loops else None)) for name, node in tracked or hints]
     if tracked:
-        script.hints, script.measures = [], list(dict([*tracked, *script.measures]).items())
+        script.measures = list(dict([*shown, *script.measures]).items())
+    else:
+        script.hints = shown
     if not script.measures:
         found = [one for one in find_trained(index, flow, loops) if fits(one[0])]
         script.trained = [(answer_for(name, direction), name, place) for name, direction, place in found]
@@ -509,7 +516,8 @@ def _trained(groups: _Groups, script: Script, flow: Flow) -> _Groups:
     for origins, wrappers in groups:
         everything = flow.closure(origins)
         for backward in script.backwards:
-            if mentions(backward.scope.node, flow.names_of(everything, backward.scope)):
+            named = mentions(backward.scope.node, flow.names_of(everything, backward.scope))
+            if named or _uses_each(backward, wrappers, flow):
                 found.append((origins, wrappers))
                 break
     commands = [{flow.uncalled(wrapper.statement) for wrapper in wrappers} for _, wrappers in groups]
@@ -524,6 +532,13 @@ def _trained(groups: _Groups, script: Script, flow: Flow) -> _Groups:
     tested = [g for g in groups if all(apart_from_training(w.statement, script.loops, flow) for w in g[1])]
     groups = [group for group in groups if group not in tested] or groups
     return [group for group in groups if len(groups) == 1 or not is_frozen(group[0], flow)] or groups
+
+
+def _uses_each(backward: Backward, wrappers: list[Wrapper], flow: Flow) -> bool:
+    """Whether the function of a backward pass calls what holds several models that a comprehension wraps."""
+    wrapped = {wrapper.call for wrapper in wrappers if of_each(flow.index, wrapper.call)}
+    held = Holding(wrapped, flow)
+    return bool(wrapped) and any(held.holds(call.func) for call in flow.index.calls_of(backward.scope))
 
 
 def _relate_wrappers(script: Script) -> None:
@@ -543,8 +558,12 @@ def _find_spawns(script: Script, flow: Flow) -> list[Spawn]:
         for call in index.calls
         if flow.spawns(call) or (flow.starts_process(call) and index.statement(call) in leading)
     ]
-    defaults = Defaults(index, flow, several=True) if found else None
-    return [Spawn(node=call, index=index, usual=defaults is not None and defaults.run(call)) for call in found]
+    if not found:
+        return []
+    defaults, constants = Defaults(index, flow, several=True), Defaults(index, flow, options=False)
+    trains = any(not wrapper.idle for wrapper in script.wrappers)
+    spawning = [call for call in found if not (trains and constants.leave_out(call))]
+    return [Spawn(node=call, index=index, usual=defaults.run(call)) for call in spawning]
 
 
 def _before_leaving(script: Script, flow: Flow) -> list[Statement]:

@@ -197,10 +197,11 @@ def left_out(index: Index, flow: Flow, others: list[EpochLoop], kept: list[Epoch
         kept: those of the others.
     """
     training = {loop.scope for loop in kept}
+    shared = {scope for loop in kept for scope in loop.scope.around}
     alone: set[Scope] = set()
     for loop in others:
         for scope in (loop.scope, *loop.scope.around):
-            if scope.parent is None or not training.isdisjoint(reachable(index, flow, [scope])):
+            if scope in shared or scope.parent is None or not training.isdisjoint(reachable(index, flow, [scope])):
                 break
             alone.update(one for one in index.scopes if one is scope or scope in one.around)
     needed = reachable(index, flow, [file.scope for file in index.files], alone)

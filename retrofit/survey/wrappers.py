@@ -10,6 +10,7 @@ from itertools import takewhile
 import libcst as cst
 
 from retrofit.knowledge.kinds import Loss, Wraps
+from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow, Origin, Variable
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.nodes import dotted, method_name, names_in, nodes_in, receiver, spelled
@@ -31,9 +32,15 @@ def wrapper_kind(flow: Flow, call: cst.Call) -> str:
     return known.by if known is not None else ""
 
 
+def of_each(index: Index, call: cst.Call) -> bool:
+    """Whether a comprehension makes a call for each of what it goes through: `{k: DDP(m) for k, m in nets.items()}`."""
+    return any(isinstance(around, cst.BaseComp) for around in index.ancestors(call))
+
+
 def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
     """Return every DistributedDataParallel and DataParallel call of a file."""
     found: list[Wrapper] = []
+    constants = Defaults(index, flow, options=False)
     for call in index.calls:
         kind = wrapper_kind(flow, call)
         operand = flow.wrapped(call) if kind else None
@@ -64,6 +71,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
                 moved="" if module else split_moves(index, operand)[1],
                 preset=[arg for _, given in meant for arg in given],
                 choice=_choice(index, meant),
+                idle=constants.leave_out(call),
                 closed="" if takes else index.source.code(call.func),
                 anchors={"operand": operand, "call": call, "whole": whole, **dict(spread[-1:])},
             )

@@ -138,7 +138,8 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         written = cst.parse_expression(owner_of(metric)[1])
         own = Candidate(_standing(index, loop, written) or written, told_by_name(metric), "--metric", named=True)
         given = shown_for(index, metric, compared)
-        candidates = given or [*measured_scores(index, flow, loop, metric), own][:1]
+        measured = [candidate for _, candidate in measured_scores(index, flow, loop, metric)]
+        candidates = given or [*measured, own][:1]
         chosen = [Evidence(one, BEST if given else NAME, "") for one in candidates]
     else:
         chosen, passed = weigh(making, groups)

@@ -12,7 +12,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.folders import is_fresh, removed_before
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in, increments, is_number
-from retrofit.survey.nodes import argument, dotted, mentions, names_in
+from retrofit.survey.nodes import argument, dotted, mentions, names_in, nodes_in
 from retrofit.survey.order import first_values
 from retrofit.survey.scores.values import (
     bare_of,
@@ -262,7 +262,8 @@ def _gives_more(index: Index, flow: Flow, loop: EpochLoop, best: str, candidate:
     """Whether only a better score gives what is read after the loop, such as the path of its best checkpoint.
 
     A round without a better one than those of all rounds would end without it, or with another model's; so it would
-    where each start saves in a folder that it begins anew. The number of the turn in which it came is no matter.
+    where each start saves in a folder that it begins anew. The number of the turn in which it came is no matter where
+    it is only told.
     """
     paths, removed = [argument(call, "f", 1) for call in index.calls_to("torch.save")], removed_before(loop, flow)
     if any(path is not None and is_fresh(path, flow, removed) for path in paths):
@@ -278,8 +279,11 @@ def _gives_more(index: Index, flow: Flow, loop: EpochLoop, best: str, candidate:
         given = [b for b in inside if b.target == name]
         first = next((node for node, scope in afterwards if _names(flow, node, scope, name, keeper)), None)
         anew = any(b.statement.node is first and _begins_anew(b) for b in index.bindings if b.target == name)
-        alone = all(b.statement.parent in blocks and not _is_turn(flow, loop, b) for b in given)
-        if alone and first is not None and not anew:
+        if first is None or anew or any(b.statement.parent not in blocks for b in given):
+            continue
+        if not any(_is_turn(flow, loop, b) for b in given) or any(
+            _turns_on(flow, *one, name, keeper) for one in afterwards
+        ):
             return True
     return False
 
@@ -297,12 +301,25 @@ def _afterwards(flow: Flow, loop: EpochLoop, keeper: Scope) -> list[tuple[cst.CS
     return found
 
 
+def _turns_on(flow: Flow, node: cst.CSTNode, scope: Scope, name: str, keeper: Scope) -> bool:
+    """Whether code in a scope asks what the variable is that ``name`` means in another, or loads what it names."""
+    loads = flow.index.calls_to("torch.load")
+    parts = list(nodes_in(node))
+    asked: list[cst.BaseExpression | None] = [part.test for part in parts if isinstance(part, (cst.If, cst.Assert))]
+    for one in (*asked, *(argument(call, "f", 0) for call in loads if call in parts)):
+        said = names_in(one) if one is not None else ()
+        made = [source.value for found in said for source in flow.sources(flow.variable(found, scope))]
+        if any(_names(flow, value, scope, name, keeper) for value in (one, *made) if value is not None):
+            return True
+    return False
+
+
 def _names(flow: Flow, node: cst.CSTNode, scope: Scope, name: str, keeper: Scope) -> bool:
     """Whether code in a scope has the variable that ``name`` means in another."""
     bare = name.rpartition(".")[2]
     said = {found for found in names_in(node) if bare in found.split(".")}
     said = {found[: f"{found}.".rindex(f"{bare}.") + len(bare)] for found in said}
-    return any(flow.member(found, scope) == flow.variable(name, keeper) for found in said)
+    return any(flow.member(found, scope) == flow.member(name, keeper) for found in said)
 
 
 def _is_turn(flow: Flow, loop: EpochLoop, binding: Binding) -> bool:

@@ -364,13 +364,16 @@ def shown_for(index: Index, metric: str, known: list[Candidate]) -> list[Candida
     return [replace(c, best="", named=True) for c in known if written(index, c.node) == metric][:1]
 
 
-def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> Iterator[Candidate]:
+def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> Iterator[tuple[Scope, Candidate]]:
     """The user's expression where the loop does not know its names, but a function does that it leads to.
 
     Those that validate count before others, and those that train last.
 
     Args:
         metric: the expression, perhaps with `FUNCTION:` before it.
+
+    Yields:
+        The function that knows it, and what the loop can have of it.
     """
     owner, metric = owner_of(metric)
     name = root_of(cst.parse_expression(metric))
@@ -409,7 +412,8 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
             if handed is None and not isinstance(index.parents[call], cst.Expr):
                 beside = replace(candidate, call=call)
                 handed = beside if kept_score(index, flow, loop, beside) is not None else None
-            yield from [handed] if handed is not None else []
+            if handed is not None:
+                yield function, handed
 
 
 def _with_its_name(index: Index, node: cst.BaseExpression) -> cst.BaseExpression:

@@ -21,6 +21,8 @@ SEVERAL, TEXT = "several values", "a string"
 _WRITES = re.compile(r"save|dump|show|plot|draw|image|figure|video|audio|grid|histogram", re.IGNORECASE)
 #: Of which an object is a number or may be one.
 _NUMBERS = ("float", "int", "Tensor", "Number")
+#: What gives the path of a file.
+_PATHS = ("os.path.join", "os.path.abspath", "os.path.basename", "os.path.dirname", "os.path.expanduser")
 _MOVES = ("to", "cpu", "cuda")
 _OF_TENSORS = (
     *_MOVES,
@@ -120,6 +122,8 @@ class Kinds:
             return ""
         made_by = node.func if isinstance(node, cst.Call) else None
         name = last_name(made_by)
+        if self._index.qualified(made_by) in _PATHS:
+            return TEXT
         if name[:1].isupper() and self._index.knowledge.known(Metric, self._index.qualified(made_by)):
             return f"an object of `{name}`"
         made = class_of(self._index, self._flow, node)

@@ -46,9 +46,9 @@ _AVERAGES = ("avg", "mean", "global_avg")
 _NO_NUMBERS = (cst.List, cst.ListComp, cst.FormattedString, cst.SimpleString)
 
 
-def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
-    """Return (name, place) of what is compared with the best so far elsewhere than in the epoch loop itself."""
-    found: dict[str, str] = {}
+def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, cst.Comparison]]:
+    """Return the names of what is compared with the best so far elsewhere than in the epoch loop itself, and where."""
+    found: dict[str, cst.Comparison] = {}
     for comparison in index.comparisons:
         if len(comparison.comparisons) != 1 or any(in_loop(index, loop, comparison) for loop in loops):
             continue
@@ -63,7 +63,7 @@ def find_hints(index: Index, loops: list[EpochLoop]) -> list[tuple[str, str]]:
             values = [b.value for b in index.bindings if b.target == index.source.code(best)]
             told = direction_of(name) or any(name in names_in(value) for value in values if value is not None)
             if told and type(comparison.comparisons[0].operator) in COMPARE:
-                found.setdefault(name, index.place(comparison, loops[0].file if loops else None))
+                found.setdefault(name, comparison)
     return list(found.items())
 
 
@@ -131,16 +131,16 @@ class _Dropped:
 
     def measures(self) -> Iterator[tuple[str, str]]:
         """Yield (expression, place) of what can be handed over."""
-        known: dict[str, str] = {}
+        known: dict[str, cst.CSTNode] = {}
         for name, node in chain(self._variables(), self._items(), self._returned()):
-            known.setdefault(name, _place_in(self._index, node, self._loop))
+            known.setdefault(name, node)
         told = Told(self._index, self._flow, self._loop)
         for function in [*self._mute, *([] if known else self._functions)]:
             for name, node in told.by(function):
-                known.setdefault(f"{function.name}:{name}", _place_in(self._index, node, self._loop))
-        for name, place in known.items():
-            if can_be_brought(self._index, self._flow, self._loop, name.removesuffix("[...]")):
-                yield name, place
+                known.setdefault(f"{function.name}:{name}", node)
+        for name, node in known.items():
+            if can_be_brought(self._index, self._flow, self._loop, name.removesuffix("[...]"), node):
+                yield name, _place_in(self._index, node, self._loop)
 
     def _counts(self, target: str, scope: Scope) -> bool:
         if scope not in self._functions or not direction_of(target):

@@ -15,7 +15,7 @@ from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scores.best import keepers_of_best
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.controls import saves
-from retrofit.survey.scores.keepers import best_in, kept_score, measured_scores
+from retrofit.survey.scores.keepers import best_in, kept_score, measured_scores, owner_of
 from retrofit.survey.scores.kinds import Kinds
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.making import EMPTIES, EVALUATED, FILLS, TRAINED, Making
@@ -137,9 +137,17 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     return score
 
 
-def can_be_brought(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> bool:
-    """Whether the epoch loop can have what functions know that it leads to, as `measured_scores` names it."""
-    handed = next(measured_scores(index, flow, loop, metric), None)
+def can_be_brought(index: Index, flow: Flow, loop: EpochLoop, metric: str, of: cst.CSTNode | None = None) -> bool:
+    """Whether the epoch loop can have what functions know that it leads to, as `measured_scores` names it.
+
+    Args:
+        metric: what names it.
+        of: where it is seen; a variable of that place's function is meant, and none of another's that has its name.
+    """
+    function, handed = next(measured_scores(index, flow, loop, metric), (None, None))
+    own = [] if of is None else index.bound([root_of(cst.parse_expression(owner_of(metric)[1]))], index.scope_of(of))
+    if own and own[0].statement.scope is not function:
+        return False
     site = score_site(index, flow, loop, handed) if handed is not None else None
     return site is not None and site.known
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Scope
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES, called_in
-from retrofit.survey.nodes import dotted, last_name, method_name, names_in
+from retrofit.survey.nodes import dotted, last_name, mentions, method_name, names_in
 from retrofit.survey.scores.making import TRAINED, Making, changes
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.told import Told
@@ -61,10 +62,24 @@ def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple
 
 
 def _of_last_batch(index: Index, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
-    """Yield the losses of which the training takes the gradients."""
-    for call, loss in index.method_calls("backward"):
-        if index.statement(call) in loop.training and isinstance(loss, cst.Name):
+    """Yield the losses of which the training takes the gradients, but those whose names are given others later."""
+    taken = [(index.statement(call), loss) for call, loss in index.method_calls("backward")]
+    losses = [(here, loss) for here, loss in taken if here in loop.training and isinstance(loss, cst.Name)]
+    for here, loss in losses:
+        same = [one for one, other in losses if one.scope is here.scope and dotted(other) == dotted(loss)]
+        if not any(_is_another_later(index, loop, one, loss) for one in same):
             yield loss
+
+
+def _is_another_later(index: Index, loop: EpochLoop, here: Statement, loss: cst.Name) -> bool:
+    """Whether a loss's name is given what is not made of it after its gradients were taken, on a way that goes on."""
+    return any(
+        binding.statement.order > here.order
+        and (here.scope is not loop.scope or loop.statement in binding.statement.path)
+        and not (binding.value is None or mentions(binding.value, [loss.value]))
+        and not exclude_each_other(binding.statement, here)
+        for binding in index.bound([loss.value], here.scope)
+    )
 
 
 def _over_epochs(index: Index, loop: EpochLoop, trains: set[Scope]) -> Iterator[tuple[cst.BaseExpression, cst.CSTNode]]:

@@ -50,6 +50,7 @@ class EpochLoop(Site):
         stops: where of them some ranks may leave it, and others not.
         clocks: the conditions under which it is left at a time of the clock.
         shares: what takes each rank's own share of something that its loops go through.
+        partings: what ends the process group in a turn of it, after which it goes on.
         thaws: (place, code) of each `if` about the turn's number by which it lets frozen parameters train.
         last_turns: the conditions under which something runs in its planned last turn alone.
         resumed: counters that may go on in it from a number of an earlier start, such as that in a checkpoint.
@@ -72,6 +73,7 @@ class EpochLoop(Site):
     stops: list[Stop] = field(default_factory=list)
     clocks: list[Site] = field(default_factory=list)
     shares: list[Site] = field(default_factory=list)
+    partings: list[Site] = field(default_factory=list)
     thaws: list[tuple[str, str]] = field(default_factory=list)
     last_turns: list[Site] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)

@@ -163,7 +163,10 @@ class Score(Site):
     @property
     def written(self) -> str:
         """The score's code as the script has it, where a function keeps it to itself in that function."""
-        return self.kept.expression if self.kept is not None else self.expression
+        kept = self.kept
+        while kept is not None and kept.inner is not None:
+            kept = kept.inner
+        return self.expression if kept is None else kept.expression
 
     @property
     def answer(self) -> str:

@@ -294,15 +294,28 @@ class Script(Site):
 
     @property
     def kind(self) -> str:
-        kinds = {wrapper.kind for wrapper in self.wrappers}
+        kinds = self._wrappers_by_kind.keys()
         alone = self.launcher == "python" and self.either is not None
         return "ddp" if "ddp" in kinds and not alone else "dp" if kinds else ""
 
     @property
     def either(self) -> Wrapper | None:
         """The wrapper by which a single process trains, in a script that is started for that or for several."""
-        kinds = {wrapper.kind: wrapper for wrapper in self.wrappers}
+        kinds = self._wrappers_by_kind
         return kinds["dp"] if len(kinds) > 1 and not self.spawns else None
+
+    @property
+    def lone(self) -> ProcessNumber | None:
+        """What begins a process group of one process by itself, whatever starts the script."""
+        fixed = [one for one in self.numbers if one.source == "fixed"]
+        told = {(one.variable, one.name.strip("'\"")) for one in fixed}
+        return fixed[0] if told == {("RANK", "0"), ("WORLD_SIZE", "1")} else None
+
+    @property
+    def _wrappers_by_kind(self) -> dict[str, Wrapper]:
+        """A wrapper of each kind, as far as no constant rules it out; all where one rules out each."""
+        running = [wrapper for wrapper in self.wrappers if not wrapper.idle]
+        return {wrapper.kind: wrapper for wrapper in running or self.wrappers}
 
     @property
     def stops(self) -> list[Stop]:

@@ -31,6 +31,7 @@ class Wrapper(Site):
         first: whether it is the first wrapper of its statement.
         preset: the arguments that a `functools.partial` gives it.
         choice: the classes of which the call takes one, where not all are of this kind; "" for no choice.
+        idle: whether a constant rules it out: `ddp = False`, and `if ddp:` around it.
         closed: the wrapper's class, where it is a project's or library's own and takes no find_unused_parameters.
     """
 
@@ -49,6 +50,7 @@ class Wrapper(Site):
     first: bool = True
     preset: list[cst.Arg] = field(default_factory=list)
     choice: str = ""
+    idle: bool = False
     closed: str = ""
 
     @property

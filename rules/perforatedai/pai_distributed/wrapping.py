@@ -11,7 +11,7 @@ from .hidden import _pai_idle_parameters, _pai_library_at_work, _pai_rest
 from .layers import _pai_layers, _pai_settle
 from .meeting import _pai_introduce
 from .names import _pai_is_of_library, _pai_with_library
-from .process import _pai, _pai_cuda_index, _pai_device
+from .process import _pai, _pai_cuda_index, _pai_device, initializing
 from .processes import _pai_check_processes
 from .watch import _pai_watch
 
@@ -91,6 +91,19 @@ def on_one_device(model: torch.nn.Module) -> torch.nn.Module:
     return wrapper
 
 
+_pai_begin_replicas = torch.nn.DataParallel.__init__
+
+
+def _pai_begin_on_one(
+    wrapper: torch.nn.DataParallel, module: Any, device_ids: Any = None, *more: Any, **named: Any
+) -> None:
+    """Wrap what gets no dendrites as well, such as a loss, on the first of its GPUs where others are not to be seen."""
+    if device_ids is not None and initializing():
+        device_ids = list(device_ids)[:1]
+    _pai_begin_replicas(wrapper, module, device_ids, *more, **named)
+
+
+torch.nn.DataParallel.__init__ = _pai_begin_on_one  # type: ignore[method-assign]
 _pai_would_broadcast = DistributedDataParallel.will_sync_module_buffers
 
 

@@ -1,0 +1,46 @@
+"""Find where an epoch loop ends the process group before it is over itself."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+import libcst as cst
+
+from retrofit.survey.defaults import Defaults
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Index, Statement
+from retrofit.survey.loops import called_in
+from retrofit.survey.nodes import last_of
+from retrofit.survey.order import always_leaves
+from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.loop import EpochLoop
+
+
+def find_partings(index: Index, flow: Flow, loop: EpochLoop) -> list[Site]:
+    """Return what destroys the process group in a turn of an epoch loop that goes on after it, and makes no other."""
+    called = called_in(index, flow, loop.statement)
+    made = [index.statement(call) for call in index.calls_to("torch.distributed.init_process_group")]
+    if any(loop.statement in here.path or here.scope in called for here in made):
+        return []
+    constants = Defaults(index, flow, options=False)
+    calls = index.calls_to("torch.distributed.destroy_process_group")
+    ways = {way: None for call in calls if not constants.leave_out(call) for way in _ways(index.statement(call), flow)}
+    return [Site(node=way.node, index=index) for way in ways if loop.statement in way.path[:-1]]
+
+
+def _ways(here: Statement, flow: Flow) -> list[Statement]:
+    """Return a statement and those whose calls lead to it, but where the loop or the program is left after one."""
+    found, waiting = list[Statement](), [here]
+    while waiting:
+        way = waiting.pop()
+        if way not in found and not _leaves(way):
+            found.append(way)
+            waiting += [flow.index.statement(call) for call in flow.callers(way.scope)]
+    return found
+
+
+def _leaves(here: Statement) -> bool:
+    """Whether what runs after a statement in a turn of its loop leaves that loop."""
+    inside = takewhile(lambda part: not isinstance(part.node, (cst.For, cst.While)), (here, *here.around))
+    later = [one for part in inside for one in (part, *part.following)]
+    return any(always_leaves(one) or isinstance(last_of(one.node), cst.Break) for one in later)
