@@ -12,12 +12,13 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.folders import is_fresh, removed_before
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in, increments, is_number
-from retrofit.survey.nodes import argument, dotted, mentions, names_in
+from retrofit.survey.nodes import argument, dotted, mentions, names_in, nodes_in
 from retrofit.survey.order import first_values
 from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,
     code_within,
+    element_of,
     in_loop,
     is_size,
     leaves_block,
@@ -33,6 +34,8 @@ from retrofit.survey.scores.ways import tests_around
 from retrofit.survey.scores.words import BEST, Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
+#: What reads a file, or moves it.
+_FILES = ("torch.load", "os.rename", "os.replace", "shutil.copy", "shutil.copyfile", "shutil.move")
 COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.LessThanEqual: -1}
 
 
@@ -262,7 +265,8 @@ def _gives_more(index: Index, flow: Flow, loop: EpochLoop, best: str, candidate:
     """Whether only a better score gives what is read after the loop, such as the path of its best checkpoint.
 
     A round without a better one than those of all rounds would end without it, or with another model's; so it would
-    where each start saves in a folder that it begins anew. The number of the turn in which it came is no matter.
+    where each start saves in a folder that it begins anew. The number of the turn in which it came is no matter where
+    it is only told.
     """
     paths, removed = [argument(call, "f", 1) for call in index.calls_to("torch.save")], removed_before(loop, flow)
     if any(path is not None and is_fresh(path, flow, removed) for path in paths):
@@ -278,8 +282,11 @@ def _gives_more(index: Index, flow: Flow, loop: EpochLoop, best: str, candidate:
         given = [b for b in inside if b.target == name]
         first = next((node for node, scope in afterwards if _names(flow, node, scope, name, keeper)), None)
         anew = any(b.statement.node is first and _begins_anew(b) for b in index.bindings if b.target == name)
-        alone = all(b.statement.parent in blocks and not _is_turn(flow, loop, b) for b in given)
-        if alone and first is not None and not anew:
+        alone = all(b.statement.parent in blocks for b in given)
+        told = any(_is_turn(flow, loop, b) for b in given) and not any(
+            _counts_on(flow, node, scope, name, keeper) for node, scope in afterwards
+        )
+        if alone and first is not None and not anew and not told:
             return True
     return False
 
@@ -302,12 +309,24 @@ def _names(flow: Flow, node: cst.CSTNode, scope: Scope, name: str, keeper: Scope
     bare = name.rpartition(".")[2]
     said = {found for found in names_in(node) if bare in found.split(".")}
     said = {found[: f"{found}.".rindex(f"{bare}.") + len(bare)] for found in said}
-    return any(flow.member(found, scope) == flow.variable(name, keeper) for found in said)
+    return any(flow.member(found, scope) == flow.member(name, keeper) for found in said)
+
+
+def _counts_on(flow: Flow, node: cst.CSTNode, scope: Scope, name: str, keeper: Scope) -> bool:
+    """Whether code in a scope compares the variable that ``name`` means in another, or names a file by it."""
+    named = [b for b in flow.index.bindings if b.statement.scope is scope and dotted(b.value) is not None]
+    others = [b.target for b in named if b.value is not None and _names(flow, b.value, scope, name, keeper)]
+    return any(
+        isinstance(one, cst.Comparison) or (isinstance(one, cst.Call) and flow.index.qualified(one.func) in _FILES)
+        for one in nodes_in(node)
+        if mentions(one, others) or _names(flow, one, scope, name, keeper)
+    )
 
 
 def _is_turn(flow: Flow, loop: EpochLoop, binding: Binding) -> bool:
     """Whether a name gets the number of the loop's turn."""
-    given, scope = dotted(binding.value), binding.statement.scope
+    value, scope = binding.value, binding.statement.scope
+    given = dotted(element_of(value, binding.item)) if value is not None else None
     if given in scope.parameters:
         return {dotted(source.value) for source in flow.sources(flow.variable(given, scope))} == {loop.target}
     return given == loop.target
