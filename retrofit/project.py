@@ -457,13 +457,11 @@ def _neighbours(
                 known = led.setdefault(path, set())
                 more |= {path} if led[file] - known else set()
                 known |= led[file]
+                last, shown = not _NEEDED.search(others[path]), _shown(path, entry, folder)
                 for module in led[file]:
                     other = found[module].get(path)
                     finds = start in (path.parent, there) and (other is None or other[1].finds)
-                    found[module][path] = (
-                        not _NEEDED.search(others[path]),
-                        Neighbour(_shown(path, entry, folder), finds),
-                    )
+                    found[module][path] = last, Neighbour(shown, finds)
         waiting = more
     used = {path: {file.stem for file, _ in files if file in led} for path, files in imported.items()}
     started = {path for scripts in found.values() for path in scripts}
