@@ -624,8 +624,9 @@ QUESTIONS: dict[str, Question] = {
         },
     ),
     "PAI103 4": Question(
-        ((OPTIMIZER, ""), (EPOCHS, f"{EPOCHS}    {OPTIMIZER}")),
+        (scored(f"{SCORE}optimizer = {ADAM}\n"),),
         {
+            "in each turn": ((OPTIMIZER, ""), (EPOCHS, f"{EPOCHS}    {OPTIMIZER}")),
             "behind continue": ((EPOCHS, f"{EPOCHS}    if bad:\n        continue\n        optimizer = {ADAM}\n"),),
             "before it on one line": ((OPTIMIZER, f"optimizer = None\nif optimizer is None: {OPTIMIZER}"),),
             "in a block before it": ((OPTIMIZER, f"with device:\n    {OPTIMIZER}"),),
