@@ -174,13 +174,16 @@ def job(script: Script, launcher: str, recipe: Recipe, options: Options, force: 
 def chosen_launcher(script: Script, options: Options) -> tuple[str, str]:
     """Return the launcher, and where the choice comes from.
 
-    A script that spawns its own workers, always or as the only way, is run by plain python; one that takes
+    A script that spawns its own workers, always or as the only way, or that begins no process group where it has both
+    wrappers, is run by plain python; one that takes
     `--local_rank` is started by torch.distributed.launch, which passes it; any other by torchrun.
     """
     if options.program:
         return options.program, options.origin("launcher")
     if script.kind == "dp":
         return "python", "DataParallel trains in one process"
+    if script.groups_off:
+        return "python", "DataParallel trains in one process, where the script begins no process group"
     if script.spawning is not None:
         return "python", f"{script.spawning.place()} spawns the workers"
     for option in script.local_ranks[:1]:

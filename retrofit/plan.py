@@ -393,7 +393,7 @@ def _decisions(script: Script, options: Options, save_name: str, launched: bool)
             found.append(("optimizer", f"{script.optimizer.name}, built by the tracker", script.optimizer.place()))
     if launched:
         found.append(("launcher", *chosen_launcher(script, options)))
-    if script.kind == "ddp":
+    if script.kind == "ddp" and not script.groups_off:
         number = "one on each visible GPU" if options.nproc_per_node == "gpu" else options.nproc_per_node
         found.append(("processes", number, options.origin("nproc_per_node") or "default"))
     if options.gpus:

@@ -36,7 +36,7 @@ from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
 from retrofit.survey.minimums import find_minimums
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_built_anew, is_frozen, plural, repeated
-from retrofit.survey.nodes import mentions
+from retrofit.survey.nodes import dotted, mentions
 from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers
 from retrofit.survey.order import apart_from_training, defines, leading_to, may_lack_value
@@ -185,6 +185,7 @@ def survey(
     restarts = bool(script.kind) and not script.in_process and not script.goes_on
     script.blocks = find_own_blocks(index, flow, choices.signs, script.loops, script.wrappers, restarts)
     script.spawned_numbers = _spawned_numbers(script, flow)
+    script.groups_off = _begins_no_group(script, flow)
     _leave_out_backwards(script, groups, flow)
     if not script.loops:
         _tell_what_is_there(script, flow)
@@ -373,6 +374,25 @@ def _spawned_numbers(script: Script, flow: Flow) -> set[str]:
         if (operand := site.argument_node("fn", 0)) is not None
         if (started := flow.defined(operand, site.scope)) is not None and started.parameters
     }
+
+
+def _begins_no_group(script: Script, flow: Flow) -> bool:
+    """Whether DataParallel trains, as the script itself switches its process groups off: `ddp = False`."""
+    index = flow.index
+    begun = index.calls_to("torch.distributed.init_process_group")
+    off = [any(_is_off(index, *guard) for guard in index.guards(call)) for call in begun]
+    left = [call for call, never in zip(begun, off, strict=True) if not never]
+    data_parallel = any(wrapper.kind == "dp" for wrapper in script.wrappers)
+    return data_parallel and any(off) and all(flow.uncalled(index.statement(call)) is not None for call in left)
+
+
+def _is_off(index: Index, test: cst.BaseExpression, holds: bool) -> bool:
+    """Whether a condition never is as it must be for a branch: a name that gets its only value in the code."""
+    name, scope = dotted(test) or "", index.scope_of(test)
+    given = index.bound([name], scope) or index.bound([name], scope.module)
+    if len(given) != 1 or any(name in one.outer for one in index.scopes):
+        return False
+    return dotted(given[0].value) == ("False" if holds else "True")
 
 
 def _without_unused(index: Index, flow: Flow, choices: Choices) -> Flow:

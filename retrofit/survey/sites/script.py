@@ -87,6 +87,7 @@ class Script(Site):
         blocks: what people put in by hand in the place of what the recipe writes.
         trials: the calls by which a library runs the training again and again, with other settings.
         spawns: the calls that start the processes from one.
+        groups_off: whether DataParallel trains, as the script itself switches its process groups off: `ddp = False`.
         spawned_numbers: the parameters by which the functions that they start know their process.
         groups: the whole-model wrappers, grouped by the model that they wrap.
         hints: (name, place) of values that the script compares with its best outside the epoch loop.
@@ -179,6 +180,7 @@ class Script(Site):
     blocks: list[Block] = field(default_factory=list)
     trials: list[CallSite] = field(default_factory=list)
     spawns: list[Spawn] = field(default_factory=list)
+    groups_off: bool = False
     spawned_numbers: set[str] = field(default_factory=set)
     groups: list[list[Wrapper]] = field(default_factory=list)
     neighbours: Mapping[str, Sequence[Neighbour]] = field(default_factory=dict)
