@@ -367,3 +367,23 @@ def test_what_alone_gives_an_attribute_its_value_is_kept(
         text = rewritten(plan)
         assert ("    if not pai_distributed.load_folder():\n            self.epoch = self.start\n" in text) is guarded
         assert (BEGUN_ANEW in text) is not guarded
+
+
+@pytest.mark.parametrize(
+    ("made", "asked", "changed", "questions"),
+    [
+        pytest.param("Settings(**known)", "self.settings.epochs", "", [], id="settings"),
+        pytest.param("Settings(**known)", "self.settings", "", ["PAI024"], id="itself"),
+        pytest.param("Stopper(known)", "self.settings.stop", "", ["PAI024"], id="an object of its state"),
+        pytest.param("Settings(**known)", "self.settings.bad", "self.settings.bad += 1", ["PAI024"], id="it changes"),
+    ],
+)
+def test_settings_that_may_be_of_a_checkpoint_end_no_later_round(
+    tmp_path: Path, made: str, asked: str, changed: str, questions: list[str]
+) -> None:
+    """What a checkpoint keeps of the options is what the training was begun with; a state goes on from there."""
+    taken = "known = dict(epochs=10)\n        if resumes:\n            known = torch.load('last.pt')\n"
+    taken += f"        self.settings = {made}"
+    text = TRAINER.replace("BEFORE", taken).replace("COUNTED", changed or "pass")
+    text = text.replace("self.epoch = self.start", "pass").replace("self.epoch >= 10", f"{asked} >= 10")
+    assert [question.code for question in plan_of(tmp_path, text).questions] == questions

@@ -5576,6 +5576,8 @@ def test_best_score_that_a_script_begins_with(text: str, best: str) -> None:
         ("when = -1\n", "when = epoch", "last = when\nif last == -1:\n    raise ValueError", False),
         ("when = 0\n", "when = epoch", "torch.load(f'{when}.pt')", False),
         ("when = 0\n", "when = epoch", "path = f'{when}.pt'\nnet.load_state_dict(torch.load(path))", False),
+        ("when = 0\n", "when = epoch", "def tell():\n    print(f'best: {when}')\ntell()", True),
+        ("when = 0\n", "when = epoch", "torch.load('best.pt')\nprint(when)", True),
         ("path = None\n", "path = f'{epoch}.pt'", "torch.load('best.pt')", True),
     ],
 )
@@ -5584,6 +5586,35 @@ def test_a_best_that_gives_more_is_each_rounds_own(begun: str, taken: str, after
     text = script(f"{TAKEN}\n    {taken}\n    torch.save(model, 'best.pt')", f"{begun}best = 0.0") + f"\n{after}\n"
     (score,) = survey_of(text.replace("BEST", "best")).scores
     assert (score.best, score.lost) == (("best", "") if carried else ("", "best"))
+
+
+_KEEPS_TURN = """
+class Keeper:
+    def __init__(self):
+        self.best, self.when = 0, -1
+
+    def finish(self):
+        when = self.when
+        AFTER
+
+keeper = Keeper()
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "lost"),
+    [
+        ("if self.when < 0: raise ValueError('none')", True),
+        ("if when < 0: raise ValueError('none')", True),
+        ("print(self.when, when)", False),
+    ],
+)
+def test_a_best_of_an_object_that_gives_more_is_each_rounds_own(after: str, lost: bool) -> None:
+    """The object's own method asks after the loop in which turn the best came."""
+    taken = "acc = validate(model)\nif acc > keeper.best:\n    keeper.best, keeper.when = acc, epoch"
+    taken += "\n    torch.save(model, 'best.pt')"
+    (score,) = survey_of(f"{script(taken, _KEEPS_TURN.replace('AFTER', after))}\nkeeper.finish()\n").scores
+    assert (score.best, score.lost) == (("", "keeper.best") if lost else ("keeper.best", ""))
 
 
 @pytest.mark.parametrize(

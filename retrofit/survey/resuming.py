@@ -34,16 +34,19 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[R
         leaves = (isinstance(node, cst.Return) or exits(node)) and leads_to(here, training)
         if leaves and any(isinstance(one.node, cst.If) and loaded.holds(one.node.test) for one in here.around):
             found.setdefault(here, "")
-    ending = {variable for loop in loops for variable in _ending(index, flow, loop)} | {*_named(index, flow)}
+    asked = [one for loop in loops for one in _ending(index, flow, loop)]
+    ending = {variable for variable, _ in asked} | {*_named(index, flow)}
     inside, parts = {loop.statement for loop in loops}, {name.removeprefix("self.") for _, name in ending}
     for here, names, value in _given(index):
         given = {v for name in names for v in _variables(flow, name, here.scope)}
         given |= {flow.member(name, here.scope) for name in names if name.rpartition(".")[2] in parts}
         if ending.isdisjoint(given):
             continue
-        alone = [name for name in names if _alone_gives_attribute(index, flow, name, here)]
-        if _has_parts(value) and (alone or any(_alone_gives(index, name, here) for name in names)):
+        if isinstance(value, cst.Dict) and any(_alone_gives(index, name, here) for name in names):
             continue  # a part of it may be of the checkpoint, and the rest is needed
+        if _is_setting(index, value, [part for variable, part in asked if variable in given]):
+            continue
+        alone = [name for name in names if _alone_gives_attribute(index, flow, name, here)]
         early = any(leads_to(way, training) for way in flow.leading(here))
         if not early or not inside.isdisjoint(here.path) or not loaded.holds(value):
             continue
@@ -62,8 +65,19 @@ def _variables(flow: Flow, name: str, scope: Scope) -> Iterator[Variable]:
         yield flow.variable(".".join(parts[:number]), scope)
 
 
-def _ending(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Variable]:
-    """Yield what decides whether an epoch loop is left, but for its counters."""
+def _is_setting(index: Index, value: cst.BaseExpression, parts: list[str]) -> bool:
+    """Whether a value is an object of settings, made by their names, `Config(**known)`, of which some decide.
+
+    Args:
+        parts: the attributes that decide, "" for the object itself; what is given to one as it trains is no setting.
+    """
+    made = isinstance(value, cst.Call) and any(arg.star == "**" for arg in value.args)
+    changed = {b.target.rpartition(".")[2] for b in index.bindings if "." in b.target}
+    return made and bool(parts) and all(part and part not in changed for part in parts)
+
+
+def _ending(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Variable, str]]:
+    """Yield what decides whether an epoch loop is left, but for its counters, with the part of it that does."""
     assert isinstance(loop.node, (cst.For, cst.While))
     tests = [loop.node.test] if isinstance(loop.node, cst.While) else []
     scopes = called_in(index, flow, loop.statement)
@@ -77,7 +91,8 @@ def _ending(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Variable]:
     for test in tests:
         for name in names_in(test):
             if name not in counters and name != "self":
-                yield next(_variables(flow, name, index.scope_of(test)))
+                whole = next(_variables(flow, name, index.scope_of(test)))
+                yield whole, name.removeprefix(whole[1]).removeprefix(".")
 
 
 def _named(index: Index, flow: Flow) -> Iterator[Variable]:
@@ -99,12 +114,6 @@ def _alone_gives(index: Index, name: str, here: Statement) -> bool:
     bound = {one.statement.node for one in index.bound([name], here.scope)}
     earlier = [early.node for part in here.path if part.scope is here.scope for early in part.preceding]
     return here.node in bound and "." not in name and not any(runs_always(early, bound) for early in earlier)
-
-
-def _has_parts(value: cst.BaseExpression) -> bool:
-    """Whether a value is made of named parts, as a dict or an object with the items of one: `Config(**options)`."""
-    spread = isinstance(value, cst.Call) and bool(value.args) and all(arg.star == "**" for arg in value.args)
-    return spread or isinstance(value, cst.Dict)
 
 
 def _alone_gives_attribute(index: Index, flow: Flow, name: str, here: Statement) -> bool:
