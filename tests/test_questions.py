@@ -719,6 +719,23 @@ QUESTIONS: dict[str, Question] = {
             "of a loop inside": ((BATCHES, f"{BATCHES}    else:\n        print(epoch)\n"),),
         },
     ),
+    "PAI104 8": Question(
+        (scored(f"{SCORE}torch.distributed.destroy_process_group()\n"),),
+        {
+            "after the loop": ((inner(SCORE), f"{inner(SCORE)}torch.distributed.destroy_process_group()\n"),),
+            "as it leaves": (
+                scored(f"{SCORE}if acc > 0.9:\n    torch.distributed.destroy_process_group()\n    break\n"),
+            ),
+            "as it fails": (
+                scored(f"{SCORE}try:\n    check()\nexcept OSError:\n    torch.distributed.destroy_process_group()\n"),
+            ),
+            "in a function that leaves": (
+                before("def stop():\n    torch.distributed.destroy_process_group()\n    sys.exit(1)\n\n"),
+                scored(f"{SCORE}if acc != acc:\n    stop()\n"),
+            ),
+            "of a plain object": (scored(f"{SCORE}group.destroy_process_group()\n"),),
+        },
+    ),
     "PAI105 1": Question(
         ((inner(SCORE), ""),),
         {

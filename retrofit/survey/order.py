@@ -142,6 +142,18 @@ def always_leaves(statement: Statement) -> bool:
     return any(isinstance(one, (cst.Return, cst.Raise)) or exits(one) for one in small)
 
 
+def ends(statement: Statement, loop: bool = False) -> bool:
+    """Whether a statement ends the program, as far as nothing handles what it raises.
+
+    Args:
+        loop: whether to end the loop or the function around it will do.
+    """
+    node = statement.node
+    leaving = (cst.Raise, cst.Return, cst.Break) if loop else (cst.Raise,)
+    small = node.body if isinstance(node, cst.SimpleStatementLine) else ()
+    return any(isinstance(one, leaving) or exits(one) for one in small)
+
+
 def runs_always(node: cst.CSTNode | None, some: Collection[cst.CSTNode]) -> bool:
     """Whether one of some statements runs whichever way another goes, as far as that does not leave."""
     if node is None or node in some:

@@ -39,7 +39,7 @@ from retrofit.survey.models import find_models, group_by_model, is_apart, is_bui
 from retrofit.survey.nodes import dotted, mentions
 from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers
-from retrofit.survey.order import apart_from_training, defines, leading_to, may_lack_value
+from retrofit.survey.order import apart_from_training, defines, ends, leading_to, may_lack_value
 from retrofit.survey.reach import reachable
 from retrofit.survey.resuming import find_resumptions
 from retrofit.survey.schedulers import find_schedulers
@@ -198,6 +198,7 @@ def survey(
         _find_model(script, *groups[0], trainers, flow)
     for loop in script.loops:
         loop.repeated = _repeated(loop, script.models, flow)
+        loop.ungrouped = _ends_group(loop, flow)
         script.trials, loop.tried = find_trials(index, flow, loop)
         loop.clocks = find_clocks(index, flow, loop)
         loop.shares = find_shares(index, flow, loop, script.backwards) if script.kind == "ddp" else []
@@ -438,6 +439,24 @@ def _repeated(loop: EpochLoop, models: list[Model], flow: Flow) -> str:
     around = [part for part in ways[0][1:] if isinstance(part.node, cst.For) and part in built]
     around = [part for part in around if not trains_once(flow, part, loop) and not repeats_itself(part)]
     return next((loop.index.place(p.node, loop.file) for p in around if all(p in way for way in ways)), "")
+
+
+def _ends_group(loop: EpochLoop, flow: Flow) -> str:
+    """Return the place at which a turn of an epoch loop ends the process group and goes on, "" for none."""
+    index = flow.index
+    waiting = [index.statement(call) for call in index.calls_to("torch.distributed.destroy_process_group")]
+    seen: set[Statement] = set()
+    while waiting:
+        here = waiting.pop()
+        handled = any(isinstance(part, cst.ExceptHandler) for part in index.ancestors(here.node))
+        inside = here.scope is loop.scope and loop.statement in here.path[:-1]
+        if here in seen or handled or ends(here.siblings[-1], loop=inside):
+            continue
+        if inside:
+            return index.place(here.node, loop.file)
+        seen.add(here)
+        waiting += [index.statement(call) for call in flow.callers(here.scope)]
+    return ""
 
 
 def _without_others(index: Index, flow: Flow, choices: Choices) -> tuple[Flow, list[Wrapper], list[Wrapper]]:
