@@ -945,6 +945,56 @@ def test_code_that_nothing_calls_numbers_no_process(
     assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
 
 
+EITHER = """
+import argparse
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.nn.parallel import DistributedDataParallel as DDP
+from engine import train_one_epoch, validate
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int, default=0)
+args = parser.parse_args()
+ddp = False
+
+if ddp:
+    dist.init_process_group("nccl")
+model = torch.nn.DataParallel(Net())
+if ddp:
+    model = DDP(model.module, device_ids=[args.local_rank])
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+best_acc = 0
+for epoch in range(10):
+    train_one_epoch(model, loader, optimizer)
+    if ddp:
+        mp.spawn(validate, args=(model,), nprocs=2)
+    acc = validate(model)
+    best_acc = max(best_acc, acc)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "launcher"),
+    [
+        pytest.param("", "", "python", id="off"),
+        pytest.param("ddp = False", "ddp = False\ndef setup():\n    dist.init_process_group()", "python", id="unused"),
+        pytest.param("ddp = False", "ddp = False\ndist.init_process_group()", "launch", id="begun all the same"),
+        pytest.param("ddp = False", "ddp = args.local_rank > 0", "launch", id="an option's"),
+        pytest.param("ddp = False", "ddp = False\nif many:\n    ddp = True", "launch", id="either"),
+        pytest.param("ddp = False", "ddp = False\ndef on():\n    global ddp\n    ddp = True\non()", "launch", id="set"),
+    ],
+)
+def test_a_script_that_switches_its_process_group_off_is_started_once(
+    plan_project: Planner, old: str, new: str, launcher: str
+) -> None:
+    plan = plan_project(EITHER.replace(old, new), engine=ENGINE)
+    assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
+    notes = [note.message for note in plan.notes if note.code == "PAI014"]
+    assert not (notes and launcher == "python")
+    assert ("processes" in [what for what, _, _ in plan.decisions]) is (launcher == "launch")
+
+
 ON = "parser.add_argument('--spawn', type=eval, default=True)"
 
 

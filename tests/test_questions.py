@@ -232,6 +232,12 @@ QUESTIONS: dict[str, Question] = {
         {
             "behind the loop": (PARTING, (inner(SCORE), f"{inner(SCORE)}clean()\n")),
             "and the loop is left": (PARTING, scored(f"{SCORE}if acc > 0.9:\n    clean()\n    break\n")),
+            "as it fails": (PARTING, scored(f"{SCORE}try:\n    check()\nexcept OSError:\n    clean()\n")),
+            "in a function that leaves": (
+                before("def stop():\n    torch.distributed.destroy_process_group()\n    sys.exit(1)\n\n"),
+                scored(f"{SCORE}if acc != acc:\n    stop()\n"),
+            ),
+            "of a plain object": (scored(f"{SCORE}group.destroy_process_group()\n"),),
             "where a constant rules it out": (PARTING, scored(f"{SCORE}if over:\n    clean()\n")),
             "made anew": (PARTING, scored(f"{SCORE}clean()\nmeet()\n")),
         },
@@ -624,9 +630,9 @@ QUESTIONS: dict[str, Question] = {
         },
     ),
     "PAI103 4": Question(
-        ((STEP, f"{STEP}    {OPTIMIZER}"),),
+        (scored(f"{SCORE}optimizer = {ADAM}\n"),),
         {
-            "before what trains": ((OPTIMIZER, ""), (EPOCHS, f"{EPOCHS}    {OPTIMIZER}")),
+            "in each turn": ((OPTIMIZER, ""), (EPOCHS, f"{EPOCHS}    {OPTIMIZER}")),
             "behind continue": ((EPOCHS, f"{EPOCHS}    if bad:\n        continue\n        optimizer = {ADAM}\n"),),
             "before it on one line": ((OPTIMIZER, f"optimizer = None\nif optimizer is None: {OPTIMIZER}"),),
             "in a block before it": ((OPTIMIZER, f"with device:\n    {OPTIMIZER}"),),

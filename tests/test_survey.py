@@ -5577,7 +5577,6 @@ def test_best_score_that_a_script_begins_with(text: str, best: str) -> None:
         ("when = 0\n", "when = epoch", "torch.load(f'{when}.pt')", False),
         ("when = 0\n", "when = epoch", "path = f'{when}.pt'\nnet.load_state_dict(torch.load(path))", False),
         ("when = 0\n", "when = epoch", "def tell():\n    print(f'best: {when}')\ntell()", True),
-        ("when = -1\n", "when = epoch", "if when == -1:\n    raise ValueError('none')", False),
         ("when = 0\n", "when = epoch", "torch.load('best.pt')\nprint(when)", True),
         ("path = None\n", "path = f'{epoch}.pt'", "torch.load('best.pt')", True),
     ],

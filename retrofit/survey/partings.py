@@ -29,11 +29,12 @@ def find_partings(index: Index, flow: Flow, loop: EpochLoop) -> list[Site]:
 
 
 def _ways(here: Statement, flow: Flow) -> list[Statement]:
-    """Return a statement and those whose calls lead to it, but where the loop or the program is left after one."""
+    """Return a statement and those whose calls lead to it, but where one handles an error, or leaves the loop."""
     found, waiting = list[Statement](), [here]
     while waiting:
         way = waiting.pop()
-        if way not in found and not _leaves(way):
+        handles = any(isinstance(part, cst.ExceptHandler) for part in flow.index.ancestors(way.node))
+        if way not in found and not handles and not _leaves(way):
             found.append(way)
             waiting += [flow.index.statement(call) for call in flow.callers(way.scope)]
     return found

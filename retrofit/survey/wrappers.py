@@ -41,6 +41,8 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
     """Return every DistributedDataParallel and DataParallel call of a file."""
     found: list[Wrapper] = []
     constants = Defaults(index, flow, options=False)
+    begun = [c for c in index.calls_to("torch.distributed.init_process_group") if not constants.leave_out(c)]
+    begins = any(flow.uncalled(index.statement(one)) is None for one in begun)
     for call in index.calls:
         kind = wrapper_kind(flow, call)
         operand = flow.wrapped(call) if kind else None
@@ -71,7 +73,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
                 moved="" if module else split_moves(index, operand)[1],
                 preset=[arg for _, given in meant for arg in given],
                 choice=_choice(index, meant),
-                idle=constants.leave_out(call),
+                idle=not begins and constants.leave_out(call),
                 closed="" if takes else index.source.code(call.func),
                 anchors={"operand": operand, "call": call, "whole": whole, **dict(spread[-1:])},
             )

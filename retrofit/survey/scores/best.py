@@ -18,6 +18,7 @@ from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,
     code_within,
+    element_of,
     in_loop,
     is_size,
     leaves_block,
@@ -33,6 +34,8 @@ from retrofit.survey.scores.ways import tests_around
 from retrofit.survey.scores.words import BEST, Candidate
 from retrofit.survey.sites.loop import EpochLoop
 
+#: What reads a file, or moves it.
+_FILES = ("torch.load", "os.rename", "os.replace", "shutil.copy", "shutil.copyfile", "shutil.move")
 COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.LessThanEqual: -1}
 
 
@@ -279,11 +282,11 @@ def _gives_more(index: Index, flow: Flow, loop: EpochLoop, best: str, candidate:
         given = [b for b in inside if b.target == name]
         first = next((node for node, scope in afterwards if _names(flow, node, scope, name, keeper)), None)
         anew = any(b.statement.node is first and _begins_anew(b) for b in index.bindings if b.target == name)
-        if first is None or anew or any(b.statement.parent not in blocks for b in given):
-            continue
-        if not any(_is_turn(flow, loop, b) for b in given) or any(
-            _turns_on(flow, *one, name, keeper) for one in afterwards
-        ):
+        alone = all(b.statement.parent in blocks for b in given)
+        told = any(_is_turn(flow, loop, b) for b in given) and not any(
+            _counts_on(flow, node, scope, name, keeper) for node, scope in afterwards
+        )
+        if alone and first is not None and not anew and not told:
             return True
     return False
 
@@ -301,19 +304,6 @@ def _afterwards(flow: Flow, loop: EpochLoop, keeper: Scope) -> list[tuple[cst.CS
     return found
 
 
-def _turns_on(flow: Flow, node: cst.CSTNode, scope: Scope, name: str, keeper: Scope) -> bool:
-    """Whether code in a scope asks what the variable is that ``name`` means in another, or loads what it names."""
-    loads = flow.index.calls_to("torch.load")
-    parts = list(nodes_in(node))
-    asked: list[cst.BaseExpression | None] = [part.test for part in parts if isinstance(part, (cst.If, cst.Assert))]
-    for one in (*asked, *(argument(call, "f", 0) for call in loads if call in parts)):
-        said = names_in(one) if one is not None else ()
-        made = [source.value for found in said for source in flow.sources(flow.variable(found, scope))]
-        if any(_names(flow, value, scope, name, keeper) for value in (one, *made) if value is not None):
-            return True
-    return False
-
-
 def _names(flow: Flow, node: cst.CSTNode, scope: Scope, name: str, keeper: Scope) -> bool:
     """Whether code in a scope has the variable that ``name`` means in another."""
     bare = name.rpartition(".")[2]
@@ -322,9 +312,21 @@ def _names(flow: Flow, node: cst.CSTNode, scope: Scope, name: str, keeper: Scope
     return any(flow.member(found, scope) == flow.member(name, keeper) for found in said)
 
 
+def _counts_on(flow: Flow, node: cst.CSTNode, scope: Scope, name: str, keeper: Scope) -> bool:
+    """Whether code in a scope compares the variable that ``name`` means in another, or names a file by it."""
+    named = [b for b in flow.index.bindings if b.statement.scope is scope and b.value is not None]
+    others = [b.target for b in named if b.value is not None and _names(flow, b.value, scope, name, keeper)]
+    return any(
+        isinstance(one, cst.Comparison) or (isinstance(one, cst.Call) and flow.index.qualified(one.func) in _FILES)
+        for one in nodes_in(node)
+        if mentions(one, others) or _names(flow, one, scope, name, keeper)
+    )
+
+
 def _is_turn(flow: Flow, loop: EpochLoop, binding: Binding) -> bool:
     """Whether a name gets the number of the loop's turn."""
-    given, scope = dotted(binding.value), binding.statement.scope
+    value, scope = binding.value, binding.statement.scope
+    given = dotted(element_of(value, binding.item)) if value is not None else None
     if given in scope.parameters:
         return {dotted(source.value) for source in flow.sources(flow.variable(given, scope))} == {loop.target}
     return given == loop.target

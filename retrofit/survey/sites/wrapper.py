@@ -31,7 +31,7 @@ class Wrapper(Site):
         first: whether it is the first wrapper of its statement.
         preset: the arguments that a `functools.partial` gives it.
         choice: the classes of which the call takes one, where not all are of this kind; "" for no choice.
-        idle: whether a constant rules it out: `ddp = False`, and `if ddp:` around it.
+        idle: whether a constant rules it out, and every process group too: `ddp = False`, and `if ddp:` around them.
         closed: the wrapper's class, where it is a project's or library's own and takes no find_unused_parameters.
     """
 
