@@ -935,6 +935,14 @@ def test_the_wrapper_that_no_constant_rules_out_says_how_training_starts(
     assert [note.code for note in plan.notes if note.code == "PAI014"] == ["PAI014"] * spawns
 
 
+@pytest.mark.parametrize(("called", "launcher"), [("main(0)", "torchrun"), ("start(main)", "python")])
+def test_a_spawn_that_nothing_comes_to_starts_no_process(plan_project: Planner, called: str, launcher: str) -> None:
+    before, _, _ = SPAWN.partition("if args.spawn:")
+    main = f"{before}def start(train):\n    mp.spawn(train, nprocs=2)\n\n{called}\n"
+    plan = plan_project(main, engine=ENGINE)
+    assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
+
+
 @pytest.mark.parametrize(("called", "launcher"), [("", "python"), ("join()\n", "torchrun")])
 @pytest.mark.parametrize("read", ["os.environ['RANK']", "os.getenv('RANK')", "'env://'"])
 def test_code_that_nothing_calls_numbers_no_process(

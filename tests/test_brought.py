@@ -196,6 +196,17 @@ def test_a_training_functions_variable_of_that_name_is_not_taken_for_it(tmp_path
     assert "pai_score = train(model, loader)" in new
 
 
+def test_a_training_pass_has_no_name_that_a_validation_called_twice_has_too(tmp_path: Path) -> None:
+    train = "def train(model, loader):\n    acc = model(1)\n    acc.backward()\n    print(acc)\n\n\n"
+    twice = "train(model, loader)\nvalidate(model, loader)\nif averages:\n    validate(model, loader)"
+    [question] = planned(tmp_path, train + DEEP, twice, "acc").questions
+    assert "`acc` has no meaning in this epoch loop" in question.message
+    assert "`measure`" in question.message
+    assert "`train`" in question.message
+    for functions, epoch, metric in ((train + DEEP, twice, "train:acc"), (train, "train(model, loader)", "acc")):
+        assert "pai_score = train(model, loader)" in rewritten(planned(tmp_path, functions, epoch, metric))
+
+
 NOT_BROUGHT = {
     "called twice": (DEEP.replace("        measure(", "        measure(model, loader)\n        measure("), "acc"),
     "in a loop": (DEEP.replace("        measure(", "        for _ in range(2):\n            measure("), "acc"),

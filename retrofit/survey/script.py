@@ -176,11 +176,12 @@ def survey(
     script.local_ranks = find_local_ranks(index)
     script.rank_flags = find_rank_flags(index)
     script.numbers = Numbers(flow).found()
-    reached = reachable(index, flow, [file.scope for file in index.files])
-    libraries = find_frameworks(index, flow, reached if _train(reached, flow) else index.scopes)
+    reached: Collection[Scope] = reachable(index, flow, [file.scope for file in index.files])
+    reached = reached if _train(reached, flow) else index.scopes
+    libraries = find_frameworks(index, flow, reached)
     used = [one for one in libraries if one.option or not one.beside]  # not only imported
     script.frameworks = list({one.name: one for one in (*libraries, *aside, *used)}.values())
-    script.spawns = _find_spawns(script, flow)
+    script.spawns = [site for site in _find_spawns(script, flow) if site.scope in reached]
     script.loads_after = find_loads_after(script.spawns, script.loops, flow)
     script.goes_on = script.kind == "dp" and goes_on(index, flow, choices.signs)
     restarts = bool(script.kind) and not script.in_process and not script.goes_on

@@ -382,7 +382,9 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
     ):
         return
     ways = {f: way for f, way in ways_to(index, flow, loop).items() if name in f.names and owner in ("", f.name)}
-    apart = [f for f in ways if ".backward(" not in index.source.code(f.node)]
+    apart = [f for f in ways if not _trains(index, f)]
+    if not owner and not apart and not all(_trains(index, f) for f in _knowing(index, flow, loop, name)):
+        return  # another one that it leads to in several ways is meant
     through = {f: [g for call in ways[f] if (g := flow.called(call)) is not None] for f in apart}
     validating = [f for f in apart if any(is_validation(index, one) for one in through[f])]
     for function in validating or apart or ways:
@@ -427,9 +429,17 @@ def _with_its_name(index: Index, node: cst.BaseExpression) -> cst.BaseExpression
 def owners(index: Index, flow: Flow, loop: EpochLoop, expression: str) -> list[tuple[str, str]]:
     """Return the names and places of the functions below the epoch loop that know an expression's name."""
     name = root_of(cst.parse_expression(expression))
-    knowing = [f for f in called_in(index, flow, loop.statement) if f.kind == "function" and name in f.names]
+    knowing = _knowing(index, flow, loop, name)
     found = {f.name: index.place(b.statement.node) for f in knowing for b in index.bound([name], f)}
     return sorted(found.items())
+
+
+def _knowing(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[Scope]:
+    return [f for f in called_in(index, flow, loop.statement) if f.kind == "function" and name in f.names]
+
+
+def _trains(index: Index, function: Scope) -> bool:
+    return ".backward(" in index.source.code(function.node)
 
 
 def owner_of(metric: str) -> tuple[str, str]:
