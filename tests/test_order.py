@@ -299,6 +299,30 @@ owner = Owner(model)
 """
 
 
+RETURNING = """
+class Owner:
+    def __init__(self, net):
+        self.net = net
+    def wrap(self):
+        self.net = DDP(self.net)
+        return 1
+    def loss_of(self, x):
+        return self.net(x).sum()
+
+owner = Owner(model)
+owner.wrap()
+"""
+
+
+def test_the_first_call_that_goes_around_the_wrapper_is_named() -> None:
+    """However many functions do."""
+    names = [f"loss{number}" for number in range(8)]
+    functions = "".join(f"def {name}(net, x):\n    return net(x).sum()\n" for name in names)
+    found = survey_of(text := through(" + ".join(f"{name}(model, x)" for name in names), functions)).bypass
+    assert found is not None
+    assert found.position[0] == text[: text.index("return net(x)")].count("\n") + 1
+
+
 @pytest.mark.parametrize(
     ("loss", "before", "wrapped"),
     [
@@ -395,6 +419,7 @@ def test_training_of_what_is_taken_out_of_its_wrapper_is_asked_about(loss: str, 
         pytest.param(
             "owner.loss_of(x)", "", OWNING.replace("FIRST", "self.loss_of(first)"), id="called before it is taken out"
         ),
+        pytest.param("owner.loss_of(x)", "", RETURNING, id="made in a method that returns"),
         pytest.param("criterion(model(x), y) + wrapped(x)", "", APART, id="both called"),
         pytest.param(CALLED, "", "model = DDP(model)\n", id="of the same name"),
         pytest.param("criterion(net(x), y)", "net = wrapped if many else model\n", APART, id="one of both"),

@@ -30,8 +30,9 @@ def find_bypass(
     index = flow.index
     loops = {backward.loop for backward in backwards if backward.loop is not None}
     scopes = called_in(index, flow, *loops).union(backward.scope for backward in backwards)
-    calls = [call for loop in loops for call in index.calls_in(loop)]
-    calls += [call for scope in scopes.difference(loop.scope for loop in loops) for call in index.calls_of(scope)]
+    inside = {call for loop in loops for call in index.calls_in(loop)}
+    apart = scopes.difference(loop.scope for loop in loops)
+    calls = [call for call in index.calls if call in inside or index.scope_of(call) in apart]
     averaging = {index.scope_of(call) for call in calls if index.qualified(call.func).startswith("torch.distributed.")}
     by_hand = any(node.attr.value == "grad" and index.scope_of(node) in averaging for node in index.attributes)
     seen = all(one.kind == "ddp" and not one.part and (one.target or one.returned) for one in wrappers)

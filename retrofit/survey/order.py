@@ -142,22 +142,26 @@ def always_leaves(statement: Statement) -> bool:
     return any(isinstance(one, (cst.Return, cst.Raise)) or exits(one) for one in small)
 
 
-def runs_always(node: cst.CSTNode | None, some: Collection[cst.CSTNode]) -> bool:
-    """Whether one of some statements runs whichever way another goes, as far as that does not leave."""
+def runs_always(node: cst.CSTNode | None, some: Collection[cst.CSTNode], leaves: bool = True) -> bool:
+    """Whether one of some statements runs whichever way another goes, or that leaves.
+
+    Args:
+        leaves: whether that counts.
+    """
     if node is None or node in some:
         return node is not None
     if isinstance(node, cst.If) and (ruled_out := never_runs(node)) is not None:
-        return runs_always(node.orelse if ruled_out is node.body else node.body, some)
+        return runs_always(node.orelse if ruled_out is node.body else node.body, some, leaves)
     if isinstance(node, cst.If):
-        return runs_always(node.body, some) and runs_always(node.orelse, some)
+        return runs_always(node.body, some, leaves) and runs_always(node.orelse, some, leaves)
     if isinstance(node, cst.Try):
         tried = [node.body, *(handler.body for handler in node.handlers)]
-        return runs_always(node.finalbody, some) or all(runs_always(body, some) for body in tried)
+        return runs_always(node.finalbody, some, leaves) or all(runs_always(body, some, leaves) for body in tried)
     if isinstance(node, (cst.With, cst.Else, cst.Finally)):
-        return runs_always(node.body, some)
+        return runs_always(node.body, some, leaves)
     if isinstance(node, cst.IndentedBlock):
-        return any(runs_always(one, some) for one in node.body)
-    return leaves_block(node)
+        return any(runs_always(one, some, leaves) for one in node.body)
+    return leaves and leaves_block(node)
 
 
 def first_values(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[Binding]:

@@ -103,10 +103,10 @@ class Reaching:
             scope, ways = given, [([], index.statements_in(body))] if body is not None else []
         if (name, scope) not in self._giving:
             self._giving[name, scope] = {one.statement.node for one in index.bound([name], scope)}
-        giving = self._giving[name, scope]
+        giving, ends = self._giving[name, scope], not _outlives(name, scope)
         for first, following in ways:
             for number, later in enumerate(following, 1):
-                if runs_always(self._branch(later, given), giving):
+                if runs_always(self._branch(later, given), giving, ends):
                     return [*first, *following[:number]]
         return []
 
@@ -129,9 +129,14 @@ def reaching_of(flow: Flow) -> Reaching:
     return Reaching(flow)
 
 
+def _outlives(name: str, scope: Scope) -> bool:
+    """Whether what a function gives a name is there when it has ended."""
+    return "." in name or name in scope.outer
+
+
 def _comes(name: str, given: Statement | Scope) -> int:
     """Return from which statement on a function's own variable may have a value: that of the outermost loop, if any."""
-    if not isinstance(given, Statement) or "." in name or name in given.scope.outer:
+    if not isinstance(given, Statement) or _outlives(name, given.scope):
         return -1
     turns = [one.order for one in given.around if isinstance(one.node, (cst.For, cst.While))]
     return min([given.order, *turns])
