@@ -5144,6 +5144,33 @@ def test_part_of_the_model_that_follows_another(frozen: str, method: str, body: 
     assert survey_of(f"GPA.pc.set_module_ids_to_track(['.a.0', '.b.0'])\n{text}").unmatched == ""
 
 
+@pytest.mark.parametrize(
+    ("begun", "told"),
+    [
+        ("self.b = copy.deepcopy(self.a)", False),
+        ("self.b.load_state_dict(self.a.state_dict())", False),
+        ("self.b = copy.deepcopy(self.c)", True),
+        ("self.b.load_state_dict(torch.load('b.pt'))", True),
+    ],
+)
+def test_a_part_that_is_built_as_a_copy_may_follow_what_it_copies(begun: str, told: bool) -> None:
+    net = f"""
+    import copy
+    class Net(Module):
+        def __init__(self):
+            self.a, self.b, self.c = Body(), Body(), Body()
+            {begun}
+            self.b.requires_grad_(False)
+
+        def update(self):
+            for b, a in zip(self.b.parameters(), self.a.parameters()):
+                b.data.lerp_(a.data, 0.1)
+
+    """
+    unmatched = survey_of(script().replace("model = Net()", f"{code(net)}model = Net()")).unmatched
+    assert bool(unmatched) is told
+
+
 def test_head_that_is_got_by_its_name_is_initialised_before_dendrites() -> None:
     head = "for name, p in model.named_parameters():\n    print(name)\ngetattr(model, word).weight.data.normal_()\n"
     text = script().replace("model = DDP(model)", f"{head}model = DDP(model)")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holding import Holding
-from retrofit.survey.index import Binding, Scope, Statement
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.layers import is_layer, put_once, puts_in
 from retrofit.survey.loops import called_in
 from retrofit.survey.models import optimizer_statements
@@ -311,7 +311,7 @@ def paired_parts(origins: set[Origin], flow: Flow) -> str:
     if not any(freezes(one.node) for one in classes):
         return ""
     parts = re.compile("(named_)?parameters")
-    copied, following = [], []
+    copied, following = [{*pair} for pair in _copied_parts(classes, index)], []
     for call in index.calls_to("zip"):
         scope, loop = index.scope_of(call), index.statement(call)
         if scope.enclosing_class not in classes:
@@ -319,16 +319,29 @@ def paired_parts(origins: set[Origin], flow: Flow) -> str:
         pair = [index.source.code(node) for arg in call.args if (node := walked_module(arg.value, parts)) is not None]
         users = {index.scope_of(user) for user in flow.callers(scope) if scope.name != "__init__"} or {scope}
         if all(user.name == "__init__" for user in users):
-            copied.append(pair)
+            copied.append({*pair})
         elif isinstance(loop.node, cst.For) and re.search(
             r"\.data\s*=|\.(copy|mul|lerp)_\(", index.source.read(loop.node.body)
         ):
             following.append((call, pair))
     for call, pair in following:
-        if pair not in copied and len(set(pair)) == 2:
+        if {*pair} not in copied and len(set(pair)) == 2:
             return (
                 f"{index.place(call)} goes through the parameters of `{pair[0]}` and `{pair[1]}` together. One is "
                 "frozen and gets no dendrites, so they would no longer match. Copy them when the model is built, or "
                 "keep the layers of both out of dendrites by GPA.pc.set_module_ids_to_track(['.NAME', ...])"
             )
     return ""
+
+
+def _copied_parts(classes: set[Scope], index: Index) -> Iterator[tuple[str, str]]:
+    """Yield the parts of objects of some classes that are copies as these are built, each with what it is a copy of."""
+    builds = {one.inner["__init__"] for one in classes if "__init__" in one.inner}
+    for bound in index.bindings:
+        value = bound.value if bound.statement.scope in builds else None
+        if isinstance(value, cst.Call) and index.qualified(value.func) == "copy.deepcopy" and value.args:
+            yield bound.target, index.source.code(value.args[0].value)
+    for call, held in index.method_calls("load_state_dict"):
+        taken = walked_module(call.args[0].value, re.compile("state_dict")) if call.args else None
+        if taken is not None and index.scope_of(call) in builds:
+            yield index.source.code(held), index.source.code(taken)
