@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import libcst
 import pytest
 from click.testing import CliRunner
 
@@ -28,7 +29,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_configure() -> None:
-    """Let what tests start be interrupted, also where a shell has started them in the background, without SIGINT."""
+    """Have a syntax tree named shortly where an assertion fails: to write out a script's takes a quarter of an hour.
+
+    And let what tests start be interrupted, also where a shell has started them in the background, without SIGINT.
+    """
+    libcst.CSTNode.__repr__ = object.__repr__  # type: ignore[method-assign]
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

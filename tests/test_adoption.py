@@ -688,6 +688,9 @@ def test_an_optimizer_for_what_is_trained_after_all_is_complete_is_not_handed_ov
     before = "    converging, history = False, []\n    model = nn.DataParallel(model)\n"
     text = integrated(guard=before, hand_over=later)
     done = adopted(tmp_path, text)
-    assert "            optimizer = torch.optim.Adam(model.parameters(), lr=0.01)\n" in done
-    built = text.replace("if complete:\n", "if restructured:\n")
-    assert "            optimizer = torch.optim.Adam(" not in rewritten(plan_of(tmp_path, built))
+    made = "            optimizer = torch.optim.Adam(model.parameters(), lr=0.01)\n"
+    told = f"{made}            pai_distributed.set_optimizer_instance(optimizer)\n"
+    assert made in done
+    assert told not in done
+    new = rewritten(plan_of(tmp_path, text.replace("if complete:\n", "if restructured:\n")))
+    assert told in new
