@@ -91,7 +91,7 @@ def _pai_end_initialization(error: BaseException | None, trace: Any) -> None:
 
     It waits only for layers that may get a gradient later on.
     """
-    if not initializing() or not _pai.passes or not isinstance(error, Exception):
+    if not _pai.passes or not isinstance(error, Exception):
         return
     said = f"{_pai_place_of_error(error, trace)}: {type(error).__name__}: {error}"
     _pai_say(f"{said}. The initialisation has seen a backward pass, and needs no more")
