@@ -101,11 +101,6 @@ def _without(node: cst.CSTNode, gone: set[str], code: str) -> Edit | None:
 
 def _bound(alias: cst.ImportAlias) -> str:
     """Return the name that an import gives, "" where it is written so that it is one of the file's own."""
-    if alias.asname is None:
-        return cst.ensure_type(_first(alias.name), cst.Name).value
-    name = cst.ensure_type(alias.asname.name, cst.Name).value
-    return "" if isinstance(alias.name, cst.Name) and alias.name.value == name else name
-
-
-def _first(node: cst.BaseExpression) -> cst.BaseExpression:
-    return _first(node.value) if isinstance(node, cst.Attribute) else node
+    if alias.evaluated_alias is None:
+        return alias.evaluated_name.partition(".")[0]
+    return "" if alias.evaluated_alias == alias.evaluated_name else alias.evaluated_alias

@@ -18,12 +18,14 @@ from retrofit.survey.sites.loop import EpochLoop
 
 def find_partings(index: Index, flow: Flow, loop: EpochLoop) -> list[Site]:
     """Return what destroys the process group in a turn of an epoch loop that goes on after it, and makes no other."""
+    calls = index.calls_to("torch.distributed.destroy_process_group")
+    if not calls:
+        return []
     called = called_in(index, flow, loop.statement)
     made = [index.statement(call) for call in index.calls_to("torch.distributed.init_process_group")]
     if any(loop.statement in here.path or here.scope in called for here in made):
         return []
     constants = Defaults(index, flow, options=False)
-    calls = index.calls_to("torch.distributed.destroy_process_group")
     ways = {way: None for call in calls if not constants.leave_out(call) for way in _ways(index.statement(call), flow)}
     return [Site(node=way.node, index=index) for way in ways if loop.statement in way.path[:-1]]
 

@@ -71,9 +71,10 @@ def _is_setting(index: Index, value: cst.BaseExpression, parts: list[str]) -> bo
     Args:
         parts: the attributes that decide, "" for the object itself; what is given to one as it trains is no setting.
     """
-    made = isinstance(value, cst.Call) and any(arg.star == "**" for arg in value.args)
+    if not parts or not isinstance(value, cst.Call) or all(arg.star != "**" for arg in value.args):
+        return False
     changed = {b.target.rpartition(".")[2] for b in index.bindings if "." in b.target}
-    return made and bool(parts) and all(part and part not in changed for part in parts)
+    return all(part and part not in changed for part in parts)
 
 
 def _ending(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Variable, str]]:

@@ -538,8 +538,10 @@ def _trained(groups: _Groups, script: Script, flow: Flow) -> _Groups:
 def _uses_each(backward: Backward, wrappers: list[Wrapper], flow: Flow) -> bool:
     """Whether the function of a backward pass calls what holds several models that a comprehension wraps."""
     wrapped = {wrapper.call for wrapper in wrappers if of_each(flow.index, wrapper.call)}
+    if not wrapped:
+        return False
     held = Holding(wrapped, flow)
-    return bool(wrapped) and any(held.holds(call.func) for call in flow.index.calls_of(backward.scope))
+    return any(held.holds(call.func) for call in flow.index.calls_of(backward.scope))
 
 
 def _relate_wrappers(script: Script) -> None:

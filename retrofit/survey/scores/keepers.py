@@ -28,6 +28,7 @@ from retrofit.survey.scores.values import (
     in_loop,
     root_of,
     target_node,
+    trains,
     written,
     written_items,
 )
@@ -117,8 +118,7 @@ def _before_turning(index: Index, function: Scope, candidate: Candidate) -> Cand
 def kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:
     """Scores of which a function keeps the best that trains for an epoch and then validates."""
     for function, (call, *others) in called_by(index, flow, loop).items():
-        code = index.source.code(function.node)
-        if others or ".backward(" not in code or ".eval()" not in code:
+        if others or not trains(index, function) or ".eval()" not in index.source.code(function.node):
             continue
         for candidate in tracked_scores(index, code_of(index, function)):
             around = index.statement(candidate.node).ancestors
@@ -382,8 +382,8 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
     ):
         return
     ways = {f: way for f, way in ways_to(index, flow, loop).items() if name in f.names and owner in ("", f.name)}
-    apart = [f for f in ways if not _trains(index, f)]
-    if not owner and not apart and not all(_trains(index, f) for f in _knowing(index, flow, loop, name)):
+    apart = [f for f in ways if not trains(index, f)]
+    if not owner and not apart and not all(trains(index, f) for f in _knowing(index, flow, loop, name)):
         return  # another one that it leads to in several ways is meant
     through = {f: [g for call in ways[f] if (g := flow.called(call)) is not None] for f in apart}
     validating = [f for f in apart if any(is_validation(index, one) for one in through[f])]
@@ -436,10 +436,6 @@ def owners(index: Index, flow: Flow, loop: EpochLoop, expression: str) -> list[t
 
 def _knowing(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[Scope]:
     return [f for f in called_in(index, flow, loop.statement) if f.kind == "function" and name in f.names]
-
-
-def _trains(index: Index, function: Scope) -> bool:
-    return ".backward(" in index.source.code(function.node)
 
 
 def owner_of(metric: str) -> tuple[str, str]:

@@ -29,6 +29,7 @@ from retrofit.survey.scores.values import (
     root_of,
     taken_by_turn,
     target_node,
+    trains,
 )
 from retrofit.survey.scores.words import AVERAGED, BEST, NAMES, NO_SCORE, SEVERAL, Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
@@ -40,7 +41,7 @@ def validation_functions(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scop
     Those of them that are given an average of the model do not count where another one is.
     """
     found = called_by(index, flow, loop)
-    found = {f: calls for f, calls in found.items() if ".backward(" not in index.source.code(f.node)}
+    found = {f: calls for f, calls in found.items() if not trains(index, f)}
     own = {f: [c for c in calls if not any(map(_averaged, c.args))] for f, calls in found.items()}
     return {f: own[f] or calls for f, calls in found.items()}
 

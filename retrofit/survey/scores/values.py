@@ -192,6 +192,11 @@ def of_phases(index: Index, node: cst.BaseExpression) -> bool:
     return isinstance(node, (cst.List, cst.Tuple)) and re.search(r"train", index.source.code(node)) is not None
 
 
+def trains(index: Index, function: Scope) -> bool:
+    """Whether a function holds a backward pass."""
+    return ".backward(" in index.source.code(function.node)
+
+
 def target_node(index: Index, statement: Statement, target: str) -> cst.BaseExpression:
     for node in index.nodes_of(cst.Name):
         if node.value == target and index.statement(node) is statement:
