@@ -1799,6 +1799,30 @@ def test_score_that_is_filled_by_a_key_that_is_worked_out_is_known_after_that() 
     assert score.index.source.code(score.anchors["report"]).startswith("if sums['loss'] < best")
 
 
+def test_what_a_function_that_calls_itself_fills_is_told() -> None:
+    text = f"""
+    {DDP.strip()}
+    def gather(found, tree):
+        for part in tree:
+            gather(found, part)
+        found.append(tree.loss)
+    model = DDP(Net())
+    best = 9.0
+    for epoch in range(10):
+        for x in loader:
+            model(x).backward()
+        model.eval()
+        losses = []
+        gather(losses, model(held_out))
+        model.train()
+        mean = sum(losses)
+        if mean < best:
+            best = mean
+    """
+    (score,) = survey_of(code(text)).scores
+    assert (score.expression, score.made) == ("mean", "evaluated")
+
+
 @pytest.mark.parametrize(
     ("made", "when"),
     [

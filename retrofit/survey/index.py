@@ -495,6 +495,7 @@ class Index:
         here: cst.CSTNode = node
         while (found := self._statement_of.get(here)) is None:
             here = self.parents[here]
+        self._statement_of[node] = found
         return found
 
     def statements_in(self, suite: cst.BaseSuite) -> list[Statement]:

@@ -36,14 +36,11 @@ EXITS = frozenset({"exit", "quit", "sys.exit", "os._exit"})
 def dotted(node: cst.CSTNode | None) -> str | None:
     """Return `a.b.c` for a name or a chain of attributes, else None."""
     # LibCST's classes are abstract ones, of which isinstance takes ten times as long to say no.
-    parts: list[str] = []
+    name = ""
     while type(node) is cst.Attribute:
-        parts.append(node.attr.value)
+        name = f".{node.attr.value}{name}"
         node = node.value
-    if type(node) is not cst.Name:
-        return None
-    parts.append(node.value)
-    return ".".join(reversed(parts))
+    return node.value + name if type(node) is cst.Name else None
 
 
 def last_name(node: cst.CSTNode | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -67,6 +68,8 @@ class Making:
         self._seen: set[tuple[object, ...]] = set()
         self._read: set[tuple[str, Statement]] = set()
         self._modes: dict[Scope, list[tuple[Statement, str]]] = {}
+        self._filled: dict[tuple[Scope, str], list[cst.Call]] = {}
+        self._named: dict[Scope, defaultdict[str, list[cst.Call]]] = {}
         simple = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
         #: The backward passes, and the calls that lead to one.
         self._steps = [one for one in loop.training if isinstance(one.node, simple)]
@@ -266,13 +269,13 @@ class Making:
 
     def _of_parts(self, name: str, at: Statement, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
         """Return what makes the values that an object or a collection is filled with: `losses.append(loss)`."""
-        calls = [call for call in self._index.calls_of(frame.scope) if self._fills(call, name)]
+        calls = self._fillings(frame.scope, name)
         others = {id(c) for c in calls if keys and (key := self._key_of(c, name)) and key != keys[0]}
         calls = [c for c in calls if id(c) not in others]
         places = [s for c in calls if self._inside(s := self._index.statement(c), frame)]
         emptied = [
             self._index.statement(call)
-            for call in self._index.calls_of(frame.scope)
+            for call in self._calls_with(frame.scope)[name]
             if method_name(call) in EMPTIES and dotted(receiver(call)) == name
         ]
         begun = [b.statement for b in self._bound.get(name, []) if b.statement.scope is frame.scope]
@@ -288,6 +291,28 @@ class Making:
                     made = self._of_function(within, call, frame)
                 found |= made or self._around(place, frame)
         return found
+
+    def _fillings(self, scope: Scope, name: str) -> list[cst.Call]:
+        """Return a function's calls that put something into an object of it."""
+        key = (scope, name)
+        if key not in self._filled:
+            self._filled[key] = []  # a function that calls itself with the object is no filling by that
+            self._filled[key] = [call for call in self._calls_with(scope)[name] if self._fills(call, name)]
+        return self._filled[key]
+
+    def _calls_with(self, scope: Scope) -> defaultdict[str, list[cst.Call]]:
+        """Return a function's calls by the names in what is called and of their arguments."""
+        if scope not in self._named:
+            named = self._named[scope] = defaultdict(list)
+            for call in self._index.calls_of(scope):
+                parts: set[str | None] = {dotted(arg.value) for arg in call.args}
+                held: cst.CSTNode = call.func
+                while isinstance(held, (cst.Subscript, cst.Attribute)):
+                    parts.add(dotted(held))
+                    held = held.value
+                for name in filter(None, parts | {dotted(held)}):
+                    named[name].append(call)
+        return self._named[scope]
 
     def _fills(self, call: cst.Call, name: str) -> bool:
         """Whether a call puts something into an object: by a method, by itself, or a function that it is given to."""
@@ -319,8 +344,7 @@ class Making:
             for p in function.parameters
             if (arg := argument_of(function, call, p)) is not None and dotted(arg) == name
         ]
-        inside = self._index.calls_of(function)
-        return any(dotted(c.func) != one and self._fills(c, one) for one in own for c in inside)
+        return any(dotted(c.func) != one for one in own for c in self._fillings(function, one))
 
     def _passed(self, name: str, at: Statement, frame: _Frame, keys: tuple[str, ...]) -> set[str]:
         """Return what makes the value that a call gives to a parameter."""

@@ -384,13 +384,9 @@ class Script(Site):
         Args:
             name: the end of its full name, `module.function`; without a dot, a function that the recipe provides.
         """
-        wanted = {name}
-        if "." not in name:
-            wanted = {full for full in self.index.provided if full.rpartition(".")[2] == name}
-            wanted |= {name} & self.index.bare
         found = []
         for full, call in self._calls_by_last_name[name.rpartition(".")[2]]:
-            if full in wanted or ("." in name and full.endswith("." + name)):
+            if f".{full}".endswith(f".{name}") if "." in name else self.index.is_provided(call.func):
                 anchors: dict[str, cst.CSTNode] = {"call": call, "function": call.func}
                 found.append(CallSite(node=call, index=self.index, anchors=anchors))
         return found
