@@ -1396,7 +1396,8 @@ def test_says_which_layers_are_not_used(
         helper.finish_initialization(last=True)
     said = capsys.readouterr().out
     assert "No dendrites for .1: frozen" in said
-    assert "No dendrites for .0: no gradient came through them" in said
+    assert "No dendrites for .0: no gradient came through them in the first backward passes" in said
+    assert "let the first batches use it, and initialise again" in said
     assert array_dims(Path("PAI")) == {".2,1,2"}
 
 
