@@ -410,5 +410,5 @@ def _processes(script: Script, options: Options) -> tuple[str, str]:
     start = script.spawning or next(iter(script.spawns), None)
     if start is None:
         return f"the one that is started{overruled}", chosen
-    told = f": {start.number}" if start.number else ""
+    told = f": {' '.join(start.number.split())}" if start.number else ""
     return f"as many as the script starts{told}{overruled}", start.place()

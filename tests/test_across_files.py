@@ -949,6 +949,9 @@ def test_a_spawn_that_nothing_comes_to_starts_no_process(plan_project: Planner, 
     [
         pytest.param("mp.spawn(main, nprocs=args.n)", {}, "as many as the script starts: args.n", id="an option"),
         pytest.param("mp.spawn(main, (), 2)", {}, "as many as the script starts: 2", id="two"),
+        pytest.param(
+            "mp.spawn(main, nprocs=(\n    args.n\n))", {}, "as many as the script starts: ( args.n )", id="on lines"
+        ),
         pytest.param("mp.spawn(main)", {}, "as many as the script starts", id="left out"),
         pytest.param("mp.Process(target=main, args=(0,)).start()", {}, "as many as the script starts", id="each"),
         pytest.param("main(0)", {}, "one on each visible GPU", id="none"),
