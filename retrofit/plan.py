@@ -394,8 +394,21 @@ def _decisions(script: Script, options: Options, save_name: str, launched: bool)
     if launched:
         found.append(("launcher", *chosen_launcher(script, options)))
     if script.kind == "ddp" and script.lone is None:
-        number = "one on each visible GPU" if options.nproc_per_node == "gpu" else options.nproc_per_node
-        found.append(("processes", number, options.origin("nproc_per_node") or "default"))
+        found.append(("processes", *_processes(script, options)))
     if options.gpus:
         found.append(("GPUs", options.gpus, options.origin("gpus")))
     return found
+
+
+def _processes(script: Script, options: Options) -> tuple[str, str]:
+    """Return how many processes train on a machine, and where that comes from."""
+    number, source = options.nproc_per_node, options.origin("nproc_per_node")
+    launcher, chosen = chosen_launcher(script, options)
+    if launcher != "python":
+        return "one on each visible GPU" if number == "gpu" else number, source or "default"
+    overruled = f", whatever {source} says" if source else ""
+    start = script.spawning or next(iter(script.spawns), None)
+    if start is None:
+        return f"the one that is started{overruled}", chosen
+    told = f": {' '.join(start.number.split())}" if start.number else ""
+    return f"as many as the script starts{told}{overruled}", start.place()

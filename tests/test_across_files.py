@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import indent
+from typing import Any
 
 import pytest
 
@@ -941,6 +942,37 @@ def test_a_spawn_that_nothing_comes_to_starts_no_process(plan_project: Planner, 
     main = f"{before}def start(train):\n    mp.spawn(train, nprocs=2)\n\n{called}\n"
     plan = plan_project(main, engine=ENGINE)
     assert ("launcher", launcher) in [(what, value) for what, value, _ in plan.decisions]
+
+
+@pytest.mark.parametrize(
+    ("start", "configured", "number"),
+    [
+        pytest.param("mp.spawn(main, nprocs=args.n)", {}, "as many as the script starts: args.n", id="an option"),
+        pytest.param("mp.spawn(main, (), 2)", {}, "as many as the script starts: 2", id="two"),
+        pytest.param(
+            "mp.spawn(main, nprocs=(\n    args.n\n))", {}, "as many as the script starts: ( args.n )", id="on lines"
+        ),
+        pytest.param("mp.spawn(main)", {}, "as many as the script starts", id="left out"),
+        pytest.param("mp.Process(target=main, args=(0,)).start()", {}, "as many as the script starts", id="each"),
+        pytest.param("main(0)", {}, "one on each visible GPU", id="none"),
+        pytest.param("main(0)", {"launcher": "python"}, "the one that is started", id="none, by python"),
+        pytest.param(
+            "mp.spawn(main, nprocs=args.n)", {"launcher": "torchrun"}, "one on each visible GPU", id="by torchrun"
+        ),
+        pytest.param(
+            "mp.spawn(main, nprocs=args.n)",
+            {"nproc_per_node": "4", "commanded": frozenset({"nproc_per_node"})},
+            "as many as the script starts: args.n, whatever --nproc-per-node says",
+            id="told another",
+        ),
+    ],
+)
+def test_the_number_of_processes_is_told_as_they_are_started(
+    plan_project: Planner, start: str, configured: dict[str, Any], number: str
+) -> None:
+    before, _, _ = SPAWN.partition("if args.spawn:")
+    plan = plan_project(f"{before}{start}\n", engine=ENGINE, options=Options(**configured))
+    assert [value for what, value, _ in plan.decisions if what == "processes"] == [number]
 
 
 @pytest.mark.parametrize(("called", "launcher"), [("", "python"), ("join()\n", "torchrun")])

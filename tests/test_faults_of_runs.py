@@ -566,16 +566,22 @@ def test_a_rank_that_hangs(copied: Copies, completes: Completes) -> None:
 
 
 def test_a_rank_that_hangs_in_a_step(copied: Copies) -> None:
-    """The others wait in a collective call of torch's own, which ends them, here after 10 s."""
+    """The others wait in a collective call of torch's own, which ends them, here after 10 s; in evaluation mode."""
     project = copied(3)
     script = project.folder / "train.py"
+    backward = "            loss.backward()\n"
     group = "process_group=dist.new_group(timeout=__import__('datetime').timedelta(seconds=10)),"
-    text = swapped(script.read_text(), ("DistributedDataParallel(model,", f"DistributedDataParallel(model, {group}"))
+    text = swapped(
+        script.read_text(),
+        ("DistributedDataParallel(model,", f"DistributedDataParallel(model, {group}"),
+        (backward, f"            model.eval()\n{backward}"),
+    )
     script.write_text(text)
     assert project.run(TROUBLE="backward waits 1", PAI_WAIT_SECONDS="3") == 1, project.said
     lines = text.splitlines()
     waits, missed = (1 + lines.index(" " * 12 + call) for call in ("loss.backward()", 'trouble.at("backward")'))
-    assert f"No step for 3 s: rank 0 at train.py:{waits}; rank 1 at trouble.py" in project.said
+    mode = r", in a backward pass in evaluation mode \(.*call model\.train\(\) then\)"
+    assert re.search(rf"No step for 3 s: rank 0 at train.py:{waits}{mode}; rank 1 at trouble\.py", project.said)
     for rank, line, name in ((0, waits, "main"), (1, missed, "main")):
         assert re.search(
             rf'Rank {rank} has been at .*\n(  .*\n)*  File ".*train.py", line {line}, in {name}', project.said

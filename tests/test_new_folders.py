@@ -69,6 +69,29 @@ def begun(text: str) -> str:
             "    if args.perforate_model_parallel:\n        raise ValueError",
             id="a file that it saves",
         ),
+        pytest.param(
+            f"{MADE}if os.path.exists(os.path.join(args.out, 'log.txt')):\n    raise ValueError\n"
+            "log = Logger(args.out)",
+            "    if args.perforate_model_parallel:\n        raise ValueError",
+            id="a file that something may write",
+        ),
+        pytest.param(
+            f"{MADE}if os.path.exists(os.path.join(args.out, 'log.txt')):\n    raise ValueError\n"
+            "path = f'{args.out}/log.txt'\nlog = Logger(path)",
+            "    if args.perforate_model_parallel:\n        raise ValueError",
+            id="a file that something may write, by its name",
+        ),
+        pytest.param(
+            "if os.path.exists(args.out):\n    raise ValueError\ntorch.save(1, os.path.join(args.out, 'best.pt'))",
+            "    if args.perforate_model_parallel:\n        raise ValueError",
+            id="a folder that it saves in",
+        ),
+        pytest.param(
+            "if os.path.exists(os.path.join(args.out, args.name)):\n    raise ValueError\n"
+            "torch.save(1, os.path.join(args.out, 'best.pt'))",
+            "    if args.perforate_model_parallel:\n        raise ValueError",
+            id="a file whose name is not known",
+        ),
     ],
 )
 def test_what_is_to_be_new_is_so_at_the_first_start_alone(tmp_path: Path, text: str, new: str) -> None:
@@ -98,6 +121,20 @@ def test_what_is_to_be_new_is_so_at_the_first_start_alone(tmp_path: Path, text: 
         pytest.param(f"if not os.path.exists(args.out):\n    raise ValueError\n{MADE}", id="missing, of its own"),
         pytest.param(f"assert os.path.exists(args.out)\n{MADE}", id="asserted to be there"),
         pytest.param(f"if os.path.exists(args.out):\n    print(args.out)\n{MADE}", id="told"),
+        pytest.param(
+            "out = os.path.join(args.out, 'runs')\nos.makedirs(out, exist_ok=True)\n"
+            "if os.path.exists(os.path.join(out, args.name + '.pth')):\n"
+            "    sys.exit(1)\ntorch.save(1, os.path.join(out, args.name + '_best' + '.pth'))",
+            id="a file beside those that it saves",
+        ),
+        pytest.param(
+            "if Path(f'{args.out}/done').exists():\n    sys.exit(1)\ntorch.save(1, args.out + '/best.pt')",
+            id="a file beside the one that it saves",
+        ),
+        pytest.param(
+            "if Path(args.out + '/old').exists():\n    sys.exit(1)\n(Path(args.out) / 'new').mkdir(exist_ok=True)",
+            id="a folder beside the one that it makes",
+        ),
     ],
 )
 def test_what_may_be_there_is_left_alone(text: str) -> None:

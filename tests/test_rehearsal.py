@@ -97,6 +97,19 @@ BROKEN = (
         hangs=True,
     ),
     Broken(
+        "a rank that does not come to a step, in evaluation mode",
+        (
+            (
+                "            loss.backward()\n",
+                "            model.eval()\n            while dist.get_rank() == 1:\n                time.sleep(0.1)\n"
+                "            loss.backward()  # here\n",
+            ),
+            (IMPORT, f"{IMPORT}import time\n"),
+        ),
+        r"rank 0 hangs in _engine_run_backward, in a backward pass in evaluation mode \(.*\)",
+        hangs=True,
+    ),
+    Broken(
         "a score that other ranks do not have",
         (
             (SCORE, '        stats = {"acc": validate(model, epoch)} if dist.get_rank() == 0 else {}\n'),

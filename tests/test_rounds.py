@@ -303,6 +303,10 @@ def test_a_network_beside_the_model_is_as_it_was_at_the_best_score(tmp_path: Pat
         (END, f'{END}        print("ends", {SUMS})\n'),
     )
     result = train(tmp_path, text, "--model", "model")
+    first, last = ([json.loads(sums) for sums in values(lines, "other")] for lines in rounds(result))
+    assert (first[2][2], last[0][2]) == (12, 16), (
+        "the count of batches of BatchNorm goes on from that of the best score"
+    )
     best = values(rounds(result)[-1], "other")[2]
     assert f"ends {best}\n" in result.stdout
     assert "What is trained beside it is in " in result.stdout

@@ -679,16 +679,21 @@ def test_parameters_beside_the_model_are_loaded(
     import torch
 
     model = helper.load_latest_switch(perforate(torch.nn.Linear(2, 2)), None)
-    beside, critic = torch.nn.Parameter(torch.ones(2)), torch.nn.Linear(2, 1)
+    beside, critic, norm = torch.nn.Parameter(torch.ones(2)), torch.nn.Linear(2, 1), torch.nn.BatchNorm1d(1)
+    trained = torch.nn.ModuleList([critic, norm])
+    norm.register_buffer("sized", torch.ones(2))
     helper.set_optimizer_instance(torch.optim.SGD([*model.parameters(), beside], lr=0.1))
-    others = [torch.optim.SGD([*critic.parameters(), beside], lr=0.1), torch.optim.SGD([torch.ones(1)], lr=0.1)]
+    others = [torch.optim.SGD([*trained.parameters(), beside], lr=0.1), torch.optim.SGD([torch.ones(1)], lr=0.1)]
     parts = helper._pai_beside(model)
     assert [list(map(id, part)) for part in parts[:2]] == [[id(beside)], []]
-    assert list(map(id, parts[2])) == list(map(id, critic.parameters()))
+    assert list(map(id, parts[2])) == list(map(id, trained.parameters()))
     critic.weight.data.fill_(3)
-    helper._pai_save_beside([[torch.ones(3) if loaded == "other" else beside], *parts[1:3]])
+    norm.state_dict()["running_mean"].fill_(3)
+    helper._pai_save_beside(model, [[torch.ones(3) if loaded == "other" else beside], *parts[1:3]])
     for parameter in (beside, critic.weight, *others[1].param_groups[0]["params"]):
         parameter.data.zero_()
+    norm.reset_running_stats()
+    norm.sized = torch.zeros(3)
     helper._pai.continues = loaded == "own"  # the script goes on from its own checkpoint of this round
     helper._pai.switch_number = 2
     helper._pai_read_beside()
@@ -696,6 +701,8 @@ def test_parameters_beside_the_model_are_loaded(
     helper._pai_tell_new(helper._pai_beside(model))
     assert bool(beside.data.all()) is (loaded == "same")
     assert bool((critic.weight == 3).all()) is (loaded != "own")
+    assert bool(norm.running_mean == 3) is (loaded != "own")
+    assert not norm.sized.any()
     assert said in capsys.readouterr().out
 
 
@@ -1389,7 +1396,8 @@ def test_says_which_layers_are_not_used(
         helper.finish_initialization(last=True)
     said = capsys.readouterr().out
     assert "No dendrites for .1: frozen" in said
-    assert "No dendrites for .0: no gradient came through them" in said
+    assert "No dendrites for .0: no gradient came through them in the first backward passes" in said
+    assert "let the first batches use it, and initialise again" in said
     assert array_dims(Path("PAI")) == {".2,1,2"}
 
 

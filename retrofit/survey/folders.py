@@ -11,6 +11,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope
 from retrofit.survey.nodes import argument, children, dotted, exits, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import leading_to, leads_to, ways_to
+from retrofit.survey.paths import BUILDERS, is_same, relation
 from retrofit.survey.sites.folder import NewFolder
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -22,7 +23,7 @@ def find_new_folders(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[N
         loops: the epoch loops.
     """
     made = [site for call in index.calls if (site := _made(index, flow, call)) is not None]
-    writing = [argument for call in index.calls for argument in _written(index, call)]
+    writing = [(path, call) for call in index.calls for path in _written(index, call)]
     training = leading_to(loops, flow)
     asked = []
     for node in (*index.nodes_of(cst.Raise), *index.nodes_of(cst.Expr), *index.nodes_of(cst.Return)):
@@ -98,12 +99,12 @@ def is_fresh(path: cst.BaseExpression, flow: Flow, removed: Sequence[cst.CSTNode
             return True
         if isinstance(one, cst.Attribute) and one.attr.value in _fresh_attributes(one.value, flow):
             return True
-        if any(_is_same(one, folder, flow) for folder in removed):
+        if any(is_same(one, folder, flow) for folder in removed):
             return True
         if isinstance(one, (cst.Name, cst.Attribute, cst.Call)):
             waiting += [origin.node for origin in flow.origins(one, flow.index.scope_of(one))]
             added = [part for part in flow.index.nodes_of(cst.AugAssign) if dotted(part.target) == dotted(one)]
-            waiting += [part.value for part in added if _is_same(part.target, one, flow)]
+            waiting += [part.value for part in added if is_same(part.target, one, flow)]
         waiting += children(one)
     return False
 
@@ -118,18 +119,6 @@ def _fresh_attributes(node: cst.BaseExpression, flow: Flow) -> set[str]:
     """Return the attributes of what an expression stands for that are others at each start, as the `id` of a run."""
     made = [node, *(origin.node for origin in flow.origins(node, flow.index.scope_of(node)))]
     return {attribute for one in made if (attribute := _fresh(one, flow))}
-
-
-def _is_same(one: cst.CSTNode, other: cst.CSTNode, flow: Flow) -> bool:
-    """Whether two expressions are one variable or attribute, or, where they are neither, one text."""
-    index, name, known = flow.index, dotted(one), dotted(other)
-    if name is None or known is None:
-        return isinstance(one, type(other)) and index.source.code(one) == index.source.code(other)
-    here = index.scope_of(one)
-    if "." in name and "." in known:
-        module = any(name.partition(".")[0] in scope.imports for scope in (here, *here.around))
-        return not module and name.rpartition(".")[2] == known.rpartition(".")[2]
-    return flow.variable(name, here) == flow.variable(known, index.scope_of(other))
 
 
 def _written(index: Index, call: cst.Call) -> Iterator[cst.BaseExpression]:
@@ -180,9 +169,43 @@ def _asked_for(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
             yield held
 
 
-def _is_written(path: cst.BaseExpression, writing: list[cst.BaseExpression], flow: Flow) -> bool:
-    """Whether the script writes what a path names, or something in it."""
-    return any(_names_same(path, other, flow) for other in writing)
+def _is_written(path: cst.BaseExpression, writing: list[tuple[cst.BaseExpression, cst.Call]], flow: Flow) -> bool:
+    """Whether the script writes what a path names, or something in it.
+
+    Args:
+        path: the path.
+        writing: what calls that write are given, and these.
+        flow: the project's values.
+    """
+    for other, call in writing:
+        if _names_same(path, other, flow):
+            known = relation(path, other, flow)
+            if known == "" or (
+                known == "inside" and (not _makes_folder(flow.index, call) or _is_used(path, other, flow))
+            ):
+                return True
+    return False
+
+
+def _makes_folder(index: Index, call: cst.Call) -> bool:
+    return index.qualified(call.func) in ("os.makedirs", "os.mkdir") or method_name(call) == "mkdir"
+
+
+def _is_used(path: cst.BaseExpression, folder: cst.BaseExpression, flow: Flow) -> bool:
+    """Whether anything that the script does with a folder may be to put there what a path in it names."""
+    index = flow.index
+    passed_over: set[cst.CSTNode] = {origin.node for origin in flow.origins(folder, index.scope_of(folder))}
+    for call in index.calls:
+        for one in (*_asked_for(index, call), *([call] if _makes_folder(index, call) else [])):
+            passed_over.update(nodes_in(one))
+    builders = {call for call in index.calls if index.qualified(call.func) in BUILDERS}
+    used = [arg.value for call in index.calls if call not in builders | passed_over for arg in call.args]
+    used += [*builders, *(bound.value for bound in index.bindings if bound.value is not None)]
+    return any(
+        _names_same(folder, one, flow) and relation(path, one, flow) != "apart"
+        for one in used
+        if one not in passed_over
+    )
 
 
 def _names_same(path: cst.BaseExpression, other: cst.BaseExpression, flow: Flow) -> bool:

@@ -36,7 +36,7 @@ from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in, find_loops, head, repeats_itself, trains_once
 from retrofit.survey.minimums import find_minimums
 from retrofit.survey.models import find_models, group_by_model, is_apart, is_built_anew, is_frozen, plural, repeated
-from retrofit.survey.nodes import mentions
+from retrofit.survey.nodes import argument, mentions
 from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers
 from retrofit.survey.order import apart_from_training, defines, leading_to, may_lack_value
@@ -566,7 +566,13 @@ def _find_spawns(script: Script, flow: Flow) -> list[Spawn]:
     defaults, constants = Defaults(index, flow, several=True), Defaults(index, flow, options=False)
     trains = any(not wrapper.idle for wrapper in script.wrappers)
     spawning = [call for call in found if not (trains and constants.leave_out(call))]
-    return [Spawn(node=call, index=index, usual=defaults.run(call)) for call in spawning]
+    return [Spawn(node=one, index=index, usual=defaults.run(one), number=_number(one, flow)) for one in spawning]
+
+
+def _number(call: cst.Call, flow: Flow) -> str:
+    """Return the code that says how many processes a call starts, "" where it does not."""
+    number = argument(call, "nprocs", 2) if flow.spawns(call) else None
+    return "" if number is None else flow.index.source.code(number)
 
 
 def _before_leaving(script: Script, flow: Flow) -> list[Statement]:

@@ -11,10 +11,10 @@ from retrofit.survey.nodes import children, dotted, receiver
 
 #: What gives a text or path back as it is, and what gives the whole path from the root. All are of Python's own
 #: library.
-_SAME = frozenset({"str", "os.fspath", "os.path.normpath", "os.path.expanduser"})
+SAME = frozenset({"str", "os.fspath", "os.path.normpath", "os.path.expanduser"})
 _WHOLE = frozenset({"os.path.abspath", "os.path.realpath", "os.getcwd", "pathlib.Path.cwd", "pathlib.Path.home"})
-_JOIN = "os.path.join"
-_PATHS = frozenset(f"pathlib.{name}" for name in ("Path", "PurePath", "PosixPath", "PurePosixPath"))
+JOIN = "os.path.join"
+PATHS = frozenset(f"pathlib.{name}" for name in ("Path", "PurePath", "PosixPath", "PurePosixPath"))
 
 
 def has_slash(node: cst.BaseExpression, flow: Flow) -> bool | None:
@@ -72,10 +72,10 @@ class _Reading:
         name, held, given = self._index.qualified(call.func), receiver(call), [arg.value for arg in call.args]
         if name in _WHOLE:
             return True
-        if name == _JOIN or name in _PATHS:
-            joined = self._joined(given, dots=name == _JOIN)
+        if name == JOIN or name in PATHS:
+            joined = self._joined(given, dots=name == JOIN)
             return None if joined is False and any(arg.star for arg in call.args) else joined
-        if name in _SAME:
+        if name in SAME:
             return self.of(given[0]) if given else False
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         if held is None:
@@ -108,7 +108,7 @@ class _Reading:
         """Return the text that a part is, None where nobody knows."""
         made = [origin.node for origin in self._flow.origins(node, self._index.scope_of(node)) if origin.item is None]
         one = made[0] if len(made) == 1 else node
-        if isinstance(one, cst.Call) and self._index.qualified(one.func) in _PATHS | _SAME and len(one.args) == 1:
+        if isinstance(one, cst.Call) and self._index.qualified(one.func) in PATHS | SAME and len(one.args) == 1:
             one = one.args[0].value
         value = one.evaluated_value if isinstance(one, (cst.SimpleString, cst.ConcatenatedString)) else None
         return value if isinstance(value, str) else None
@@ -119,7 +119,7 @@ class _Reading:
             made: cst.BaseExpression | None = origin.node
             while isinstance(made, cst.BinaryOperation):
                 made = made.left
-            while isinstance(made, cst.Call) and self._index.qualified(made.func) not in _PATHS | _WHOLE:
+            while isinstance(made, cst.Call) and self._index.qualified(made.func) not in PATHS | _WHOLE:
                 made = receiver(made)
             if isinstance(made, cst.Call) or (made is not None and made is not origin.node and self._is_path(made)):
                 return True

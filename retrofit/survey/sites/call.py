@@ -74,6 +74,8 @@ class Spawn(CallSite):
 
     Attributes:
         usual: whether it surely runs on a machine with several GPUs, where no option says otherwise.
+        number: the code that says how many it starts, "" where it does not.
     """
 
     usual: bool = False
+    number: str = ""

@@ -4,7 +4,6 @@ The library keeps the model alone, and goes back to it for new dendrites and at 
 is trained with it would be as the last epoch has left it, and fit no more.
 """
 
-import gc
 import os
 from itertools import chain
 from typing import Any
@@ -13,7 +12,7 @@ import torch
 from perforatedai import globals_perforatedai as GPA
 from perforatedai import utils_perforatedai as UPA
 
-from .beside import _pai_save_beside
+from .beside import _pai_holders, _pai_outermost, _pai_save_beside
 from .layers import _pai_unwrap
 from .near import _pai_near
 from .process import _pai, _pai_of_rank_0, _pai_rank, _pai_say
@@ -34,7 +33,7 @@ def _pai_save_with_beside(net: torch.nn.Module, folder: str, name: str, *more: A
     path = _pai_best_beside(folder)
     beside = name == "best_model" and any(_pai.beside_now) and _pai_rank() == 0
     if beside:
-        modules, parameters = _pai_holders(net)
+        modules, parameters = _pai_holders(net, chain(*_pai.beside_now))
         kept = {"modules": [_pai_tensors(_pai_unwrap(one)) for one in _pai_outermost(modules)]}
         torch.save({**kept, "parameters": [one.detach().cpu() for one in parameters]}, f"{path}.new")
     _pai_save_net(net, folder, name, *more)
@@ -49,7 +48,7 @@ def _pai_load_with_beside(net: torch.nn.Module, folder: str, name: str, *more: A
     if name == "best_model" and any(_pai.beside_now) and os.path.exists(path):
         _pai_give_best(net, path)
         if _pai.restarts:
-            _pai_save_beside(_pai.beside_now)  # before the switch file, with which the next round begins
+            _pai_save_beside(net, _pai.beside_now)  # before the switch file, with which the next round begins
     return loaded
 
 
@@ -70,7 +69,7 @@ def _pai_load_best_beside(net: torch.nn.Module) -> None:
 def _pai_give_best(net: torch.nn.Module, path: str) -> bool:
     """Give what is trained beside the model what a file holds: whether that fits."""
     kept = torch.load(path, map_location="cpu")
-    modules, parameters = _pai_holders(net)
+    modules, parameters = _pai_holders(net, chain(*_pai.beside_now))
     fit = [value.shape for value in kept["parameters"]] == [parameter.shape for parameter in parameters]
     for parameter, value in zip(parameters, kept["parameters"] if fit else (), strict=False):
         parameter.data.copy_(value)
@@ -79,31 +78,6 @@ def _pai_give_best(net: torch.nn.Module, path: str) -> bool:
         modules = [one for one in modules if one is not module]
         fit = fit and module is not None
     return fit
-
-
-def _pai_holders(net: torch.nn.Module) -> tuple[list[torch.nn.Module], list[torch.nn.Parameter]]:
-    """The modules that hold what is trained beside the model, in its order, the whole before its parts; and the rest.
-
-    A wrapper, or a loss of the script's, may hold a network that is trained beside it, but not the model as well.
-    """
-    order = {parameter: number for number, parameter in enumerate(chain(*_pai.beside_now))}
-    own, found = set(net.parameters()), []
-    made = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module) and "_modules" in vars(one)]
-    for module in made:
-        held = set(module.parameters())
-        numbers = [order[parameter] for parameter in held if parameter in order]
-        if numbers and own.isdisjoint(held):
-            found.append((min(numbers), -len(held), -sum(1 for _ in module.modules()), module))
-    found.sort(key=lambda one: one[:-1])
-    modules = [module for *_, module in found]
-    rest = order.keys() - {parameter for module in modules for parameter in module.parameters()}
-    return modules, sorted(rest, key=order.__getitem__)
-
-
-def _pai_outermost(modules: list[torch.nn.Module]) -> list[torch.nn.Module]:
-    """Those that are not within another one, without their wrappers."""
-    parts = {part for module in modules for part in module.modules() if part is not module}
-    return list(dict.fromkeys(_pai_unwrap(module) for module in modules if module not in parts))
 
 
 def _pai_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:

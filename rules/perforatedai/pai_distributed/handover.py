@@ -51,7 +51,7 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False, aga
     def is_time() -> bool:
         time = force or again or _pai_is_time(asked(tracker))
         if time and _pai.restarts:
-            _pai_save_beside(beside)  # now, as the switch file may be the last that this process writes
+            _pai_save_beside(net, beside)  # now, as the switch file may be the last that this process writes
         return time
 
     tracker.switch_time = is_time
@@ -63,7 +63,7 @@ def _pai_hand_over(number: float, net: torch.nn.Module, force: bool = False, aga
     _pai_note_fate(bool(complete), net)
     if restructured and _pai.restarts:
         _pai_write_runs()
-        _pai_save_beside(beside)
+        _pai_save_beside(net, beside)
     return bool(restructured), bool(complete)
 
 

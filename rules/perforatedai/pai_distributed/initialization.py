@@ -77,8 +77,10 @@ def _pai_leave_initialization(layers: dict[str, Any], idle: list[str]) -> NoRetu
         )
     if unused:
         _pai_say(
-            f"No dendrites for {', '.join(unused)}: no gradient came through them. They are not used, or what they "
-            "give is changed in place (as by ReLU(inplace=True))"
+            f"No dendrites for {', '.join(unused)}: no gradient came through them in the first backward passes, which "
+            "decide for the whole training. They are not used there: where one is used later, as in another mode or "
+            "branch, let the first batches use it, and initialise again. Or what they give is changed in place (as by "
+            "ReLU(inplace=True))"
         )
     GPA.pai_tracker.neuron_module_vector = [layers[name] for name in layers if name not in (*frozen, *unused)]
     # Those that the script has set itself since the load as well: in later runs what is loaded has them.

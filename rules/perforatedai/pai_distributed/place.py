@@ -8,6 +8,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterable
 from types import FrameType, TracebackType
+from typing import Any
 
 # The helper's functions that lead to a message with a place. With `--inline` they stand in the script itself.
 _pai_called = ("report_validation_score", "add_validation_score", "load_latest_switch")
@@ -40,6 +41,13 @@ def _pai_place_of_error(error: BaseException, trace: TracebackType | None) -> st
         if _pai_path(file)[0]:
             return f"{_pai_path(file)[1]}:{line}"
     return _pai_place(reversed(list(traceback.walk_tb(trace))))
+
+
+def _pai_mode(frame: FrameType, model: Any) -> str:
+    """What is strange about the mode of the model where a process waits: a validation may have left it, on one rank."""
+    if frame.f_code.co_name != "_engine_run_backward" or model is None or model.training:
+        return ""
+    return ", in a backward pass in evaluation mode (if a validation has left the model in it, call model.train() then)"
 
 
 @functools.cache

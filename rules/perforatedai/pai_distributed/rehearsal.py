@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .mirror import _pai_below
-from .place import _pai_is_helper, _pai_path, _pai_place, _pai_place_of_error
+from .place import _pai_is_helper, _pai_mode, _pai_path, _pai_place, _pai_place_of_error
 from .short import _pai_batches, _pai_done, _pai_shorten, _pai_silence_mlflow, _pai_silence_wandb, _pai_when_imported
 from .writes import _pai_keep_files, _pai_see_writes
 
@@ -129,7 +129,7 @@ def _pai_tell_where_it_is(end: float) -> None:
     else:
         who = f"rank {distributed.get_rank()}" if grouped and distributed is not None else "the process"
         place = _pai_before(_pai_place(traceback.walk_stack(frame)))
-        _pai_note_cause(f"{place}{who} hangs in {frame.f_code.co_name}")
+        _pai_note_cause(f"{place}{who} hangs in {frame.f_code.co_name}{_pai_mode(frame, _pai_done.model)}")
     faulthandler.dump_traceback()
     time.sleep(2)  # the other ranks say it as well; torchrun ends them when this process leaves
     os._exit(1)

@@ -25,11 +25,13 @@ class _PaiDone:
         last: when it did any of it, or had a batch.
         pause: the longest time between two such moments, in seconds.
         waits: whether it has ended the rehearsal, for want of another rank.
+        model: that gets dendrites, None before it is known.
     """
 
     passes = steps = cuts = 0
     last = pause = 0.0
     waits = False
+    model: Any = None
 
     def note(self) -> None:
         """Note that training goes on."""

@@ -77,7 +77,8 @@ class _PaiState:
         restored: the weights that this round began with, until its first training batch.
         rounds: when a structure has been trained enough: "history", "planned" or ""; see configure_library.
         past_end: whether training goes on past its planned end.
-        beside: what is still to be given to parameters beside the model, by their optimizers; None for what is.
+        beside: what is still to be given to parameters beside the model, by their optimizers, and to buffers of modules
+            that hold them; None for what is.
         of_model: the parameters that the model has or had, where it is restructured in this process.
         beside_now: the parameters that were none of the model's at the last score, by their optimizers.
         waits: whether it was said that the score rises no more before the planned end.
@@ -163,7 +164,7 @@ class _PaiState:
     rounds: str = ""
     left: bool = False
     past_end: bool = False
-    beside: list[list[Any] | None] = field(default_factory=list)
+    beside: list[tuple[list[Any], dict[int, dict[str, Any]]] | None] = field(default_factory=list)
     of_model: WeakTensorKeyDictionary = field(default_factory=WeakTensorKeyDictionary)
     beside_now: list[list[torch.nn.Parameter]] = field(default_factory=list)
     waits: bool = False

@@ -30,6 +30,7 @@ from .process import _pai, _pai_attempt, _pai_device, _pai_fail, _pai_say, initi
 from .processes import _pai_initialized
 from .record import _pai_read
 from .resume import _pai_let_restored_weights_win, _pai_watch_loads
+from .short import _pai_done
 
 
 def load_latest_switch(
@@ -65,7 +66,7 @@ def load_latest_switch(
     _pai_check_perforated(model)
     _pai_share_layers(model)
     _pai_watch_loggers()
-    _pai.model = model
+    _pai.model = _pai_done.model = model
     _pai.backpropagates = bool(GPA.pc.get_perforated_backpropagation())
     save = GPA.pc.get_save_name()
     GPA.pai_tracker.setup_optimizer = _pai_with_frozen_parameters(GPA.pai_tracker.setup_optimizer)
@@ -109,7 +110,7 @@ def load_latest_switch(
     device = _pai_device(model)  # the library moves the model to its own
     # what the script draws next is as in the first round
     with torch.random.fork_rng(devices=[]), _pai_near_folder(folder, f"switch_{number}.pt") as near:
-        _pai.model = model = UPA.load_system(model, near, f"switch_{number}", True).to(device)
+        _pai.model = _pai_done.model = model = UPA.load_system(model, near, f"switch_{number}", True).to(device)
     _pai_freeze_averages(model)
     _pai_say(f"Loaded {path}")
     _pai.switch_time, _pai.switch_number = os.path.getmtime(path), number

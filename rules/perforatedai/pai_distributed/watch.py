@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 
 from .meeting import _pai_have_printed, _pai_key
-from .place import _pai_place
+from .place import _pai_mode, _pai_place
 from .process import _pai, _pai_grouped
 from .rehearsal import _pai_rehearsal
 
@@ -111,7 +111,7 @@ def _pai_say_where(what: str, seconds: float, store: Any, rank: int, ranks: int)
     frame = sys._current_frames()[threading.main_thread().ident or 0]
     place = _pai_place(traceback.walk_stack(frame))
     first = store.add(_pai_key(what), 1) == 1
-    store.set(_pai_key(what, rank), place)
+    store.set(_pai_key(what, rank), place + _pai_mode(frame, _pai.model))
     stack = "".join(traceback.format_stack(frame))
     _pai_tell(f"Rank {rank} {what} at {place} for {seconds:g} s (the newest call comes last):\n{stack.rstrip()}")
     if not first:
