@@ -60,6 +60,21 @@ AVERAGE = """class Average:
 """
 
 
+CLASS = "class Vocoder"
+VOCODER = f"""{CLASS}:
+    def __init__(self):
+        self.model = torch.load("vocoder.pt")
+
+"""
+
+
+def optional(given: str) -> str:
+    """Return the script that ends by an option, which is named as what another object has of a file."""
+    begun = f"parser = argparse.ArgumentParser()\nargs = {given}\nlimit = LIMITS[args.model]"
+    text = resumed("pass", begun, "if epoch > limit:\n    break")
+    return text.replace("import os, ", "import argparse, os, ").replace("def main", f"{VOCODER}def main")
+
+
 def averaged(taken: str, how: str = "self.shadow[name].lerp_(part, 0.1)") -> str:
     """Return the script that takes something of an average of its weights from its checkpoint."""
     text = resumed(taken).replace("def main", f"{AVERAGE.replace('HOW', how)}def main")
@@ -140,10 +155,35 @@ def test_what_ends_a_training_by_an_earlier_rounds_checkpoint_does_so_in_the_fir
             resumed("stop = state['stop']", ended="if stop:\n    break").replace("torch.save(", "print("),
             id="not its own",
         ),
+        pytest.param(optional("argparse.ArgumentParser().parse_args()"), id="an option"),
+        pytest.param(
+            optional("argparse.ArgumentParser().parse_known_args()").replace("args =", "args, rest ="), id="a known one"
+        ),
+        pytest.param(optional("Options()").replace("class Voc", "class Options:\n    pass\n\nclass Voc"), id="a class"),
     ],
 )
 def test_what_an_earlier_rounds_checkpoint_does_not_end_is_left_alone(text: str) -> None:
     assert survey_of(text).resumptions == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(optional("argparse.ArgumentParser().parse_args([], Vocoder())"), id="options given to it"),
+        pytest.param(
+            optional("Options()").replace("def main", "class Options(Vocoder): pass\n\ndef main"), id="an heir"
+        ),
+        pytest.param(
+            optional("Options()").replace("def main", "class Options(Base, Vocoder): pass\n\ndef main"), id="of two"
+        ),
+        pytest.param(optional("settings"), id="not known"),
+        pytest.param(
+            optional("argparse.ArgumentParser().parse_args()\nargs.model = torch.load('m')"), id="given to it"
+        ),
+    ],
+)
+def test_what_an_object_may_have_of_a_checkpoint_does_not_end_a_later_round(text: str) -> None:
+    assert len(survey_of(text).resumptions) == 1
 
 
 CHOSEN = """if not os.path.exists("last.pt"):
