@@ -409,12 +409,20 @@ def test_what_alone_gives_an_attribute_its_value_is_kept(
         assert (BEGUN_ANEW in text) is not guarded
 
 
+def configured(made: str, asked: str, changed: str = "pass") -> str:
+    """Return the script with what it makes of options that a checkpoint may have, and asks for at the end."""
+    taken = "known = dict(epochs=10)\n        if resumes:\n            known = torch.load('last.pt')\n"
+    taken += f"        self.settings = {made}"
+    text = TRAINER.replace("BEFORE", taken).replace("COUNTED", changed)
+    return text.replace("self.epoch = self.start", "pass").replace("self.epoch >= 10", f"{asked} >= 10")
+
+
 @pytest.mark.parametrize(
     ("made", "asked", "changed", "questions"),
     [
-        pytest.param("Settings(**known)", "self.settings.epochs", "", [], id="settings"),
-        pytest.param("Settings(**known)", "self.settings", "", ["PAI024"], id="itself"),
-        pytest.param("Stopper(known)", "self.settings.stop", "", ["PAI024"], id="an object of its state"),
+        pytest.param("Settings(**known)", "self.settings.epochs", "pass", [], id="settings"),
+        pytest.param("Settings(**known)", "self.settings", "pass", ["PAI024"], id="itself"),
+        pytest.param("Stopper(known)", "self.settings.stop", "pass", ["PAI024"], id="an object of its state"),
         pytest.param("Settings(**known)", "self.settings.bad", "self.settings.bad += 1", ["PAI024"], id="it changes"),
     ],
 )
@@ -422,8 +430,22 @@ def test_settings_that_may_be_of_a_checkpoint_end_no_later_round(
     tmp_path: Path, made: str, asked: str, changed: str, questions: list[str]
 ) -> None:
     """What a checkpoint keeps of the options is what the training was begun with; a state goes on from there."""
-    taken = "known = dict(epochs=10)\n        if resumes:\n            known = torch.load('last.pt')\n"
-    taken += f"        self.settings = {made}"
-    text = TRAINER.replace("BEFORE", taken).replace("COUNTED", changed or "pass")
-    text = text.replace("self.epoch = self.start", "pass").replace("self.epoch >= 10", f"{asked} >= 10")
+    text = configured(made, asked, changed)
     assert [question.code for question in plan_of(tmp_path, text).questions] == questions
+
+
+@pytest.mark.parametrize(
+    ("made", "asked", "changed", "number"),
+    [
+        pytest.param("Settings(**known)", "self.settings.epochs", "folder", 0, id="another setting"),
+        pytest.param("Settings(**known)", "self.settings.epochs", "epochs", 1, id="the setting"),
+        pytest.param("Stopper(10)", "self.settings.stop", "folder", 1, id="a part of a state"),
+        pytest.param("Settings(**known)", "self.settings", "folder", 1, id="of what decides as a whole"),
+    ],
+)
+def test_a_setting_that_does_not_end_the_training_is_given_in_each_round(
+    made: str, asked: str, changed: str, number: int
+) -> None:
+    given = f"{made}\n        self.settings.{changed} = known['folder']"
+    found = survey_of(configured(given, asked)).resumptions
+    assert [f".{changed} =" in one.code for one in found if ".settings =" not in one.code] == [True] * number
