@@ -245,6 +245,36 @@ def test_the_question_names_what_can_be_brought_with_function_and_line(tmp_path:
     assert "Its validation knows `acc` (line 5 in `measure`): choose one with --metric EXPR" in question.message
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "place"),
+    [
+        pytest.param("acc", "print", "line 5 in `measure`", id="told by its name"),
+        pytest.param("mean", "scheduler.step", "line 6 in `measure`", id="given to a scheduler"),
+        pytest.param("mean", "decay", "line 6 in `measure`", id="given to what steps one"),
+    ],
+)
+def test_the_question_names_what_a_validation_behind_another_function_has(
+    tmp_path: Path, name: str, given: str, place: str
+) -> None:
+    decay = "def decay(value):\n    if not warms_up:\n        scheduler.step(value)\n\n\n"
+    functions = (
+        code(MEASURE).replace("hits", "found").replace("acc", name).replace("print(", f"{given}(")
+        + VALIDATE
+        + TRAIN
+        + END
+        + decay
+    )
+    (question,) = planned(tmp_path, functions, EACH_EPOCH).questions
+    assert f"Its validation knows `{name}` ({place}): choose one with --metric EXPR" in question.message
+    assert planned(tmp_path, functions, EACH_EPOCH, name).questions == []
+
+
+def test_the_question_names_no_item_by_a_key_that_is_worked_out(tmp_path: Path) -> None:
+    told = "    out = {}\n    for name in names:\n        out['loss ' + name] = hits\n"
+    (question,) = planned(tmp_path, DEEP.replace("    print(acc)\n", f"{told}    print(acc)\n")).questions
+    assert "`acc` (line 5 in `measure`): choose" in question.message
+
+
 def test_what_is_named_in_the_question_answers_it(tmp_path: Path) -> None:
     [question] = planned(tmp_path, SEVERAL).questions
     named = [part.partition("`")[0] for part in question.message.split("`")[1::2]]
