@@ -9,7 +9,7 @@ from functools import lru_cache
 import libcst as cst
 
 from retrofit.survey.arguments import is_namespace
-from retrofit.survey.flow import Flow, Variable
+from retrofit.survey.flow import Flow, Origin, Variable
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import children, dotted, leaves, names_in, nodes_in
@@ -58,25 +58,26 @@ class Reaching:
                 if not self.replaced(variable, given, here) and not self._excluded(one.value, read):
                     yield one.value, one.scope
         for number, part in enumerate((parts[0], *(f".{attribute}" for attribute in parts[1:]))):
-            for bound in self._parts[part]:
+            bindings = self._parts[part]
+            owner = cst.parse_expression(".".join(parts[:number])) if number and bindings else None
+            made = self._flow.deep_origins(owner, scope) if owner is not None else set()
+            for bound in bindings:
                 gone = bound.value is None or self.replaced(bound.target, bound.statement, here)
-                gone = gone or self._of_another(bound, ".".join(parts[:number]), scope)
+                gone = gone or self._of_another(bound, made)
                 if bound.value is not None and not gone and not self._excluded(bound.value, read):
                     yield bound.value, bound.statement.scope
 
-    def _of_another(self, bound: Binding, holder: str, scope: Scope) -> bool:
+    def _of_another(self, bound: Binding, made: set[Origin]) -> bool:
         """Whether a class gives its own object an attribute, and what is read is an attribute of no such object.
 
         Args:
             bound: what gives the attribute, or an item of it.
-            holder: what stands before the attribute that is read, "" for nothing.
-            scope: of that place.
+            made: where the objects are made of which it is read, nothing where that is not seen.
         """
         own = bound.statement.scope.enclosing_class
-        if own is None or not holder or bound.target.partition("[")[0].rpartition(".")[0] != "self":
+        if own is None or not made or bound.target.partition("[")[0].rpartition(".")[0] != "self":
             return False
-        made = self._flow.deep_origins(cst.parse_expression(holder), scope)
-        return bool(made) and not any(self._may_be_of(origin.node, own) for origin in made)
+        return not any(self._may_be_of(origin.node, own) for origin in made)
 
     def _may_be_of(self, made: cst.BaseExpression, holder: Scope) -> bool:
         """Whether an expression may make an object of a class, or of one that extends it."""
