@@ -299,7 +299,10 @@ KEYS = (
     Key("mode", _RECIPE, OneOf("max", "min"), "Is a higher or a lower score better?", shown="found"),
     Key(
         "model", _RECIPE,
-        Text(r"([^:]+:)?[A-Za-z_][\w.]*", "a variable's name, perhaps with FUNCTION., CLASS. or FILE: before it"),
+        Text(
+            r"([^:]+:)?[A-Za-z_][\w.\[\]'\"]*",
+            "a variable's name, perhaps with FUNCTION., CLASS. or FILE: before it",
+        ),
         "The wrapped model that gets dendrites; where several have one name, with the function or class that wraps it "
         "(Trainer.model), or with the file (lib/train.py:model).",
         shown="the only one", metavar="NAME",

@@ -103,6 +103,72 @@ def test_a_value_below_the_loop_is_brought_to_it(tmp_path: Path, functions: str,
         assert run(new, rank=1) is None
 
 
+END = "def end(model, loader):\n    validate(model, loader)\n\n\n"
+TRAIN = """def train(model, loader):
+    for step, x in enumerate(loader):
+        model(x).backward()
+        if step % 100 == 0:
+            validate(model, loader)
+
+
+"""
+#: Functions that validate once in so many batches, and at the end of each epoch.
+OFTEN = DEEP + TRAIN + END
+EACH_EPOCH = "train(model, loader)\nend(model, loader)"
+
+
+@pytest.mark.parametrize(
+    ("functions", "epoch", "last"),
+    [
+        pytest.param(OFTEN, EACH_EPOCH, "end", id="in two functions"),
+        pytest.param(
+            OFTEN.replace("            validate(", "            check(") + END.replace("end", "check"),
+            EACH_EPOCH,
+            "end",
+            id="in one that the batches call",
+        ),
+        pytest.param(
+            f"{OFTEN}{END.replace('end', 'first')}first(1, [])\n", EACH_EPOCH, "end", id="and before the training"
+        ),
+        pytest.param(
+            DEEP,
+            "for step in range(9):\n    validate(model, loader)\nvalidate(model, loader)",
+            "validate",
+            id="in the loop",
+        ),
+    ],
+)
+def test_a_validation_at_the_end_of_each_epoch_counts_before_those_among_batches(
+    tmp_path: Path, functions: str, epoch: str, last: str
+) -> None:
+    plan = planned(tmp_path, functions, epoch, "acc")
+    assert plan.questions == []
+    new = rewritten(plan)
+    report = f"    pai_score = {last}(model, loader)\n    pai_distributed.report_validation_score(pai_score, model)\n"
+    assert report in new
+    assert new.count("pai_score = ") == new.count(" = validate(") + new.count(" = measure(") + (last == "end")
+    assert run(new) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("functions", "epoch"),
+    [
+        pytest.param(OFTEN.replace("    validate(", "    low = validate("), EACH_EPOCH, id="taken"),
+        pytest.param(
+            OFTEN.replace("            validate(", "            low = validate("), EACH_EPOCH, id="taken in batches"
+        ),
+        pytest.param(OFTEN.replace("    for step, x in enumerate(loader):\n", ""), EACH_EPOCH, id="in none of them"),
+        pytest.param(
+            OFTEN + END.replace("end", "again"),
+            f"{EACH_EPOCH}\nagain(model, loader)",
+            id="two in each epoch",
+        ),
+    ],
+)
+def test_a_validation_whose_epochs_are_not_plain_gives_none(tmp_path: Path, functions: str, epoch: str) -> None:
+    assert planned(tmp_path, functions, epoch, "measure:acc").questions
+
+
 EITHER = "if rank == 0:\n    validate(model, loader)\nelse:\n    validate(model, None)"
 
 
@@ -177,6 +243,36 @@ def test_a_score_beside_what_is_not_simply_returned_and_taken_is_asked_about(
 def test_the_question_names_what_can_be_brought_with_function_and_line(tmp_path: Path) -> None:
     [question] = planned(tmp_path, DEEP).questions
     assert "Its validation knows `acc` (line 5 in `measure`): choose one with --metric EXPR" in question.message
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "place"),
+    [
+        pytest.param("acc", "print", "line 5 in `measure`", id="told by its name"),
+        pytest.param("mean", "scheduler.step", "line 6 in `measure`", id="given to a scheduler"),
+        pytest.param("mean", "decay", "line 6 in `measure`", id="given to what steps one"),
+    ],
+)
+def test_the_question_names_what_a_validation_behind_another_function_has(
+    tmp_path: Path, name: str, given: str, place: str
+) -> None:
+    decay = "def decay(value):\n    if not warms_up:\n        scheduler.step(value)\n\n\n"
+    functions = (
+        code(MEASURE).replace("hits", "found").replace("acc", name).replace("print(", f"{given}(")
+        + VALIDATE
+        + TRAIN
+        + END
+        + decay
+    )
+    (question,) = planned(tmp_path, functions, EACH_EPOCH).questions
+    assert f"Its validation knows `{name}` ({place}): choose one with --metric EXPR" in question.message
+    assert planned(tmp_path, functions, EACH_EPOCH, name).questions == []
+
+
+def test_the_question_names_no_item_by_a_key_that_is_worked_out(tmp_path: Path) -> None:
+    told = "    out = {}\n    for name in names:\n        out['loss ' + name] = hits\n"
+    (question,) = planned(tmp_path, DEEP.replace("    print(acc)\n", f"{told}    print(acc)\n")).questions
+    assert "`acc` (line 5 in `measure`): choose" in question.message
 
 
 def test_what_is_named_in_the_question_answers_it(tmp_path: Path) -> None:

@@ -261,3 +261,10 @@ def test_select_all_on_the_command_line_wins_too(folder: Folder) -> None:
     folder.write("pyproject.toml", '[tool.retrofit]\nselect = ["DDP5"]\n')
     assert folder.run("check", "x.py").code == 0
     assert folder.run("check", "--select", "ALL", "x.py").code == 1
+
+
+@pytest.mark.parametrize("name", ["model", "optimizer"])
+def test_what_an_item_holds_is_named_as_a_question_offers_it(name: str) -> None:
+    (key,) = [one for one in KEYS if one.name == name]
+    for answer in ('models["generator"]', "self.nets['body']", "nets[0]"):
+        assert key.read(answer) == answer

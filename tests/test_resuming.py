@@ -60,6 +60,21 @@ AVERAGE = """class Average:
 """
 
 
+CLASS = "class Vocoder"
+VOCODER = f"""{CLASS}:
+    def __init__(self):
+        self.model = torch.load("vocoder.pt")
+
+"""
+
+
+def optional(given: str) -> str:
+    """Return the script that ends by an option, which is named as what another object has of a file."""
+    begun = f"parser = argparse.ArgumentParser()\nargs = {given}\nlimit = LIMITS[args.model]"
+    text = resumed("pass", begun, "if epoch > limit:\n    break")
+    return text.replace("import os, ", "import argparse, os, ").replace("def main", f"{VOCODER}def main")
+
+
 def averaged(taken: str, how: str = "self.shadow[name].lerp_(part, 0.1)") -> str:
     """Return the script that takes something of an average of its weights from its checkpoint."""
     text = resumed(taken).replace("def main", f"{AVERAGE.replace('HOW', how)}def main")
@@ -140,10 +155,35 @@ def test_what_ends_a_training_by_an_earlier_rounds_checkpoint_does_so_in_the_fir
             resumed("stop = state['stop']", ended="if stop:\n    break").replace("torch.save(", "print("),
             id="not its own",
         ),
+        pytest.param(optional("argparse.ArgumentParser().parse_args()"), id="an option"),
+        pytest.param(
+            optional("argparse.ArgumentParser().parse_known_args()").replace("args =", "args, rest ="), id="a known one"
+        ),
+        pytest.param(optional("Options()").replace("class Voc", "class Options:\n    pass\n\nclass Voc"), id="a class"),
     ],
 )
 def test_what_an_earlier_rounds_checkpoint_does_not_end_is_left_alone(text: str) -> None:
     assert survey_of(text).resumptions == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(optional("argparse.ArgumentParser().parse_args([], Vocoder())"), id="options given to it"),
+        pytest.param(
+            optional("Options()").replace("def main", "class Options(Vocoder): pass\n\ndef main"), id="an heir"
+        ),
+        pytest.param(
+            optional("Options()").replace("def main", "class Options(Base, Vocoder): pass\n\ndef main"), id="of two"
+        ),
+        pytest.param(optional("settings"), id="not known"),
+        pytest.param(
+            optional("argparse.ArgumentParser().parse_args()\nargs.model = torch.load('m')"), id="given to it"
+        ),
+    ],
+)
+def test_what_an_object_may_have_of_a_checkpoint_does_not_end_a_later_round(text: str) -> None:
+    assert len(survey_of(text).resumptions) == 1
 
 
 CHOSEN = """if not os.path.exists("last.pt"):
@@ -369,12 +409,20 @@ def test_what_alone_gives_an_attribute_its_value_is_kept(
         assert (BEGUN_ANEW in text) is not guarded
 
 
+def configured(made: str, asked: str, changed: str = "pass") -> str:
+    """Return the script with what it makes of options that a checkpoint may have, and asks for at the end."""
+    taken = "known = dict(epochs=10)\n        if resumes:\n            known = torch.load('last.pt')\n"
+    taken += f"        self.settings = {made}"
+    text = TRAINER.replace("BEFORE", taken).replace("COUNTED", changed)
+    return text.replace("self.epoch = self.start", "pass").replace("self.epoch >= 10", f"{asked} >= 10")
+
+
 @pytest.mark.parametrize(
     ("made", "asked", "changed", "questions"),
     [
-        pytest.param("Settings(**known)", "self.settings.epochs", "", [], id="settings"),
-        pytest.param("Settings(**known)", "self.settings", "", ["PAI024"], id="itself"),
-        pytest.param("Stopper(known)", "self.settings.stop", "", ["PAI024"], id="an object of its state"),
+        pytest.param("Settings(**known)", "self.settings.epochs", "pass", [], id="settings"),
+        pytest.param("Settings(**known)", "self.settings", "pass", ["PAI024"], id="itself"),
+        pytest.param("Stopper(known)", "self.settings.stop", "pass", ["PAI024"], id="an object of its state"),
         pytest.param("Settings(**known)", "self.settings.bad", "self.settings.bad += 1", ["PAI024"], id="it changes"),
     ],
 )
@@ -382,8 +430,22 @@ def test_settings_that_may_be_of_a_checkpoint_end_no_later_round(
     tmp_path: Path, made: str, asked: str, changed: str, questions: list[str]
 ) -> None:
     """What a checkpoint keeps of the options is what the training was begun with; a state goes on from there."""
-    taken = "known = dict(epochs=10)\n        if resumes:\n            known = torch.load('last.pt')\n"
-    taken += f"        self.settings = {made}"
-    text = TRAINER.replace("BEFORE", taken).replace("COUNTED", changed or "pass")
-    text = text.replace("self.epoch = self.start", "pass").replace("self.epoch >= 10", f"{asked} >= 10")
+    text = configured(made, asked, changed)
     assert [question.code for question in plan_of(tmp_path, text).questions] == questions
+
+
+@pytest.mark.parametrize(
+    ("made", "asked", "changed", "number"),
+    [
+        pytest.param("Settings(**known)", "self.settings.epochs", "folder", 0, id="another setting"),
+        pytest.param("Settings(**known)", "self.settings.epochs", "epochs", 1, id="the setting"),
+        pytest.param("Stopper(10)", "self.settings.stop", "folder", 1, id="a part of a state"),
+        pytest.param("Settings(**known)", "self.settings", "folder", 1, id="of what decides as a whole"),
+    ],
+)
+def test_a_setting_that_does_not_end_the_training_is_given_in_each_round(
+    made: str, asked: str, changed: str, number: int
+) -> None:
+    given = f"{made}\n        self.settings.{changed} = known['folder']"
+    found = survey_of(configured(given, asked)).resumptions
+    assert [f".{changed} =" in one.code for one in found if ".settings =" not in one.code] == [True] * number

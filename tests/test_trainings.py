@@ -1301,3 +1301,48 @@ def test_another_training_that_the_same_run_begins_with_is_told(tmp_path: Path, 
     plan = plan_of(tmp_path, code(PHASES), Options(model=model))
     assert plan.questions == []
     assert ["is trained first in" in note.message for note in plan.notes] == [True] * first
+
+
+GENERATORS = code("""
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    def wrap(net):
+        return net if alone else DDP(net)
+
+    def build():
+        nets = {"generator": Generator()}
+        if adversarial:
+            nets.update({"critic": Critic()})
+        return nets
+
+    class Solver:
+        def __init__(self, nets, optimizers):
+            self.wrapped = {name: wrap(net) for name, net in nets.items()}
+            self.model, self.optimizer = self.wrapped["generator"], optimizers["generator"]
+
+        def train(self):
+            for epoch in range(10):
+                for x, y in loader:
+                    loss = criterion(self.model(x), y)
+                    self.optimizer.zero_grad()
+                    loss.backward()
+                    self.optimizer.step()
+                acc = validate(self.model)
+                if acc > self.best:
+                    self.best = acc
+
+    nets = build()
+    optimizers = {"generator": torch.optim.Adam(nets["generator"].parameters())}
+    Solver(nets, optimizers).train()
+    """)
+
+
+def test_one_of_several_in_a_dict_is_rewritten_as_the_question_says(tmp_path: Path) -> None:
+    (question,) = plan_of(tmp_path, GENERATORS).questions
+    assert "the comprehension at line 15 wraps each of several. Leave the one" in question.message
+    assert "wrap it by another, by `DDP(...)` itself" in question.message
+    left = "nets.items() if name != 'generator'}\n        self.wrapped['generator'] = DDP(nets['generator'])"
+    text = rewritten(plan_of(tmp_path, GENERATORS.replace("nets.items()}", left)))
+    assert text.count('nets["generator"] = UPA.perforate_model(') == 1
+    assert "\n    return net if alone else DDP(net)\n" in text

@@ -32,6 +32,17 @@ def _reads(call: cst.Call) -> bool:
     return method_name(call) in _PARSE_METHODS and not listed
 
 
+def is_namespace(node: cst.BaseExpression, flow: Flow) -> bool:
+    """Whether an expression parses the command line and gives its options, in no object that it is given for them."""
+    if not isinstance(node, cst.Call) or method_name(node) not in _PARSE_METHODS or flow.called(node) is not None:
+        return False
+    parser, scope = receiver(node), flow.index.scope_of(node)
+    made = [one.node for one in flow.deep_origins(parser, scope)] if parser is not None else []
+    names = {flow.index.qualified(one.func) if isinstance(one, cst.Call) else "" for one in made}
+    given = argument(node, "namespace", 1) is not None or any(arg.star for arg in node.args)
+    return not given and names == {"argparse.ArgumentParser"}
+
+
 def find_parsers(index: Index, flow: Flow) -> list[Parser]:
     """Return the parsers that the script reads, each with the statement after which an argument can be added.
 

@@ -26,11 +26,12 @@ from retrofit.survey.order import (
     one_after_the_other,
     ways_to,
 )
+from retrofit.survey.passed import passed_to
 from retrofit.survey.scores.conditions import leaves_if, rules_out
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.wrapper import Wrapper
-from retrofit.survey.unseen import before_wrapper
+from retrofit.survey.unseen import before_use, before_wrapper
 from retrofit.survey.weights import freezes, is_resume
 from retrofit.survey.wrappers import of_each, split_moves, wrapped_by_calls, wrapper_kind
 
@@ -240,7 +241,27 @@ def find_models(
             if moved:
                 model.built, model.moved = built, moved
         models.append(model)
-    return models
+    apart = len({id(model.scope) for model in models}) > 1
+    return (_where_passed(models, origins, wrappers, loops or [], flow) if apart else []) or models
+
+
+def _where_passed(
+    models: list[Model], origins: set[Origin], wrappers: list[Wrapper], loops: list[EpochLoop], flow: Flow
+) -> list[Model]:
+    """Return the model where one function gets it from all that build it, as far as nothing has taken its parameters.
+
+    There it has the layers that are put into it on the way, as where each of them makes an empty one.
+    """
+    index, training = flow.index, {part for part in leading_to(loops, flow) if not defines(part)}
+    for function, name in passed_to(models, origins, wrappers, flow):
+        assert isinstance(function.node, cst.FunctionDef)
+        first = index.statements_in(function.node.body)[0]
+        used = first in training or any(first in user.path for user in _uses(flow, first, name, wrappers))
+        place = first if used else _finished(flow, first, name, wrappers, training)
+        model = Model(node=place.node, index=index, target=name, side="before" if used else "after")
+        if before_use(model.done, optimizer_statements(index), loops, flow):
+            return [model]
+    return []
 
 
 def _gone_around(built: Statement, wrapper: Wrapper) -> bool:

@@ -8,7 +8,8 @@ from functools import lru_cache
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, Variable
+from retrofit.survey.arguments import is_namespace
+from retrofit.survey.flow import Flow, Origin, Variable
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import children, dotted, leaves, names_in, nodes_in
@@ -56,11 +57,35 @@ class Reaching:
                 given = holder if argument else self._flow.index.statement(one.value)
                 if not self.replaced(variable, given, here) and not self._excluded(one.value, read):
                     yield one.value, one.scope
-        for part in (parts[0], *(f".{attribute}" for attribute in parts[1:])):
-            for bound in self._parts[part]:
+        for number, part in enumerate((parts[0], *(f".{attribute}" for attribute in parts[1:]))):
+            bindings = self._parts[part]
+            owner = cst.parse_expression(".".join(parts[:number])) if number and bindings else None
+            made = self._flow.deep_origins(owner, scope) if owner is not None else set()
+            for bound in bindings:
                 gone = bound.value is None or self.replaced(bound.target, bound.statement, here)
+                gone = gone or self._of_another(bound, made)
                 if bound.value is not None and not gone and not self._excluded(bound.value, read):
                     yield bound.value, bound.statement.scope
+
+    def _of_another(self, bound: Binding, made: set[Origin]) -> bool:
+        """Whether a class gives its own object an attribute, and what is read is an attribute of no such object.
+
+        Args:
+            bound: what gives the attribute, or an item of it.
+            made: where the objects are made of which it is read, nothing where that is not seen.
+        """
+        own = bound.statement.scope.enclosing_class
+        if own is None or not made or bound.target.partition("[")[0].rpartition(".")[0] != "self":
+            return False
+        return not any(self._may_be_of(origin.node, own) for origin in made)
+
+    def _may_be_of(self, made: cst.BaseExpression, holder: Scope) -> bool:
+        """Whether an expression may make an object of a class, or of one that extends it."""
+        kind = self._flow.class_made(made)
+        if kind is None:
+            return not is_namespace(made, self._flow)
+        lineage = self._flow.lineage(kind)
+        return holder in lineage or any(isinstance(one.node, cst.ClassDef) and one.node.bases[1:] for one in lineage)
 
     def _excluded(self, value: cst.CSTNode, read: cst.CSTNode) -> bool:
         """Whether a value is given under a condition that does not hold where it is read."""

@@ -36,9 +36,11 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[R
             found.setdefault(here, "")
     asked = [one for loop in loops for one in _ending(index, flow, loop)]
     ending = {variable for variable, _ in asked} | {*_named(index, flow)}
+    settings = {variable for variable, _ in asked if _holds_settings(index, flow, variable, asked)}
     inside, parts = {loop.statement for loop in loops}, {name.removeprefix("self.") for _, name in ending}
     for here, names, value in _given(index):
         given = {v for name in names for v in _variables(flow, name, here.scope)}
+        given -= settings - {flow.variable(name, here.scope) for name in names}
         given |= {flow.member(name, here.scope) for name in names if name.rpartition(".")[2] in parts}
         if ending.isdisjoint(given):
             continue
@@ -63,6 +65,12 @@ def _variables(flow: Flow, name: str, scope: Scope) -> Iterator[Variable]:
     parts = name.split(".")
     for number in range(1 + (parts[0] == "self"), len(parts) + 1):
         yield flow.variable(".".join(parts[:number]), scope)
+
+
+def _holds_settings(index: Index, flow: Flow, variable: Variable, asked: list[tuple[Variable, str]]) -> bool:
+    """Whether a variable holds settings alone, whatever gives it a value, so that one of them is none of the others."""
+    parts, given = [part for one, part in asked if one == variable], [one.value for one in flow.sources(variable)]
+    return bool(given) and all(value is not None and _is_setting(index, value, parts) for value in given)
 
 
 def _is_setting(index: Index, value: cst.BaseExpression, parts: list[str]) -> bool:

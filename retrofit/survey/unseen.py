@@ -28,12 +28,24 @@ def before_wrapper(
         optimizers: the statements that build an optimizer.
         loops: the epoch loops.
     """
-    index, first = flow.index, wrappers[0]
+    first = wrappers[0]
     heads = {_head(wrapper, flow) for wrapper in wrappers}
     head = heads.pop()
     if heads or head is None or any(one.module != first.module for one in wrappers):
         return []
-    here = ways_to(head, flow)
+    if not before_use(head, optimizers, loops, flow):
+        return []
+    return [Model(node=head.node, index=flow.index, target=first.module, side="before", unseen=True)]
+
+
+def before_use(head: Statement, optimizers: Iterable[Statement], loops: list[EpochLoop], flow: Flow) -> bool:
+    """Whether nothing has taken a model's parameters or layers before a statement, and an optimizer does so after it.
+
+    Args:
+        optimizers: the statements that build an optimizer.
+        loops: the epoch loops.
+    """
+    index, here = flow.index, ways_to(head, flow)
 
     def both(place: Statement) -> list[tuple[Statement, Statement]]:
         ways = ways_to(place, flow)
@@ -46,9 +58,7 @@ def before_wrapper(
     compiled = [index.statement(call) for call in index.calls_to("torch.compile", "torch.jit.script")]
     compiled += [index.statement(call) for call, _ in index.method_calls("compile")]
     fixing = [*optimizers, *compiled, *(binding.statement for binding, _ in following(loops, flow))]
-    if any(map(sooner, fixing)) or not any(both(one) for one in optimizers):
-        return []
-    return [Model(node=head.node, index=index, target=first.module, side="before", unseen=True)]
+    return not any(map(sooner, fixing)) and any(both(one) for one in optimizers)
 
 
 def _head(wrapper: Wrapper, flow: Flow) -> Statement | None:

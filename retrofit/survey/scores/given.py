@@ -15,6 +15,9 @@ from retrofit.survey.scores.words import STOPS, Candidate, direction_of, told_by
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler
 
+#: How schedulers are stepped.
+STEPS_SCHEDULER = re.compile(r"sched\w*\.step(_update)?$")
+
 
 def given_to_plateau(index: Index, loop: EpochLoop, schedulers: list[Scheduler]) -> Iterator[Candidate]:
     """What the script gives to ReduceLROnPlateau."""
@@ -64,7 +67,7 @@ def watched_scores(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candid
         named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
         plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
         kind, mode, value = "", "", named.get("metric", named.get("metrics"))
-        if re.search(r"sched\w*\.step(_update)?$", name):
+        if STEPS_SCHEDULER.search(name):
             second = plain[1] if len(plain) == 2 and not isinstance(plain[1], cst.Name) else None
             kind, value = "scheduler", value or second
         elif STOPS.search(name):

@@ -457,22 +457,58 @@ def _in_either_branch(index: Index, calls: list[cst.Call]) -> bool:
 def ways_to(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
     """Return the functions that the epoch loop leads to by one call each, with the calls on the way, the loop's first.
 
-    Two calls of the loop's count as one where an `if` chooses between them, as ranks with and without a logger do.
-    Behind the first, only calls count whose value nothing takes.
+    Two calls of the loop's count as one where an `if` chooses between them, as ranks with and without a logger do. So
+    do several of which all but one stand among batches. Behind the first, only calls count whose value nothing takes.
     """
     called = {**called_by(index, flow, loop), **validation_functions(index, flow, loop)}
     found = {f: calls[:1] for f, calls in called.items() if len(calls) == 1 or _in_either_branch(index, calls)}
+    among = _Batches(index, flow, loop)
+    found |= {f: once for f, calls in called.items() if f not in found and len(once := among.outside(calls)) == 1}
     waiting = list(found)
     while waiting:
         outer = waiting.pop(0)
-        inside: dict[Scope, list[cst.Call]] = {}
-        for call in index.calls:
-            function = flow.called(call) if index.scope_of(call) is outer else None
-            if function is not None:
-                inside.setdefault(function, []).append(call)
-        for function, calls in inside.items():
-            new = function not in found and function.kind == "function" and len(flow.callers(function)) == 1
-            if new and len(calls) == 1 and isinstance(index.parents[calls[0]], cst.Expr) and len(found[outer]) < 4:
-                found[function] = [*found[outer], calls[0]]
+        for call in index.calls_of(outer):
+            function = flow.called(call) if len(found[outer]) < 4 else None
+            if function is None or function in found or function.kind != "function":
+                continue
+            if among.outside(flow.callers(function)) == [call]:
+                found[function] = [*found[outer], call]
                 waiting.append(function)
     return found
+
+
+class _Batches:
+    """Tells which calls run once for so many batches, and not once in each turn of the epoch loop.
+
+    Args:
+        loop: the epoch loop.
+    """
+
+    def __init__(self, index: Index, flow: Flow, loop: EpochLoop) -> None:
+        self._index, self._flow, self._loop = index, flow, loop
+        self._running = called_in(index, flow, loop.statement)
+
+    def outside(self, calls: list[cst.Call]) -> list[cst.Call]:
+        """Return those of a function's calls that an epoch makes beside its batches, where nothing takes what all give.
+
+        One that is its only one is returned wherever it stands.
+        """
+        plain = all(isinstance(self._index.parents[call], cst.Expr) for call in calls)
+        if len(calls) < 2:
+            return calls if plain else []
+        return [call for call in calls if self._runs(call) and not self._within(call, frozenset())] if plain else []
+
+    def _within(self, call: cst.Call, seen: frozenset[Scope]) -> bool:
+        """Whether a call stands in a loop over batches, or in a function that only such calls run."""
+        scope, path = self._index.scope_of(call), self._index.statement(call).path
+        turns = [part for part in path if isinstance(part.node, (cst.For, cst.While)) and part not in self._loop.inner]
+        if self._loop.statement in path:
+            return turns[-1:] != [self._loop.statement]
+        if any(part.scope is scope for part in turns):
+            return True
+        calls = [one for one in self._flow.callers(scope) if self._runs(one)] if scope not in seen else []
+        return bool(calls) and all(self._within(one, seen | {scope}) for one in calls)
+
+    def _runs(self, call: cst.Call) -> bool:
+        within = self._loop.statement in self._index.statement(call).path
+        return within or self._index.scope_of(call) in self._running

@@ -10,8 +10,9 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope
 from retrofit.survey.loops import VALIDATES
-from retrofit.survey.nodes import dotted, last_name, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import dotted, key_of, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scores.best import COMPARE, class_of
+from retrofit.survey.scores.given import STEPS_SCHEDULER
 from retrofit.survey.scores.inline import collected_values, told_values
 from retrofit.survey.scores.keepers import outlives, returned_parts, ways_to
 from retrofit.survey.scores.kinds import SEVERAL as SEVERAL_VALUES
@@ -121,9 +122,13 @@ class _Dropped:
             turns.scope for turns in index.loops if any(without_gradients(index, p.node) for p in turns.around)
         }
         self._training = [f for f in dropped if f not in validating and f in evaluates]
-        self._functions = self._functions or self._training
-        ways = ways_to(index, flow, loop)
-        self._functions += [f for f, way in ways.items() if len(way) > 1 and flow.called(way[0]) in self._functions]
+        self._functions = self._functions or self._training[:]
+        for function, (first, *inner) in ways_to(index, flow, loop).items():
+            outer = flow.called(first)
+            behind = [one for one in map(flow.called, inner) if one is not None]
+            validates = outer in dropped and outer in validating and any(is_validation(index, one) for one in behind)
+            self._functions += [function] if behind and (outer in self._functions or validates) else []
+            self._training += [function] if behind and outer in self._training else []
         #: What validates and returns no number.
         kinds = Kinds(index, flow, loop)
         mute = [call for binding, call in validated_variables(index, flow, loop) if kinds.is_mute(binding)]
@@ -132,7 +137,7 @@ class _Dropped:
     def measures(self) -> Iterator[tuple[str, str]]:
         """Yield (expression, place) of what can be handed over."""
         known: dict[str, cst.CSTNode] = {}
-        for name, node in chain(self._variables(), self._items(), self._returned()):
+        for name, node in chain(self._variables(), self._items(), self._returned(), self._stepped()):
             known.setdefault(name, node)
         told = Told(self._index, self._flow, self._loop)
         for function in [*self._mute, *([] if known else self._functions)]:
@@ -166,6 +171,17 @@ class _Dropped:
             if meter or not any(isinstance(node, (cst.For, cst.While)) for node in around) or _after_batches(binding):
                 yield meter or target, binding.statement.node
 
+    def _stepped(self) -> Iterator[tuple[str, cst.CSTNode]]:
+        """Yield the variables that a scheduler is given, perhaps by a function between, whatever they are called."""
+        steps = [call for call in self._index.calls if call.args and STEPS_SCHEDULER.search(dotted(call.func) or "")]
+        waiting = [(call.args[0].value, self._index.scope_of(call)) for call in steps]
+        for value, scope in waiting:
+            if isinstance(value, cst.Name) and value.value in scope.parameters:
+                given = self._flow.sources((scope, value.value))
+                waiting += [(one.value, one.scope) for one in given if one.value is not None and one.scope is not scope]
+            elif isinstance(value, cst.Name) and scope in self._functions:
+                yield value.value, value
+
     def _average_of(self, meter: str, scope: Scope) -> str:
         """Return the attribute of a meter that a function reads as its average, "" where it reads none."""
         for node in self._index.nodes_of(cst.Attribute):
@@ -178,7 +194,8 @@ class _Dropped:
 
     def _items(self) -> Iterator[tuple[str, cst.CSTNode]]:
         for item in self._index.items:
-            if self._counts(item.target, item.statement.scope):
+            known = key_of(cst.parse_expression(item.target)) is not None
+            if known and self._counts(item.target, item.statement.scope):
                 yield item.target, item.statement.node
 
     def _returned(self) -> Iterator[tuple[str, cst.CSTNode]]:

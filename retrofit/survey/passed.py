@@ -1,0 +1,60 @@
+"""Find the functions that get a model from several others, of which a run takes one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import libcst as cst
+
+from retrofit.survey.branches import exclude_each_other
+from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.index import Scope, Statement
+from retrofit.survey.order import ways_to
+from retrofit.survey.sites.model import Model
+from retrofit.survey.sites.wrapper import Wrapper
+
+
+def passed_to(
+    models: list[Model], origins: set[Origin], wrappers: list[Wrapper], flow: Flow
+) -> Iterator[tuple[Scope, str]]:
+    """Yield the functions on the way to the wrapper that always get the model, the nearest first, with its name there.
+
+    Nothing where a run may make several.
+
+    Args:
+        models: the places in several functions after which the model is there.
+        origins: where it is built.
+        wrappers: the wrappers of this model.
+    """
+    if all(_exclude(one.statement, other.statement, flow) for one, other in combinations(models, 2)):
+        ways = [ways_to(wrapper.statement, flow) for wrapper in wrappers]
+        for function in ways[0]:
+            name = next(_always(function, origins, flow), None)
+            if name is not None and all(function in found for found in ways):
+                yield function, name
+
+
+def _exclude(first: Statement, second: Statement, flow: Flow) -> bool:
+    """Whether a run takes one of two statements, which may be in different functions."""
+    here, there = ways_to(first, flow), ways_to(second, flow)
+    ways = [(one, other) for scope in here.keys() & there.keys() for one in here[scope] for other in there[scope]]
+    parting = [(one, other) for one, other in ways if one is not other]
+    return bool(parting) and all(exclude_each_other(one, other) for one, other in parting)
+
+
+def _always(function: Scope, origins: set[Origin], flow: Flow) -> Iterator[str]:
+    """Yield the parameters by which each call of a function gives it the model, and that mean nothing else in it."""
+    for name in function.parameters:
+        given = flow.sources((function, name))
+        told = bool(given) and len(given) == len(flow.callers(function))
+        if told and all(
+            one.value is not None and one.scope is not function and _is_one_of(one.value, one.scope, origins, flow)
+            for one in given
+        ):
+            yield name
+
+
+def _is_one_of(node: cst.BaseExpression, scope: Scope, origins: set[Origin], flow: Flow) -> bool:
+    made = flow.origins(node, scope)
+    return bool(made) and origins.issuperset(made)
