@@ -108,7 +108,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if kept is None:
         _tell_best_so_far(score, flow, loop, name)
     score.best, score.lost = keepers_of_best(index, flow, loop, candidate, name)
-    score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
+    score.anchors |= {"loop": loop.node} | ({"turn": _done_with(index, loop, turns[0]).node} if turns else {})
     score.cut_off = cut_off_at(index, flow, outer)
     leaving = inside[0] if guard is not None and inside else left_at
     if leaving is not None:
@@ -344,6 +344,18 @@ def _last_of_turn(loop: EpochLoop, place: Statement, passing: list[Statement]) -
         if later in loop.training or any(later in part.path[:-1] for part in passing):
             return later.siblings[later.index - 1]
     return last_before_leaving(place)
+
+
+def _done_with(index: Index, loop: EpochLoop, turn: Statement) -> Statement:
+    """Return the statement after which the epoch loop is left: the loop over batches, or the last one of the epoch.
+
+    It is the last one where what stands between gives a name its value that is read after the epoch loop.
+    """
+    end = _last_of_turn(loop, turn, turns_begun_by(index, loop.statement))
+    skipped = turn.siblings[turn.index + 1 : end.index + 1]
+    given = {b.target for b in index.bindings if any(one in b.statement.path for one in skipped)}
+    read = {name for later in loop.leftovers if later.scope is loop.scope for name in names_in(later.node)}
+    return end if any(may_lack_value(name, turn, index) for name in given & read) else turn
 
 
 def _past_saving(index: Index, loop: EpochLoop, place: Statement, when: str) -> Statement:

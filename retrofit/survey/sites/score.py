@@ -77,8 +77,8 @@ class Score(Site):
     The anchor "report" is the statement after which all ranks can hand it over. Where the score is made only under a
     condition, the anchor "guard" is the outermost conditional statement around that place, and the anchor "made" the
     last statement of the block in which it is made. Where its name is used anew later in the epoch, "made" is the
-    statement that makes it. The anchor "loop" is the epoch loop, and "turn" the loop over batches inside it, where the
-    score is handed over in there.
+    statement that makes it. The anchor "loop" is the epoch loop, and "turn", where the score is handed over in a loop
+    over batches inside it, the statement after which the epoch loop is left then: that loop, or a later one.
 
     Attributes:
         expression: the score's code at that place.
