@@ -213,7 +213,7 @@ def survey(
     script.new_folders = find_new_folders(index, flow, script.loops)
     script.resumptions = find_resumptions(index, flow, script.loops)
     script.assertions = find_assertions(index, flow, origins, script.models)
-    script.minimums = find_minimums(index, flow, script.loops, origins)
+    script.minimums = find_minimums(index, flow, script.loops, origins, script.wrappers)
     again = repeated(script.models, flow) or built_again(script.models, script.optimizers, origins, flow)
     beside = groups[0][1][0].file if groups and groups[0][1] else None
     script.repeated = [index.place(call.node, beside) for call in again]
