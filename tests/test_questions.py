@@ -75,6 +75,12 @@ class Copies(Module):
 HANDED = "model, grown, done = GPA.pai_tracker.add_validation_score(acc, model)\n"
 
 
+#: A loop over as many epochs as something tells, and its last statements with one more.
+COUNTED = "for epoch in range(epochs):\n"
+SCORED = "".join(f"    {line}\n" for line in SCORE.splitlines())
+GATHERED = f"{SCORED}    seen.append(acc)\n"
+
+
 def inner(text: str) -> str:
     """Return code as a block."""
     return "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())
@@ -371,6 +377,25 @@ QUESTIONS: dict[str, Question] = {
             "in its place": (UPA, (BUILT, f"{BUILT}UPA.perforate_model(model, save_name='mine')\n"), (WRAPPED, "")),
         },
         options=SINGLE_GPU,
+    ),
+    "PAI043 1": Question(
+        (
+            before("epochs, seen = read(), []\naxis = range(epochs)\n", "best = 0\n"),
+            (EPOCHS, COUNTED),
+            (SCORED, f"{GATHERED}plt.plot(axis, seen)\n"),
+        ),
+        {
+            "after the loop": (
+                before("epochs, seen = read(), []\n", "best = 0\n"),
+                (EPOCHS, COUNTED),
+                (SCORED, f"{GATHERED}plt.plot(range(epochs), seen)\n"),
+            ),
+            "alone": (
+                before("epochs, seen = read(), []\naxis = range(epochs)\n", "best = 0\n"),
+                (EPOCHS, COUNTED),
+                (SCORED, f"{GATHERED}plt.plot(axis)\n"),
+            ),
+        },
     ),
     "PAI100 1": Question(
         (before("engine = deepspeed.initialize(model)\n", OPTIMIZER), before("import deepspeed\n", IMPORT)),
