@@ -81,6 +81,9 @@ SCORED = "".join(f"    {line}\n" for line in SCORE.splitlines())
 GATHERED = f"{SCORED}    seen.append(acc)\n"
 
 
+TOLD = "def validate(net):\n    acc = evaluate(net)\n    print(acc)\n"
+
+
 def inner(text: str) -> str:
     """Return code as a block."""
     return "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())
@@ -1052,6 +1055,17 @@ QUESTIONS: dict[str, Question] = {
             ),
         },
         Options(metric="total", mode="min"),
+    ),
+    "PAI105 22": Question(
+        (before(TOLD + TOLD.replace("validate", "test")), scored("validate(model)\ntest(model)\n")),
+        {
+            "one alone": (before(TOLD + TOLD.replace("validate", "test")), scored("validate(model)\n")),
+            "another name": (
+                before(TOLD + TOLD.replace("validate", "test").replace("acc", "rate")),
+                scored("validate(model)\ntest(model)\n"),
+            ),
+        },
+        Options(metric="acc", mode="max"),
     ),
     "PAI106 1": Question(
         (UPA, before("model = UPA.perforate_model(model, save_name='mine')\n", WRAPPED)),

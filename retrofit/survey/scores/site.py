@@ -137,8 +137,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     return score
 
 
-def can_be_brought(index: Index, flow: Flow, loop: EpochLoop, metric: str, of: cst.CSTNode | None = None) -> bool:
-    """Whether the epoch loop can have what functions know that it leads to, as `measured_scores` names it.
+def brought(index: Index, flow: Flow, loop: EpochLoop, metric: str, of: cst.CSTNode | None = None) -> Score | None:
+    """Return what the epoch loop can have of what functions know that it leads to, as `measured_scores` names it.
 
     Args:
         metric: what names it.
@@ -147,9 +147,14 @@ def can_be_brought(index: Index, flow: Flow, loop: EpochLoop, metric: str, of: c
     function, handed = next(measured_scores(index, flow, loop, metric), (None, None))
     own = [] if of is None else index.bound([root_of(cst.parse_expression(owner_of(metric)[1]))], index.scope_of(of))
     if own and own[0].statement.scope is not function:
-        return False
+        return None
     site = score_site(index, flow, loop, handed) if handed is not None else None
-    return site is not None and site.known
+    return site if site is not None and site.known else None
+
+
+def can_be_brought(index: Index, flow: Flow, loop: EpochLoop, metric: str, of: cst.CSTNode | None = None) -> bool:
+    """Whether the epoch loop can have that; see `brought`."""
+    return brought(index, flow, loop, metric, of) is not None
 
 
 def taken_at(score: Score, candidate: Candidate) -> tuple[Statement, cst.Call | None]:
