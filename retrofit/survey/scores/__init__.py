@@ -179,7 +179,8 @@ def _namesakes(
     others = namesakes(index, flow, loop, metric, function, score)
     found = []
     for one in [function, *others] if others else []:
-        node, answer = index.bound([metric], one)[0].statement.node, f"{one.name}:{metric}"
+        bound, answer = index.bound([metric], one), f"{one.name}:{metric}"
+        node = bound[0].statement.node if bound else one.node  # it may be a parameter
         found.append((answer, index.place(node, score.file), can_be_brought(index, flow, loop, answer, node)))
     return found
 
