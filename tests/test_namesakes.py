@@ -77,7 +77,9 @@ def test_which_of_several_is_meant_is_asked(tmp_path: Path, functions: str, turn
 def test_one_of_them_may_be_a_parameter(tmp_path: Path) -> None:
     given = "def validate(net, acc):\n    net.eval()\n    return acc\n"
     [question] = planned(tmp_path, given + TEST, "rate = validate(model, measure(model))\ntest(model)").questions
-    assert "the name `acc`. Say which is meant: --metric validate:acc (line 4) or --metric test:acc (" in question.message
+    assert (
+        "the name `acc`. Say which is meant: --metric validate:acc (line 4) or --metric test:acc (" in question.message
+    )
 
 
 @pytest.mark.parametrize(

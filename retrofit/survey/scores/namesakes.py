@@ -30,15 +30,17 @@ def namesakes(index: Index, flow: Flow, loop: EpochLoop, name: str, function: Sc
     conditional = score.kept is not None and bool(score.kept.condition)
     below = called_in(index, flow, index.statement(function.node))
     making = called_in(index, flow, *_made_of(index, name, function))
-    validates = is_validation(index, function)
+    once = _once_in_a_turn(index, flow, loop)
+    validating = {one for one in once if is_validation(index, one)}
+    validating |= called_in(index, flow, *(index.statement(one.node) for one in validating))
     return [
         one
-        for one in _once_in_a_turn(index, flow, loop)
+        for one in once
         if one.name != function.name
         and one not in making
         and _has_its_own(index, name, one)
         and (trains(index, function) or not trains(index, one))
-        and (conditional if one in below else is_validation(index, one) or not validates)
+        and (conditional if one in below else one in validating or function not in validating)
     ]
 
 
