@@ -152,17 +152,18 @@ def unassigned(text: str, reads: Iterable[int]) -> list[int]:
     return sorted({places[place] for place in _Scope(parsed(text), frozenset(places), ()).faults()})
 
 
-def unassigned_names(text: str, names: Collection[str]) -> set[str]:
+def unassigned_names(text: str, names: Collection[str], turning: bool = False) -> set[str]:
     """Return those of some names that are read anywhere in a module where they may have no value.
 
     Args:
         text: the module's source, which compiles.
         names: the names.
+        turning: whether each loop makes a pass, as one over epochs or batches is meant to.
     """
     tree = parsed(text)
     asked = [one for one in ast.walk(tree) if isinstance(one, ast.Name) and one.id in names]
     read = {_place(one): one.id for one in asked if isinstance(one.ctx, ast.Load)}
-    return {read[place] for place in _Scope(tree, frozenset(read), ()).faults()}
+    return {read[place] for place in _Scope(tree, frozenset(read), (), turning).faults()}
 
 
 @dataclass
@@ -178,12 +179,18 @@ class _Scope:
         node: what opens the scope.
         reads: the places that are asked about.
         outer: the names of the scopes around it, innermost first, of a module at last; classes left out.
+        turning: whether each loop makes a pass.
     """
 
     def __init__(
-        self, node: ast.Module | _Definition, reads: frozenset[Place], outer: tuple[frozenset[str], ...]
+        self,
+        node: ast.Module | _Definition,
+        reads: frozenset[Place],
+        outer: tuple[frozenset[str], ...],
+        turning: bool = False,
     ) -> None:
         self._node = node
+        self._turning = turning
         self._reads = reads
         self._outer = outer
         self._loops: list[_Loop] = []
@@ -228,7 +235,7 @@ class _Scope:
         for inner in self._inner:
             reads = frozenset(one for one in self._reads if inner.lineno <= one[0] <= (inner.end_lineno or 0))
             if reads:
-                yield from _Scope(inner, reads, around).faults()
+                yield from _Scope(inner, reads, around, self._turning).faults()
 
     def _bound_outside(self, name: str) -> bool:
         around = [*self._outer, self._declared, {"*"} if self._starred else set()]
@@ -309,7 +316,9 @@ class _Scope:
             if again == head:
                 break
             head = again
-        if not isinstance(node, ast.While) and _has_items(node.iter):
+        if isinstance(node, ast.While):
+            over = self._test(node.test, turned)[1] if self._turning and turned is not None else over
+        elif self._turning or _has_items(node.iter):
             over = turned
         return _join_all([self._block(node.orelse, over), *loop.breaks])
 

@@ -20,7 +20,7 @@ from retrofit.options import Options
 from retrofit.outputs import ALONE, Company, as_launched, chosen_launcher, find_place, job, new_file
 from retrofit.progress import Told, untold
 from retrofit.project import Project, load_project
-from retrofit.proof import left_without_value, prove, without_value
+from retrofit.proof import left_without_value, passed_over, prove, without_value
 from retrofit.rewrite import by_file, crowded, rewriting
 from retrofit.rules import STAGES, Recipe
 from retrofit.rules_folder import proven_versions
@@ -251,7 +251,8 @@ def _plan(
                 new = rewriting(script.index, mine, file)
                 written[file] = new.text
                 lacking = [*without_value(script.index, file, new)]
-                questions += lacking or left_without_value(script.index, file, mine, new)
+                lacking = lacking or [*left_without_value(script.index, file, mine, new)]
+                questions += lacking or passed_over(script.index, file, mine, new)
         except UserError as error:
             if not survey_only:
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import symtable
 import warnings
@@ -18,7 +19,7 @@ from retrofit.source import Source
 from retrofit.survey.index import File, Index, Statement
 from retrofit.survey.nodes import dotted, leaves, names_in
 from retrofit.survey.order import always_leaves
-from retrofit.text import comments, split_lines
+from retrofit.text import comments, parsed, split_lines
 
 #: The kinds of edits after which code that was there may run no longer.
 _TAKING = ("replace", "guard", "remove", "take-out")
@@ -114,6 +115,42 @@ def left_without_value(index: Index, file: File, edits: Sequence[Edit], written:
 on every way there."
         )
         yield Problem(file.source.shown, line, column, given[name].code, message)
+
+
+def passed_over(index: Index, file: File, edits: Sequence[Edit], written: Rewriting) -> Iterator[Problem]:
+    """Yield a question for each name that later code reads, and that has no value where new code leaves a loop.
+
+    That is so where a turn of the loop gives it one only after that, as the first turn may be left there.
+
+    Args:
+        index: the project's files.
+        file: the file.
+        edits: what is applied to it.
+        written: what becomes of it, as long as that compiles.
+    """
+    given: dict[str, Edit] = {}
+    for edit in edits:
+        if edit.kind in ("insert-before", "insert-after") and not edit.verbatim and _leaves_loop(edit.text):
+            here = index.statement(edit.node)
+            around = next((one for one in here.around if isinstance(one.node, (cst.For, cst.While))), None)
+            for bound in index.bindings if around is not None else ():
+                if around in bound.statement.path and bound.statement.order > here.order:
+                    given.setdefault(bound.target, edit)
+    if not given or not _compiles(written.text, file.source.shown):
+        return
+    left = unassigned_names(written.text, given, turning=True)
+    for name in sorted(left and left - unassigned_names(file.source.text, given, turning=True)):
+        line, column = file.source.position(given[name].node)
+        message = (
+            f"the loop is left here once training is complete, which may be in its first turn, but what comes later \
+reads `{name}`, which a turn gives its value only after this place. Give it a value before the loop."
+        )
+        yield Problem(file.source.shown, line, column, given[name].code, message)
+
+
+def _leaves_loop(text: str) -> bool:
+    """Whether new code leaves the loop around its place."""
+    return any(isinstance(node, ast.Break) for node in ast.walk(parsed(text)))
 
 
 def _reads_anyway(index: Index, name: str, edit: Edit) -> bool:

@@ -1946,3 +1946,35 @@ def test_a_name_is_of_the_module_that_has_it_whatever_else_is_imported_by_star(
     more = "import torch\nfrom tools import *\n\ndef adam(net):\n    return torch.optim.Adam(net.parameters())\n"
     texts = changed(plan_project(main, tools=tools, wrapping=wrapping, more=more))
     assert "model = UPA.perforate_model(" in texts["main.py"]
+
+
+def test_a_function_of_another_file_that_is_handed_over_returns_its_score(plan_project: Planner) -> None:
+    main = """
+    from loop import train, train_epoch
+
+    train(Net(), each_epoch=train_epoch)
+    """
+    loop = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    def train_epoch(model, optimizer, log):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+        valid_accuracy = evaluate(model, held_out)
+        log.append(valid_accuracy)
+
+    def train(net, each_epoch):
+        model = DDP(net)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(9):
+            given = (model, optimizer, [])
+            each_epoch(*given)
+    """
+    new = changed(plan_project(main, Options(metric="valid_accuracy", mode="max"), loop=loop))["loop.py"]
+    assert "    log.append(valid_accuracy)\n    return valid_accuracy\n" in new
+    assert new.endswith(
+        "        pai_score = each_epoch(*given)\n        pai_distributed.report_validation_score(pai_score, model)\n"
+    )

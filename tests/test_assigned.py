@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retrofit.assigned import unassigned
+from retrofit.assigned import unassigned, unassigned_names
 from retrofit.options import Options
 from tests.helpers import code, plan_of, rewritten, script
 
@@ -168,6 +168,16 @@ def test_letters_of_several_bytes_before_it_do_not_matter() -> None:
 
 def test_what_is_not_asked_about_is_not_told() -> None:
     assert unassigned("print(nothing)\n", []) == []
+
+
+@pytest.mark.parametrize("head", ["for x in y", "while y"])
+@pytest.mark.parametrize(
+    ("body", "fault"), [("it = 1", False), ("if x: break\n    it = 1", True), ("if x: it = 1", True)]
+)
+def test_where_each_loop_makes_a_pass_its_end_has_what_a_turn_gives(head: str, body: str, fault: bool) -> None:
+    text = f"{head}:\n    {body}\ntake(it)\n"
+    assert unassigned_names(text, ["it"]) == {"it"}
+    assert unassigned_names(text, ["it"], turning=True) == ({"it"} if fault else set())
 
 
 #: The score of a loop that may make no pass.

@@ -262,3 +262,42 @@ def test_a_method_is_called_by_the_name_that_it_was_given_last() -> None:
     index = Index(source_of(f"{bound}def main(add):\n    add(4)\n    parser.add_argument(5)\n"))
     found = [index.source.code(node) for call, of in index.method_calls("add_argument") for node in (call, of)]
     assert found == ["add(1)", "parser", "add(2)", "group", "parser.add_argument(5)", "parser"]
+
+
+HANDED = """
+def each(net):
+    pass
+def other(net):
+    pass
+class Loop:
+    def __init__(self, turn):
+        self.turn = turn
+    def run(self):
+        self.turn(net)
+def train(turn):
+    turn(net)
+class Net:
+    def __call__(self, x):
+        pass
+CALL
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "called"),
+    [
+        ("train(each)", ["each"]),
+        ("train(turn=each)\ntrain(each)", ["each"]),
+        ("Loop(each).run()", ["each"]),
+        ("train(each)\ntrain(other)", []),
+        ("train(each if a else other)", []),
+        ("train(each)\ntrain(made())", []),
+        ("train(Net)", []),
+        ("train()", []),
+    ],
+)
+def test_a_function_that_is_handed_over_is_called_where_no_other_may_be(call: str, called: list[str]) -> None:
+    index = Index(source_of(HANDED.replace("CALL", call)))
+    flow = Flow(index)
+    found = [flow.called(one) for one in index.calls if index.source.code(one) in ("turn(net)", "self.turn(net)")]
+    assert [one.name for one in found if one is not None] == called

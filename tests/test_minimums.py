@@ -130,6 +130,41 @@ def test_a_model_that_is_moved_only_where_several_are_counted(tmp_path: Path, wr
     assert [f"{asked} {INITIALIZING}:" in line for line in told] == [bool(asked)]
 
 
+IN_GROUP = "if dist.is_initialized():\n            x = model.module.gather(x)\n        "
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "used", "asked"),
+    [
+        pytest.param(
+            "if torch.cuda.device_count() > 1:\n    WRAP\n", IN_GROUP, "device_count() > 1 or", id="elsewhere"
+        ),
+        pytest.param("if 1 >= dist.get_world_size():\n    pass\nelse:\n    WRAP\n", IN_GROUP, "", id="beside another"),
+        pytest.param("if torch.cuda.device_count() > 1:\n    WRAP\n", "", "", id="nowhere"),
+        pytest.param(
+            "if torch.cuda.device_count() > 1:\n    WRAP\n",
+            IN_GROUP.replace("dist.is_initialized()", "torch.cuda.device_count() > 1"),
+            "",
+            id="there alone",
+        ),
+        pytest.param("if args.distributed:\n    WRAP\n", IN_GROUP, "", id="by an option"),
+    ],
+)
+def test_what_only_a_wrapper_has_is_there_where_several_are_counted_alone(
+    tmp_path: Path, wrapped: str, used: str, asked: str
+) -> None:
+    text = script("val_loss = evaluate(model)").replace(
+        "import torch\n", "import torch\nimport torch.distributed as dist\n"
+    )
+    text = text.replace("model = DDP(model)\n", wrapped.replace("WRAP", "model = DDP(model)"))
+    text = text.replace("loss = criterion", f"{used}loss = criterion")
+    plan = plan_of(tmp_path, text)
+    assert plan.questions == []
+    assert [
+        f"{asked} {INITIALIZING}:" in line for line in rewritten(plan).splitlines() if line.startswith("if torch")
+    ] == ([bool(asked)] if wrapped.startswith("if torch") else [])
+
+
 ASKED = TEXT.replace("import os\n", "import argparse\nimport os\n").replace(
     "    n = torch.cuda.device_count()\n",
     "    parser = argparse.ArgumentParser()\n    parser.add_argument('--n-gpu', type=int, default=1)\n"

@@ -75,6 +75,15 @@ class Copies(Module):
 HANDED = "model, grown, done = GPA.pai_tracker.add_validation_score(acc, model)\n"
 
 
+#: A loop over as many epochs as something tells, and its last statements with one more.
+COUNTED = "for epoch in range(epochs):\n"
+SCORED = "".join(f"    {line}\n" for line in SCORE.splitlines())
+GATHERED = f"{SCORED}    seen.append(acc)\n"
+
+
+TOLD = "def validate(net):\n    acc = evaluate(net)\n    print(acc)\n"
+
+
 def inner(text: str) -> str:
     """Return code as a block."""
     return "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())
@@ -371,6 +380,25 @@ QUESTIONS: dict[str, Question] = {
             "in its place": (UPA, (BUILT, f"{BUILT}UPA.perforate_model(model, save_name='mine')\n"), (WRAPPED, "")),
         },
         options=SINGLE_GPU,
+    ),
+    "PAI043 1": Question(
+        (
+            before("epochs, seen = read(), []\naxis = range(epochs)\n", "best = 0\n"),
+            (EPOCHS, COUNTED),
+            (SCORED, f"{GATHERED}plt.plot(axis, seen)\n"),
+        ),
+        {
+            "after the loop": (
+                before("epochs, seen = read(), []\n", "best = 0\n"),
+                (EPOCHS, COUNTED),
+                (SCORED, f"{GATHERED}plt.plot(range(epochs), seen)\n"),
+            ),
+            "alone": (
+                before("epochs, seen = read(), []\naxis = range(epochs)\n", "best = 0\n"),
+                (EPOCHS, COUNTED),
+                (SCORED, f"{GATHERED}plt.plot(axis)\n"),
+            ),
+        },
     ),
     "PAI100 1": Question(
         (before("engine = deepspeed.initialize(model)\n", OPTIMIZER), before("import deepspeed\n", IMPORT)),
@@ -1027,6 +1055,17 @@ QUESTIONS: dict[str, Question] = {
             ),
         },
         Options(metric="total", mode="min"),
+    ),
+    "PAI105 22": Question(
+        (before(TOLD + TOLD.replace("validate", "test")), scored("validate(model)\ntest(model)\n")),
+        {
+            "one alone": (before(TOLD + TOLD.replace("validate", "test")), scored("validate(model)\n")),
+            "another name": (
+                before(TOLD + TOLD.replace("validate", "test").replace("acc", "rate")),
+                scored("validate(model)\ntest(model)\n"),
+            ),
+        },
+        Options(metric="acc", mode="max"),
     ),
     "PAI106 1": Question(
         (UPA, before("model = UPA.perforate_model(model, save_name='mine')\n", WRAPPED)),

@@ -1034,6 +1034,59 @@ done()
     assert changed.endswith(end)
 
 
+#: A validation every so many batches, and a name that the turn over an epoch gives after them.
+SPARSE = f"""
+    for epoch in range(9):
+        for n, x in enumerate(loader):{STEP.replace(chr(10) + "    ", chr(10) + "        ").rstrip()}
+            if n % 9 == 0:
+                acc = evaluate(model)
+                best = max(best, acc)
+        log()
+        folder = name_of(epoch)
+"""
+
+
+def test_what_an_epoch_gives_after_its_batches_is_given_before_the_loop_is_left(tmp_path: Path) -> None:
+    changed = iterating(tmp_path, SPARSE, after="done(folder)\n")
+    assert changed.endswith("""\
+            if training_complete:
+                break
+    log()
+    folder = name_of(epoch)
+    if training_complete:
+        break
+done(folder)
+""")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("", "done()\n"), ("folder = None\n", "done(folder)\n")],
+)
+def test_what_nobody_reads_after_the_loop_is_not_waited_for(tmp_path: Path, before: str, after: str) -> None:
+    text = script(before=f"{before}best = 0").partition("for epoch in")[0] + code(SPARSE) + code(after)
+    changed = rewritten(plan_of(tmp_path, text))
+    assert "                break\n    if training_complete:\n        break\n    log()\n" in changed
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        f"for x in more:{STEP.replace(chr(10), chr(10) + '    ').rstrip()}",
+        "if epoch % 2:\n            folder = 'odd'\n            continue",
+    ],
+)
+def test_a_name_that_the_way_out_of_the_loop_would_pass_over_is_asked_about(tmp_path: Path, later: str) -> None:
+    loop = SPARSE.replace("log()", later)
+    text = script(before="best = 0").partition("for epoch in")[0] + code(loop) + "folder_of(folder)\n"
+    [question] = plan_of(tmp_path, text).questions
+    assert (question.code, question.message) == (
+        "PAI012",
+        "the loop is left here once training is complete, which may be in its first turn, but what comes later reads "
+        "`folder`, which a turn gives its value only after this place. Give it a value before the loop.",
+    )
+
+
 KEEPS = """
 def test(epoch):
     global best

@@ -235,8 +235,18 @@ class Flow:
         if self._known is None:
             return self._function(call.func, self.index.scope_of(call))
         if call not in self._functions_called:
-            self._functions_called[call] = self._function(call.func, self.index.scope_of(call))
+            found = self._function(call.func, self.index.scope_of(call))
+            self._functions_called[call] = self._handed_over(call) if found is None else found
         return self._functions_called[call]
+
+    def _handed_over(self, call: cst.Call) -> Scope | None:
+        """Return the only function that is handed over to be called by a name: `train(net, each_epoch=train_epoch)`."""
+        scope = self.index.scope_of(call)
+        if dotted(call.func) is None or self._plain(call.func, scope) is None:
+            return None
+        meant = {self.defined(one.node, self.index.scope_of(one.node)) for one in self.origins(call.func, scope)}
+        found = meant.pop() if len(meant) == 1 else None
+        return found if found is not None and found.kind == "function" and found not in self._properties else None
 
     def _function(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
         found = self.defined(node, scope)

@@ -12,11 +12,11 @@ from retrofit.survey.sites.loop import EpochLoop
 
 def last_turns(index: Index, loop: EpochLoop) -> list[Site]:
     """Return each `if` in a loop that holds in its planned last turn alone: `if epoch == epochs - 1`."""
-    limit = _limit(loop.anchors["range"])
+    limit = limit_of(loop.anchors["range"])
     found = []
     for comparison in index.comparisons if limit is not None else ():
         here = index.statement(comparison)
-        sides = [_counted(comparison.left), *(_counted(one.comparator) for one in comparison.comparisons)]
+        sides = [counted(comparison.left), *(counted(one.comparator) for one in comparison.comparisons)]
         equal = isinstance(comparison.comparisons[0].operator, cst.Equal) and set(sides) == {loop.target, limit}
         if equal and loop.statement in here.path[:-1] and isinstance(here.node, cst.If) and not leaves(here.node.body):
             around = [one for one in index.ancestors(comparison) if isinstance(one, cst.BooleanOperation)]
@@ -25,14 +25,14 @@ def last_turns(index: Index, loop: EpochLoop) -> list[Site]:
     return found
 
 
-def _limit(node: cst.CSTNode) -> str | None:
+def limit_of(node: cst.CSTNode) -> str | None:
     """Return the name of what limits a loop: that of `range(name)`, `range(first, name)` or `while turn < name`."""
     if isinstance(node, cst.Comparison):
-        return _counted(node.comparisons[0].comparator)
-    return _counted(node.args[:2][-1].value) if isinstance(node, cst.Call) and node.args else None
+        return counted(node.comparisons[0].comparator)
+    return counted(node.args[:2][-1].value) if isinstance(node, cst.Call) and node.args else None
 
 
-def _counted(node: cst.CSTNode) -> str | None:
+def counted(node: cst.CSTNode) -> str | None:
     """Return the name in an expression that counts from it: `epochs`, `epochs - 1`."""
     if isinstance(node, cst.BinaryOperation) and isinstance(node.right, cst.Integer):
         return dotted(node.left) if isinstance(node.operator, (cst.Add, cst.Subtract)) else None

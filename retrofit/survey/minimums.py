@@ -14,17 +14,25 @@ from retrofit.survey.nodes import COMPARING, argument, dotted, last_of
 from retrofit.survey.order import always_leaves, apart_from_training, leading_to, leads_to
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Minimum
+from retrofit.survey.sites.wrapper import Wrapper
 
 #: A number of GPUs that is enough for any.
 _MANY = 65
 
 
-def find_minimums(index: Index, flow: Flow, loops: list[EpochLoop], origins: Collection[Origin] = ()) -> list[Minimum]:
-    """Return the conditions by which one GPU or process is not enough to come to the training, or to move the model.
+def find_minimums(
+    index: Index,
+    flow: Flow,
+    loops: list[EpochLoop],
+    origins: Collection[Origin] = (),
+    wrappers: Collection[Wrapper] = (),
+) -> list[Minimum]:
+    """Return the conditions by which one GPU or process is not enough to train, or to move or wrap the model.
 
     Args:
         loops: the epoch loops.
         origins: where the model is built.
+        wrappers: its wrappers.
     """
     training, asked = leading_to(loops, flow), _asked(index, flow)
     moved = [
@@ -32,14 +40,23 @@ def find_minimums(index: Index, flow: Flow, loops: list[EpochLoop], origins: Col
         for call, held in index.method_calls("to", "cuda")
         if not flow.deep_origins(held, index.scope_of(call)).isdisjoint(origins)
     ]
+    choices = {
+        one: holds
+        for one in index.statements
+        if isinstance(one.node, cst.If)
+        if (holds := _with_one(index, flow, one.node.test, one.scope, asked)) is not None
+    }
+    left = {part for choice, holds in choices.items() for part in _branches(index, choice, holds)[1]}
+    wrapped = [one.statement for one in wrappers if any(left.isdisjoint(use.path) for use in one.uses)]
     found = []
     for statement in index.statements:
         choice = statement.node
         if isinstance(choice, cst.If):
-            holds = _with_one(index, flow, choice.test, statement.scope, asked)
+            holds = choices.get(statement)
             if holds is None:
                 continue
-            if _stops(index, statement, holds, training) or _moves_alone(index, statement, holds, moved):
+            needed = _moves_alone(index, statement, holds, moved) or _wraps_alone(index, statement, holds, wrapped)
+            if needed or _stops(index, statement, holds, training):
                 found.append((choice.test, not holds))
         elif isinstance(choice, cst.SimpleStatementLine):
             checks = [small.test for small in choice.body if isinstance(small, cst.Assert)]
@@ -66,6 +83,16 @@ def _moves_alone(index: Index, choice: Statement, holds: bool, moved: list[State
     """Whether the branch that one GPU does not come to is the only place that moves the model to its device."""
     left = _branches(index, choice, holds)[1]
     return bool(moved) and all(any(part in left for part in here.path) for here in moved)
+
+
+def _wraps_alone(index: Index, choice: Statement, holds: bool, wrapped: list[Statement]) -> bool:
+    """Whether one GPU comes to neither branch, while what only a wrapper in there has is used outside.
+
+    Args:
+        wrapped: the wrappers of which something is used where one GPU comes to.
+    """
+    taken, left = _branches(index, choice, holds)
+    return not taken and any(part in left for here in wrapped for part in here.path)
 
 
 def _branches(index: Index, choice: Statement, holds: bool) -> tuple[list[Statement], list[Statement]]:

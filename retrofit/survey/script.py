@@ -41,6 +41,7 @@ from retrofit.survey.numbers import Numbers
 from retrofit.survey.optimizers import find_optimizers
 from retrofit.survey.order import apart_from_training, defines, leading_to, may_lack_value
 from retrofit.survey.partings import find_partings
+from retrofit.survey.planned_counts import find_planned_counts
 from retrofit.survey.reach import reachable
 from retrofit.survey.resuming import find_resumptions
 from retrofit.survey.schedulers import find_schedulers
@@ -213,7 +214,8 @@ def survey(
     script.new_folders = find_new_folders(index, flow, script.loops)
     script.resumptions = find_resumptions(index, flow, script.loops)
     script.assertions = find_assertions(index, flow, origins, script.models)
-    script.minimums = find_minimums(index, flow, script.loops, origins)
+    script.minimums = find_minimums(index, flow, script.loops, origins, script.wrappers)
+    script.planned_counts = find_planned_counts(index, flow, script.loops)
     again = repeated(script.models, flow) or built_again(script.models, script.optimizers, origins, flow)
     beside = groups[0][1][0].file if groups and groups[0][1] else None
     script.repeated = [index.place(call.node, beside) for call in again]

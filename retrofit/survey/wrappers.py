@@ -321,8 +321,10 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
         for attribute in index.attributes:
             name = attribute.attr.value
             if (name in _WRAPPER_MEMBERS or name == "module") and means_it(attribute.value):
-                path = index.statement(attribute).path
-                wrapper.members |= name in _WRAPPER_MEMBERS or any(part in before_leaving for part in path)
+                here = index.statement(attribute)
+                if name in _WRAPPER_MEMBERS or any(part in before_leaving for part in here.path):
+                    wrapper.uses.append(here)
+        wrapper.members |= bool(wrapper.uses)
         wrapper.members |= any(means_it(call.args[0].value) for call in insisting)
         wrapper.members |= any(_of_any(attribute, flow) for attribute in index.attributes)
         devices, own = wrapper.given("device_ids", 1), flow.defined(wrapper.call.func, wrapper.scope)

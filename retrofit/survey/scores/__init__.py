@@ -11,7 +11,7 @@ from functools import partial
 import libcst as cst
 
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Statement
+from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES, head
 from retrofit.survey.schedulers import find_schedulers
 from retrofit.survey.scores.alone import tell_ranks
@@ -34,7 +34,8 @@ from retrofit.survey.scores.keepers import (
 from retrofit.survey.scores.kinds import SEVERAL, Kinds
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
-from retrofit.survey.scores.site import score_site, taken_at, whole_of
+from retrofit.survey.scores.namesakes import namesakes
+from retrofit.survey.scores.site import can_be_brought, score_site, taken_at, whole_of
 from retrofit.survey.scores.turns import Turns
 from retrofit.survey.scores.validation import named_scores
 from retrofit.survey.scores.values import code_of, counts_turns, in_loop
@@ -132,14 +133,14 @@ def _groups(
 
 def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Scheduler], metric: str) -> Iterator[Score]:
     """Yield the scores of an epoch loop that the evidence speaks for, or the one that the user names."""
-    making, passed = Making(index, flow, loop), list[Evidence]()
+    making, passed, measured = Making(index, flow, loop), list[Evidence](), list[tuple[Scope, Candidate]]()
     groups, compared = _groups(index, flow, loop, making, schedulers)
     if metric:
         written = cst.parse_expression(owner_of(metric)[1])
         own = Candidate(_standing(index, loop, written) or written, told_by_name(metric), "--metric", named=True)
         given = shown_for(index, metric, compared)
-        measured = [candidate for _, candidate in measured_scores(index, flow, loop, metric)]
-        candidates = given or [*measured, own][:1]
+        measured = [] if given else [*measured_scores(index, flow, loop, metric)][:1]
+        candidates = given or [*(candidate for _, candidate in measured), own][:1]
         chosen = [Evidence(one, BEST if given else NAME, "") for one in candidates]
     else:
         chosen, passed = weigh(making, groups)
@@ -154,11 +155,34 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         tell_ranks(flow, score, one.candidate, making)
         _tell_making(score, one, turns, carried)
         score.named = bool(metric)
+        for function, _ in measured:
+            score.namesakes = _namesakes(index, flow, loop, score, function, metric)
         if not metric:
+            if score.kept is not None:
+                function = index.scope_of(one.candidate.node)
+                others = namesakes(index, flow, loop, score.written, function, score)
+                score.owner = f"{function.name}:" if others else ""
             score.made, score.outdone = one.made, outdone_by(index, flow, loop, making, one, passed)
         score.of_step = loop.unclear and making.of(one.candidate.node, one.candidate.call) != EVALUATED
         score.against = against(index, flow, loop, one, modes)
         yield score
+
+
+def _namesakes(
+    index: Index, flow: Flow, loop: EpochLoop, score: Score, function: Scope, metric: str
+) -> list[tuple[str, str, bool]]:
+    """Return what the user's word for the score may mean, where that is not plain; see `Score.namesakes`.
+
+    Args:
+        function: the function whose variable is taken.
+    """
+    others = namesakes(index, flow, loop, metric, function, score)
+    found = []
+    for one in [function, *others] if others else []:
+        bound, answer = index.bound([metric], one), f"{one.name}:{metric}"
+        node = bound[0].statement.node if bound else one.node  # it may be a parameter
+        found.append((answer, index.place(node, score.file), can_be_brought(index, flow, loop, answer, node)))
+    return found
 
 
 def _standing(index: Index, loop: EpochLoop, written: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -18,7 +18,8 @@ from retrofit.survey.scores.keepers import outlives, returned_parts, ways_to
 from retrofit.survey.scores.kinds import SEVERAL as SEVERAL_VALUES
 from retrofit.survey.scores.kinds import TEXT, Kinds
 from retrofit.survey.scores.making import Making, without_gradients
-from retrofit.survey.scores.site import can_be_brought
+from retrofit.survey.scores.namesakes import namesakes
+from retrofit.survey.scores.site import brought
 from retrofit.survey.scores.told import Told, numbers_in
 from retrofit.survey.scores.validation import (
     call_within,
@@ -143,9 +144,16 @@ class _Dropped:
         for function in [*self._mute, *([] if known else self._functions)]:
             for name, node in told.by(function):
                 known.setdefault(f"{function.name}:{name}", node)
+        index, flow, loop = self._index, self._flow, self._loop
         for name, node in known.items():
-            if can_be_brought(self._index, self._flow, self._loop, name.removesuffix("[...]"), node):
-                yield name, _place_in(self._index, node, self._loop)
+            site, function = brought(index, flow, loop, name.removesuffix("[...]"), node), index.scope_of(node)
+            others = namesakes(index, flow, loop, name, function, site) if site is not None else []
+            if site is not None:
+                yield f"{function.name}:{name}" if others else name, _place_in(index, node, loop)
+            for other in others:
+                where = index.bound([name], other)[0].statement.node
+                if brought(index, flow, loop, f"{other.name}:{name}", where) is not None:
+                    yield f"{other.name}:{name}", _place_in(index, where, loop)
 
     def _counts(self, target: str, scope: Scope) -> bool:
         if scope not in self._functions or not direction_of(target):

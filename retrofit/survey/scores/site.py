@@ -108,7 +108,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if kept is None:
         _tell_best_so_far(score, flow, loop, name)
     score.best, score.lost = keepers_of_best(index, flow, loop, candidate, name)
-    score.anchors |= {"loop": loop.node} | ({"turn": turns[0].node} if turns else {})
+    score.anchors |= {"loop": loop.node} | ({"turn": _done_with(index, loop, turns[0]).node} if turns else {})
     score.cut_off = cut_off_at(index, flow, outer)
     leaving = inside[0] if guard is not None and inside else left_at
     if leaving is not None:
@@ -137,8 +137,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     return score
 
 
-def can_be_brought(index: Index, flow: Flow, loop: EpochLoop, metric: str, of: cst.CSTNode | None = None) -> bool:
-    """Whether the epoch loop can have what functions know that it leads to, as `measured_scores` names it.
+def brought(index: Index, flow: Flow, loop: EpochLoop, metric: str, of: cst.CSTNode | None = None) -> Score | None:
+    """Return what the epoch loop can have of what functions know that it leads to, as `measured_scores` names it.
 
     Args:
         metric: what names it.
@@ -147,9 +147,14 @@ def can_be_brought(index: Index, flow: Flow, loop: EpochLoop, metric: str, of: c
     function, handed = next(measured_scores(index, flow, loop, metric), (None, None))
     own = [] if of is None else index.bound([root_of(cst.parse_expression(owner_of(metric)[1]))], index.scope_of(of))
     if own and own[0].statement.scope is not function:
-        return False
+        return None
     site = score_site(index, flow, loop, handed) if handed is not None else None
-    return site is not None and site.known
+    return site if site is not None and site.known else None
+
+
+def can_be_brought(index: Index, flow: Flow, loop: EpochLoop, metric: str, of: cst.CSTNode | None = None) -> bool:
+    """Whether the epoch loop can have that; see `brought`."""
+    return brought(index, flow, loop, metric, of) is not None
 
 
 def taken_at(score: Score, candidate: Candidate) -> tuple[Statement, cst.Call | None]:
@@ -344,6 +349,18 @@ def _last_of_turn(loop: EpochLoop, place: Statement, passing: list[Statement]) -
         if later in loop.training or any(later in part.path[:-1] for part in passing):
             return later.siblings[later.index - 1]
     return last_before_leaving(place)
+
+
+def _done_with(index: Index, loop: EpochLoop, turn: Statement) -> Statement:
+    """Return the statement after which the epoch loop is left: the loop over batches, or the last one of the epoch.
+
+    It is the last one where what stands between gives a name its value that is read after the epoch loop.
+    """
+    end = _last_of_turn(loop, turn, turns_begun_by(index, loop.statement))
+    skipped = turn.siblings[turn.index + 1 : end.index + 1]
+    given = {b.target for b in index.bindings if any(one in b.statement.path for one in skipped)}
+    read = {name for later in loop.leftovers if later.scope is loop.scope for name in names_in(later.node)}
+    return end if any(may_lack_value(name, turn, index) for name in given & read) else turn
 
 
 def _past_saving(index: Index, loop: EpochLoop, place: Statement, when: str) -> Statement:

@@ -104,3 +104,18 @@ class EpochLoop(Site):
         return self.node.body
 
     _facts = (("variable", "target"), ("limited", "limited"))
+
+
+@dataclass(eq=False, kw_only=True)
+class PlannedCount(Site):
+    """What counts the planned epochs where the loop's items are taken too; `node` is the call that goes through them.
+
+    The anchor "limit" is what it counts to.
+
+    Attributes:
+        items: the code of what has an item for each epoch of a round.
+        anew: the code of a limit by which it has as many numbers, "" where the items are not known there.
+    """
+
+    items: str
+    anew: str

@@ -77,8 +77,8 @@ class Score(Site):
     The anchor "report" is the statement after which all ranks can hand it over. Where the score is made only under a
     condition, the anchor "guard" is the outermost conditional statement around that place, and the anchor "made" the
     last statement of the block in which it is made. Where its name is used anew later in the epoch, "made" is the
-    statement that makes it. The anchor "loop" is the epoch loop, and "turn" the loop over batches inside it, where the
-    score is handed over in there.
+    statement that makes it. The anchor "loop" is the epoch loop, and "turn", where the score is handed over in a loop
+    over batches inside it, the statement after which the epoch loop is left then: that loop, or a later one.
 
     Attributes:
         expression: the score's code at that place.
@@ -108,6 +108,9 @@ class Score(Site):
         alone: by what rank 0 alone has it, and where, while the others have another number; "" where all have it.
         elsewhere: the same of another rank, or of one that is not told.
         named: whether the user names it.
+        namesakes: (answer, place, whether the loop can have it) of the variables of several functions that the user's
+            word for it may mean, where it is not plain which.
+        owner: what has to stand before its code for the user to mean it, `FUNCTION:`; "" where that alone tells.
         last: the head of a loop of which it is the last turn's alone, and the place; "" for none.
         later: where it gets another value later in the turn, which does not count, as not all turns have it; else "".
         trained: where the training makes it, while an evaluation does on other ways; "" where it does not.
@@ -143,6 +146,8 @@ class Score(Site):
     alone: str = ""
     elsewhere: str = ""
     named: bool = False
+    namesakes: list[tuple[str, str, bool]] = field(default_factory=list)
+    owner: str = ""
     last: tuple[str, str] = ("", "")
     later: str = ""
     trained: str = ""
@@ -171,7 +176,7 @@ class Score(Site):
     @property
     def answer(self) -> str:
         """The options that name this score, as a shell takes them."""
-        return answer_for(self.written, self.direction)
+        return answer_for(self.owner + self.written, self.direction)
 
     @property
     def only_alone(self) -> str:

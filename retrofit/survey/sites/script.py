@@ -21,7 +21,7 @@ from retrofit.survey.sites.block import Block
 from retrofit.survey.sites.call import CallSite, Spawn
 from retrofit.survey.sites.folder import NewFolder, Resumption
 from retrofit.survey.sites.framework import Framework
-from retrofit.survey.sites.loop import Backward, EpochLoop, Stop
+from retrofit.survey.sites.loop import Backward, EpochLoop, PlannedCount, Stop
 from retrofit.survey.sites.model import Assertion, Follower, Minimum, Model, ModuleCount, UnnamedModel
 from retrofit.survey.sites.optimizer import Optimizer, Rebuilding, Scheduler, Step
 from retrofit.survey.sites.score import KeptScore, Score
@@ -51,6 +51,7 @@ SITE_KINDS = (
     "stop",
     "trial",
     "minimum",
+    "planned-count",
 )
 
 
@@ -82,6 +83,7 @@ class Script(Site):
         assertions: the script's own checks of the model's parameters.
         module_counts: the walks through the perforated model that dendrites are to be left out of.
         minimums: the conditions by which it trains only on several GPUs or in several processes.
+        planned_counts: the planned numbers of epochs that are taken together with what its epoch loop fills.
         new_folders: where it insists that what it writes is not there yet.
         resumptions: the statements by which its own checkpoint of an earlier round would end a later one at once.
         blocks: what people put in by hand in the place of what the recipe writes.
@@ -159,6 +161,7 @@ class Script(Site):
     repeated: list[str] = field(default_factory=list)
     module_counts: list[ModuleCount] = field(default_factory=list)
     minimums: list[Minimum] = field(default_factory=list)
+    planned_counts: list[PlannedCount] = field(default_factory=list)
     new_folders: list[NewFolder] = field(default_factory=list)
     resumptions: list[Resumption] = field(default_factory=list)
     plural: str = ""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from retrofit.survey.index import Statement
 from retrofit.survey.nodes import argument
 from retrofit.survey.sites.base import Site
 
@@ -25,6 +26,7 @@ class Wrapper(Site):
         moved: where the call builds the model, the moves called on it there, such as `.to(device)`.
         members: whether what only the wrapper has (`.module`, `no_sync`) is used before the first backward pass, or the
             script insists on a wrapper.
+        uses: where that is.
         moves_inputs: whether the model may rely on the wrapper to move what it is called with to its device.
         returned: whether a function returns it instead of assigning it.
         fresh: where it is neither, but used in a statement, a name that nothing has yet for it; "" where none helps.
@@ -44,6 +46,7 @@ class Wrapper(Site):
     part: bool = False
     moved: str = ""
     members: bool = False
+    uses: list[Statement] = field(default_factory=list)
     moves_inputs: bool = False
     returned: bool = False
     fresh: str = ""

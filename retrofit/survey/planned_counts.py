@@ -1,0 +1,144 @@
+"""Find where code takes what has an item for each epoch together with the number of epochs that are planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit.knowledge.kinds import Counts
+from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.index import Index, Statement
+from retrofit.survey.last_turns import counted, limit_of
+from retrofit.survey.loops import called_in
+from retrofit.survey.nodes import argument, dotted, nodes_in, spelled
+from retrofit.survey.sites.loop import EpochLoop, PlannedCount
+
+#: What has as many items as what it is given.
+_COPIES = frozenset({"list", "tuple"})
+
+
+def find_planned_counts(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[PlannedCount]:
+    """Return each planned number of epochs that is taken, after the loop, together with what its turns append to.
+
+    A round has as many epochs as its structure needs, so `plt.plot(range(1, epochs + 1), losses)` fails.
+    """
+    found: dict[cst.CSTNode, PlannedCount] = {}
+    for loop in loops:
+        limit, gathered = limit_of(loop.anchors["range"]), _gathered(index, flow, loop)
+        if limit is not None and gathered:
+            for site in _Counts(index, flow, loop, limit, gathered).found():
+                found.setdefault(site.node, site)
+    return list(found.values())
+
+
+def _gathered(index: Index, flow: Flow, loop: EpochLoop) -> set[Origin]:
+    """Return the lists, as they begin before a loop, that each of its turns appends an item to."""
+    found: set[Origin] = set()
+    for call, held in index.method_calls("append"):
+        here = index.statement(call)
+        around = [one for one in here.around if isinstance(one.node, (cst.For, cst.While))]
+        if around[:1] == [loop.statement]:
+            found.update(one for one in flow.origins(held, here.scope) if isinstance(one.node, cst.List))
+    return {one for one in found if loop.statement not in index.statement(one.node).path}
+
+
+class _Counts:
+    """Looks for the counts that belong to one epoch loop.
+
+    Args:
+        loop: the epoch loop.
+        limit: the name of what limits it.
+        gathered: the lists that it fills.
+    """
+
+    def __init__(self, index: Index, flow: Flow, loop: EpochLoop, limit: str, gathered: set[Origin]) -> None:
+        self._index, self._flow, self._loop, self._gathered = index, flow, loop, gathered
+        self._limit, self._counting = flow.member(limit, loop.scope), index.knowledge.named(Counts)
+        self._functions = called_in(index, flow, *loop.leftovers)
+
+    def found(self) -> Iterator[PlannedCount]:
+        """Yield the counts, each with the items that it is taken together with first."""
+        for numbers, items in self._meetings():
+            counts = [count for node in numbers for count in self._counts(node)]
+            names = [name for node in items for name in self._wholes(node) if spelled(name) and self._filled(name)]
+            if counts and names:
+                yield from (self._site(count, names[0]) for count in counts)
+
+    def _meetings(self) -> Iterator[tuple[list[cst.BaseExpression], list[cst.BaseExpression]]]:
+        """Yield what calls and loops after the epoch loop take together, as numbers and as items."""
+        for call in self._index.calls:
+            if self._is_later(self._index.statement(call)) and not _ends_with_the_shortest(call):
+                given = [arg.value for arg in call.args]
+                yield given, given
+        for statement in self._index.statements:
+            node = statement.node
+            if isinstance(node, cst.For) and self._is_later(statement):
+                yield [node.iter], _taken_by(node.body, dotted(node.target))
+
+    def _is_later(self, statement: Statement) -> bool:
+        """Whether a statement runs after the loop."""
+        return statement.scope in self._functions or any(one in statement.path for one in self._loop.leftovers)
+
+    def _wholes(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """Yield an expression, what a display holds, and what has as many items as the expression."""
+        yield node
+        within: list[cst.BaseExpression] = []
+        if isinstance(node, (cst.Dict, cst.List, cst.Tuple)):
+            within = [element.value for element in node.elements]
+        elif isinstance(node, cst.BaseComp) and not (node.for_in.ifs or node.for_in.inner_for_in):
+            within = [node.for_in.iter]
+        elif isinstance(node, cst.Call) and (dotted(node.func) in _COPIES or dotted(node.func) == "zip"):
+            within = [] if _ends_with_the_shortest(node) else [arg.value for arg in node.args]
+        for one in within:
+            yield from self._wholes(one)
+
+    def _counts(self, node: cst.BaseExpression) -> Iterator[cst.Call]:
+        """Yield what goes through the planned epochs of what an expression is."""
+        for whole in self._wholes(node):
+            for origin in self._flow.origins(whole, self._index.scope_of(whole)):
+                made = [whole] if origin.node is whole else [*self._wholes(origin.node)]
+                yield from (one for one in made if isinstance(one, cst.Call) and self._is_planned(one))
+
+    def _is_planned(self, call: cst.Call) -> bool:
+        plain = not any(arg.star or arg.keyword for arg in call.args)
+        if not call.args or not plain or self._index.qualified(call.func) not in self._counting:
+            return False
+        name, scope = counted(call.args[:2][-1].value), self._index.scope_of(call)
+        return name is not None and self._flow.member(name, scope) == self._limit
+
+    def _filled(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a list that the loop fills, or has an item for each of its items."""
+        waiting, seen = [node], set[cst.CSTNode]()
+        while waiting:
+            here = waiting.pop()
+            if here in seen:
+                continue
+            seen.add(here)
+            origins = self._flow.origins(here, self._index.scope_of(here))
+            if not self._gathered.isdisjoint(origins):
+                return True
+            made = [one.node for one in origins if isinstance(one.node, (cst.BaseComp, cst.Call))]
+            waiting += [whole for one in made for whole in self._wholes(one) if whole is not here]
+        return False
+
+    def _site(self, count: cst.Call, items: cst.BaseExpression) -> PlannedCount:
+        index, here, start = self._index, self._index.statement(count), count.args[0].value
+        name, limit = spelled(items) or "", count.args[:2][-1]
+        together = here.scope is index.scope_of(items) and self._is_later(here)
+        from_zero = len(count.args) == 1 or (len(count.args) == 2 and index.source.code(start) == "0")
+        known = together and (from_zero or (len(count.args) == 2 and isinstance(start, (cst.Integer, cst.Name))))
+        anew = "" if not known else f"len({name})" + ("" if from_zero else f" + {index.source.code(start)}")
+        return PlannedCount(node=count, index=index, items=name, anew=anew, anchors={"limit": limit.value})
+
+
+def _ends_with_the_shortest(call: cst.Call) -> bool:
+    """Whether a call goes through several things at once as long as all have an item."""
+    return dotted(call.func) == "zip" and dotted(argument(call, "strict")) != "True"
+
+
+def _taken_by(body: cst.CSTNode, number: str | None) -> list[cst.BaseExpression]:
+    """Return what code takes an item of by a number: the `losses` of `losses[k]`."""
+    asked = [one for one in nodes_in(body) if isinstance(one, cst.Subscript) and len(one.slice) == 1]
+    parts = [(one.value, one.slice[0].slice) for one in asked]
+    return [held for held, part in parts if number and isinstance(part, cst.Index) and dotted(part.value) == number]
