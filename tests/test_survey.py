@@ -145,7 +145,8 @@ def test_no_wrapper(text: str) -> None:
 def test_wrapper_says_what_it_wraps(
     statement: str, target: str, operand: str, module: str, chain: str, part: bool, moved: str
 ) -> None:
-    wrapper = only_wrapper(f"{DDP}model = Net()\nself.model = Net()\n{statement}\n")
+    trained = "optimizer = torch.optim.SGD(model.parameters())"
+    wrapper = only_wrapper(f"import torch\n{DDP}model = Net()\nself.model = Net()\n{trained}\n{statement}\n")
     assert (wrapper.target, wrapper.operand, wrapper.module) == (target, operand, module)
     assert (wrapper.chain, wrapper.part, wrapper.moved) == (chain, part, moved)
 
@@ -161,6 +162,42 @@ def test_wrapper_says_what_it_wraps(
 )
 def test_whole_model_is_no_part(operand: str, before: str) -> None:
     assert not only_wrapper(f"{DDP}{before}wrapped = DDP({operand})\n").part
+
+
+@pytest.mark.parametrize(
+    ("trained", "part"),
+    [
+        pytest.param("Adam(agent.policy.parameters(), lr=agent.rate)", False, id="its own"),
+        pytest.param("Adam([p for n, p in agent.policy.named_parameters()])", False, id="its own by name"),
+        pytest.param("Adam(agent.policy.body.parameters())", False, id="some of its own"),
+        pytest.param("Adam(policy.parameters())", False, id="its own by another name"),
+        pytest.param("build_optimizer(args, agent.policy)", False, id="its own by a function that is not seen"),
+        pytest.param("Adam(agent.parameters())", True, id="of all"),
+        pytest.param("Adam(params)", True, id="of all by a name"),
+        pytest.param("Adam([*agent.policy.parameters(), *agent.head.parameters()])", True, id="two parts"),
+        pytest.param("build_optimizer(args, agent)", True, id="of all by a function that is not seen"),
+    ],
+)
+@pytest.mark.parametrize("name", ["policy", "model"])
+def test_part_is_what_an_optimizer_trains_more_than(trained: str, part: bool, name: str) -> None:
+    text = f"""
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+    from torch.optim import Adam
+    class Agent(torch.nn.Module):
+        def __init__(self, policy):
+            super().__init__()
+            self.policy = policy
+            self.head = torch.nn.Linear(2, 2)
+    policy = Net()
+    agent = Agent(policy)
+    params = agent.parameters()
+    optimizer = {trained}
+    agent.policy = DDP(agent.policy)
+    optimizer.zero_grad()
+    optimizer.step()
+    """
+    assert only_wrapper(code(text).replace("policy", name)).part == part
 
 
 @pytest.mark.parametrize(

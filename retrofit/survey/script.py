@@ -321,7 +321,7 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
         others = [w for group in groups if group not in named for w in group[1]]
         groups = named
         script.other_ways = in_place_of(others, [w for _, wrappers in groups for w in wrappers], script.loops, flow)
-        script.wrappers = [w for _, wrappers in groups for w in wrappers]
+        script.wrappers = [w for w in script.wrappers if w.part] + [w for _, wrappers in groups for w in wrappers]
     groups = _trained(groups, script, flow)
     script.groups = [wrappers for _, wrappers in groups]
     script.answers = [answer for answer in told_apart(script.groups) if answer]

@@ -10,8 +10,10 @@ from itertools import takewhile
 import libcst as cst
 
 from retrofit.knowledge.kinds import Loss, Wraps
+from retrofit.survey.constructions import find_constructions
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow, Origin, Variable
+from retrofit.survey.holders import modules_walked
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.nodes import dotted, method_name, names_in, nodes_in, receiver, spelled
 from retrofit.survey.sites.base import Site
@@ -276,27 +278,27 @@ def _module_name(flow: Flow, operand: cst.BaseExpression, scope: Scope) -> str:
 
 
 def _is_part(flow: Flow, operand: cst.BaseExpression, call: cst.Call) -> bool:
-    """Whether only a part of a model is wrapped, such as `model.features`."""
+    """Whether an optimizer trains more of what holds an attribute than that alone: of `model`, not `model.features`."""
     if not isinstance(operand, cst.Attribute) or operand.attr.value == "module":
         return False
-    name = dotted(operand) or ""
-    base = dotted(operand.value) or ""
-    if base == "self" or re.search(r"model|net|module", operand.attr.value):
-        return False
-    scope = flow.index.scope_of(call)
-    if not flow.sources(flow.variable(base, scope)) or name.startswith("args."):
-        return False
+    index, scope = flow.index, flow.index.scope_of(call)
     holders = flow.deep_origins(operand.value, scope)
-    return not holders or not all(_is_plain_object(flow, holder) for holder in holders)
+    own = flow.deep_origins(operand, scope)
 
+    def takes_more(node: cst.BaseExpression, inside: Scope) -> bool:
+        """Whether an expression is what holds the attribute, or another part of it."""
+        if own.isdisjoint(flow.deep_origins(node, inside)) and isinstance(node, (cst.Attribute, cst.Subscript)):
+            part = node.attr.value if isinstance(node, cst.Attribute) else ""
+            return part != operand.attr.value and takes_more(node.value, inside)
+        return not holders.isdisjoint(flow.deep_origins(node, inside))
 
-def _is_plain_object(flow: Flow, origin: Origin) -> bool:
-    """Whether a value is no module, but only has one: an object of a class without bases, or a namespace."""
-    made = flow.class_made(origin.node)
-    if made is not None:
-        return flow.root(made) in ("", "object")
-    called = origin.node.func if isinstance(origin.node, cst.Call) else None
-    return flow.index.qualified(called) in ("types.SimpleNamespace", "argparse.Namespace")
+    for origin in find_constructions(index, flow, holders | own, frozenset()):
+        given = [arg.value for arg in origin.node.args] if isinstance(origin.node, cst.Call) else []
+        walked = [one for value in given for one in modules_walked(value, index.scope_of(value), flow)]
+        named = [one for one in walked if one is not None] or [(value, index.scope_of(value)) for value in given]
+        if any(takes_more(*one) for one in named):
+            return True
+    return False
 
 
 def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection[Statement]) -> None:
