@@ -170,3 +170,24 @@ def test_what_is_built_where_it_is_given_away_gets_a_name(tmp_path: Path, build:
     if named:
         text = rewritten(plan)
         assert text.index("UPA.perforate_model(") < text.index(named)
+
+
+@pytest.mark.parametrize(
+    ("build", "used", "named"),
+    [
+        ("net = wrap(Net(), 0)", "net", "net = wrap(model, 0)"),
+        ("model = wrap(Net().cuda(), device=0)", "model", "model = wrap(built_model, device=0)"),
+        ("if many:\n    net = wrap(Net(), 0)\nelse:\n    net = wrap(Other(), 0)", "net", ""),
+        ("if many:\n    net = wrap(Net(), 0)\nelse:\n    net = Net()", "net", ""),
+        ("net = wrap(Net(), 0) if many else Net()", "net", ""),
+    ],
+)
+def test_what_is_built_where_it_is_given_to_a_function_that_wraps_it_gets_a_name(
+    tmp_path: Path, build: str, used: str, named: str
+) -> None:
+    helper = "def wrap(module, device):\n    module.to(device)\n    return DDP(module)\n\n"
+    plan = plan_of(tmp_path, HEAD + helper + build + LOOP.replace("USED", used))
+    assert {question.code for question in plan.questions} == (set() if named else {"PAI102"})
+    if named:
+        text = rewritten(plan)
+        assert text.index("UPA.perforate_model(") < text.index(named)

@@ -66,6 +66,20 @@ def disorder(models: list[Model], wrappers: list[Wrapper], origins: set[Origin],
     return ""
 
 
+def wrapped_where_built(models: list[Model], wrappers: list[Wrapper], origins: set[Origin], flow: Flow) -> bool:
+    """Whether one statement builds the model and gives it to a function that wraps it: `model = wrap(Net())`.
+
+    Args:
+        models: the places after which the model is there.
+        wrappers: the wrappers of this model.
+        origins: where it is built.
+    """
+    return any(
+        sooner_than_model(wrapper.statement, model, origins, flow) is model.statement
+        for model, wrapper in product(models, wrappers)
+    )
+
+
 def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[Origin], flow: Flow) -> list[Statement]:
     """Return the calls by which a model is built, and once more after its optimizer, as for a test; else nothing."""
     for model, optimizer in product(models, optimizers):

@@ -19,7 +19,15 @@ from retrofit.survey.bypass import find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.clocks import find_clocks
 from retrofit.survey.defaults import Defaults
-from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, made_of_it, paired_parts
+from retrofit.survey.disorder import (
+    beside_another,
+    built_again,
+    disorder,
+    late_layers,
+    made_of_it,
+    paired_parts,
+    wrapped_where_built,
+)
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
@@ -236,7 +244,8 @@ def _find_model(script: Script, origins: set[Origin], wrappers: list[Wrapper], t
     named = [trainers.answers(one, script.wrappers[0].target or script.wrappers[0].module) for one in builders]
     script.builders = [answer for answer in unlike(named, named) if answer]
     script.models = find_models(origins, wrappers, flow, script.loops)
-    script.unnamed_models = [] if script.models else unnamed_models(script.index, origins)
+    if not script.models or wrapped_where_built(script.models, wrappers, origins, flow):
+        script.unnamed_models = unnamed_models(script.index, origins)
     apart = [one for one in wrappers if is_apart(one, script.models, script.loops, flow)]
     wrappers[:] = [one for one in wrappers if one not in apart]
     script.apart = [one.place(*wrappers[:1]) for one in apart if is_built_anew(one, script.loops, flow)]
