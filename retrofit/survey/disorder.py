@@ -31,6 +31,7 @@ from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.optimizer import Optimizer
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.weights import freezes, walked_module
+from retrofit.survey.wrappers import wrapped_origins
 
 
 def disorder(models: list[Model], wrappers: list[Wrapper], origins: set[Origin], flow: Flow) -> str:
@@ -115,9 +116,7 @@ def made_of_it(
     index, training = flow.index, leading_to(loops, flow)
     beside: set[Origin] = set()
     for wrapper in wrappers:
-        operand = wrapper.anchors["operand"]
-        assert isinstance(operand, cst.BaseExpression)
-        beside |= origins - set(flow.origins(operand, wrapper.scope))
+        beside |= origins - wrapped_origins(wrapper, flow)
     for origin in sorted(origins - beside, key=lambda one: index.statement(one.node).order):
         call, place = origin.node, index.statement(origin.node)
         late = leads_to(place, training) and any(after_model(place, model, flow) for model in models)

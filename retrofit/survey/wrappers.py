@@ -16,6 +16,7 @@ from retrofit.survey.flow import Flow, Origin, Variable
 from retrofit.survey.holders import modules_walked
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.nodes import dotted, method_name, names_in, nodes_in, receiver, spelled
+from retrofit.survey.scores.conditions import rules_out
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.model import UnnamedModel
 from retrofit.survey.sites.wrapper import Wrapper
@@ -48,7 +49,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
     for call in index.calls:
         kind = wrapper_kind(flow, call)
         operand = flow.wrapped(call) if kind else None
-        if operand is None or _wraps_again(index, call) or _is_loss(flow, operand, index.scope_of(call)):
+        if operand is None or _wraps_again(index, call) or _is_loss(flow, operand, call):
             continue
         whole, chain = _chain(index, call)
         target, others = _targets(index, whole)
@@ -93,9 +94,30 @@ def _choice(index: Index, meant: Sequence[tuple[str, object]]) -> str:
     )
 
 
-def _is_loss(flow: Flow, operand: cst.BaseExpression, scope: Scope) -> bool:
+def wrapping_calls(here: Statement, flow: Flow) -> list[cst.Call]:
+    """Return the calls of a function by which it comes to its wrapper, as far as they give it constants.
+
+    Others may only move tensors by it: `def to_device(what, parallel=False)`.
+    """
+    return [call for call in flow.callers(here.scope) if not rules_out(here, call, flow)]
+
+
+def wrapped_origins(wrapper: Wrapper, flow: Flow) -> set[Origin]:
+    """Return where what is wrapped is made."""
+    operand = wrapper.anchors["operand"]
+    assert isinstance(operand, cst.BaseExpression)
+    return _made(flow, operand, wrapper.statement)
+
+
+def _made(flow: Flow, operand: cst.BaseExpression, here: Statement) -> set[Origin]:
+    calls = wrapping_calls(here, flow)
+    every = not calls or len(calls) == len(flow.callers(here.scope))
+    return set(flow.origins(operand, here.scope) if every else flow.origins_by(operand, here.scope, calls))
+
+
+def _is_loss(flow: Flow, operand: cst.BaseExpression, call: cst.Call) -> bool:
     """Whether what is wrapped is a loss, one of several perhaps, which has nothing to train."""
-    made = [origin.node for origin in flow.deep_origins(operand, scope)]
+    made = [origin.node for origin in flow.closure(_made(flow, operand, flow.index.statement(call)))]
     losses = flow.index.knowledge.named(Loss)
     return any(isinstance(node, cst.Call) and flow.index.qualified(node.func) in losses for node in made)
 
@@ -143,7 +165,7 @@ def wrapped_by_calls(wrapper: Wrapper, flow: Flow) -> dict[str, cst.Call]:
     index = flow.index
     given = [dotted(value) for value in index.returned(wrapper.scope)]
     back = wrapper.returned or (wrapper.target in given and wrapper.module in wrapper.scope.parameters)
-    calls = flow.callers(wrapper.scope) if back else []
+    calls = wrapping_calls(wrapper.statement, flow) if back else []
     return {binding.target: call for call in calls for binding in index.bindings if binding.value is call}
 
 
