@@ -1483,6 +1483,80 @@ def test_while_loop_with_a_counter_or_without_end(head: str, target: str, limite
     assert (loop.target, loop.limited, bool(loop.ends), loop.by_iteration) == (target, limited, limited, False)
 
 
+_OF_TABLE = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Scaler:
+    def __init__(self):
+        self.scaler = torch.cuda.amp.GradScaler()
+    def __call__(self, loss, optimizer):
+        self.scaler.scale(loss).backward()
+        self.scaler.step(optimizer)
+
+def forward(model, optimizer, scaler):
+    for x, y in loader:
+        optimizer.zero_grad()
+        scaler(criterion(model(x), y), optimizer)
+
+TABLE = {"plain": [None, forward], "other": (None, None)}
+
+class Trainer:
+    def __init__(self, name):
+        self.model = DDP(Net())
+        self.ready, self.turn = TABLE[name]
+    def train(self):
+        optimizer = create_optimizer(self.model.parameters())
+        for e in range(9):
+            self.turn(self.model, optimizer, Scaler())
+
+Trainer(name).train()
+"""
+
+
+def test_a_function_may_be_taken_out_of_a_table_with_others() -> None:
+    found = survey_of(_OF_TABLE)
+    assert [loop.target for loop in found.loops] == ["e"]
+    assert [optimizer.target for optimizer in found.optimizers] == ["optimizer"]
+    assert survey_of(_OF_TABLE.replace("[None, forward]", "[forward, None]")).loops == []
+
+
+def test_a_progress_bar_is_what_a_with_statement_gives() -> None:
+    text = """
+    for number in numbers:
+        with tqdm(range(9)) as bar:
+            for k in bar:
+                for x, y in loader:
+                    loss.backward()
+    """
+    assert [loop.target for loop in survey_of(code(text)).loops] == ["k"]
+    assert [loop.target for loop in survey_of(code(text).replace("tqdm", "opened")).loops] != ["k"]
+
+
+@pytest.mark.parametrize(
+    ("gives", "target"),
+    [
+        pytest.param("return self._step", "runner._step", id="only gives it"),
+        pytest.param("return self._step + self.start", "", id="makes another of it"),
+    ],
+)
+def test_a_property_may_give_the_counter_of_a_while_loop(gives: str, target: str) -> None:
+    text = f"""
+    class Runner:
+        def __init__(self):
+            self._step = 0
+        @property
+        def step(self):
+            {gives}
+    runner = Runner()
+    while runner.step < n:
+        for x in y:
+            loss.backward()
+        runner._step += 1
+    """
+    assert [loop.target for loop in survey_of(code(text)).loops] == ([target] if target else [])
+
+
 @pytest.mark.parametrize(
     ("increment", "counts"),
     [
