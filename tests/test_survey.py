@@ -201,6 +201,23 @@ def test_part_is_what_an_optimizer_trains_more_than(trained: str, part: bool, na
 
 
 @pytest.mark.parametrize(
+    ("holder", "part"),
+    [
+        pytest.param("args = parser.parse_args()", False, id="options"),
+        pytest.param("class Held:\n    pass\nargs = Held()", False, id="object of a class without a base"),
+        pytest.param("class Held(torch.nn.Module):\n    pass\nargs = Held()", True, id="module"),
+        pytest.param("args = timm.create_model(name).cuda()", True, id="what is moved as modules are"),
+    ],
+)
+@pytest.mark.parametrize("trained", ["SGD([*args.net.parameters(), *args.loss.parameters()])", "build_optimizer(args)"])
+def test_what_is_no_module_is_no_model_whose_part_is_wrapped(holder: str, part: bool, trained: str) -> None:
+    text = (
+        f"import torch\nfrom torch.optim import SGD\n{DDP}{holder}\nargs.net = DDP(args.net)\noptimizer = {trained}\n"
+    )
+    assert only_wrapper(f"{text}optimizer.zero_grad()\noptimizer.step()\n").part == part
+
+
+@pytest.mark.parametrize(
     ("imports", "kinds"),
     [
         pytest.param("from network import *", ["dp"], id="from a star"),

@@ -307,20 +307,32 @@ def _is_part(flow: Flow, operand: cst.BaseExpression, call: cst.Call) -> bool:
     holders = flow.deep_origins(operand.value, scope)
     own = flow.deep_origins(operand, scope)
 
+    modules = {one for one in holders if _is_module(flow, one)}
+
     def takes_more(node: cst.BaseExpression, inside: Scope) -> bool:
-        """Whether an expression is what holds the attribute, or another part of it."""
+        """Whether an expression is the module that holds the attribute, or another part of it."""
         if own.isdisjoint(flow.deep_origins(node, inside)) and isinstance(node, (cst.Attribute, cst.Subscript)):
             part = node.attr.value if isinstance(node, cst.Attribute) else ""
             return part != operand.attr.value and takes_more(node.value, inside)
-        return not holders.isdisjoint(flow.deep_origins(node, inside))
+        return not modules.isdisjoint(flow.deep_origins(node, inside))
 
-    for origin in find_constructions(index, flow, holders | own, frozenset()):
+    for origin in find_constructions(index, flow, holders | own, frozenset()) if modules else ():
         given = [arg.value for arg in origin.node.args] if isinstance(origin.node, cst.Call) else []
         walked = [one for value in given for one in modules_walked(value, index.scope_of(value), flow)]
         named = [one for one in walked if one is not None] or [(value, index.scope_of(value)) for value in given]
         if any(takes_more(*one) for one in named):
             return True
     return False
+
+
+def _is_module(flow: Flow, made: Origin) -> bool:
+    """Whether a value is a module, rather than a trainer or options that have one: by its class, or as it is used."""
+    own, methods = flow.class_made(made.node), flow.index.knowledge.module_methods - {"train"}
+    root = flow.root(own) if own is not None else "unseen"
+    if root in ("", "object") or root.startswith("torch.nn."):
+        return root.startswith("torch.nn.")
+    asked = (held for _, held in flow.index.method_calls("parameters", *methods))
+    return any(made in flow.deep_origins(held, flow.index.scope_of(held)) for held in asked)
 
 
 def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection[Statement]) -> None:
