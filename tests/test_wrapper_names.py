@@ -237,3 +237,21 @@ def test_what_a_function_only_moves_is_no_model_though_it_wraps_another(
     assert [(question.code, told in question.message) for question in plan.questions] == [("PAI102", True)] * bool(told)
     if not told:
         assert "model = UPA.perforate_model(" in rewritten(plan)
+
+
+@pytest.mark.parametrize(
+    ("wraps", "before"),
+    [
+        ("    if many:\n        module = DDP(module)\n    return module", "    if many:\n        if not pai_dist"),
+        ("    if cpu:\n        return module\n    return DDP(module)", ""),
+    ],
+)
+def test_what_each_branch_gives_to_a_function_is_perforated_in_it_on_every_way(
+    tmp_path: Path, wraps: str, before: str
+) -> None:
+    build = f"def wrap(module):\n{wraps}\n\nif small:\n    net = wrap(Net(1))\nelse:\n    net = wrap(Net(2))\n"
+    plan = plan_of(tmp_path, HEAD + build + LOOP.replace("USED", "net"))
+    assert {question.code for question in plan.questions} == (set() if before else {"PAI102"})
+    if before:
+        text = rewritten(plan)
+        assert text.index("def wrap(") < text.index("    module = UPA.perforate_model(") < text.index(before)

@@ -234,8 +234,10 @@ def find_models(
         joint = _taken(origins, wrappers, flow)
     trains = joint in training and not isinstance(joint.node if joint else None, cst.SimpleStatementLine)
     chosen = len(origins) > 1 and (joint not in statements or len(statements) == 1)
-    if joint is not None and chosen and any(_wraps_within(joint, wrapper, flow) for wrapper in wrappers):
-        return _in_wrapping_function(wrappers)
+    within = joint is not None and chosen and any(_wraps_within(joint, wrapper, flow) for wrapper in wrappers)
+    head = _head(wrappers) if within else None
+    if head is not None:
+        return [Model(node=head.node, index=index, target=wrappers[0].module, side="before")]
     if joint is not None and not trains and not any(joint in wrapper.statement.path for wrapper in wrappers):
         statements = [joint]
     begun = any(not _is_name(o) and not _takes_model(o, flow, origins) for o in origins)
@@ -246,7 +248,11 @@ def find_models(
         trains = statement in training and isinstance(statement.node, cst.SimpleStatementLine)
         target = "" if trains else _assigned(statement, flow.closure(origins), flow)
         if not target:
-            return _in_wrapping_function(wrappers)
+            if wrappers[0].module not in wrappers[0].scope.parameters:
+                return []
+            return [
+                Model(node=w.statement.node, index=index, target=w.module, side="before") for w in wrappers if w.first
+            ]
         finished = _finished(flow, statement, target, wrappers, training)
         model = Model(node=finished.node, index=index, target=target)
         value = _plain_value(statement)
@@ -264,15 +270,14 @@ def _wraps_within(built: Statement, wrapper: Wrapper, flow: Flow) -> bool:
     return any(built in call.path for call in calls)
 
 
-def _in_wrapping_function(wrappers: list[Wrapper]) -> list[Model]:
-    """Return the model as a function has it that is given it to wrap, right before it does so."""
-    if wrappers[0].module not in wrappers[0].scope.parameters:
-        return []
-    return [
-        Model(node=one.statement.node, index=one.index, target=one.module, side="before")
-        for one in wrappers
-        if one.first
-    ]
+def _head(wrappers: list[Wrapper]) -> Statement | None:
+    """Return the statement before which a function has the model that it is given to wrap, on every way through it."""
+    first = wrappers[0]
+    own = [part for part in first.statement.path if part.scope is first.scope]
+    one = all(w.scope is first.scope and w.module == first.module and own[0] in w.statement.path for w in wrappers)
+    left = any(leaves_if(early) is not None for early in own[0].preceding)
+    walks = isinstance(own[0].node, (cst.For, cst.While))
+    return own[0] if one and first.module in first.scope.parameters and not left and not walks else None
 
 
 def _gone_around(built: Statement, wrapper: Wrapper) -> bool:
