@@ -30,6 +30,8 @@ _RELEVANT = re.compile(
     rb"\bepoch|init_process_group\(|import_module\(|\.eval\(\)|\.train\(False|\bno_grad\b|\binference_mode\b|\bpower\b"
     rb"|return.*\.parameters\("
 )
+#: Where a name decorates what a file defines, or is a base of a class there.
+_MAKES_OTHERS = rb"^(?:@|class\s+\w+\([^)]*\b)%b\b"
 #: What a file holds without which the others say nothing true of the training.
 _NEEDED = re.compile(rb"DataParallel|\.backward\(")
 #: What a script's files hold where they train by themselves, whatever else they import when they run.
@@ -519,7 +521,7 @@ def _relevant(main: _Module, files: Mapping[str, _Module], words: Sequence[bytes
 
     A module that uses them counts where the entry script leads to it by names, also by those that a package makes
     itself; one that only passes names on may import many more. So does one that decorates what trains, as where a
-    registry of it lies.
+    registry of it lies, and one with the base of a class there, which may hold the model.
     """
     code = {name: m.text for name, m in files.items()}
     used = {name: {one for full in m.imports for one in _meant(full, files, set())} for name, m in files.items()}
@@ -533,13 +535,16 @@ def _relevant(main: _Module, files: Mapping[str, _Module], words: Sequence[bytes
     found |= files.keys() & {*late}
     while more := {name for name in named - found if not found.isdisjoint(used[name])}:
         found |= more
-    found |= {
-        one
-        for name in found
-        for full in files[name].imports
-        if re.search(rb"^@%b\b" % full.rpartition(".")[2].encode(), code[name], re.MULTILINE)
-        for one in _meant(full, files, set())
-    }
+    waiting = found
+    while waiting:
+        waiting = {
+            one
+            for name in waiting
+            for full in files[name].imports
+            if re.search(_MAKES_OTHERS % re.escape(full.rpartition(".")[2]).encode(), code[name], re.MULTILINE)
+            for one in _meant(full, files, set())
+        } - found
+        found |= waiting
     packages = {name: m for name, m in files.items() if m.path.name == "__init__.py"}
     while more := {name for name, m in packages.items() if name not in found and not found.isdisjoint(m.imports)}:
         found |= more

@@ -123,6 +123,21 @@ def test_models_that_a_package_only_registers_are_left_out(tmp_path: Path) -> No
     assert list(modules(tmp_path / "main.py")) == ["engine", "zoo", "zoo.builder", "zoo.resume"]
 
 
+def test_the_file_of_a_base_class_counts_of_what_trains(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "main": "from trainer import Agent\n",
+            "trainer": "from parts.base import Base\nfrom parts.nets import Net\n"
+            f"class Agent(nn.Module, Base):\n    pass\n{TRAINS}",
+            "parts/base": "from parts import least\nclass Base(least.Least):\n    pass\n",
+            "parts/least": "class Least:\n    def __init__(self, policy):\n        self.policy = policy\n",
+            "parts/nets": "class Net:\n    pass\n",
+        },
+    )
+    assert set(modules(tmp_path / "main.py")) == {"trainer", "parts.base", "parts.least"}
+
+
 def test_a_script_in_a_package_imports_it_by_its_full_name(tmp_path: Path) -> None:
     write(
         tmp_path,

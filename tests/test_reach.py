@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from retrofit.options import Options
 from tests.helpers import plan_of, survey_of
 
 #: Two classes wrap by a method of one name, and `train` calls one of them.
@@ -55,6 +56,11 @@ def test_nothing_is_refused_for_a_method_that_nothing_calls(tmp_path: Path) -> N
     (question,) = plan_of(tmp_path, TEXT).questions
     assert "only `model.features`, a part of a model, is wrapped" in question.message
     assert wrapping(TEXT.replace("trainer.train()", "trainer.train()\nTrainer().train()")) == {"Trainer"}
+
+
+def test_choosing_a_model_of_which_a_part_is_wrapped_brings_the_same_question(tmp_path: Path) -> None:
+    (question,) = plan_of(tmp_path, TEXT, Options(model="model")).questions
+    assert "only `model.features`, a part of a model, is wrapped" in question.message
 
 
 @pytest.mark.parametrize("kind", ["staticmethod", "classmethod"])

@@ -145,7 +145,8 @@ def test_no_wrapper(text: str) -> None:
 def test_wrapper_says_what_it_wraps(
     statement: str, target: str, operand: str, module: str, chain: str, part: bool, moved: str
 ) -> None:
-    wrapper = only_wrapper(f"{DDP}model = Net()\nself.model = Net()\n{statement}\n")
+    trained = "optimizer = torch.optim.SGD(model.parameters())"
+    wrapper = only_wrapper(f"import torch\n{DDP}model = Net()\nself.model = Net()\n{trained}\n{statement}\n")
     assert (wrapper.target, wrapper.operand, wrapper.module) == (target, operand, module)
     assert (wrapper.chain, wrapper.part, wrapper.moved) == (chain, part, moved)
 
@@ -161,6 +162,59 @@ def test_wrapper_says_what_it_wraps(
 )
 def test_whole_model_is_no_part(operand: str, before: str) -> None:
     assert not only_wrapper(f"{DDP}{before}wrapped = DDP({operand})\n").part
+
+
+@pytest.mark.parametrize(
+    ("trained", "part"),
+    [
+        pytest.param("Adam(agent.policy.parameters(), lr=agent.rate)", False, id="its own"),
+        pytest.param("Adam([p for n, p in agent.policy.named_parameters()])", False, id="its own by name"),
+        pytest.param("Adam(agent.policy.body.parameters())", False, id="some of its own"),
+        pytest.param("Adam(policy.parameters())", False, id="its own by another name"),
+        pytest.param("build_optimizer(args, agent.policy)", False, id="its own by a function that is not seen"),
+        pytest.param("Adam(agent.parameters())", True, id="of all"),
+        pytest.param("Adam(params)", True, id="of all by a name"),
+        pytest.param("Adam([*agent.policy.parameters(), *agent.head.parameters()])", True, id="two parts"),
+        pytest.param("build_optimizer(args, agent)", True, id="of all by a function that is not seen"),
+    ],
+)
+@pytest.mark.parametrize("name", ["policy", "model"])
+def test_part_is_what_an_optimizer_trains_more_than(trained: str, part: bool, name: str) -> None:
+    text = f"""
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+    from torch.optim import Adam
+    class Agent(torch.nn.Module):
+        def __init__(self, policy):
+            super().__init__()
+            self.policy = policy
+            self.head = torch.nn.Linear(2, 2)
+    policy = Net()
+    agent = Agent(policy)
+    params = agent.parameters()
+    optimizer = {trained}
+    agent.policy = DDP(agent.policy)
+    optimizer.zero_grad()
+    optimizer.step()
+    """
+    assert only_wrapper(code(text).replace("policy", name)).part == part
+
+
+@pytest.mark.parametrize(
+    ("holder", "part"),
+    [
+        pytest.param("args = parser.parse_args()", False, id="options"),
+        pytest.param("class Held:\n    pass\nargs = Held()", False, id="object of a class without a base"),
+        pytest.param("class Held(torch.nn.Module):\n    pass\nargs = Held()", True, id="module"),
+        pytest.param("args = timm.create_model(name).cuda()", True, id="what is moved as modules are"),
+    ],
+)
+@pytest.mark.parametrize("trained", ["SGD([*args.net.parameters(), *args.loss.parameters()])", "build_optimizer(args)"])
+def test_what_is_no_module_is_no_model_whose_part_is_wrapped(holder: str, part: bool, trained: str) -> None:
+    text = (
+        f"import torch\nfrom torch.optim import SGD\n{DDP}{holder}\nargs.net = DDP(args.net)\noptimizer = {trained}\n"
+    )
+    assert only_wrapper(f"{text}optimizer.zero_grad()\noptimizer.step()\n").part == part
 
 
 @pytest.mark.parametrize(
@@ -1444,6 +1498,80 @@ def test_epoch_loop_over_a_range_that_has_a_name(given: str) -> None:
 def test_while_loop_with_a_counter_or_without_end(head: str, target: str, limited: bool) -> None:
     (loop,) = survey_of(WHILE.replace("HEAD", head)).loops
     assert (loop.target, loop.limited, bool(loop.ends), loop.by_iteration) == (target, limited, limited, False)
+
+
+_OF_TABLE = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Scaler:
+    def __init__(self):
+        self.scaler = torch.cuda.amp.GradScaler()
+    def __call__(self, loss, optimizer):
+        self.scaler.scale(loss).backward()
+        self.scaler.step(optimizer)
+
+def forward(model, optimizer, scaler):
+    for x, y in loader:
+        optimizer.zero_grad()
+        scaler(criterion(model(x), y), optimizer)
+
+TABLE = {"plain": [None, forward], "other": (None, None)}
+
+class Trainer:
+    def __init__(self, name):
+        self.model = DDP(Net())
+        self.ready, self.turn = TABLE[name]
+    def train(self):
+        optimizer = create_optimizer(self.model.parameters())
+        for e in range(9):
+            self.turn(self.model, optimizer, Scaler())
+
+Trainer(name).train()
+"""
+
+
+def test_a_function_may_be_taken_out_of_a_table_with_others() -> None:
+    found = survey_of(_OF_TABLE)
+    assert [loop.target for loop in found.loops] == ["e"]
+    assert [optimizer.target for optimizer in found.optimizers] == ["optimizer"]
+    assert survey_of(_OF_TABLE.replace("[None, forward]", "[forward, None]")).loops == []
+
+
+def test_a_progress_bar_is_what_a_with_statement_gives() -> None:
+    text = """
+    for number in numbers:
+        with tqdm(range(9)) as bar:
+            for k in bar:
+                for x, y in loader:
+                    loss.backward()
+    """
+    assert [loop.target for loop in survey_of(code(text)).loops] == ["k"]
+    assert [loop.target for loop in survey_of(code(text).replace("tqdm", "opened")).loops] != ["k"]
+
+
+@pytest.mark.parametrize(
+    ("gives", "target"),
+    [
+        pytest.param("return self._step", "runner._step", id="only gives it"),
+        pytest.param("return self._step + self.start", "", id="makes another of it"),
+    ],
+)
+def test_a_property_may_give_the_counter_of_a_while_loop(gives: str, target: str) -> None:
+    text = f"""
+    class Runner:
+        def __init__(self):
+            self._step = 0
+        @property
+        def step(self):
+            {gives}
+    runner = Runner()
+    while runner.step < n:
+        for x in y:
+            loss.backward()
+        runner._step += 1
+    """
+    assert [loop.target for loop in survey_of(code(text)).loops] == ([target] if target else [])
 
 
 @pytest.mark.parametrize(

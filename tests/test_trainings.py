@@ -572,6 +572,24 @@ def test_models_that_a_loop_wraps_are_told_from_the_one_that_is_wrapped_elsewher
     )
 
 
+def test_a_loop_that_wraps_several_has_no_call_that_wraps_one_where_it_is_in_the_function_itself() -> None:
+    built = "def wrap(models):\n    for name in models:\n        models[name] = DDP(models[name])\nmodels = make()\n"
+    built += "wrap(models)\nmodel = models['net']\n"
+    found = survey_of(IN_A_ROW.replace("model = Net()\nmodel = DDP(model)\n", built).replace(f"FIRST{PASS}", ""))
+    assert found.plural == "each turn of the loop at line 5 wraps one"
+
+
+def test_while_several_are_wrapped_nothing_is_said_of_the_loop_which_depends_on_the_one_that_is_meant(
+    tmp_path: Path,
+) -> None:
+    wraps = "models = make()\nfor name in models:\n    models[name] = DDP(models[name])\nmodel = models['net']\n"
+    text = IN_A_ROW.replace("model = Net()\nmodel = DDP(model)\n", wraps).replace(f"FIRST{PASS}", "")
+    plan = plan_of(tmp_path, text.replace("for epoch in range(9):", "while going():"))
+    codes = [question.code for question in plan.questions]
+    assert "PAI102" in codes
+    assert "PAI104" not in codes
+
+
 #: A trainer of several models, each wrapped; tests replace the words in capitals.
 OF_EACH = """
 class Several:

@@ -1,6 +1,7 @@
 """A model that is wrapped where it is put into a dict, a list or a call gets a name of its own before."""
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -169,4 +170,88 @@ def test_what_is_built_where_it_is_given_away_gets_a_name(tmp_path: Path, build:
     assert [question.code for question in plan.questions] == ([] if named else ["PAI102"])
     if named:
         text = rewritten(plan)
+        assert text.count("UPA.perforate_model(") == 1
         assert text.index("UPA.perforate_model(") < text.index(named)
+
+
+@pytest.mark.parametrize(
+    ("build", "used", "named"),
+    [
+        ("net = wrap(Net(), 0)", "net", "net = wrap(model, 0)"),
+        ("model = wrap(Net().cuda(), device=0)", "model", "model = wrap(built_model, device=0)"),
+        ("if many:\n    net = wrap(Net(), 0)\nelse:\n    net = wrap(Other(), 0)", "net", "return DDP(module"),
+        ("net = wrap(Net(), 0) if many else wrap(Other(), 0)", "net", "return DDP(module"),
+        ("if many:\n    net = wrap(Net(), 0)\nelse:\n    net = Net()", "net", ""),
+        ("net = wrap(Net(), 0) if many else Net()", "net", ""),
+    ],
+)
+def test_what_is_built_where_it_is_given_to_a_function_that_wraps_it_gets_a_name(
+    tmp_path: Path, build: str, used: str, named: str
+) -> None:
+    helper = "def wrap(module, device):\n    module.to(device)\n    return DDP(module)\n\n"
+    plan = plan_of(tmp_path, HEAD + helper + build + LOOP.replace("USED", used))
+    assert {question.code for question in plan.questions} == (set() if named else {"PAI102"})
+    if named:
+        text = rewritten(plan)
+        assert text.count("UPA.perforate_model(") == 1
+        assert text.index("UPA.perforate_model(") < text.index(named)
+
+
+_MOVING = """
+class Trainer:
+    def __init__(self):
+        self.net = self.to_device(Net(), parallel=True)
+        self.criterion = self.to_device(torch.nn.CrossEntropyLoss())
+
+    def to_device(self, what, parallel=False):
+        WAY
+
+    def fit(self):
+LOOP
+"""
+_EARLY = "if not parallel:\n            return what.cuda()\n        return DDP(what.cuda())"
+_LATE = """if cpu:
+            what = what.cpu()
+        elif one or not parallel:
+            what = what.cuda()
+        else:
+            what = DDP(what.cuda())
+        return what"""
+
+
+@pytest.mark.parametrize("way", [_EARLY, _LATE])
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("", ""), ""),
+        (("parallel=True", "parallel=many"), ""),
+        (("self.to_device(x)", "self.to_device(x, parallel=many)"), "it wraps `self.net` (line 12), `x` (line"),
+    ],
+)
+def test_what_a_function_only_moves_is_no_model_though_it_wraps_another(
+    tmp_path: Path, way: str, change: tuple[str, str], told: str
+) -> None:
+    loop = LOOP.replace("        optimizer.zero", "        x = self.to_device(x)\n        optimizer.zero")
+    text = _MOVING.replace("WAY", way).replace("LOOP", indent(loop.replace("USED", "self.net"), "        "))
+    plan = plan_of(tmp_path, HEAD + text.replace(*change) + "\nTrainer().fit()\n")
+    assert [(question.code, told in question.message) for question in plan.questions] == [("PAI102", True)] * bool(told)
+    if not told:
+        assert "model = UPA.perforate_model(" in rewritten(plan)
+
+
+@pytest.mark.parametrize(
+    ("wraps", "before"),
+    [
+        ("    if many:\n        module = DDP(module)\n    return module", "    if many:\n        if not pai_dist"),
+        ("    if cpu:\n        return module\n    return DDP(module)", ""),
+    ],
+)
+def test_what_each_branch_gives_to_a_function_is_perforated_in_it_on_every_way(
+    tmp_path: Path, wraps: str, before: str
+) -> None:
+    build = f"def wrap(module):\n{wraps}\n\nif small:\n    net = wrap(Net(1))\nelse:\n    net = wrap(Net(2))\n"
+    plan = plan_of(tmp_path, HEAD + build + LOOP.replace("USED", "net"))
+    assert {question.code for question in plan.questions} == (set() if before else {"PAI102"})
+    if before:
+        text = rewritten(plan)
+        assert text.index("def wrap(") < text.index("    module = UPA.perforate_model(") < text.index(before)

@@ -31,6 +31,7 @@ from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.optimizer import Optimizer
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.weights import freezes, walked_module
+from retrofit.survey.wrappers import wrapped_origins
 
 
 def disorder(models: list[Model], wrappers: list[Wrapper], origins: set[Origin], flow: Flow) -> str:
@@ -64,6 +65,20 @@ def disorder(models: list[Model], wrappers: list[Wrapper], origins: set[Origin],
                     "statement of its own"
                 )
     return ""
+
+
+def wrapped_where_built(models: list[Model], wrappers: list[Wrapper], origins: set[Origin], flow: Flow) -> bool:
+    """Whether one statement builds the model and gives it to a function that wraps it: `model = wrap(Net())`.
+
+    Args:
+        models: the places after which the model is there.
+        wrappers: the wrappers of this model.
+        origins: where it is built.
+    """
+    return any(
+        sooner_than_model(wrapper.statement, model, origins, flow) is model.statement
+        for model, wrapper in product(models, wrappers)
+    )
 
 
 def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[Origin], flow: Flow) -> list[Statement]:
@@ -101,9 +116,7 @@ def made_of_it(
     index, training = flow.index, leading_to(loops, flow)
     beside: set[Origin] = set()
     for wrapper in wrappers:
-        operand = wrapper.anchors["operand"]
-        assert isinstance(operand, cst.BaseExpression)
-        beside |= origins - set(flow.origins(operand, wrapper.scope))
+        beside |= origins - wrapped_origins(wrapper, flow)
     for origin in sorted(origins - beside, key=lambda one: index.statement(one.node).order):
         call, place = origin.node, index.statement(origin.node)
         late = leads_to(place, training) and any(after_model(place, model, flow) for model in models)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, takewhile
@@ -192,6 +192,12 @@ class Flow:
             if read in self._properties and around is not None:
                 self._callers[read].append(around)
 
+    def behind_property(self, name: str, scope: Scope) -> str:
+        """Return the attribute that a property gives, `runner._step` for `runner.step`; any other name as it is."""
+        given = [one for one in self.sources(self.member(name, scope)) if one.scope in self._properties]
+        holder, value = name.rpartition(".")[0], dotted(given[0].value) if len(given) == 1 else None
+        return f"{holder}.{value.removeprefix('self.')}" if value is not None and value.startswith("self.") else name
+
     def variable(self, name: str, scope: Scope) -> Variable:
         """Return the variable that ``name`` means in ``scope``, by Python's scoping rules.
 
@@ -312,7 +318,8 @@ class Flow:
             holder, method = scope.enclosing_class, name.removeprefix("self.")
             heirs = [c.inner[method] for c in self._classes_with[method] if holder in self.lineage(c)[1:]]
             heirs = [heir for heir in heirs if heir not in self._properties]
-            return list(dict.fromkeys([*([] if function is None else [function]), *heirs]))
+            if found := list(dict.fromkeys([*([] if function is None else [function]), *heirs])):
+                return found
         if function is not None:
             return [function]
         if not self._runs(call):
@@ -407,6 +414,7 @@ class Flow:
         scope: Scope,
         seen: set[object] | None = None,
         key: cst.BaseExpression | None = None,
+        item: int | None = None,
     ) -> list[Scope]:
         """Return the local functions or classes of which an import, a condition or a dict of them chooses one.
 
@@ -415,30 +423,31 @@ class Flow:
             scope: the function that it stands in.
             seen: the variables that were followed already.
             key: the key of the item that is meant of a dict.
+            item: which item of a tuple or list is meant then, None where it is none of one.
         """
         found: list[Scope] = []
         seen = set() if seen is None else seen
+        if item is not None and node is not None and (part := _element(node, item)) is not None:
+            node, item = part, None
         if isinstance(node, cst.IfExp):
-            found = [*self.choices(node.body, scope, seen, key), *self.choices(node.orelse, scope, seen, key)]
+            found = [one for way in (node.body, node.orelse) for one in self.choices(way, scope, seen, key, item)]
         elif isinstance(node, cst.Dict):
             items = [one for one in node.elements if not isinstance(one, cst.DictElement) or _may_be(one.key, key)]
-            found = [one for element in items for one in self.choices(element.value, scope, seen)]
+            found = [one for element in items for one in self.choices(element.value, scope, seen, item=item)]
         elif isinstance(node, cst.Subscript):
-            item = node.slice[0].slice
-            found = self.choices(node.value, scope, seen, item.value if isinstance(item, cst.Index) else None)
+            index = node.slice[0].slice
+            found = self.choices(node.value, scope, seen, index.value if isinstance(index, cst.Index) else None, item)
             found += self.lookups.definitions(node, scope)
         elif isinstance(node, cst.Call):
             found = self._looked_up(node, scope, seen)
-        elif (name := dotted(node)) is not None and ((variable := self.variable(name, scope)), key) not in seen:
-            seen.add((variable, key))
+        elif (name := dotted(node)) is not None and ((variable := self.variable(name, scope)), key, item) not in seen:
+            seen.add((variable, key, item))
             holder, inside = variable
             meant = self.index.importable(inside, holder) or [variable]
             found = [here.inner[one] for here, one in meant if one in here.inner]
             for source in self.sources(variable):
-                part = None
-                if source.value is not None and source.item is not None:
-                    part = _element(source.value, source.item)
-                found += self.choices(part or source.value, source.scope, seen, key)
+                of_it = item if source.item is None else source.item
+                found += self.choices(source.value, source.scope, seen, key, of_it)
             found += self.lookups.looped(node, scope) if node is not None else []
         return [scope for scope in dict.fromkeys(found) if self.index.holds(scope)]
 
@@ -665,6 +674,15 @@ class Flow:
             self._known[variable] = list(dict.fromkeys(self._trace(node, scope, None, set())))
         return list(self._known[variable])
 
+    def origins_by(self, node: cst.BaseExpression, scope: Scope, calls: Iterable[cst.Call]) -> list[Origin]:
+        """Return where the value of ``node`` is made, as far as some of the calls of its function give it."""
+        followed, found = self._followed, list[Origin]()
+        for call in calls:
+            self._followed = {**followed, scope: call}
+            found += self._trace(node, scope, None, set())
+        self._followed = followed
+        return list(dict.fromkeys(found))
+
     def _plain(self, node: cst.BaseExpression, scope: Scope) -> Variable | None:
         """Return the variable that an expression is, None where it is more, or the variable never gets a value."""
         name = dotted(node) if self.module_operand(node) is None else None
@@ -822,11 +840,15 @@ class Flow:
 
     def inside(self, origin: Origin) -> list[Origin]:
         """Return where a local function makes the value that ``origin``, a call of it, stands for."""
-        function = self.called(origin.node) if isinstance(origin.node, cst.Call) else None
-        if function is None or function.name == "__init__":
+        call = origin.node
+        function = self.called(call) if isinstance(call, cst.Call) else None
+        if not isinstance(call, cst.Call) or function is None or function.name == "__init__":
             return []
+        followed, self._followed = self._followed, {function: call}
         values = self._returned(function, origin.item)
-        return list(dict.fromkeys(o for value, left in values for o in self._trace(value, function, left, set())))
+        found = list(dict.fromkeys(o for value, left in values for o in self._trace(value, function, left, set())))
+        self._followed = followed
+        return found
 
     def closure(self, origins: set[Origin]) -> set[Origin]:
         """Return ``origins`` together with those inside the local functions that make them."""

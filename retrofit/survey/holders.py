@@ -26,22 +26,35 @@ def parameter_holders(node: cst.BaseExpression, scope: Scope, flow: Flow) -> set
         Where they are made; None where some of them cannot be told.
     """
     found: set[Origin] = set()
+    for walked in modules_walked(node, scope, flow):
+        if walked is None:
+            return None
+        found |= _made(*walked, flow)
+    return found
+
+
+def modules_walked(
+    node: cst.BaseExpression, scope: Scope, flow: Flow
+) -> Iterator[tuple[cst.BaseExpression, Scope] | None]:
+    """Yield the modules whose parameters an expression has, each with the function that names it.
+
+    None for what cannot be told.
+    """
     waiting, seen = [(node, scope)], {id(node)}
     while waiting:
         here, inside = waiting.pop()
         if isinstance(here, cst.Call) and isinstance(here.func, cst.Attribute) and here.func.attr.value in _WALKS:
-            found |= _made(here.func.value, inside, flow)
+            yield here.func.value, inside
             continue
         parts = list(_parts(here, inside, flow))
         if not parts and not isinstance(here, (cst.List, cst.Tuple)):
-            return None
+            yield None
         for part in parts:
             if part.value is None or part.item is not None:
-                return None
-            if id(part.value) not in seen:
+                yield None
+            elif id(part.value) not in seen:
                 seen.add(id(part.value))
                 waiting.append((part.value, part.scope))
-    return found
 
 
 def _parts(node: cst.BaseExpression, scope: Scope, flow: Flow) -> Iterator[Source]:

@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 import libcst as cst
 
 from retrofit.knowledge import Knowledge, load_knowledge
+from retrofit.knowledge.kinds import GoesOver
 from retrofit.source import Source, Sources
 from retrofit.survey.nodes import (
     argument,
@@ -693,11 +694,17 @@ class Index:
         elif isinstance(node, cst.AugAssign):
             self._bind(node.target, None, statement)
         elif isinstance(node, cst.AsName):
-            self._bind(node.name, None, statement)
+            self._bind(node.name, self._entered(self.parents[node]), statement)
         elif isinstance(node, cst.Comparison):
             self.comparisons.append(node)
         elif isinstance(node, cst.Return):
             self.returns.append((node, statement.scope))
+
+    def _entered(self, item: cst.CSTNode) -> cst.BaseExpression | None:
+        """Return what a `with` gives a name, where that is a progress bar, which gives itself; None for any other."""
+        made = item.item if isinstance(item, cst.WithItem) else None
+        bars = self.knowledge.last_names(GoesOver)
+        return made if isinstance(made, cst.Call) and last_name(made.func) in bars else None
 
     def _bind(self, target: cst.CSTNode, value: cst.BaseExpression | None, statement: Statement) -> None:
         if isinstance(target, (cst.Tuple, cst.List)):

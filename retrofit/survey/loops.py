@@ -288,7 +288,8 @@ def _while_loop(index: Index, flow: Flow, statement: Statement, node: cst.While)
     running = called_in(index, flow, statement)
     changes = [b for b in index.bindings if statement in b.statement.path or b.statement.scope in running]
     target, flagged = "", False
-    for name in names_in(node.test, called=False):
+    for read in names_in(node.test, called=False):
+        name = flow.behind_property(read, statement.scope)
         variable, last = flow.member(name, statement.scope), _last(name)
         made = [b for b in changes if _last(b.target) == last and flow.member(b.target, b.statement.scope) == variable]
         flagged |= any(dotted(b.value) in ("True", "False") for b in made)

@@ -33,16 +33,21 @@ from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.unseen import before_use, before_wrapper
 from retrofit.survey.weights import freezes, is_resume
-from retrofit.survey.wrappers import of_each, split_moves, wrapped_by_calls, wrapper_kind
+from retrofit.survey.wrappers import (
+    of_each,
+    split_moves,
+    wrapped_by_calls,
+    wrapped_origins,
+    wrapper_kind,
+    wrapping_calls,
+)
 
 
 def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin], list[Wrapper]]]:
     """Group whole-model wrappers by the model that they wrap."""
     groups: list[tuple[set[Origin], list[Wrapper]]] = []
     for wrapper in wrappers:
-        operand = wrapper.anchors["operand"]
-        assert isinstance(operand, cst.BaseExpression)
-        origins = set(flow.origins(operand, wrapper.scope))
+        origins = wrapped_origins(wrapper, flow)
         makers = {flow.called(o.node) for o in origins if isinstance(o.node, cst.Call)} - {wrapper.scope}
         for known, members in groups:
             same = not known.isdisjoint(origins) or any(_wraps_instead(wrapper, member) for member in members)
@@ -91,21 +96,34 @@ def plural(
             places = ", ".join(f"`{name}` ({index.place(call)})" for name, call in bound.items())
             return f"it wraps {places}", []
     training, epochs = leading_to(loops, flow), {loop.statement for loop in loops}
-    wrapping = [call for wrapper in wrappers for call in (wrapper.call, *flow.callers(wrapper.scope))]
+    wrapping = [call for wrapper in wrappers for call in (wrapper.call, *wrapping_calls(wrapper.statement, flow))]
     each = [call for call in wrapping if of_each(index, call) and index.statement(call) not in training]
     if each:
         return f"the comprehension at {index.place(each[0], wrappers[0].file)} wraps each of several", []
     for wrapper in wrappers:
-        ways = [way for way in flow.enclosing_loops(wrapper.statement) if epochs.isdisjoint(way)]
+        ways = [way for way in _loops_around(wrapper, flow) if epochs.isdisjoint(way)]
         turns = [part for way in ways for part in way if part not in training]
         several = [part for part in turns if _wraps_in_each_turn(part, wrapper)]
         if several:
-            calls = [call for call in flow.callers(wrapper.scope) if several[0] not in index.statement(call).path]
+            calls = wrapping_calls(wrapper.statement, flow) if several[0] not in wrapper.statement.path else []
+            calls = [call for call in calls if several[0] not in index.statement(call).path]
             alone = (
                 f" ({index.place(calls[0], wrapper.file)} just one: to train that, leave the loop out)" if calls else ""
             )
             return f"each turn of the loop at {index.place(several[0].node, wrapper.file)} wraps one{alone}", []
     return "", []
+
+
+def _loops_around(wrapper: Wrapper, flow: Flow) -> Iterator[list[Statement]]:
+    """Yield the loops around a wrapper, once for each way of calls that comes to it."""
+    calls, here = wrapping_calls(wrapper.statement, flow), wrapper.statement
+    if not calls or len(calls) == len(flow.callers(here.scope)):
+        yield from flow.enclosing_loops(here)
+        return
+    own = [part for part in (here, *here.around) if isinstance(part.node, (cst.For, cst.While))]
+    for call in calls:
+        for around in flow.enclosing_loops(flow.index.statement(call)):
+            yield [*own, *around]
 
 
 def _is_name(origin: Origin) -> bool:
@@ -164,9 +182,7 @@ def is_apart(wrapper: Wrapper, models: list[Model], loops: list[EpochLoop], flow
 
 def is_built_anew(wrapper: Wrapper, loops: list[EpochLoop], flow: Flow) -> bool:
     """Whether what is wrapped apart from the training is also built there, rather than the trained model."""
-    operand = wrapper.anchors["operand"]
-    assert isinstance(operand, cst.BaseExpression)
-    built = [flow.index.statement(origin.node) for origin in flow.origins(operand, wrapper.scope)]
+    built = [flow.index.statement(origin.node) for origin in wrapped_origins(wrapper, flow)]
     return any(apart_from_training(one, loops, flow) for one in built)
 
 
@@ -201,7 +217,7 @@ def find_models(
     origins = {o for o in origins if over.isdisjoint(index.statement(o.node).path)} or origins
     trained = [w for w in wrappers if not apart_from_training(w.statement, loops or [], flow)]
     wrappers = trained or wrappers
-    wrapping = [index.statement(call) for wrapper in wrappers for call in flow.callers(wrapper.scope)]
+    wrapping = [index.statement(call) for one in wrappers for call in wrapping_calls(one.statement, flow)]
     if not any(apart_from_training(call, loops or [], flow) for call in wrapping):  # each is of the trained model
         origins = {o for o in origins if not apart_from_training(index.statement(o.node), loops or [], flow)} or origins
     wrapped_in_place = [w for w in wrappers if not w.module]
@@ -218,6 +234,11 @@ def find_models(
     if joint is None:
         joint = _taken(origins, wrappers, flow)
     trains = joint in training and not isinstance(joint.node if joint else None, cst.SimpleStatementLine)
+    chosen = len(origins) > 1 and (joint not in statements or len(statements) == 1)
+    within = joint is not None and chosen and any(_wraps_within(joint, wrapper, flow) for wrapper in wrappers)
+    head = _head(wrappers) if within else None
+    if head is not None:
+        return [Model(node=head.node, index=index, target=wrappers[0].module, side="before")]
     if joint is not None and not trains and not any(joint in wrapper.statement.path for wrapper in wrappers):
         statements = [joint]
     begun = any(not _is_name(o) and not _takes_model(o, flow, origins) for o in origins)
@@ -262,6 +283,22 @@ def _where_passed(
         if before_use(model.done, optimizer_statements(index), loops, flow):
             return [model]
     return []
+
+
+def _wraps_within(built: Statement, wrapper: Wrapper, flow: Flow) -> bool:
+    """Whether what builds the model also gives it to the function that wraps it, as each of two branches may do."""
+    calls = [flow.index.statement(call) for call in wrapping_calls(wrapper.statement, flow)]
+    return any(built in call.path for call in calls)
+
+
+def _head(wrappers: list[Wrapper]) -> Statement | None:
+    """Return the statement before which a function has the model that it is given to wrap, on every way through it."""
+    first = wrappers[0]
+    own = [part for part in first.statement.path if part.scope is first.scope]
+    one = all(w.scope is first.scope and w.module == first.module and own[0] in w.statement.path for w in wrappers)
+    left = any(leaves_if(early) is not None for early in own[0].preceding)
+    walks = isinstance(own[0].node, (cst.For, cst.While))
+    return own[0] if one and first.module in first.scope.parameters and not left and not walks else None
 
 
 def _gone_around(built: Statement, wrapper: Wrapper) -> bool:

@@ -106,7 +106,9 @@ def sooner_than_model(statement: Statement, model: Model, origins: Set[Origin], 
     for scope, calls in ways_to(statement, flow, origins).items():
         for call in calls:
             for made in making.get(scope, ()):
-                early = call.order < made.order or (call is made is model.statement)
+                if made is model.statement and made in call.path[:-1]:
+                    return call  # in one of the branches in which it is built
+                early = call.order < made.order or call is made is model.statement
                 if early and not exclude_each_other(call, made) and built_by(call, making[scope]) is None:
                     return call
     return None

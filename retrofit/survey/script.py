@@ -19,7 +19,15 @@ from retrofit.survey.bypass import find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.clocks import find_clocks
 from retrofit.survey.defaults import Defaults
-from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, made_of_it, paired_parts
+from retrofit.survey.disorder import (
+    beside_another,
+    built_again,
+    disorder,
+    late_layers,
+    made_of_it,
+    paired_parts,
+    wrapped_where_built,
+)
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
@@ -200,6 +208,7 @@ def survey(
         _find_model(script, *groups[0], trainers, flow)
     for loop in script.loops:
         loop.repeated = _repeated(loop, script.models, flow)
+        loop.rewrapped = _repeated(loop, groups[0][1], flow) if groups and not loop.repeated else ""
         script.trials, loop.tried = find_trials(index, flow, loop)
         loop.clocks = find_clocks(index, flow, loop)
         loop.partings = find_partings(index, flow, loop) if script.kind == "ddp" else []
@@ -238,7 +247,8 @@ def _find_model(script: Script, origins: set[Origin], wrappers: list[Wrapper], t
     named = [trainers.answers(one, script.wrappers[0].target or script.wrappers[0].module) for one in builders]
     script.builders = [answer for answer in unlike(named, named) if answer]
     script.models = find_models(origins, wrappers, flow, script.loops)
-    script.unnamed_models = [] if script.models else unnamed_models(script.index, origins)
+    if not script.models or wrapped_where_built(script.models, wrappers, origins, flow):
+        script.unnamed_models = unnamed_models(script.index, origins)
     apart = [one for one in wrappers if is_apart(one, script.models, script.loops, flow)]
     wrappers[:] = [one for one in wrappers if one not in apart]
     script.apart = [one.place(*wrappers[:1]) for one in apart if is_built_anew(one, script.loops, flow)]
@@ -323,7 +333,7 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
         others = [w for group in groups if group not in named for w in group[1]]
         groups = named
         script.other_ways = in_place_of(others, [w for _, wrappers in groups for w in wrappers], script.loops, flow)
-        script.wrappers = [w for _, wrappers in groups for w in wrappers]
+        script.wrappers = [w for w in script.wrappers if w.part] + [w for _, wrappers in groups for w in wrappers]
     groups = _trained(groups, script, flow)
     script.groups = [wrappers for _, wrappers in groups]
     script.answers = [answer for answer in told_apart(script.groups) if answer]
@@ -413,13 +423,13 @@ def _of_objects(index: Index, flow: Flow, trainers: Trainers, choices: Choices) 
     return Flow(index, choices.module_functions), chosen
 
 
-def _repeated(loop: EpochLoop, models: list[Model], flow: Flow) -> str:
-    """Return the place of a loop around the epoch loop that also builds the model: one of folds or settings.
+def _repeated(loop: EpochLoop, made: Sequence[Model] | Sequence[Wrapper], flow: Flow) -> str:
+    """Return the place of a loop around the epoch loop that also builds the model, or wraps it: one of folds or tasks.
 
     One of seeds or runs trains the same model again, for which one turn will do.
     """
     ways = list(flow.enclosing_loops(loop.statement))
-    built = [part for model in models for way in flow.enclosing_loops(model.statement) for part in way]
+    built = [part for site in made for way in flow.enclosing_loops(site.statement) for part in way]
     around = [part for part in ways[0][1:] if isinstance(part.node, cst.For) and part in built]
     around = [part for part in around if not trains_once(flow, part, loop) and not repeats_itself(part)]
     return next((loop.index.place(p.node, loop.file) for p in around if all(p in way for way in ways)), "")

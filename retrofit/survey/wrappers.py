@@ -10,10 +10,13 @@ from itertools import takewhile
 import libcst as cst
 
 from retrofit.knowledge.kinds import Loss, Wraps
+from retrofit.survey.constructions import find_constructions
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow, Origin, Variable
+from retrofit.survey.holders import modules_walked
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.nodes import dotted, method_name, names_in, nodes_in, receiver, spelled
+from retrofit.survey.scores.conditions import rules_out
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.model import UnnamedModel
 from retrofit.survey.sites.wrapper import Wrapper
@@ -46,7 +49,7 @@ def find_wrappers(index: Index, flow: Flow) -> list[Wrapper]:
     for call in index.calls:
         kind = wrapper_kind(flow, call)
         operand = flow.wrapped(call) if kind else None
-        if operand is None or _wraps_again(index, call) or _is_loss(flow, operand, index.scope_of(call)):
+        if operand is None or _wraps_again(index, call) or _is_loss(flow, operand, call):
             continue
         whole, chain = _chain(index, call)
         target, others = _targets(index, whole)
@@ -91,9 +94,30 @@ def _choice(index: Index, meant: Sequence[tuple[str, object]]) -> str:
     )
 
 
-def _is_loss(flow: Flow, operand: cst.BaseExpression, scope: Scope) -> bool:
+def wrapping_calls(here: Statement, flow: Flow) -> list[cst.Call]:
+    """Return the calls of a function by which it comes to its wrapper, as far as they give it constants.
+
+    Others may only move tensors by it: `def to_device(what, parallel=False)`.
+    """
+    return [call for call in flow.callers(here.scope) if not rules_out(here, call, flow)]
+
+
+def wrapped_origins(wrapper: Wrapper, flow: Flow) -> set[Origin]:
+    """Return where what is wrapped is made."""
+    operand = wrapper.anchors["operand"]
+    assert isinstance(operand, cst.BaseExpression)
+    return _made(flow, operand, wrapper.statement)
+
+
+def _made(flow: Flow, operand: cst.BaseExpression, here: Statement) -> set[Origin]:
+    calls = wrapping_calls(here, flow)
+    every = not calls or len(calls) == len(flow.callers(here.scope))
+    return set(flow.origins(operand, here.scope) if every else flow.origins_by(operand, here.scope, calls))
+
+
+def _is_loss(flow: Flow, operand: cst.BaseExpression, call: cst.Call) -> bool:
     """Whether what is wrapped is a loss, one of several perhaps, which has nothing to train."""
-    made = [origin.node for origin in flow.deep_origins(operand, scope)]
+    made = [origin.node for origin in flow.closure(_made(flow, operand, flow.index.statement(call)))]
     losses = flow.index.knowledge.named(Loss)
     return any(isinstance(node, cst.Call) and flow.index.qualified(node.func) in losses for node in made)
 
@@ -141,7 +165,7 @@ def wrapped_by_calls(wrapper: Wrapper, flow: Flow) -> dict[str, cst.Call]:
     index = flow.index
     given = [dotted(value) for value in index.returned(wrapper.scope)]
     back = wrapper.returned or (wrapper.target in given and wrapper.module in wrapper.scope.parameters)
-    calls = flow.callers(wrapper.scope) if back else []
+    calls = wrapping_calls(wrapper.statement, flow) if back else []
     return {binding.target: call for call in calls for binding in index.bindings if binding.value is call}
 
 
@@ -276,27 +300,39 @@ def _module_name(flow: Flow, operand: cst.BaseExpression, scope: Scope) -> str:
 
 
 def _is_part(flow: Flow, operand: cst.BaseExpression, call: cst.Call) -> bool:
-    """Whether only a part of a model is wrapped, such as `model.features`."""
+    """Whether an optimizer trains more of what holds an attribute than that alone: of `model`, not `model.features`."""
     if not isinstance(operand, cst.Attribute) or operand.attr.value == "module":
         return False
-    name = dotted(operand) or ""
-    base = dotted(operand.value) or ""
-    if base == "self" or re.search(r"model|net|module", operand.attr.value):
-        return False
-    scope = flow.index.scope_of(call)
-    if not flow.sources(flow.variable(base, scope)) or name.startswith("args."):
-        return False
+    index, scope = flow.index, flow.index.scope_of(call)
     holders = flow.deep_origins(operand.value, scope)
-    return not holders or not all(_is_plain_object(flow, holder) for holder in holders)
+    own = flow.deep_origins(operand, scope)
+
+    modules = {one for one in holders if _is_module(flow, one)}
+
+    def takes_more(node: cst.BaseExpression, inside: Scope) -> bool:
+        """Whether an expression is the module that holds the attribute, or another part of it."""
+        if own.isdisjoint(flow.deep_origins(node, inside)) and isinstance(node, (cst.Attribute, cst.Subscript)):
+            part = node.attr.value if isinstance(node, cst.Attribute) else ""
+            return part != operand.attr.value and takes_more(node.value, inside)
+        return not modules.isdisjoint(flow.deep_origins(node, inside))
+
+    for origin in find_constructions(index, flow, holders | own, frozenset()) if modules else ():
+        given = [arg.value for arg in origin.node.args] if isinstance(origin.node, cst.Call) else []
+        walked = [one for value in given for one in modules_walked(value, index.scope_of(value), flow)]
+        named = [one for one in walked if one is not None] or [(value, index.scope_of(value)) for value in given]
+        if any(takes_more(*one) for one in named):
+            return True
+    return False
 
 
-def _is_plain_object(flow: Flow, origin: Origin) -> bool:
-    """Whether a value is no module, but only has one: an object of a class without bases, or a namespace."""
-    made = flow.class_made(origin.node)
-    if made is not None:
-        return flow.root(made) in ("", "object")
-    called = origin.node.func if isinstance(origin.node, cst.Call) else None
-    return flow.index.qualified(called) in ("types.SimpleNamespace", "argparse.Namespace")
+def _is_module(flow: Flow, made: Origin) -> bool:
+    """Whether a value is a module, rather than a trainer or options that have one: by its class, or as it is used."""
+    own, methods = flow.class_made(made.node), flow.index.knowledge.module_methods - {"train"}
+    root = flow.root(own) if own is not None else "unseen"
+    if root in ("", "object") or root.startswith("torch.nn."):
+        return root.startswith("torch.nn.")
+    asked = (held for _, held in flow.index.method_calls("parameters", *methods))
+    return any(made in flow.deep_origins(held, flow.index.scope_of(held)) for held in asked)
 
 
 def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection[Statement]) -> None:

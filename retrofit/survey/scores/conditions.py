@@ -71,18 +71,31 @@ def holds_with(test: cst.BaseExpression, given: Mapping[str, object]) -> bool | 
 
 def rules_out(here: Statement, call: cst.Call, flow: Flow) -> bool:
     """Whether a statement of a function does not run by a call, as that gives it constants."""
-    ifs = [(part.node, below.node) for part, below in pairwise(here.path) if isinstance(part.node, cst.If)]
+    asked = [
+        one
+        for part, below in pairwise(here.path)
+        if isinstance(part.node, cst.If)
+        for one in _asked(part.node, below.node)
+    ]
     leaving = [test for part in (here, *here.around) for early in part.preceding if (test := leaves_if(early))]
     plain = last_name(call.func) == here.scope.name and not any(arg.star for arg in call.args)
     known: dict[str, object] = {}
-    for name in here.scope.parameters if (ifs or leaving) and plain else ():
+    for name in here.scope.parameters if (asked or leaving) and plain else ():
         if not flow.index.bound([name], here.scope):
             value = argument_of(here.scope, call, name) or default_of(here.scope, name)
             known[name] = constant(value)
             known |= {f"{name}.{part}": one for part, one in _set_before(call, dotted(value), flow)}
     if any(holds_with(test, known) for test in leaving):
         return True
-    return any(holds_with(node.test, known) is (inner not in node.body.body) for node, inner in ifs)
+    return any(holds_with(test, known) is (not held) for test, held in asked)
+
+
+def _asked(node: cst.If, inner: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    """Yield the conditions of an `if` and its `elif`s on the way to a statement in it, and whether each holds there."""
+    held = inner in node.body.body
+    yield node.test, held
+    if not held and isinstance(node.orelse, cst.If):
+        yield from _asked(node.orelse, inner)
 
 
 def leaves_if(statement: Statement) -> cst.BaseExpression | None:
