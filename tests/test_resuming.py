@@ -222,8 +222,16 @@ LOADED = "net = build(); net.load_state_dict(torch.load('best.pt'))"
     ("text", "places"),
     [
         pytest.param(anew("build()"), [23], id="a test of its own"),
-        pytest.param(anew(after=LOADED), [19], id="behind the training"),
-        pytest.param(anew("build()", after=LOADED), [19, 23], id="both"),
+        pytest.param(anew(after=LOADED), [], id="behind the training, which knows the trained one"),
+        pytest.param(anew("build()").replace('if mode in ("train", "all"):\n    ', ""), [], id="always behind it"),
+        pytest.param(anew(after=f"if wanted:\n        {LOADED}"), [], id="behind it by an option"),
+        pytest.param(anew("build()", after=LOADED), [23], id="both"),
+        pytest.param(anew("build()") + f"if more:\n    {LOADED}\n", [23, 30], id="two tests"),
+        pytest.param(
+            anew("build()").replace("    train()", "    torch.multiprocessing.spawn(train, nprocs=2)"),
+            [23],
+            id="behind other processes",
+        ),
         pytest.param(anew("make()"), [], id="another model"),
         pytest.param(anew(before=LOADED), [], id="a teacher, before the training"),
         pytest.param(anew(after="model.module.load_state_dict(torch.load('best.pt'))"), [], id="the trained one"),
@@ -244,8 +252,8 @@ def test_a_model_of_a_star_import_is_the_one_that_another_place_imports_by_name(
     tmp_path: Path, stars: str, again: str, told: bool
 ) -> None:
     everything = "".join(f"from {one} import *\n" for one in stars.split(", "))
-    text = anew(after=f"from {again} import Net as Again\n    {LOADED.replace('build', 'Again')}")
-    made = plan_of(tmp_path, everything + text.replace("build()\n    pass", "Net()\n    pass"))
+    text = f"from {again} import Net as Again\n" + anew("Again()").replace("build()\n    pass", "Net()\n    pass")
+    made = plan_of(tmp_path, everything + text)
     assert any(note.code == "PAI116" for note in made.notes) is told
 
 

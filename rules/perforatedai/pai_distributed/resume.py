@@ -5,6 +5,7 @@ from its own checkpoint, which may be of an earlier structure. Only a checkpoint
 switch, with the same structure, is of this round, and so it goes on from there.
 """
 
+import copy
 import functools
 import io
 import itertools
@@ -18,7 +19,7 @@ import torch
 from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
-from .process import _pai, _pai_say, initializing, load_folder
+from .process import _pai, _pai_device, _pai_say, initializing, load_folder
 
 
 def _pai_watch_loads(model: torch.nn.Module) -> None:
@@ -90,11 +91,12 @@ _pai_load_into = torch.nn.Module.load_state_dict
 
 @functools.wraps(_pai_load_into)
 def _pai_load_without_dendrites(module: torch.nn.Module, state_dict: Any, *arguments: Any, **keywords: Any) -> Any:
-    """Load a checkpoint with dendrites into a model that is not perforated yet, where a switch file brings them.
+    """Load a checkpoint with dendrites into a model that has none, where a switch file or the trained one brings them.
 
     Else torch says what does not fit.
     """
     if any(_pai_layer_of(name) is not None for name in state_dict):
+        _pai_grow_as_trained(module)
         if _pai.model is None and load_folder():
             state_dict = {name: value for name, value in state_dict.items() if _pai_layer_of(name) is None}
         elif not (load_folder() or any(map(_pai_is_grown, _pai_modules(module)))):
@@ -111,6 +113,22 @@ def _pai_load_without_dendrites(module: torch.nn.Module, state_dict: Any, *argum
             f"({loaded.unexpected_keys[0]}, ...): they stay as they were"
         )
     return loaded
+
+
+def _pai_grow_as_trained(module: torch.nn.Module) -> None:
+    """Give a model that is built anew when training is complete, as for a test, the dendrites of the trained one."""
+    trained = _pai.model
+    while isinstance(module, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+        module = module.module
+    if not _pai.complete or trained is None or type(module) is not type(trained) or module is trained:
+        return
+    plain = {name: value for name, value in trained.state_dict().items() if _pai_layer_of(name) is None}
+    if any(map(_pai_is_layer, _pai_modules(module))) or not _pai_fits(plain, module.state_dict()):
+        return
+    training, device = module.training, _pai_device(module)
+    # What is bound to the trained model, such as a method, is bound to this one.
+    module.__dict__.update(copy.deepcopy(trained.__dict__, {id(trained): module}))
+    module.to(device).train(training)
 
 
 torch.nn.Module.load_state_dict = _pai_load_without_dendrites  # type: ignore[method-assign]
