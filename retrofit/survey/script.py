@@ -19,7 +19,15 @@ from retrofit.survey.bypass import find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.clocks import find_clocks
 from retrofit.survey.defaults import Defaults
-from retrofit.survey.disorder import beside_another, built_again, disorder, late_layers, made_of_it, paired_parts
+from retrofit.survey.disorder import (
+    beside_another,
+    built_again,
+    disorder,
+    following_by_name,
+    late_layers,
+    made_of_it,
+    paired_parts,
+)
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.folders import find_new_folders
 from retrofit.survey.frameworks import find_frameworks
@@ -365,6 +373,7 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
             beside_another(origins, script.models, flow)
             or copied_before(origins, script.models, script.loops, flow)
             or paired_parts(origins, flow)
+            or following_by_name(origins, script.models, script.loops, flow)
         )
 
 
