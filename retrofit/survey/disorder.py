@@ -14,7 +14,7 @@ from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.layers import is_layer, put_once, puts_in
 from retrofit.survey.loops import called_in
 from retrofit.survey.models import optimizer_statements
-from retrofit.survey.nodes import last_name, mentions, method_name, nodes_in, receiver
+from retrofit.survey.nodes import last_name, mentions, method_name, receiver
 from retrofit.survey.order import (
     after_model,
     built_by,
@@ -328,7 +328,7 @@ def following_by_name(origins: set[Origin], models: list[Model], loops: list[Epo
             here = index.statement(changed)
             if here.scope not in scopes and inside.isdisjoint(here.path):
                 continue
-            if _is_of(changed, followed, index) and any(_is_of(one, of_model, index) for one in given):
+            if followed.holds_in_turn(changed) and any(map(of_model.holds_in_turn, given)):
                 copy, name = index.source.code(other), models[0].target if models else "model"
                 return (
                     f"{index.place(changed)} lets `{copy}` follow the model by the names of its weights, but it gets "
@@ -349,13 +349,6 @@ def _changed_in_place(index: Index) -> Iterator[tuple[cst.BaseExpression, list[c
         for target in node.targets:
             if isinstance(target.target, cst.Attribute) and target.target.attr.value == "data":
                 yield target.target, [node.value]
-
-
-def _is_of(node: cst.BaseExpression, walks: Holding, index: Index) -> bool:
-    """Whether an expression is made of what a walk through a model gives, also in a loop over that."""
-    names = {one.value for one in nodes_in(node, cst.SubscriptElement) if isinstance(one, cst.Name)}
-    over = [one.iter for one in index.ancestors(node) if isinstance(one, cst.For) and mentions(one.target, names)]
-    return any(map(walks.holds, [node, *over]))
 
 
 def paired_parts(origins: set[Origin], flow: Flow) -> str:
