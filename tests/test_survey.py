@@ -5250,6 +5250,88 @@ def test_a_copy_of_a_part_that_is_made_before_it_gets_dendrites(before: str, aft
     assert ("`slow` (line 10) is a copy of a part of it" in survey_of(text).unmatched) == told
 
 
+MEASURES = """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Runner:
+    def __init__(self):
+        BEGUN
+        self.net = DDP(Net())
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def step(self, x):
+        self.net(x).mean().backward()
+        self.optimizer.step()
+
+    def validation(self):
+        SET
+
+class Other(Runner):
+    pass
+
+def main(args):
+    runner, count = MADE, 0
+    for epoch in range(9):
+        for x in loader:
+            runner.step(x)
+            count += 1
+        WHERE
+
+if args.train:
+    main(args)
+"""
+
+
+@pytest.mark.parametrize(
+    ("begun", "set_as", "where", "made", "unset"),
+    [
+        pytest.param(
+            "pass",
+            "if dist.get_rank() == 0:\n            self.results = {'loss': evaluate(self.net)}",
+            "runner.validation()",
+            "Runner()",
+            "dist.get_rank() == 0",
+            id="on one rank",
+        ),
+        pytest.param(
+            "pass",
+            "if dist.get_rank() == 0:\n            self.results = {'loss': evaluate(self.net)}",
+            "if count % 8 == 0:\n            runner.validation()",
+            "Runner() if args.kind else Other()",
+            "count % 8 == 0 and dist.get_rank() == 0",
+            id="of a class by the options",
+        ),
+        pytest.param(
+            "pass",
+            "self.results = {'loss': evaluate(self.net)}",
+            "if count % 8 == 0:\n            runner.validation()",
+            "Runner()",
+            "count % 8 == 0",
+            id="every few steps",
+        ),
+        pytest.param(
+            "pass", "self.results = {'loss': evaluate(self.net)}", "runner.validation()", "Runner()", "", id="always"
+        ),
+        pytest.param(
+            "self.results = {}",
+            "if dist.get_rank() == 0:\n            self.results = {'loss': evaluate(self.net)}",
+            "runner.validation()",
+            "Runner()",
+            "",
+            id="begun before",
+        ),
+    ],
+)
+def test_a_named_attribute_that_is_set_on_some_ways_only_is_told(
+    begun: str, set_as: str, where: str, made: str, unset: str
+) -> None:
+    text = MEASURES.replace("BEGUN", begun).replace("SET", set_as).replace("WHERE", where).replace("MADE", made)
+    (score,) = survey_of(text, metric="runner.results['loss']", mode="min").scores
+    told = score.unset
+    assert told[:2] == ("runner.results" if unset else "", unset)
+
+
 FOLLOWS = """
 import copy, torch
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -36,6 +36,7 @@ from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
 from retrofit.survey.scores.site import score_site, taken_at, whole_of
 from retrofit.survey.scores.turns import Turns
+from retrofit.survey.scores.unset import tell_unset
 from retrofit.survey.scores.validation import named_scores
 from retrofit.survey.scores.values import code_of, counts_turns, in_loop
 from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of, told_by_name
@@ -154,6 +155,8 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         tell_ranks(flow, score, one.candidate, making)
         _tell_making(score, one, turns, carried)
         score.named = bool(metric)
+        if metric:
+            tell_unset(flow, loop, score, one.candidate)
         if not metric:
             score.made, score.outdone = one.made, outdone_by(index, flow, loop, making, one, passed)
         score.of_step = loop.unclear and making.of(one.candidate.node, one.candidate.call) != EVALUATED
