@@ -5339,6 +5339,10 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 def build(width):
     return Net(width)
 
+class Average:
+    def __init__(self, model):
+        self.mean = copy.deepcopy(bare(model)).eval()
+
 class Runner:
     def __init__(self):
         self.net = build(16)
@@ -5367,6 +5371,9 @@ BY_ITEM = """new = dict(self.net.module.named_parameters())
 BY_STATE = """new = bare(self.net).state_dict()
         for name, value in self.slow.state_dict().items():
             value.copy_(decay * value + (1 - decay) * new[name])"""
+BY_ADDING = """for name, value in self.slow.state_dict().items():
+            value *= decay
+            value += (1 - decay) * bare(self.net).state_dict()[name].detach()"""
 BY_TWO = """new, old = dict(self.net.module.named_parameters()), dict(self.slow.named_parameters())
         for name in old.keys():
             old[name].data = decay * old[name].data + (1 - decay) * new[name].data"""
@@ -5378,6 +5385,8 @@ BY_TWO = """new, old = dict(self.net.module.named_parameters()), dict(self.slow.
         pytest.param("build(16)", BY_ITEM, "follow", True, id="in place, by an item"),
         pytest.param("build(16)", BY_STATE, "follow", True, id="by its state"),
         pytest.param("build(16)", BY_TWO, "follow", True, id="two dicts"),
+        pytest.param("build(16)", BY_ADDING, "follow", True, id="added to"),
+        pytest.param("Average(self.net).mean", BY_ADDING, "follow", False, id="a copy that an object makes"),
         pytest.param("Other()", BY_ITEM, "follow", True, id="of another class"),
         pytest.param("copy.deepcopy(self.net.module)", BY_ITEM, "follow", False, id="a copy"),
         pytest.param("copy.deepcopy(self.net.module).eval()", BY_STATE, "follow", False, id="a copy that evaluates"),

@@ -345,6 +345,8 @@ def _changed_in_place(index: Index) -> Iterator[tuple[cst.BaseExpression, list[c
         changed = receiver(call)
         if changed is not None and re.fullmatch("(add|copy|lerp|sub)_", method_name(call)):
             yield changed, [arg.value for arg in call.args]
+    for added in index.nodes_of(cst.AugAssign):
+        yield added.target, [added.value]
     for node in index.nodes_of(cst.Assign):
         for target in node.targets:
             if isinstance(target.target, cst.Attribute) and target.target.attr.value == "data":
