@@ -183,6 +183,27 @@ def test_a_model_built_anew_when_training_is_complete_takes_its_dendrites(
     assert plain(torch.ones(2, 3, 1)).equal(grown(torch.ones(2, 3, 1)))
 
 
+def test_a_model_built_anew_tests_one_checkpoint_after_another(
+    helper: ModuleType, plain: Any, grown: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    first = {name: torch.full_like(value, 2) for name, value in plain.state_dict().items()}
+    second = {name: torch.full_like(value, 3) for name, value in grown.state_dict().items()}
+    other = {**second, "0.pai_dendrites.dendrite_module.layers.1.weight": torch.ones(1)}
+    helper._pai.complete = True
+    for state in (second, first, second):
+        plain.eval().load_state_dict(state)
+        loaded = plain.state_dict()
+        assert state.keys() == loaded.keys()
+        assert all(loaded[name].equal(value) for name, value in state.items())
+        assert not any(module.training for module in plain.modules())
+    assert "The model keeps its weights" not in capsys.readouterr().out
+    plain.load_state_dict(other)  # of a structure that was dropped: the final model is tested
+    assert all(value.equal(grown.state_dict()[name]) for name, value in plain.state_dict().items())
+    assert "The model keeps its weights" in capsys.readouterr().out
+
+
 def test_another_model_takes_no_dendrites_when_training_is_complete(helper: ModuleType, grown: Any) -> None:
     import torch
 
