@@ -164,6 +164,56 @@ def test_a_checkpoint_with_dendrites_says_how_it_is_loaded(
     assert "has dendrites, and the model has none: start with --pai_load_folder" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_model_built_anew_when_training_is_complete_takes_its_dendrites(
+    helper: ModuleType, plain: Any, grown: Any, wrapped: bool
+) -> None:
+    import torch
+
+    saved = {name: torch.full_like(value, 0.5) for name, value in grown.state_dict().items()}
+    kept = {name: value.clone() for name, value in grown.state_dict().items()}
+    helper._pai.complete = True
+    built = torch.nn.DataParallel(plain) if wrapped else plain
+    built.eval().load_state_dict({f"module.{name}" if wrapped else name: value for name, value in saved.items()})
+    loaded = plain.state_dict()
+    assert saved.keys() == loaded.keys()
+    assert all(loaded[name].equal(value) for name, value in saved.items())
+    assert all(value.equal(kept[name]) for name, value in grown.state_dict().items())
+    assert not any(module.training for module in plain.modules())
+    grown.eval().load_state_dict(saved)
+    assert plain(torch.ones(2, 3, 1)).equal(grown(torch.ones(2, 3, 1)))
+
+
+def test_a_model_built_anew_tests_one_checkpoint_after_another(
+    helper: ModuleType, plain: Any, grown: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    first = {name: torch.full_like(value, 2) for name, value in plain.state_dict().items()}
+    second = {name: torch.full_like(value, 3) for name, value in grown.state_dict().items()}
+    other = {**second, "0.pai_dendrites.dendrite_module.layers.1.weight": torch.ones(1)}
+    helper._pai.complete = True
+    for state in (second, first, second):
+        plain.eval().load_state_dict(state)
+        loaded = plain.state_dict()
+        assert state.keys() == loaded.keys()
+        assert all(loaded[name].equal(value) for name, value in state.items())
+        assert not any(module.training for module in plain.modules())
+    assert "The model keeps its weights" not in capsys.readouterr().out
+    plain.load_state_dict(other)  # of a structure that was dropped: the final model is tested
+    assert all(value.equal(grown.state_dict()[name]) for name, value in plain.state_dict().items())
+    assert "The model keeps its weights" in capsys.readouterr().out
+
+
+def test_another_model_takes_no_dendrites_when_training_is_complete(helper: ModuleType, grown: Any) -> None:
+    import torch
+
+    helper._pai.complete = True
+    for other in (torch.nn.Sequential(*layers()[:3]), torch.nn.ModuleList(layers())):
+        with pytest.raises(RuntimeError, match=r"Unexpected key.*pai_dendrites"):
+            other.load_state_dict(grown.state_dict())
+
+
 @pytest.mark.parametrize("cut", [False, True])
 def test_weights_of_dendrites_are_loaded_by_those_names(grown: Any, cut: bool) -> None:
     import torch

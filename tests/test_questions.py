@@ -153,6 +153,11 @@ BUILDS = "def __init__(self):\n        self.encoder = self.net = Net()"
 OF_HELD = "held.encoder = DDP(held.encoder)\nmodel = held.encoder\n"
 
 
+TESTER = (
+    "class Tester:\n    def __init__(self):\n        {}\n\n    def test(self, net):\n        {}\n\n\nt = Tester()\n"
+)
+
+
 def resuming(taken: str, last: str) -> Swaps:
     """Return the swaps of what an object takes from a checkpoint before the epoch loop, and of the loop's end."""
     return before(f"{HELD}state = torch.load('last.pt')\n{taken}", "best = 0\n"), scored(
@@ -1078,6 +1083,24 @@ QUESTIONS: dict[str, Question] = {
             ),
         },
         Options(metric="acc", mode="max"),
+    ),
+    "PAI105 23": Question(
+        (
+            before(TESTER.format("pass", f"if {RANK} == 0:\n            self.acc = evaluate(net)")),
+            scored("t.test(model)\n"),
+        ),
+        {
+            "always": (before(TESTER.format("pass", "self.acc = evaluate(net)")), scored("t.test(model)\n")),
+            "begun with the object": (
+                before(TESTER.format("self.acc = None", f"if {RANK} == 0:\n            self.acc = evaluate(net)")),
+                scored("t.test(model)\n"),
+            ),
+            "set by the loop": (
+                before(TESTER.format("pass", "return evaluate(net)")),
+                scored("t.acc = t.test(model)\n"),
+            ),
+        },
+        Options(metric="t.acc", mode="max"),
     ),
     "PAI106 1": Question(
         (UPA, before("model = UPA.perforate_model(model, save_name='mine')\n", WRAPPED)),

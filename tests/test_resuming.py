@@ -186,6 +186,113 @@ def test_what_an_object_may_have_of_a_checkpoint_does_not_end_a_later_round(text
     assert len(survey_of(text).resumptions) == 1
 
 
+ENGINE = """
+import os, torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Engine:
+    def __init__(self, args):
+        self.args, self.epochs, self.last, self.best = args, 1, args.last, 0
+        self.model = DDP(Net())
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        if os.path.exists("last.pt"):
+            self.load("last.pt")
+
+    def load(self, path):
+        state = torch.load(path)
+        TAKEN
+
+    def train(self):
+        BEGUN
+        for epoch in range(self.epochs, self.last + 1):
+            for x, y in loader:
+                loss = criterion(self.model(x), y)
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+            self.epochs += 1
+            acc = evaluate(self.model)
+            torch.save({"attrs": self.__dict__}, "last.pt")
+
+def same(given):
+    return given
+
+engine = Engine(same(parsed))
+engine.train()
+"""
+ALL = "for key, value in state['attrs'].items():\n    setattr(self, key, value)"
+
+
+def engine(taken: str = "pass", begun: str = "pass") -> str:
+    """Return the script of an object that takes something from its checkpoint, and begins by something."""
+    text = code(ENGINE).replace("TAKEN", taken.replace("\n", "\n        "))
+    return text.replace("BEGUN", begun.replace("\n", "\n        "))
+
+
+@pytest.mark.parametrize(
+    ("text", "guarded"),
+    [
+        pytest.param(engine(ALL), "setattr(self, key, value)", id="each by its name"),
+        pytest.param(
+            engine(ALL).replace("\nengine.train()", ".train()"), "setattr(self, key, value)", id="built as it begins"
+        ),
+        pytest.param(
+            engine("self.__dict__.update(state['attrs'])"), "self.__dict__.update", id="all of its attributes"
+        ),
+        pytest.param(
+            engine("self.epochs = state['epochs']", "assert self.epochs < self.last, 'trained already'"),
+            "assert self.epochs",
+            id="asserts that it begins before its end",
+        ),
+        pytest.param(
+            engine("self.epochs = state['epochs']", "if self.epochs >= self.last:\n    raise ValueError('trained')"),
+            "raise ValueError",
+            id="raises where it begins past its end",
+        ),
+    ],
+)
+def test_an_object_that_resumes_begins_each_round_anew(tmp_path: Path, text: str, guarded: str) -> None:
+    lines = rewritten(plan_of(tmp_path, text)).splitlines()
+    (line,) = [n for n, one in enumerate(lines) if one.strip().startswith(guarded)]
+    assert lines[line - 1].strip() == "if not pai_distributed.load_folder():"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(engine(ALL.replace("setattr(self", "setattr(self.args")), id="settings"),
+        pytest.param(engine(ALL.replace("state['attrs']", "kept")), id="of no checkpoint"),
+        pytest.param(engine(ALL).replace("self.epochs += 1", "pass"), id="what the training never changes"),
+        pytest.param(
+            engine(ALL)
+            .replace("engine.train()", "evaluate(engine.train(), engine)")
+            .replace('        if os.path.exists("last.pt"):\n            self.load("last.pt")\n', "")
+            + "\ndef evaluate(value, engine):\n    engine.load('last.pt')\n",
+            id="behind it",
+        ),
+        pytest.param(engine("setattr(self, 'best', state['best'])"), id="one that begins nothing"),
+        pytest.param(engine("assert state['name'] == 'net'"), id="asserts something else"),
+        pytest.param(engine("if state['epochs'] > 5:\n    raise ValueError"), id="raises for something else"),
+        pytest.param(
+            "def same(given):\n    return given\n\n"
+            + resumed("same(state['args'])").replace(
+                "    best, ", "    if same(options).bad:\n        return\n    best, "
+            ),
+            id="leaves before it loads",
+        ),
+        pytest.param(
+            engine("same(state['args'])").replace(
+                "engine = ", "parsed = same(parsed)\nif parsed.bad:\n    exit()\nengine = "
+            ),
+            id="leaves before what loads is called",
+        ),
+    ],
+)
+def test_an_object_that_takes_nothing_of_its_training_is_left_alone(text: str) -> None:
+    places = [one.position for one in survey_of(text).resumptions]
+    assert places == []
+
+
 CHOSEN = """if not os.path.exists("last.pt"):
         first, stop = 0, False
     else:
@@ -262,8 +369,16 @@ LOADED = "net = build(); net.load_state_dict(torch.load('best.pt'))"
     ("text", "places"),
     [
         pytest.param(anew("build()"), [23], id="a test of its own"),
-        pytest.param(anew(after=LOADED), [19], id="behind the training"),
-        pytest.param(anew("build()", after=LOADED), [19, 23], id="both"),
+        pytest.param(anew(after=LOADED), [], id="behind the training, which knows the trained one"),
+        pytest.param(anew("build()").replace('if mode in ("train", "all"):\n    ', ""), [], id="always behind it"),
+        pytest.param(anew(after=f"if wanted:\n        {LOADED}"), [], id="behind it by an option"),
+        pytest.param(anew("build()", after=LOADED), [23], id="both"),
+        pytest.param(anew("build()") + f"if more:\n    {LOADED}\n", [23, 30], id="two tests"),
+        pytest.param(
+            anew("build()").replace("    train()", "    torch.multiprocessing.spawn(train, nprocs=2)"),
+            [23],
+            id="behind other processes",
+        ),
         pytest.param(anew("make()"), [], id="another model"),
         pytest.param(anew(before=LOADED), [], id="a teacher, before the training"),
         pytest.param(anew(after="model.module.load_state_dict(torch.load('best.pt'))"), [], id="the trained one"),
@@ -284,8 +399,8 @@ def test_a_model_of_a_star_import_is_the_one_that_another_place_imports_by_name(
     tmp_path: Path, stars: str, again: str, told: bool
 ) -> None:
     everything = "".join(f"from {one} import *\n" for one in stars.split(", "))
-    text = anew(after=f"from {again} import Net as Again\n    {LOADED.replace('build', 'Again')}")
-    made = plan_of(tmp_path, everything + text.replace("build()\n    pass", "Net()\n    pass"))
+    text = f"from {again} import Net as Again\n" + anew("Again()").replace("build()\n    pass", "Net()\n    pass")
+    made = plan_of(tmp_path, everything + text)
     assert any(note.code == "PAI116" for note in made.notes) is told
 
 

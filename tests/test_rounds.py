@@ -723,6 +723,19 @@ def test_what_a_better_score_gives_is_there_when_training_is_complete(tmp_path: 
     assert (tmp_path / "kept.pt").exists()
 
 
+def test_a_test_behind_the_training_loads_its_best_checkpoint_into_a_model_built_anew(tmp_path: Path) -> None:
+    tested = """\
+    if dist.get_rank() == 0:
+        net = Net()
+        net.load_state_dict(torch.load("best.pt"))
+        print("tested", validate(net, 2))
+"""
+    result = train(tmp_path, swapped(DDP, (END, tested)))
+    best = max(float(score) for one in rounds(result) for score in values(one, "acc"))
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("tested ")]
+    assert f"{float(line.split()[1]):.4f}" == f"{best:.4f}"
+
+
 # ---- ways to start
 
 

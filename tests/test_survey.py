@@ -5402,6 +5402,165 @@ def test_a_copy_of_a_part_that_is_made_before_it_gets_dendrites(before: str, aft
     assert ("`slow` (line 10) is a copy of a part of it" in survey_of(text).unmatched) == told
 
 
+MEASURES = """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Runner:
+    def __init__(self):
+        BEGUN
+        self.net = DDP(Net())
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def step(self, x):
+        self.net(x).mean().backward()
+        self.optimizer.step()
+
+    def validation(self):
+        SET
+
+class Other(Runner):
+    pass
+
+def main(args):
+    runner, count = MADE, 0
+    for epoch in range(9):
+        for x in loader:
+            runner.step(x)
+            count += 1
+        WHERE
+
+if args.train:
+    main(args)
+"""
+
+
+@pytest.mark.parametrize(
+    ("begun", "set_as", "where", "made", "unset"),
+    [
+        pytest.param(
+            "pass",
+            "if dist.get_rank() == 0:\n            self.results = {'loss': evaluate(self.net)}",
+            "runner.validation()",
+            "Runner()",
+            "dist.get_rank() == 0",
+            id="on one rank",
+        ),
+        pytest.param(
+            "pass",
+            "if dist.get_rank() == 0:\n            self.results = {'loss': evaluate(self.net)}",
+            "if count % 8 == 0:\n            runner.validation()",
+            "Runner() if args.kind else Other()",
+            "count % 8 == 0 and dist.get_rank() == 0",
+            id="of a class by the options",
+        ),
+        pytest.param(
+            "pass",
+            "self.results = {'loss': evaluate(self.net)}",
+            "if count % 8 == 0:\n            runner.validation()",
+            "Runner()",
+            "count % 8 == 0",
+            id="every few steps",
+        ),
+        pytest.param(
+            "pass", "self.results = {'loss': evaluate(self.net)}", "runner.validation()", "Runner()", "", id="always"
+        ),
+        pytest.param(
+            "self.results = {}",
+            "if dist.get_rank() == 0:\n            self.results = {'loss': evaluate(self.net)}",
+            "runner.validation()",
+            "Runner()",
+            "",
+            id="begun before",
+        ),
+    ],
+)
+def test_a_named_attribute_that_is_set_on_some_ways_only_is_told(
+    begun: str, set_as: str, where: str, made: str, unset: str
+) -> None:
+    text = MEASURES.replace("BEGUN", begun).replace("SET", set_as).replace("WHERE", where).replace("MADE", made)
+    (score,) = survey_of(text, metric="runner.results['loss']", mode="min").scores
+    told = score.unset
+    assert told[:2] == ("runner.results" if unset else "", unset)
+
+
+FOLLOWS = """
+import copy, torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def build(width):
+    return Net(width)
+
+class Average:
+    def __init__(self, model):
+        self.mean = copy.deepcopy(bare(model)).eval()
+
+class Runner:
+    def __init__(self):
+        self.net = build(16)
+        self.net = DDP(self.net)
+        self.slow = MADE
+        self.follow(0)
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def follow(self, decay):
+        HOW
+
+    def step(self, x):
+        self.net(x).mean().backward()
+        self.optimizer.step()
+        self.CALLED(0.9)
+
+runner = Runner()
+for epoch in range(9):
+    for x in loader:
+        runner.step(x)
+    val_loss = evaluate(runner.slow)
+"""
+BY_ITEM = """new = dict(self.net.module.named_parameters())
+        for name, p in self.slow.named_parameters():
+            p.data.mul_(decay).add_(new[name].data, alpha=1 - decay)"""
+BY_STATE = """new = bare(self.net).state_dict()
+        for name, value in self.slow.state_dict().items():
+            value.copy_(decay * value + (1 - decay) * new[name])"""
+BY_ADDING = """for name, value in self.slow.state_dict().items():
+            value *= decay
+            value += (1 - decay) * bare(self.net).state_dict()[name].detach()"""
+BY_TWO = """new, old = dict(self.net.module.named_parameters()), dict(self.slow.named_parameters())
+        for name in old.keys():
+            old[name].data = decay * old[name].data + (1 - decay) * new[name].data"""
+
+
+@pytest.mark.parametrize(
+    ("made", "how", "called", "told"),
+    [
+        pytest.param("build(16)", BY_ITEM, "follow", True, id="in place, by an item"),
+        pytest.param("build(16)", BY_STATE, "follow", True, id="by its state"),
+        pytest.param("build(16)", BY_TWO, "follow", True, id="two dicts"),
+        pytest.param("build(16)", BY_ADDING, "follow", True, id="added to"),
+        pytest.param("Average(self.net).mean", BY_ADDING, "follow", False, id="a copy that an object makes"),
+        pytest.param("Other()", BY_ITEM, "follow", True, id="of another class"),
+        pytest.param("copy.deepcopy(self.net.module)", BY_ITEM, "follow", False, id="a copy"),
+        pytest.param("copy.deepcopy(self.net.module).eval()", BY_STATE, "follow", False, id="a copy that evaluates"),
+        pytest.param("build(16)", BY_ITEM, "show", False, id="begins so, and follows no more"),
+        pytest.param("build(16)", BY_ITEM.replace(".add_", ".show"), "follow", False, id="changes nothing"),
+        pytest.param(
+            "build(16)",
+            BY_ITEM.replace("new[name].data, ", "kept[name].data, "),
+            "follow",
+            False,
+            id="weights of no model",
+        ),
+    ],
+)
+def test_what_follows_the_model_by_names_without_being_its_copy_is_told(
+    made: str, how: str, called: str, told: bool
+) -> None:
+    text = FOLLOWS.replace("MADE", made).replace("HOW", how).replace("CALLED", called)
+    text = text.replace("def build", "def bare(net):\n    return net.module\n\ndef build")
+    assert ("lets `self.slow` follow the model by the names" in survey_of(text).unmatched) is told
+
+
 @pytest.mark.parametrize("returned", ["Adam(main), Adam(rest)", "made['main'], made['rest']"])
 def test_optimizers_that_one_call_returns_are_several(returned: str) -> None:
     text = script().replace(

@@ -312,6 +312,60 @@ def beside_another(origins: set[Origin], models: list[Model], flow: Flow) -> str
     return ""
 
 
+def following_by_name(origins: set[Origin], models: list[Model], loops: list[EpochLoop], flow: Flow) -> str:
+    """Return what follows the perforated model in training by the names of its weights, and is no copy of it, or "".
+
+    Each weight of its own is found there, so that nothing fails, but it stays without dendrites.
+
+    Args:
+        origins: where the model is built.
+        models: the places after which it is there.
+        loops: the epoch loops.
+    """
+    index, model = flow.index, Holding({origin.node for origin in origins}, flow)
+    walks = [
+        (call, held, set(flow.origins(held, index.scope_of(call))))
+        for call, held in index.method_calls("named_parameters", "named_buffers", "state_dict")
+    ]
+    trained = [(call, made) for call, _, made in walks if not origins.isdisjoint(flow.closure(made))]
+    inside = {loop.statement for loop in loops}
+    scopes = called_in(index, flow, *inside)
+    for call, other, made in walks if trained else ():
+        built = [origin.node for origin in made if isinstance(origin.node, cst.Call)]
+        copied = any(model.holds(arg.value) for one in built for arg in one.args)
+        if not built or copied or not origins.isdisjoint(made):
+            continue
+        of_model = Holding({one for one, whole in trained if whole.isdisjoint(made)}, flow)
+        followed = Holding({call}, flow)
+        for changed, given in _changed_in_place(index):
+            here = index.statement(changed)
+            if here.scope not in scopes and inside.isdisjoint(here.path):
+                continue
+            if followed.holds_in_turn(changed) and any(map(of_model.holds_in_turn, given)):
+                copy, name = index.source.code(other), models[0].target if models else "model"
+                return (
+                    f"{index.place(changed)} lets `{copy}` follow the model by the names of its weights, but it gets "
+                    "no dendrites, so that what is tested or saved of it would lack them. Let it be a copy of the "
+                    f"perforated one, `copy.deepcopy({name})`, behind what builds `{name}` and before that is wrapped, "
+                    "or of what its wrapper holds"
+                )
+    return ""
+
+
+def _changed_in_place(index: Index) -> Iterator[tuple[cst.BaseExpression, list[cst.BaseExpression]]]:
+    """Yield what gets another value in place, and what that is made of: `mean.mul_(0.9).add_(value)`."""
+    for call in index.calls:
+        changed = receiver(call)
+        if changed is not None and re.fullmatch("(add|copy|lerp|sub)_", method_name(call)):
+            yield changed, [arg.value for arg in call.args]
+    for added in index.nodes_of(cst.AugAssign):
+        yield added.target, [added.value]
+    for node in index.nodes_of(cst.Assign):
+        for target in node.targets:
+            if isinstance(target.target, cst.Attribute) and target.target.attr.value == "data":
+                yield target.target, [node.value]
+
+
 def paired_parts(origins: set[Origin], flow: Flow) -> str:
     """Return where a method of the model has a part follow another that it is no copy of to begin with, or "".
 

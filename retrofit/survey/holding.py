@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Scope
-from retrofit.survey.nodes import attribute_asked, children, dotted
+from retrofit.survey.nodes import attribute_asked, children, dotted, mentions, nodes_in
 from retrofit.survey.reaching import conditions, reaching_of
 
 #: Functions that only tell something of what they are given.
@@ -35,7 +35,7 @@ class Holding:
         given = [] if asks else [arg.value for arg in call.args]
         return any(self.holds(node) for node in [*given, call.func])
 
-    def holds(self, node: cst.BaseExpression) -> bool:
+    def holds(self, node: cst.CSTNode) -> bool:
         """Whether an expression may hold such a value."""
         waiting: list[tuple[cst.CSTNode, Scope]] = [(node, self._index.scope_of(node))]
         seen: set[cst.CSTNode] = set()
@@ -68,6 +68,12 @@ class Holding:
                 waiting += [(child, scope) for child in children(here)]
         self._free |= seen
         return False
+
+    def holds_in_turn(self, node: cst.CSTNode) -> bool:
+        """Whether an expression may hold such a value, or one that a loop over such a value takes from it."""
+        names = {one.value for one in nodes_in(node, cst.SubscriptElement) if isinstance(one, cst.Name)}
+        around = [one for one in self._index.ancestors(node) if isinstance(one, cst.For)]
+        return any(map(self.holds, [node, *(one.iter for one in around if mentions(one.target, names))]))
 
     def _denied(self, name: str, read: cst.CSTNode) -> bool:
         """Whether a value is read only where it is no object of their class, or lacks what such a value has."""

@@ -98,6 +98,14 @@ def after_model(place: Statement, model: Model, flow: Flow) -> bool:
     )
 
 
+def may_follow(place: Statement, other: Statement, flow: Flow) -> bool:
+    """Whether a statement may run after another, or with it: not where all ways to it come first."""
+    here, before = ways_to(place, flow), ways_to(other, flow)
+    pairs = [(one, early) for scope in here.keys() & before.keys() for one in here[scope] for early in before[scope]]
+    apart = [(one, early) for one, early in pairs if one is not early]  # one call that leads to both tells nothing
+    return not apart or any(one.order > early.order or one in early.path for one, early in apart)
+
+
 def sooner_than_model(statement: Statement, model: Model, origins: Set[Origin], flow: Flow) -> Statement | None:
     """Return what leads to a statement of another function before the model is perforated."""
     if statement.scope is model.scope or model.in_wrapper:

@@ -10,8 +10,8 @@ from retrofit.survey.flow import Flow, Variable
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in, increments
-from retrofit.survey.nodes import dotted, exits, method_name, names_in, receiver
-from retrofit.survey.order import leading_to, leads_to, runs_always
+from retrofit.survey.nodes import dotted, exits, last_name, method_name, named_in, names_in, nodes_in, receiver
+from retrofit.survey.order import leading_to, leads_to, may_follow, runs_always
 from retrofit.survey.sites.folder import Resumption
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -27,37 +27,140 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[R
     loads = set(index.calls_to("torch.load"))
     if not loads or not index.calls_to("torch.save") or not loops:
         return []
-    loaded, training = Holding(loads, flow), leading_to(loops, flow)
-    found: dict[Statement, str] = {}
-    for node in (*index.nodes_of(cst.Return), *index.nodes_of(cst.Expr)):
-        here = index.statement(node)
-        leaves = (isinstance(node, cst.Return) or exits(node)) and leads_to(here, training)
-        if leaves and any(isinstance(one.node, cst.If) and loaded.holds(one.node.test) for one in here.around):
-            found.setdefault(here, "")
-    asked = [one for loop in loops for one in _ending(index, flow, loop)]
-    ending = {variable for variable, _ in asked} | {*_named(index, flow)}
-    settings = {variable for variable, _ in asked if _holds_settings(index, flow, variable, asked)}
-    inside, parts = {loop.statement for loop in loops}, {name.removeprefix("self.") for _, name in ending}
-    for here, names, value in _given(index):
-        given = {v for name in names for v in _variables(flow, name, here.scope)}
-        given -= settings - {flow.variable(name, here.scope) for name in names}
-        given |= {flow.member(name, here.scope) for name in names if name.rpartition(".")[2] in parts}
-        if ending.isdisjoint(given):
-            continue
-        if isinstance(value, cst.Dict) and any(_alone_gives(index, name, here) for name in names):
-            continue  # a part of it may be of the checkpoint, and the rest is needed
-        if _is_setting(index, value, [part for variable, part in asked if variable in given]):
-            continue
-        alone = [name for name in names if _alone_gives_attribute(index, flow, name, here)]
-        early = any(leads_to(way, training) for way in flow.leading(here))
-        if not early or not inside.isdisjoint(here.path) or not loaded.holds(value):
-            continue
-        counted = [loop for name in alone for loop in loops if _counts_to_the_end(index, flow, name, here, loop)]
-        for loop in counted:
-            loop.resumed += [name for name in alone if name not in loop.resumed]
-        if not counted:
-            found.setdefault(here, alone[0] if alone else "")
+    loaded = _Loaded(index, flow, loops, loads)
+    found = dict.fromkeys((*loaded.leaving(), *loaded.taking_all()), "") | loaded.taking()
     return [Resumption(node=here.node, index=index, alone=alone) for here, alone in found.items()]
+
+
+class _Loaded:
+    """What a script does with what it has loaded before its training.
+
+    Args:
+        loads: the calls that load.
+    """
+
+    def __init__(self, index: Index, flow: Flow, loops: list[EpochLoop], loads: set[cst.Call]) -> None:
+        self._index, self._flow, self._loops = index, flow, loops
+        self._loaded, self._training = Holding(loads, flow), leading_to(loops, flow)
+        self._loads = [index.statement(call) for call in loads]
+        self._inside = {loop.statement for loop in loops}
+        self._asked = [one for loop in loops for one in _ending(index, flow, loop)]
+
+    def _is_loaded(self, node: cst.CSTNode, here: Statement) -> bool:
+        """Whether an expression may be of a checkpoint, which is loaded by then."""
+        return self._loaded.holds_in_turn(node) and any(may_follow(here, load, self._flow) for load in self._loads)
+
+    def _is_early(self, here: Statement) -> bool:
+        """Whether a statement runs before the training, as what `Engine().train()` builds does, too."""
+        if not self._inside.isdisjoint(here.path):
+            return False
+        ways = self._flow.leading(here)
+        if any(leads_to(way, self._training) for way in ways):
+            return True
+        first = [call for way in ways for call in self._flow.callers(way.scope)]
+        later = [
+            call
+            for loop in self._loops
+            for way in self._flow.leading(loop.statement)
+            for call in self._flow.callers(way.scope)
+        ]
+        return any(one is not call and one in nodes_in(call) for call in later for one in first)
+
+    def leaving(self) -> Iterator[Statement]:
+        """Yield what leaves before the training by what a checkpoint says; as an error, by where the training begins.
+
+        What else is an error is one in each round.
+        """
+        index = self._index
+        for node in (*index.nodes_of(cst.Return), *index.nodes_of(cst.Expr)):
+            here = index.statement(node)
+            if (isinstance(node, cst.Return) or exits(node)) and leads_to(here, self._training):
+                tests = [one.node.test for one in here.around if isinstance(one.node, cst.If)]
+                if any(self._is_loaded(test, here) for test in tests):
+                    yield here
+        begun = {v for loop in self._loops for v in _begun(index, self._flow, loop)}
+        for error in (*index.nodes_of(cst.Raise), *index.nodes_of(cst.Assert)) if begun else ():
+            here = index.statement(error)
+            if leads_to(here, self._training):
+                tests = [one.node.test for one in here.around if isinstance(one.node, cst.If)]
+                tests += [error.test] if isinstance(error, cst.Assert) else []
+                told = [
+                    part for test in tests for part in named_in(test) if isinstance(part, (cst.Name, cst.Attribute))
+                ]
+                told = [part for part in told if self._flow.member(dotted(part) or "", here.scope) in begun]
+                if any(self._is_loaded(part, here) for part in told):
+                    yield here
+
+    def _means(self, node: cst.CSTNode, some: set[Variable]) -> bool:
+        """Whether a name, or an attribute of an object, is one of some variables."""
+        name = dotted(node)
+        return name is not None and self._flow.member(name, self._index.scope_of(node)) in some
+
+    def taking_all(self) -> Iterator[Statement]:
+        """Yield what gives an object whatever a checkpoint has for it, the training's own state among that."""
+        index, flow = self._index, self._flow
+        scopes = called_in(index, flow, *self._inside)
+        changed = {
+            flow.member(b.target, b.statement.scope)
+            for b in index.bindings
+            if "." in b.target and (b.statement.scope in scopes or not self._inside.isdisjoint(b.statement.path))
+        }
+        known = {flow.member(f"{whole}.{part}".rstrip("."), scope) for (scope, whole), part in self._asked}
+        known = changed & (known | {v for loop in self._loops for v in _begun(index, flow, loop)})
+        parts = {name.rpartition(".")[2] for _, name in known}
+        for here, told, value in _giving_all(index):
+            meant = {flow.member(f"{told}.{part}", here.scope) for part in parts}
+            if not known.isdisjoint(meant) and self._is_early(here) and self._is_loaded(value, here):
+                yield here
+
+    def taking(self) -> dict[Statement, str]:
+        """Return what takes the end of the training from a checkpoint, each with the name that it alone gives."""
+        index, flow, found = self._index, self._flow, dict[Statement, str]()
+        ending = {variable for variable, _ in self._asked} | {*_named(index, flow)}
+        settings = {variable for variable, _ in self._asked if _holds_settings(index, flow, variable, self._asked)}
+        parts = {name.removeprefix("self.") for _, name in ending}
+        for here, names, value in _given(index):
+            given = {v for name in names for v in _variables(flow, name, here.scope)}
+            given -= settings - {flow.variable(name, here.scope) for name in names}
+            given |= {flow.member(name, here.scope) for name in names if name.rpartition(".")[2] in parts}
+            if ending.isdisjoint(given):
+                continue
+            if isinstance(value, cst.Dict) and any(_alone_gives(index, name, here) for name in names):
+                continue  # a part of it may be of the checkpoint, and the rest is needed
+            if _is_setting(index, value, [part for variable, part in self._asked if variable in given]):
+                continue
+            if not self._is_early(here) or not self._is_loaded(value, here):
+                continue
+            alone = [name for name in names if _alone_gives_attribute(index, flow, name, here)]
+            counted = [
+                loop for name in alone for loop in self._loops if _counts_to_the_end(index, flow, name, here, loop)
+            ]
+            for loop in counted:
+                loop.resumed += [name for name in alone if name not in loop.resumed]
+            if not counted:
+                found.setdefault(here, alone[0] if alone else "")
+        return found
+
+
+def _begun(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Variable]:
+    """Yield what an epoch loop begins with: in `range(first, 10)`, or counted up to where a `while` ends."""
+    if isinstance(loop.node, cst.While):
+        counted = {b.target for b in index.bound_in(loop.statement) if increments(b)}
+        yield from (flow.member(name, loop.scope) for name in names_in(loop.node.test) if name in counted)
+    elif isinstance(loop.node, cst.For):
+        for call in nodes_in(loop.node.iter):
+            if isinstance(call, cst.Call) and last_name(call.func) in ("range", "trange") and len(call.args) > 1:
+                yield from (flow.member(name, loop.scope) for name in names_in(call.args[0].value))
+
+
+def _giving_all(index: Index) -> Iterator[tuple[Statement, str, cst.BaseExpression]]:
+    """Yield what gives an object attributes by names of the run: the statement, the object, and the values."""
+    for call in index.calls:
+        args, whole = [arg.value for arg in call.args], dotted(receiver(call)) or ""
+        if index.qualified(call.func) == "setattr" and len(args) == 3 and not isinstance(args[1], cst.SimpleString):
+            yield index.statement(call), dotted(args[0]) or "", args[2]
+        elif method_name(call) == "update" and whole.endswith(".__dict__") and args:
+            yield index.statement(call), whole.removesuffix(".__dict__"), args[0]
 
 
 def _variables(flow: Flow, name: str, scope: Scope) -> Iterator[Variable]:

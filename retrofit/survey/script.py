@@ -23,6 +23,7 @@ from retrofit.survey.disorder import (
     beside_another,
     built_again,
     disorder,
+    following_by_name,
     late_layers,
     made_of_it,
     paired_parts,
@@ -369,7 +370,7 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
     script.module_counts = find_module_counts(origins, script.models, flow)
     if groups:
         script.averages = find_averages(origins, script.loops, flow)
-        script.reloads = find_reloads(origins, script.loops, flow)
+        script.reloads = find_reloads(origins, script.loops, script.spawns, flow)
         script.followers = find_followers(origins, script.models, flow)
         script.disorder = script.disorder or made_of_it(*groups[0], script.models, script.loops, flow)
         script.disorder = script.disorder or late_layers(origins, script.models, script.loops, flow)
@@ -377,6 +378,7 @@ def _tell_disorder(script: Script, groups: _Groups, origins: set[Origin], flow: 
             beside_another(origins, script.models, flow)
             or copied_before(origins, script.models, script.loops, flow)
             or paired_parts(origins, flow)
+            or following_by_name(origins, script.models, script.loops, flow)
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -11,7 +11,14 @@ from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in, leftovers
 from retrofit.survey.nodes import argument, dotted, is_choice, last_name, mentions, method_name, nodes_in, receiver
-from retrofit.survey.order import after_model, always_leaves, apart_from_training, leading_to
+from retrofit.survey.order import (
+    after_model,
+    always_leaves,
+    apart_from_training,
+    beside_training,
+    leading_to,
+    runs_always,
+)
 from retrofit.survey.sites.call import CallSite, Spawn
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Follower, Model
@@ -204,21 +211,35 @@ def _builds_optimizer(call: cst.Call, name: str, flow: Flow) -> bool:
     )
 
 
-def find_reloads(origins: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[CallSite]:
-    """Return where weights are loaded, after the training or instead of it, into a model that is built anew as it was.
+def find_reloads(origins: set[Origin], loops: list[EpochLoop], spawns: list[Spawn], flow: Flow) -> list[CallSite]:
+    """Return where weights are loaded, perhaps without a training before, into a model that is built anew as it was.
+
+    Where the process has always trained before, the helper knows the trained model when it runs.
 
     Args:
         origins: where the model is built.
         loops: the epoch loops.
+        spawns: the calls that start the training's processes.
     """
     index, built = flow.index, {maker for one in origins for maker in _made_by(one, flow)}
+    started = {one.statement for one in spawns}
+    trained = {way.node for loop in loops for way in flow.leading(loop.statement) if way not in started}
     found = []
     for call, held in index.method_calls("load_state_dict"):
         others = set(flow.origins(held, index.scope_of(call)))
         anew = origins.isdisjoint(others) and any(not built.isdisjoint(_made_by(one, flow)) for one in others)
-        if anew and apart_from_training(index.statement(call), loops, flow):
+        place = index.statement(call)
+        if not anew or not apart_from_training(place, loops, flow):
+            continue
+        if not all(_comes_after(way, trained) for way in beside_training(place, loops, flow)):
             found.append(CallSite(node=call, index=index))
     return found
+
+
+def _comes_after(place: Statement, some: Collection[cst.CSTNode]) -> bool:
+    """Whether one of some statements has always run before another of its function."""
+    earlier = [one.node for part in (place, *place.around) for one in part.preceding]
+    return any(runs_always(one, some, leaves=False) for one in earlier)
 
 
 def find_besides(origins: set[Origin], wrapped: set[Origin], loops: list[EpochLoop], flow: Flow) -> list[CallSite]:

@@ -37,6 +37,7 @@ from retrofit.survey.scores.measures import find_hints, find_measures, find_sile
 from retrofit.survey.scores.namesakes import namesakes
 from retrofit.survey.scores.site import can_be_brought, score_site, taken_at, whole_of
 from retrofit.survey.scores.turns import Turns
+from retrofit.survey.scores.unset import tell_unset
 from retrofit.survey.scores.validation import named_scores
 from retrofit.survey.scores.values import code_of, counts_turns, in_loop
 from retrofit.survey.scores.words import AVERAGED, OF_TRAINING, Candidate, direction_of, told_by_name
@@ -157,6 +158,8 @@ def _scores_of(index: Index, flow: Flow, loop: EpochLoop, schedulers: list[Sched
         score.named = bool(metric)
         for function, _ in measured:
             score.namesakes = _namesakes(index, flow, loop, score, function, metric)
+        if metric:
+            tell_unset(flow, loop, score, one.candidate)
         if not metric:
             if score.kept is not None:
                 function = index.scope_of(one.candidate.node)

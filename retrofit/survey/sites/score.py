@@ -116,6 +116,7 @@ class Score(Site):
         trained: where the training makes it, while an evaluation does on other ways; "" where it does not.
         carried: what it is made of that adds up over all epochs, and where it does; "" for nothing.
         emptied: where what it is made of begins anew before it can be handed over, "" where it does not.
+        unset: an attribute of an object that it is of, the conditions on which that is set, and where; "" for none.
         unmeasured: what it is in turns in which nothing is measured, where, and the condition of those that measure it.
     """
 
@@ -153,6 +154,7 @@ class Score(Site):
     trained: str = ""
     carried: tuple[str, str] = ("", "")
     emptied: str = ""
+    unset: tuple[str, str, str] = ("", "", "")
     unmeasured: tuple[str, str, str] = ("", "", "")
 
     @property

@@ -101,7 +101,7 @@ class Script(Site):
         unmatched: what pairs its layers with those of a model that gets no dendrites, "" for nothing.
         followers: where a model is built once more that takes the weights of the trained one before anything trains.
         averages: (place, option) of copies that follow the model's weights, and whether a condition decides on each.
-        reloads: where weights are loaded, after the training or instead of it, into a model that is built anew.
+        reloads: where weights are loaded, perhaps without a training before, into a model that is built anew.
         loads_after: what loads a file in the process that starts the others, once these have ended.
         besides: where a model is built as the wrapped one is, and trained in place of it.
         repeated: the places of two calls, one after the other, that both build the model.

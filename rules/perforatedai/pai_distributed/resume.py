@@ -5,6 +5,7 @@ from its own checkpoint, which may be of an earlier structure. Only a checkpoint
 switch, with the same structure, is of this round, and so it goes on from there.
 """
 
+import copy
 import functools
 import io
 import itertools
@@ -12,13 +13,14 @@ import os
 import pickle
 from collections.abc import Iterable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
 from .beside import _pai_load_beside
 from .continuity import _pai_begin_round
 from .names import _pai_is_grown, _pai_is_layer, _pai_is_plain, _pai_layer_of, _pai_modules, _pai_speak_plainly
-from .process import _pai, _pai_say, initializing, load_folder
+from .process import _pai, _pai_device, _pai_say, initializing, load_folder
 
 
 def _pai_watch_loads(model: torch.nn.Module) -> None:
@@ -90,11 +92,13 @@ _pai_load_into = torch.nn.Module.load_state_dict
 
 @functools.wraps(_pai_load_into)
 def _pai_load_without_dendrites(module: torch.nn.Module, state_dict: Any, *arguments: Any, **keywords: Any) -> Any:
-    """Load a checkpoint with dendrites into a model that is not perforated yet, where a switch file brings them.
+    """Load a checkpoint with dendrites into a model that has none, where a switch file or the trained one brings them.
 
     Else torch says what does not fit.
     """
-    if any(_pai_layer_of(name) is not None for name in state_dict):
+    grown = any(_pai_layer_of(name) is not None for name in state_dict)
+    _pai_grow_as_trained(module, grown)
+    if grown:
         if _pai.model is None and load_folder():
             state_dict = {name: value for name, value in state_dict.items() if _pai_layer_of(name) is None}
         elif not (load_folder() or any(map(_pai_is_grown, _pai_modules(module)))):
@@ -111,6 +115,35 @@ def _pai_load_without_dendrites(module: torch.nn.Module, state_dict: Any, *argum
             f"({loaded.unexpected_keys[0]}, ...): they stay as they were"
         )
     return loaded
+
+
+# What models that were built anew were before they got the dendrites of the trained one.
+_pai_ungrown: WeakKeyDictionary[torch.nn.Module, dict[str, Any]] = WeakKeyDictionary()
+
+
+def _pai_grow_as_trained(module: torch.nn.Module, grown: bool) -> None:
+    """Give a model that is built anew when training is complete, as for a test, the dendrites of the trained one.
+
+    Args:
+        module: what a checkpoint is to be loaded into.
+        grown: whether that has dendrites; for the next one that has none the model is as it was built.
+    """
+    trained = _pai.model
+    while isinstance(module, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+        module = module.module
+    if not _pai.complete or trained is None or type(module) is not type(trained) or module is trained:
+        return
+    training, device, built = module.training, _pai_device(module), _pai_ungrown.pop(module, None)
+    if built is not None:
+        module.__dict__.update(built)
+    plain = {name: value for name, value in trained.state_dict().items() if _pai_layer_of(name) is None}
+    fits = not any(map(_pai_is_layer, _pai_modules(module))) and _pai_fits(plain, module.state_dict())
+    if grown and fits:
+        _pai_ungrown[module] = dict(module.__dict__)
+        # What is bound to the trained model, such as a method, is bound to this one.
+        module.__dict__.update(copy.deepcopy(trained.__dict__, {id(trained): module}))
+    if built is not None or (grown and fits):
+        module.to(device).train(training)
 
 
 torch.nn.Module.load_state_dict = _pai_load_without_dendrites  # type: ignore[method-assign]
