@@ -255,8 +255,9 @@ def test_module_used_by_an_object_that_gets_the_model_counts_as_member(call: str
     assert survey_of(text).wrappers[0].members is members
 
 
-def test_module_used_by_what_is_called_before_the_training_counts_as_member() -> None:
-    """Such as a trainer's constructor, where the loop is in the class that it extends."""
+@pytest.mark.parametrize("start", ["trainer = Trainer()\n    trainer.train()", "Trainer().train()"])
+def test_module_used_by_what_is_called_before_the_training_counts_as_member(start: str) -> None:
+    """Such as a trainer's constructor, where the loop is in the class that it extends, also in one statement."""
     text = f"""
     {DDP.strip()}
     class Base:
@@ -271,8 +272,7 @@ def test_module_used_by_what_is_called_before_the_training_counts_as_member() ->
             self.model = DDP(self.model)
             self.groups = groups_of(self.model.module.bert)
 
-    trainer = Trainer()
-    trainer.train()
+    {start}
     """
     assert survey_of(code(text)).wrappers[0].members
     assert not survey_of(code(text.replace("self.model.module.bert", "self.model"))).wrappers[0].members
