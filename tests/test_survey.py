@@ -3311,6 +3311,78 @@ def test_users_own_score_may_be_the_number_that_an_object_compares() -> None:
     assert (score.expression, score.direction) == ("m.acc", "max")
 
 
+@pytest.mark.parametrize(
+    ("body", "scores"),
+    [
+        pytest.param("return None", [], id="returns None"),
+        pytest.param("for x in loader:\n        show(model(x))", [], id="returns nothing"),
+        pytest.param("if epoch:\n        return None", [], id="on all ways"),
+        pytest.param("if epoch:\n        return total(model)", ["val_loss"], id="on some ways"),
+        pytest.param("return total(model)", ["val_loss"], id="returns a number"),
+    ],
+)
+def test_what_a_function_of_the_project_never_gives_is_no_score(body: str, scores: list[str]) -> None:
+    text = script("val_loss = validate(epoch)", f"def validate(epoch):\n    {body}")
+    assert [one.expression for one in survey_of(text).scores] == scores
+    assert survey_of(text, metric="val_loss").scores[0].unfit[0] == ("" if scores else "None")
+    decorated = survey_of(text.replace("def validate", "@evaluation\ndef validate"))
+    assert [one.expression for one in decorated.scores] == ["val_loss"]
+
+
+HOOK = """
+class Base:
+    def validate(self):
+        return None
+    def fit(self):
+        for epoch in range(9):
+            for x in loader:
+                self.step(x)
+            if self.validate is not None:
+                val_loss = self.validate()
+
+class Trainer(Base):
+    def __init__(self):
+        self.model = DDP(Net())
+    def step(self, x):
+        self.model(x).backward()
+        optimizer.step()
+
+class Other(Trainer):
+    def validate(self):
+        return total(self.model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "scores"),
+    [
+        pytest.param("Trainer()", [], id="left as it is"),
+        pytest.param("Other()", ["val_loss"], id="filled"),
+        pytest.param("{'one': Trainer, 'two': Other}[kind]()", ["val_loss"], id="filled by one of two"),
+    ],
+)
+def test_hook_without_a_value_is_no_score_where_no_class_fills_it(made: str, scores: list[str]) -> None:
+    found = survey_of(f"{DDP}{HOOK}\n{made}.fit()\n").scores
+    assert [(one.expression, one.condition) for one in found] == [(score, "") for score in scores]
+
+
+@pytest.mark.parametrize(
+    ("head", "condition"),
+    [
+        pytest.param("validate is not None", "", id="compared"),
+        pytest.param("validate", "", id="by itself"),
+        pytest.param("epoch % 5 == 0 and validate is not None", "epoch % 5 == 0", id="beside another"),
+        pytest.param("other is not None", "other is not None", id="of a name that is not known"),
+        pytest.param("validate is None", "validate is None", id="the contrary"),
+    ],
+)
+def test_condition_that_asks_for_a_function_of_the_project_always_holds(head: str, condition: str) -> None:
+    text = script(f"if {head}:\n    val_loss = validate()", "def validate():\n    return total(model)")
+    assert survey_of(text).scores[0].condition == condition
+    chosen = text.replace("model = Net()", "validate = None if quick else validate\nmodel = Net()")
+    assert survey_of(chosen, metric="val_loss").scores[0].condition == head
+
+
 def test_object_with_an_order_is_no_number() -> None:
     epoch = "m = validate(model)\nif m > best:\n    best = m"
     before = code(METRIC).replace("COMPARED", "self.acc > other.acc")
