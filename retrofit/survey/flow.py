@@ -429,7 +429,7 @@ class Flow:
                 if source.value is not None and source.item is not None:
                     part = _element(source.value, source.item)
                 found += self.choices(part or source.value, source.scope, seen, key)
-            found += self.lookups.looped(node, scope) if node is not None else []
+            found += [*self.lookups.looped(node, scope), *self.lookups.member(node, scope)] if node is not None else []
         return [scope for scope in dict.fromkeys(found) if self.index.holds(scope)]
 
     def _looked_up(self, call: cst.Call, scope: Scope, seen: set[object]) -> list[Scope]:

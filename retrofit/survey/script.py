@@ -168,6 +168,7 @@ def survey(
         script, groups = _find_training(index, flow, choices)
     script.trained_before, script.trained_after = early, later
     script.offered = [*offered]
+    script.holding = _holding(script.loops, index)
     script.parsers = find_parsers(index, flow)
     reading = first_reading(index, flow)
     script.anchors |= {"reading": reading.node} if reading is not None else {}
@@ -242,6 +243,17 @@ def _find_model(script: Script, origins: set[Origin], wrappers: list[Wrapper], t
     script.apart = [one.place(*wrappers[:1]) for one in apart if is_built_anew(one, script.loops, flow)]
     script.wrappers = [one for one in script.wrappers if one not in apart]
     mark_members(wrappers, flow, set(_before_leaving(script, flow)))
+
+
+def _holding(loops: Sequence[EpochLoop], index: Index) -> list[str]:
+    """Return the modules, imported by a name made at run time, that hold the epoch loops, each its own.
+
+    Nothing is returned where one module holds them all, or what they share does.
+    """
+    names = (loop.file.name for loop in loops)
+    found = [[late for late in index.late if name == late or name.startswith(f"{late}.")] for name in names]
+    told = dict.fromkeys(max(modules, key=len) for modules in found if modules)
+    return sorted(told) if all(found) and len(told) > 1 else []
 
 
 def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
