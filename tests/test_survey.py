@@ -3515,6 +3515,46 @@ def test_score_of_a_monitor_is_asked_for_its_direction_alone() -> None:
     assert score.condition == ""
 
 
+HANDED_ON = """
+def evaluate(net, **state):
+    best, waited = state["best_acc"], state["worse_acc_count"]
+    acc = total(net)
+    if RANK:
+        if acc > best:
+            best, waited = acc, 0
+        else:
+            waited += 1
+    state["best_acc"], state["worse_acc_count"], state["acc"] = best, waited, acc
+    return state
+"""
+
+
+@pytest.mark.parametrize(("rank", "ranked"), [("rank == 0", True), ("due", False)])
+def test_item_that_a_function_hands_on_is_no_score_of_the_epoch(rank: str, ranked: bool) -> None:
+    text = script("state = evaluate(model, **state)", HANDED_ON.replace("RANK", rank))
+    assert [name for name, _ in survey_of(text).measures] == ["acc", 'state["acc"]']
+    (score,) = survey_of(text, metric="state['best_acc']").scores
+    assert (score.running, score.ranked) == ("line 11", ranked)
+    assert survey_of(text, metric="state['acc']").scores[0].running == ""
+    bare = text.replace(', state["acc"] = best, waited, acc', " = best, waited")
+    assert [name for name, _ in survey_of(bare).measures] == ["acc"]
+
+
+@pytest.mark.parametrize(
+    ("begun", "kept", "running"),
+    [
+        pytest.param("state['high_acc']", "if acc > best:\n        best = acc", "line 10", id="kept"),
+        pytest.param("state['high_acc']", "best = max(acc, best)", "line 10", id="kept in one expression"),
+        pytest.param("state['high_acc']", "log(best)\n    best = acc", "", id="always another"),
+        pytest.param("0", "if acc > best:\n        best = acc", "", id="begun anew"),
+    ],
+)
+def test_item_that_a_function_makes_anew_is_not_handed_on(begun: str, kept: str, running: str) -> None:
+    body = f"best = {begun}\n    acc = total(net)\n    {kept}\n    state['high_acc'] = best\n    return state"
+    text = script("state = evaluate(model, state)", f"def evaluate(net, state):\n    {body}")
+    assert survey_of(text, metric="state['high_acc']").scores[0].running == running
+
+
 @pytest.mark.parametrize("flag", ["not (acc > best)", "run(acc > best)"])
 def test_flag_that_does_not_hold_where_the_score_is_better_tells_nothing(flag: str) -> None:
     assert survey_of(script(f"acc = run(model)\nimproved = {flag}\nlog(improved)")).scores == []
