@@ -607,6 +607,25 @@ def test_which_of_such_modules_is_imported_is_asked(plan: Planner) -> None:
         assert [file.path.parent.name for file in made.files if file.path.name == "work.py"] == [kind]
 
 
+def test_a_module_that_trains_what_the_script_wraps_is_offered(plan: Planner) -> None:
+    main = """
+    import importlib
+    import torch
+
+    model = torch.nn.DataParallel(torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    engine = importlib.import_module(sys.argv[1])
+    for epoch in range(9):
+        engine.train(model, optimizer)
+        val_loss = validate(model)
+    """
+    engine = "def train(net, optimizer):\n    for x in loader:\n        net(x).backward()\n        optimizer.step()\n"
+    files = {"main.py": main, "engines/__init__.py": "", "engines/plain.py": engine}
+    (question,) = plan(files).questions
+    assert question.message.endswith("name that with --module NAME: engines.plain.")
+    assert "finish_initialization()" in changed(plan(files, "engines.plain"))["plain.py"]
+
+
 @pytest.mark.parametrize("model", ["train.model", "train_long.model"])
 def test_a_function_that_nothing_is_seen_to_call_can_be_chosen(tmp_path: Path, model: str) -> None:
     """What the chosen training uses is not left out with the others."""
