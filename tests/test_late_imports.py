@@ -532,3 +532,116 @@ def test_a_decorator_of_a_module_is_no_registry(tmp_path: Path) -> None:
     flow = flow_of(tmp_path, {**REGISTERED, "archs.py": archs})
     assert flow.lookups.registered == {}
     assert called(flow, "self.arch.update(batch, self.optimizer)") is None
+
+
+# ---- functions that train
+
+
+RUNNER = """
+import torch
+
+class Runner:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.model = torch.nn.DataParallel(self.model)
+
+    def one_epoch(self):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            torch.nn.functional.mse_loss(self.model(x), y).backward()
+            self.optimizer.step()
+
+    def validate(self):
+        self.model.eval()
+        return sum(self.model(x).sum().item() for x, y in loader)
+
+    def test(self):
+        print(self.model)
+"""
+TRAINS = """
+import torch
+from lib.runner import Runner
+
+def train():
+    model = torch.nn.Linear(4, 1)
+    runner = Runner(model)
+    for epoch in range(9):
+        runner.one_epoch()
+        val_loss = runner.validate()
+    runner.test()
+
+def train_long():
+    model = torch.nn.Linear(4, 1)
+    runner = Runner(model)
+    for epoch in range(99):
+        runner.one_epoch()
+        val_loss = runner.validate()
+
+def test():
+    model = torch.nn.Linear(4, 1)
+    Runner(model).test()
+"""
+PACKED = {
+    "main.py": "import importlib, sys\nchosen = importlib.import_module(f'lib.kinds.{sys.argv[1]}')\nchosen.train()\n",
+    "lib/__init__.py": "",
+    "lib/runner.py": RUNNER,
+    "lib/kinds/__init__.py": "",
+    "lib/kinds/one/__init__.py": "from .work import test, train, train_long\n",
+    "lib/kinds/one/work.py": TRAINS,
+}
+
+
+def test_the_function_that_is_called_of_such_a_module_is_the_one_that_trains(plan: Planner) -> None:
+    texts = changed(plan(PACKED))
+    head, long = texts["work.py"].split("def train_long")
+    assert (head.count("perforate_model("), long.count("pai_distributed")) == (1, 0)
+
+
+def test_which_of_such_modules_is_imported_is_asked(plan: Planner) -> None:
+    other = {"lib/kinds/two/__init__.py": "from .work import train\n", "lib/kinds/two/work.py": TRAINS}
+    (question,) = plan({**PACKED, **other}).questions
+    assert question.message.endswith("say which with --module NAME: lib.kinds.one or lib.kinds.two.")
+    for kind in ("one", "two"):
+        made = plan({**PACKED, **other}, f"lib.kinds.{kind}")
+        assert [file.path.parent.name for file in made.files if file.path.name == "work.py"] == [kind]
+
+
+def test_a_module_that_trains_what_the_script_wraps_is_offered(plan: Planner) -> None:
+    main = """
+    import importlib
+    import torch
+
+    model = torch.nn.DataParallel(torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    engine = importlib.import_module(sys.argv[1])
+    for epoch in range(9):
+        engine.train(model, optimizer)
+        val_loss = validate(model)
+    """
+    engine = "def train(net, optimizer):\n    for x in loader:\n        net(x).backward()\n        optimizer.step()\n"
+    files = {"main.py": main, "engines/__init__.py": "", "engines/plain.py": engine}
+    (question,) = plan(files).questions
+    assert question.message.endswith("name that with --module NAME: engines.plain.")
+    assert "finish_initialization()" in changed(plan(files, "engines.plain"))["plain.py"]
+
+
+@pytest.mark.parametrize("model", ["train.model", "train_long.model"])
+def test_a_function_that_nothing_is_seen_to_call_can_be_chosen(tmp_path: Path, model: str) -> None:
+    """What the chosen training uses is not left out with the others."""
+    work = TRAINS.partition("def test")[0]
+    write(
+        tmp_path,
+        {**PACKED, "main.py": PACKED["main.py"].replace("chosen.train", "run(chosen)"), "lib/kinds/one/work.py": work},
+    )
+
+    def planned(model: str) -> Plan:
+        return make_plan(tmp_path / "main.py", "main.py", recipe(), Options(model=model))
+
+    (question,) = planned("").questions
+    assert question.message.endswith("Say which trains with --model NAME: train.model or train_long.model.")
+    head, long = changed(planned(model))["work.py"].split("def train_long")
+    assert ("report_validation_score(" in head, "report_validation_score(" in long) == (
+        model == "train.model",
+        model != "train.model",
+    )

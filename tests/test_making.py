@@ -320,6 +320,17 @@ def test_what_the_training_tells_of_itself_is_offered_where_nothing_validates(
     assert answers in question.message
 
 
+def test_what_a_validation_that_gives_nothing_and_the_training_know_is_offered(tmp_path: Path) -> None:
+    """A gradient scaler's loss is the one that it scales."""
+    text = script("evaluate(model)\nprint(loss)").replace("loss.backward()", "scaler.scale(loss).backward()")
+    (question,) = plan_of(tmp_path, text).questions
+    assert "`evaluate(...)` (line 14) validates, but gives nothing to the loop: name a number" in question.message
+    assert question.message.endswith(
+        "of its training --metric loss --mode min takes `loss` (line 12, of the last batch alone)."
+    )
+    assert not plan_of(tmp_path, text, Options(metric="loss", mode="min")).questions
+
+
 @pytest.mark.parametrize(
     ("later", "offered"),
     [

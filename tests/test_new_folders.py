@@ -39,6 +39,21 @@ def begun(text: str) -> str:
             id="asserted",
         ),
         pytest.param(
+            f"assert len(os.listdir(args.out)) == 0\n{MADE}",
+            "if args.perforate_model_parallel:\n    assert len(os.listdir(args.out)) == 0",
+            id="asserted to be empty",
+        ),
+        pytest.param(
+            f"assert args.force or len(os.listdir(args.out)) <= 1\n{MADE}",
+            "if args.perforate_model_parallel:\n    assert args.force or len(os.listdir(args.out)) <= 1",
+            id="asserted to have little in it",
+        ),
+        pytest.param(
+            f"if os.listdir(args.out) == []:\n    pass\nelse:\n    sys.exit(1)\n{MADE}",
+            "    if args.perforate_model_parallel:\n        sys.exit(1)",
+            id="left where it is not empty, otherwise",
+        ),
+        pytest.param(
             f"if os.path.exists(args.out):\n    raise ValueError(args.out)\n{MADE}",
             "    if args.perforate_model_parallel:\n        raise ValueError(args.out)",
             id="raised",
@@ -120,6 +135,9 @@ def test_what_is_to_be_new_is_so_at_the_first_start_alone(tmp_path: Path, text: 
         pytest.param(f"if not os.path.exists(args.data):\n    raise ValueError\n{MADE}", id="missing"),
         pytest.param(f"if not os.path.exists(args.out):\n    raise ValueError\n{MADE}", id="missing, of its own"),
         pytest.param(f"assert os.path.exists(args.out)\n{MADE}", id="asserted to be there"),
+        pytest.param(f"assert len(os.listdir(args.out)) > 0\n{MADE}", id="asserted to have something in it"),
+        pytest.param(f"if len(os.listdir(args.out)) == 0:\n    raise ValueError\n{MADE}", id="empty"),
+        pytest.param(f"if os.path.exists(args.out) is False:\n    raise ValueError\n{MADE}", id="missing, compared"),
         pytest.param(f"if os.path.exists(args.out):\n    print(args.out)\n{MADE}", id="told"),
         pytest.param(
             "out = os.path.join(args.out, 'runs')\nos.makedirs(out, exist_ok=True)\n"

@@ -16,7 +16,7 @@ import pytest
 from retrofit.options import Options
 from retrofit.plan import Plan, make_plan
 from retrofit.rules import Recipe
-from tests.helpers import code, recipe, rewritten
+from tests.helpers import code, plan_of, recipe, rewritten, script
 from tests.test_spellings import PLAIN
 
 Swaps = tuple[tuple[str, str], ...]
@@ -1276,3 +1276,11 @@ def test_nothing_is_asked_where_it_is_not_so(tmp_path: Path, question: Question,
     compile(new, "train.py", "exec")
     assert "perforate_model(" in new
     assert "add_validation_score(" in new or "report_validation_score(" in new
+
+
+@pytest.mark.parametrize(("metric", "leaving"), [("best_acc", 0), ("loss", 1)])
+def test_where_ranks_leave_is_told_of_a_score_that_the_loop_has(tmp_path: Path, metric: str, leaving: int) -> None:
+    text = script("if rank == 0:\n    continue\nloss = evaluate(model)\nprint(loss)")
+    plan = plan_of(tmp_path, text, Options(metric=metric, mode="max"))
+    assert sum("some ranks leave" in question.message for question in plan.questions) == leaving
+    assert plan.questions

@@ -419,6 +419,27 @@ def test_tables_are_of_the_newest_score_and_graphs_of_the_end(
     assert Path("PAI/PAI.png").exists()
 
 
+def test_a_rehearsal_that_has_drawn_leaves_no_graphs_of_a_round_for_its_end(
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it has restructured, the library may know too little of its scores to draw them: an IndexError."""
+    import torch
+
+    model = perforate(torch.nn.Linear(2, 2), initialize=False)
+    helper.GPA.pai_tracker.set_optimizer_instance(torch.optim.SGD(model.parameters(), lr=0.1))
+    model(torch.ones(1, 2)).sum().backward()
+    helper._pai.drawing = 0.0  # so that they are always due
+    helper._pai_hand_over(0.1, model)
+    monkeypatch.setattr(helper, "_pai_rehearsal", "somewhere")
+    assert helper._pai_has_drawn("PAI")
+    helper._pai.drawing, helper._pai.of_library = math.inf, 1
+    helper._pai_save_graphs()
+    assert helper._pai.undrawn
+    helper._pai_save_graphs("_before")
+    helper._pai_save_graphs()
+    assert not helper._pai.undrawn
+
+
 def test_a_capacity_test_stays_one_where_the_script_turns_it_off_late(
     helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -309,8 +309,9 @@ def test_module_used_by_an_object_that_gets_the_model_counts_as_member(call: str
     assert survey_of(text).wrappers[0].members is members
 
 
-def test_module_used_by_what_is_called_before_the_training_counts_as_member() -> None:
-    """Such as a trainer's constructor, where the loop is in the class that it extends."""
+@pytest.mark.parametrize("start", ["trainer = Trainer()\n    trainer.train()", "Trainer().train()"])
+def test_module_used_by_what_is_called_before_the_training_counts_as_member(start: str) -> None:
+    """Such as a trainer's constructor, where the loop is in the class that it extends, also in one statement."""
     text = f"""
     {DDP.strip()}
     class Base:
@@ -325,8 +326,7 @@ def test_module_used_by_what_is_called_before_the_training_counts_as_member() ->
             self.model = DDP(self.model)
             self.groups = groups_of(self.model.module.bert)
 
-    trainer = Trainer()
-    trainer.train()
+    {start}
     """
     assert survey_of(code(text)).wrappers[0].members
     assert not survey_of(code(text.replace("self.model.module.bert", "self.model"))).wrappers[0].members
@@ -3439,6 +3439,78 @@ def test_users_own_score_may_be_the_number_that_an_object_compares() -> None:
     assert (score.expression, score.direction) == ("m.acc", "max")
 
 
+@pytest.mark.parametrize(
+    ("body", "scores"),
+    [
+        pytest.param("return None", [], id="returns None"),
+        pytest.param("for x in loader:\n        show(model(x))", [], id="returns nothing"),
+        pytest.param("if epoch:\n        return None", [], id="on all ways"),
+        pytest.param("if epoch:\n        return total(model)", ["val_loss"], id="on some ways"),
+        pytest.param("return total(model)", ["val_loss"], id="returns a number"),
+    ],
+)
+def test_what_a_function_of_the_project_never_gives_is_no_score(body: str, scores: list[str]) -> None:
+    text = script("val_loss = validate(epoch)", f"def validate(epoch):\n    {body}")
+    assert [one.expression for one in survey_of(text).scores] == scores
+    assert survey_of(text, metric="val_loss").scores[0].unfit[0] == ("" if scores else "None")
+    decorated = survey_of(text.replace("def validate", "@evaluation\ndef validate"))
+    assert [one.expression for one in decorated.scores] == ["val_loss"]
+
+
+HOOK = """
+class Base:
+    def validate(self):
+        return None
+    def fit(self):
+        for epoch in range(9):
+            for x in loader:
+                self.step(x)
+            if self.validate is not None:
+                val_loss = self.validate()
+
+class Trainer(Base):
+    def __init__(self):
+        self.model = DDP(Net())
+    def step(self, x):
+        self.model(x).backward()
+        optimizer.step()
+
+class Other(Trainer):
+    def validate(self):
+        return total(self.model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "scores"),
+    [
+        pytest.param("Trainer()", [], id="left as it is"),
+        pytest.param("Other()", ["val_loss"], id="filled"),
+        pytest.param("{'one': Trainer, 'two': Other}[kind]()", ["val_loss"], id="filled by one of two"),
+    ],
+)
+def test_hook_without_a_value_is_no_score_where_no_class_fills_it(made: str, scores: list[str]) -> None:
+    found = survey_of(f"{DDP}{HOOK}\n{made}.fit()\n").scores
+    assert [(one.expression, one.condition) for one in found] == [(score, "") for score in scores]
+
+
+@pytest.mark.parametrize(
+    ("head", "condition"),
+    [
+        pytest.param("validate is not None", "", id="compared"),
+        pytest.param("validate", "", id="by itself"),
+        pytest.param("epoch % 5 == 0 and validate is not None", "epoch % 5 == 0", id="beside another"),
+        pytest.param("other is not None", "other is not None", id="of a name that is not known"),
+        pytest.param("validate is None", "validate is None", id="the contrary"),
+    ],
+)
+def test_condition_that_asks_for_a_function_of_the_project_always_holds(head: str, condition: str) -> None:
+    text = script(f"if {head}:\n    val_loss = validate()", "def validate():\n    return total(model)")
+    assert survey_of(text).scores[0].condition == condition
+    chosen = text.replace("model = Net()", "validate = None if quick else validate\nmodel = Net()")
+    assert survey_of(chosen, metric="val_loss").scores[0].condition == head
+
+
 def test_object_with_an_order_is_no_number() -> None:
     epoch = "m = validate(model)\nif m > best:\n    best = m"
     before = code(METRIC).replace("COMPARED", "self.acc > other.acc")
@@ -3569,6 +3641,46 @@ def test_score_of_a_monitor_is_asked_for_its_direction_alone() -> None:
     assert score.direction == "max"
     (score,) = survey_of(script(MONITORED.replace("log[key]", "log['acc']"))).scores
     assert score.condition == ""
+
+
+HANDED_ON = """
+def evaluate(net, **state):
+    best, waited = state["best_acc"], state["worse_acc_count"]
+    acc = total(net)
+    if RANK:
+        if acc > best:
+            best, waited = acc, 0
+        else:
+            waited += 1
+    state["best_acc"], state["worse_acc_count"], state["acc"] = best, waited, acc
+    return state
+"""
+
+
+@pytest.mark.parametrize(("rank", "ranked"), [("rank == 0", True), ("due", False)])
+def test_item_that_a_function_hands_on_is_no_score_of_the_epoch(rank: str, ranked: bool) -> None:
+    text = script("state = evaluate(model, **state)", HANDED_ON.replace("RANK", rank))
+    assert [name for name, _ in survey_of(text).measures] == ["acc", 'state["acc"]']
+    (score,) = survey_of(text, metric="state['best_acc']").scores
+    assert (score.running, score.ranked) == ("line 11", ranked)
+    assert survey_of(text, metric="state['acc']").scores[0].running == ""
+    bare = text.replace(', state["acc"] = best, waited, acc', " = best, waited")
+    assert [name for name, _ in survey_of(bare).measures] == ["acc"]
+
+
+@pytest.mark.parametrize(
+    ("begun", "kept", "running"),
+    [
+        pytest.param("state['high_acc']", "if acc > best:\n        best = acc", "line 10", id="kept"),
+        pytest.param("state['high_acc']", "best = max(acc, best)", "line 10", id="kept in one expression"),
+        pytest.param("state['high_acc']", "log(best)\n    best = acc", "", id="always another"),
+        pytest.param("0", "if acc > best:\n        best = acc", "", id="begun anew"),
+    ],
+)
+def test_item_that_a_function_makes_anew_is_not_handed_on(begun: str, kept: str, running: str) -> None:
+    body = f"best = {begun}\n    acc = total(net)\n    {kept}\n    state['high_acc'] = best\n    return state"
+    text = script("state = evaluate(model, state)", f"def evaluate(net, state):\n    {body}")
+    assert survey_of(text, metric="state['high_acc']").scores[0].running == running
 
 
 @pytest.mark.parametrize("flag", ["not (acc > best)", "run(acc > best)"])

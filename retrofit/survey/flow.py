@@ -448,7 +448,7 @@ class Flow:
             for source in self.sources(variable):
                 of_it = item if source.item is None else source.item
                 found += self.choices(source.value, source.scope, seen, key, of_it)
-            found += self.lookups.looped(node, scope) if node is not None else []
+            found += [*self.lookups.looped(node, scope), *self.lookups.member(node, scope)] if node is not None else []
         return [scope for scope in dict.fromkeys(found) if self.index.holds(scope)]
 
     def _looked_up(self, call: cst.Call, scope: Scope, seen: set[object]) -> list[Scope]:

@@ -155,8 +155,19 @@ def _holding(test: cst.BaseExpression, affirmed: bool) -> Iterator[cst.BaseExpre
         yield from _holding(test.right, affirmed)
     elif isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         yield from [] if affirmed else [test.expression]
+    elif isinstance(test, cst.Comparison) and _denies(test):
+        yield from [] if affirmed else [test.left]
     elif affirmed:
         yield test
+
+
+def _denies(test: cst.Comparison) -> bool:
+    """Whether a comparison says that there is nothing, or little: `len(os.listdir(path)) == 0`."""
+    operator, other = test.comparisons[0].operator, test.comparisons[0].comparator
+    if isinstance(operator, (cst.Equal, cst.Is)):
+        empty = isinstance(other, cst.List) and not other.elements
+        return empty or dotted(other) == "False" or (isinstance(other, cst.Integer) and other.evaluated_value == 0)
+    return isinstance(operator, (cst.LessThan, cst.LessThanEqual)) and isinstance(other, cst.Integer)
 
 
 def _asked_for(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:

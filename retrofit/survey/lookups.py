@@ -79,6 +79,12 @@ class Lookups:
         self.found.update(found)
         return list(dict.fromkeys(found))
 
+    def member(self, node: cst.BaseExpression, scope: Scope) -> list[Scope]:
+        """Return what a name is of a module that a name made at run time imports: `import_module(name).train`."""
+        if not self._index.late or not isinstance(node, cst.Attribute):
+            return []
+        return [one for one in self._members(self._modules(node.value, scope, set())) if one.name == node.attr.value]
+
     def looped(self, node: cst.BaseExpression, scope: Scope) -> list[Scope]:
         """Return what a name is in a loop over a module's definitions: `for name, kind in vars(module).items()`."""
         name = dotted(node) if self._index.late else None

@@ -26,7 +26,10 @@ def reachable(
     """
     mentions: dict[Scope, dict[object, cst.BaseExpression]] = defaultdict(dict)
     named: list[cst.BaseExpression] = [*index.nodes_of(cst.Name), *index.nodes_of(cst.Attribute), *flow.lookups.nodes]
+    members = {one.attr for one in index.nodes_of(cst.Attribute)}  # `runner.test` means no function `test`
     for node in named:
+        if node in members:
+            continue
         mentions[index.scope_of(node)].setdefault(dotted(node) or node, node)  # a name said twice leads nowhere new
     inner: dict[Scope, list[Scope]] = defaultdict(list)
     for scope in index.scopes:

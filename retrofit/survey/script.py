@@ -178,6 +178,7 @@ def survey(
         script, groups = _find_training(index, flow, choices)
     script.trained_before, script.trained_after = early, later
     script.offered = [*offered]
+    script.holding = _holding(script.loops, index)
     script.parsers = find_parsers(index, flow)
     reading = first_reading(index, flow)
     script.anchors |= {"reading": reading.node} if reading is not None else {}
@@ -255,6 +256,17 @@ def _find_model(script: Script, origins: set[Origin], wrappers: list[Wrapper], t
     script.apart = [one.place(*wrappers[:1]) for one in apart if is_built_anew(one, script.loops, flow)]
     script.wrappers = [one for one in script.wrappers if one not in apart]
     mark_members(wrappers, flow, set(_before_leaving(script, flow)))
+
+
+def _holding(loops: Sequence[EpochLoop], index: Index) -> list[str]:
+    """Return the modules, imported by a name made at run time, that hold the epoch loops, each its own.
+
+    Nothing is returned where one module holds them all, or what they share does.
+    """
+    names = (loop.file.name for loop in loops)
+    found = [[late for late in index.late if name == late or name.startswith(f"{late}.")] for name in names]
+    told = dict.fromkeys(max(modules, key=len) for modules in found if modules)
+    return sorted(told) if all(found) and len(told) > 1 else []
 
 
 def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
@@ -601,7 +613,10 @@ def _before_leaving(script: Script, flow: Flow) -> list[Statement]:
         inside = [part for part in backward.statement.path if isinstance(part.node, cst.FunctionDef) or part in loops]
         here = inside[-1] if inside else backward.statement
         found.append(backward.loop if here in loops and backward.loop is not None else here)
-    found += [flow.index.statement(function.node) for function in called_in(flow.index, flow, *early)]
+    leading = {way.scope for way in ways}
+    called = {flow.called(call) for way in ways for call in flow.index.calls_in(way)}
+    beside = [flow.index.statement(one.node) for one in called if one and one not in leading]  # of `Trainer(...).fit()`
+    found += beside + [flow.index.statement(one.node) for one in called_in(flow.index, flow, *early, *beside)]
     return [statement for statement in found if not isinstance(statement.node, cst.ClassDef)]
 
 

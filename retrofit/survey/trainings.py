@@ -204,7 +204,8 @@ def left_out(index: Index, flow: Flow, others: list[EpochLoop], kept: list[Epoch
             if scope in shared or scope.parent is None or not training.isdisjoint(reachable(index, flow, [scope])):
                 break
             alone.update(one for one in index.scopes if one is scope or scope in one.around)
-    needed = reachable(index, flow, [file.scope for file in index.files], alone)
+    begun = [*(file.scope for file in index.files), *training]  # of what calls a training not all may be seen
+    needed = reachable(index, flow, begun, alone)
     gone = reachable(index, flow, alone) - needed
     rest = {scope.module for scope in index.scopes if scope.parent is not None and scope not in gone}
     return gone | {scope.module for scope in gone if scope.module not in rest | {index.scope}}

@@ -11,7 +11,7 @@ import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted, names_in
 from retrofit.survey.scores.best import tracked_scores
@@ -29,10 +29,11 @@ from retrofit.survey.scores.values import (
     root_of,
     target_node,
     trains,
+    unquoted,
     written,
     written_items,
 )
-from retrofit.survey.scores.ways import by_rank, last_before_leaving, way_in
+from retrofit.survey.scores.ways import by_rank, last_before_leaving, tests_around, way_in
 from retrofit.survey.scores.words import Candidate, direction_of, told_by_name
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.score import KeptScore
@@ -168,17 +169,42 @@ def best_scores(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate
 
 
 def best_in(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[Candidate]:
-    """Return what a function compares with the best so far that it returns to a variable of the epoch loop."""
+    """Return what a function compares with the best so far that it returns to the epoch loop.
+
+    Args:
+        name: the loop's variable that holds it, or the code of the item of one: `state["best"]`.
+    """
     found: list[Candidate] = []
-    for binding in bindings_of(index, loop, name):
+    whole, _, key = unquoted(name).partition("[")
+    for binding in bindings_of(index, loop, whole):
         call = binding.value
         function = flow.called(call) if isinstance(call, cst.Call) else None
         returned = {dotted(element_of(value, binding.item)) for value in index.returned(function)}
-        if isinstance(call, cst.Call) and function is not None and len(returned) == 1:
-            tracked = tracked_scores(index, code_of(index, function), list(function.parameters))
-            kept = [c for c in tracked if {c.best} == returned and c.best in function.parameters]
-            found += [c for c in kept if constant(argument_of(function, call, c.best)) is SOMETHING]  # else begun anew
+        if not isinstance(call, cst.Call) or function is None or len(returned) != 1:
+            continue
+        targets = {f"{one}[{key}" for one in returned if key}
+        filled = [b for b in index.items if b.statement.scope is function and unquoted(b.target) in targets]
+        best = {dotted(one.value) for one in filled} if key else returned
+        tracked = tracked_scores(index, code_of(index, function), list(function.parameters))
+        kept = [c for c in tracked if {c.best} == best]
+        begun = [c for c in kept if c.best in function.parameters]
+        found += [c for c in begun if constant(argument_of(function, call, c.best)) is SOMETHING]  # else begun anew
+        found += kept if filled and all(is_handed_on(index, one) for one in filled) else []
     return found
+
+
+def is_handed_on(index: Index, filled: Binding) -> bool:
+    """Whether a function fills an item with what it got as that item, and gives it another value on some ways only.
+
+    So it hands on the best of all epochs, or how many have brought nothing, and no score of the epoch's own.
+    """
+    function, code = filled.statement.scope, unquoted(filled.target)
+    name = dotted(filled.value) or ""
+    bound = index.bound([name], function)
+    got = [one for one in bound if one.value is not None and unquoted(index.source.code(one.value)) == code]
+    own = index.bound([code.partition("[")[0]], function)  # begun here, and so none that it got
+    kept = [one for one in bound if tests_around(one.statement) or (one.value and name in names_in(one.value))]
+    return bool(got) and not own and all(one in got or one in kept for one in bound)
 
 
 def returned_parts(index: Index, value: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]]:

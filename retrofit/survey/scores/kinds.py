@@ -17,7 +17,7 @@ from retrofit.survey.scores.values import formatted, in_loop, is_collection, is_
 from retrofit.survey.scores.words import direction_of
 from retrofit.survey.sites.loop import EpochLoop
 
-SEVERAL, TEXT = "several values", "a string"
+SEVERAL, TEXT, NOTHING = "several values", "a string", "None"
 _WRITES = re.compile(r"save|dump|show|plot|draw|image|figure|video|audio|grid|histogram", re.IGNORECASE)
 #: Of which an object is a number or may be one.
 _NUMBERS = ("float", "int", "Tensor", "Number")
@@ -76,10 +76,20 @@ class Kinds:
         for value, kind in zip(filled, kinds, strict=True):
             if kind and (kind != SEVERAL or not isinstance(node, cst.Subscript) or set(kinds) == {SEVERAL}):
                 return kind, self._index.place(value.reading.at.node, self._loop.file)
+        if values and all(self._is_given_none(one) for one in values):
+            return NOTHING, self._index.place(values[0].reading.at.node, self._loop.file)
         made = [one.node for one in self._flow.origins(node, at.scope)] if dotted(node) in self._asked else []
         if made and all(is_object(one) and self._flow.class_made(one) is None for one in made):
             return "an object", self._index.place(made[0], self._loop.file)
         return "", ""
+
+    def _is_given_none(self, value: Value) -> bool:
+        """Whether a value is the None that a function of the project returns: a variable may get its own elsewhere."""
+        node, function = value.node, value.reading.at.scope
+        given = node is None or (dotted(node) == "None" and isinstance(self._index.parents.get(node), cst.Return))
+        plain = isinstance(function.node, cst.FunctionDef) and not function.node.decorators
+        heirs = [c for c in self._index.scopes if c.kind == "class" and function.parent in self._flow.lineage(c)[1:]]
+        return given and plain and not any(function.name in heir.inner for heir in heirs)
 
     def is_mute(self, binding: Binding) -> bool:
         """Whether the loop takes something of a validation that is no number: a string, or what nothing counts with.
@@ -89,8 +99,8 @@ class Kinds:
         """
         index = self._index
         node = target_node(index, binding.statement, binding.target)
-        if direction_of(binding.target) or self.of(node)[0] == TEXT:
-            return self.of(node)[0] == TEXT
+        if direction_of(binding.target) or self.of(node)[0] in (TEXT, NOTHING):
+            return self.of(node)[0] in (TEXT, NOTHING)
         values = self._values.values(node, binding.statement)
         computed = (cst.BinaryOperation, cst.UnaryOperation, cst.Integer, cst.Float, cst.Ellipsis)
         outer = {value.node for value in values if isinstance(value.node, cst.Call) and value.reading.depth == 1}

@@ -14,7 +14,7 @@ from retrofit.survey.nodes import dotted, key_of, last_name, method_name, names_
 from retrofit.survey.scores.best import COMPARE, class_of
 from retrofit.survey.scores.given import STEPS_SCHEDULER
 from retrofit.survey.scores.inline import collected_values, told_values
-from retrofit.survey.scores.keepers import outlives, returned_parts, ways_to
+from retrofit.survey.scores.keepers import is_handed_on, outlives, returned_parts, ways_to
 from retrofit.survey.scores.kinds import SEVERAL as SEVERAL_VALUES
 from retrofit.survey.scores.kinds import TEXT, Kinds
 from retrofit.survey.scores.making import Making, without_gradients
@@ -235,14 +235,16 @@ def _taken(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[str, cst
             for key, item in written_items(index, value)
             if direction_of(index.source.code(item)) or direction_of(key)
         ]
-        for key, filled in filled_items(index, flow, call, binding.item):
-            if _of_coco(filled) or direction_of(key):
+        given = filled_items(index, flow, call, binding.item)
+        handed_on = [filled for _, filled in given if is_handed_on(index, filled)]
+        for key, filled in given:
+            if _of_coco(filled) or (direction_of(key) and filled not in handed_on):
                 items.append((f"{key}][0" if _of_coco(filled) else key, filled.statement.node))
         yield from ((f"{binding.target}[{key}]", item) for key, item in items)
         holder = class_of(index, flow, target_node(index, binding.statement, binding.target))
         if holder is not None or whole or any(map(is_object, values)):
             yield from _parts_of(index, loop, binding, call, holder)
-        elif not items:
+        elif not items and not handed_on:
             yield f"{binding.target}[...]", call
 
 

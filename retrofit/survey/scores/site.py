@@ -106,7 +106,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if parted is not None:
         score.parted, score.anchors["parting"] = name, parted
     if kept is None:
-        _tell_best_so_far(score, flow, loop, name)
+        item = isinstance(bare_of(candidate.node), cst.Subscript)
+        _tell_best_so_far(score, flow, loop, written_bare(index, candidate.node) if item else name)
     score.best, score.lost = keepers_of_best(index, flow, loop, candidate, name)
     score.anchors |= {"loop": loop.node} | ({"turn": _done_with(index, loop, turns[0]).node} if turns else {})
     score.cut_off = cut_off_at(index, flow, outer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -64,11 +65,17 @@ def find_trained(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[tuple
 def _of_last_batch(index: Index, loop: EpochLoop) -> Iterator[cst.BaseExpression]:
     """Yield the losses of which the training takes the gradients, but those whose names are given others later."""
     taken = [(index.statement(call), loss) for call, loss in index.method_calls("backward")]
-    losses = [(here, loss) for here, loss in taken if here in loop.training and isinstance(loss, cst.Name)]
+    scaled = [(here, loss.args[0].value if _scales(loss) else loss) for here, loss in taken if here in loop.training]
+    losses = [(here, loss) for here, loss in scaled if isinstance(loss, cst.Name)]
     for here, loss in losses:
         same = [one for one, other in losses if one.scope is here.scope and dotted(other) == dotted(loss)]
         if not any(_is_another_later(index, loop, one, loss) for one in same):
             yield loss
+
+
+def _scales(loss: cst.BaseExpression) -> TypeGuard[cst.Call]:
+    """Whether a loss is one that a gradient scaler multiplies: `scaler.scale(loss)`."""
+    return isinstance(loss, cst.Call) and method_name(loss) == "scale" and len(loss.args) == 1
 
 
 def _is_another_later(index: Index, loop: EpochLoop, here: Statement, loss: cst.Name) -> bool:

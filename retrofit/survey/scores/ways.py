@@ -56,6 +56,7 @@ def way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> Way:
         guard = guard or statement
         yes = code_within(index, below.node, node.body)
         parts = conjuncts(node.test) if yes else [node.test]
+        parts = [part for part in parts if not (yes and _is_there(flow, part, statement))]
         common = [part for part in parts if not by_rank(index, flow, part, statement)]
         ranked = ranked or len(common) < len(parts)
         if looped:
@@ -63,10 +64,22 @@ def way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> Way:
         code = [index.source.code(part) if yes else f"not ({index.source.code(part)})" for part in common]
         others += code
         if len(common) == len(parts):
-            conditions.append(index.source.code(node.test) if yes else code[0])
+            whole = yes and len(parts) == len(conjuncts(node.test))
+            conditions += [index.source.code(node.test)] if whole else code
     if len(conditions) > 1:
         conditions = [f"({one})" if " or " in one else one for one in conditions]
     return Way(guard, block, " and ".join(conditions or others[:1]), "first" if ranked else "all", looped)
+
+
+def _is_there(flow: Flow, test: cst.BaseExpression, at: Statement) -> bool:
+    """Whether a condition asks for a function of the project, which is never None: `if self.validate is not None`."""
+    first = test.comparisons[0] if isinstance(test, cst.Comparison) and len(test.comparisons) == 1 else None
+    none = first is not None and isinstance(first.operator, cst.IsNot) and dotted(first.comparator) == "None"
+    asked = test.left if none and isinstance(test, cst.Comparison) else test
+    name = dotted(asked)
+    found = flow.defined(asked, at.scope) if name is not None else None
+    plain = found is not None and isinstance(found.node, cst.FunctionDef) and not found.node.decorators
+    return plain and name is not None and not flow.sources(flow.variable(name, at.scope))
 
 
 def by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -> bool:

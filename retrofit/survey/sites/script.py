@@ -119,6 +119,7 @@ class Script(Site):
         nameless: where torch's optimizers are built that no name or item of a known name holds.
         unnamed_models: where the model is built, if no name gets it there, but one could.
         offered: modules that wrap or train and that nothing is seen to import, where a name made at run time may do so.
+        holding: the modules that hold the epoch loops, where a name made at run time imports one of several.
         other_models: the same for all that are wrapped, where none of them is the one that the user named.
         neighbours: the other scripts that import one of the modules, by its full name, or the entry, by "".
         namespace: tells the name of the parsed command line at a site, None where it is not in scope.
@@ -178,6 +179,7 @@ class Script(Site):
     nameless: list[CallSite] = field(default_factory=list)
     unnamed_models: list[UnnamedModel] = field(default_factory=list)
     offered: list[str] = field(default_factory=list)
+    holding: list[str] = field(default_factory=list)
     other_models: list[str] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     trials: list[CallSite] = field(default_factory=list)

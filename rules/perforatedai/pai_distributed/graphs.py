@@ -38,7 +38,7 @@ def _pai_save_graphs(extra_string: str = "") -> None:
             draw(tracker)
         finally:
             TPA.plt = matplotlib
-        _pai.undrawn = bool(soon)
+        _pai.undrawn, _pai.ending = bool(soon), bool(extra_string)
         return
     draw(tracker, extra_string)
     _pai.drawn = time.monotonic()
