@@ -1188,6 +1188,37 @@ def test_a_best_so_far_that_all_ranks_know_is_asked_about_as_such(tmp_path: Path
 
 
 @pytest.mark.parametrize(
+    ("keeps", "call"),
+    [
+        pytest.param((("best):", "kept):\n    best, _ = kept"),), "(best, epoch)", id="in a tuple"),
+        pytest.param((("best):", "kept):\n    best = kept[0]"),), "(best, epoch)", id="as an item"),
+        pytest.param((("best):", "kept):\n    best = kept"),), "best", id="by another name"),
+        pytest.param((("return best", "return max(best, acc)"),), "best", id="the better of both"),
+        pytest.param(
+            (("        best = acc\n    return best", "        return acc\n    return best"),), "best", id="either"
+        ),
+        pytest.param(
+            (("    if acc > best:\n        best = acc\n", ""), ("return best", "return acc if acc > best else best")),
+            "best",
+            id="by a choice",
+        ),
+    ],
+)
+def test_a_best_so_far_is_known_however_it_comes_and_goes(tmp_path: Path, keeps: Swaps, call: str) -> None:
+    asked, function = QUESTIONS["PAI105 20"], KEEPS.format("", "")
+    for old, new in keeps:
+        assert old in function
+        function = function.replace(old, new, 1)
+    (question,) = plan(tmp_path, asked, (before(function), scored(f"best = validate(model, {call})\n"))).questions
+    assert "which never falls" in question.message
+    assert "--mode max takes the best all the same" in question.message
+    for first in ("0", "-9.5", "float('-inf')"):
+        anew = scored(f"best_acc = validate(model, {call.replace('best', first)})\n")
+        made = plan(tmp_path, asked, (before(function), anew))
+        assert not any("which never falls" in question.message for question in made.questions)
+
+
+@pytest.mark.parametrize(
     ("question", "swaps"),
     [
         pytest.param(question, swaps, id=f"{name}-{look}")

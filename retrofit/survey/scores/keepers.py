@@ -11,11 +11,11 @@ import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted, names_in
 from retrofit.survey.scores.best import tracked_scores
-from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant
+from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.presence import ends_on_others, presence
 from retrofit.survey.scores.standins import StandIns
@@ -173,12 +173,56 @@ def best_in(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[Candid
     for binding in bindings_of(index, loop, name):
         call = binding.value
         function = flow.called(call) if isinstance(call, cst.Call) else None
-        returned = {dotted(element_of(value, binding.item)) for value in index.returned(function)}
-        if isinstance(call, cst.Call) and function is not None and len(returned) == 1:
-            tracked = tracked_scores(index, code_of(index, function), list(function.parameters))
-            kept = [c for c in tracked if {c.best} == returned and c.best in function.parameters]
-            found += [c for c in kept if constant(argument_of(function, call, c.best)) is SOMETHING]  # else begun anew
+        if isinstance(call, cst.Call) and function is not None:
+            bests = _bests_returned(index, function, binding.item)
+            found += [one for one in bests if _goes_on(index, loop, function, call, one.best)]
     return found
+
+
+def _bests_returned(index: Index, function: Scope, item: int | None) -> Iterator[Candidate]:
+    """Yield scores of a function that returns the best so far of them, and got it: it returns that, or a better one."""
+    given = _given(index, function)
+    values = [element_of(value, item) for value in index.returned(function)]
+    returned = [one for value in values if value is not None for one in _either(value)]
+    codes = {index.source.code(bare_of(one)) for one in returned}
+    for best in sorted(given.keys() & codes) if None not in values else ():
+        taking = [Binding(best, value, None, index.statement(value)) for value in values if value is not None]
+        for one in tracked_scores(index, code_of(index, function), list(given), taking):
+            if one.best == best and codes <= {best, index.source.code(bare_of(one.node))}:
+                yield one
+
+
+def _either(value: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return what a value is one of: `min(best, loss)`, `best if best < loss else loss`."""
+    if isinstance(value, cst.IfExp):
+        return [value.body, value.orelse]
+    if isinstance(value, cst.Call) and dotted(value.func) in ("min", "max") and len(value.args) == 2:
+        return [arg.value for arg in value.args]
+    return [value]
+
+
+def _given(index: Index, function: Scope) -> dict[str, tuple[str, str]]:
+    """Return what a function is given, by its own names for it, each as a parameter and the key of the item in it."""
+    found = {name: (name, "") for name in function.parameters}
+    for binding in index.bindings:
+        value, key = binding.value, "" if binding.item is None else str(binding.item)
+        if isinstance(value, cst.Subscript):
+            key, value = index.source.code(value.slice[0].slice), value.value
+        if binding.statement.scope is function and dotted(value) in function.parameters:
+            found.setdefault(binding.target, (dotted(value) or "", key))
+    return found
+
+
+def _goes_on(index: Index, loop: EpochLoop, function: Scope, call: cst.Call, best: str) -> bool:
+    """Whether a call gives a best so far that the loop knows, rather than one with which it begins anew."""
+    parameter, key = _given(index, function)[best]
+    whole = argument_of(function, call, parameter)
+    given = dict(written_items(index, whole)).get(key, whole) if whole is not None else None
+    changed = [
+        b.target for b in (*index.bindings, *index.items, *index.appended) if in_loop(index, loop, b.statement.node)
+    ]
+    names = {re.split(r"\W", name)[0] for name in changed}
+    return given is not None and any(name.partition(".")[0] in names for name in names_in(given, called=False))
 
 
 def returned_parts(index: Index, value: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]]:
