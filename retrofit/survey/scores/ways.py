@@ -41,7 +41,6 @@ def way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> Way:
     """
     inner = made.path[made.path.index(body) + 1 :]
     conditions: list[str] = []
-    others: list[str] = []
     guard, block, ranked, looped = None, inner[-1], False, False
     for number, (statement, below) in enumerate(zip(inner, [*inner[1:], None], strict=True)):
         node = statement.node
@@ -60,13 +59,13 @@ def way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> Way:
         ranked = ranked or len(common) < len(parts)
         if looped:
             continue
-        code = [index.source.code(part) if yes else f"not ({index.source.code(part)})" for part in common]
-        others += code
-        if len(common) == len(parts):
-            conditions.append(index.source.code(node.test) if yes else code[0])
+        if len(common) == len(parts) and yes:
+            conditions.append(index.source.code(node.test))
+        else:
+            conditions += [index.source.code(part) if yes else f"not ({index.source.code(part)})" for part in common]
     if len(conditions) > 1:
-        conditions = [f"({one})" if " or " in one else one for one in conditions]
-    return Way(guard, block, " and ".join(conditions or others[:1]), "first" if ranked else "all", looped)
+        conditions = [f"({one})" if " or " in one and one[0] != "(" else one for one in conditions]
+    return Way(guard, block, " and ".join(conditions), "first" if ranked else "all", looped)
 
 
 def by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -> bool:
