@@ -68,6 +68,7 @@ from retrofit.survey.trainings import (
     of_other_models,
     trained_instead,
     trained_too,
+    without_unmeasured,
     without_warm_ups,
 )
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
@@ -166,6 +167,7 @@ def survey(
         index.keep(set(index.scopes) - left)
         flow = Flow(index, choices.module_functions)
         script, groups = _find_training(index, flow, choices)
+    loops, script.loops = script.loops, without_unmeasured(script, flow, partial(decides, index, flow))
     script.trained_before, script.trained_after = early, later
     script.offered = [*offered]
     script.parsers = find_parsers(index, flow)
@@ -188,6 +190,7 @@ def survey(
     script.blocks = find_own_blocks(index, flow, choices.signs, script.loops, script.wrappers, restarts)
     script.spawned_numbers = _spawned_numbers(script, flow)
     _leave_out_backwards(script, groups, flow)
+    script.instead = script.instead or [loop for loop in loops if loop not in script.loops]
     if not script.loops:
         _tell_what_is_there(script, flow)
     if script.loops or not script.wrappers:  # an engine that a file only helps itself from
@@ -459,8 +462,8 @@ def _leave_out_backwards(script: Script, groups: _Groups, flow: Flow) -> None:
     if inside:
         rest = [b for b in script.backwards if b not in inside]
         origins = flow.closure(groups[0][0]) if len(groups) == 1 else set()
-        script.instead = trained_instead(rest, script.loops, origins, flow) if origins else []
-        script.backwards = inside + script.instead
+        instead = trained_instead(rest, script.loops, origins, flow) if origins else []
+        script.backwards, script.instead = inside + instead, [*instead]
 
 
 def _fed(groups: _Groups, backwards: list[Backward], flow: Flow) -> _Groups:

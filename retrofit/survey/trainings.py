@@ -21,6 +21,7 @@ from retrofit.survey.scores.training import validation_at
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import Backward, EpochLoop
+from retrofit.survey.sites.script import Script
 from retrofit.survey.sites.wrapper import Wrapper
 
 
@@ -62,6 +63,18 @@ def without_warm_ups(loops: list[EpochLoop], flow: Flow, decides: Callable[[Epoc
         return loops
     kept[0].earlier = [one.place(kept[0]) for one in plain]
     return kept
+
+
+def without_unmeasured(script: Script, flow: Flow, decides: Callable[[EpochLoop], bool]) -> list[EpochLoop]:
+    """Leave out the epoch loops that other runs take in place of the only one that validates, as to find a rate.
+
+    Nothing else may tell them apart, such as the model that each trains.
+    """
+    loops = script.loops
+    if len(loops) < 2 or len(script.trainers) >= len(loops) or not exclude_one_another(loops, flow):
+        return loops
+    measured = [loop for loop in loops if validation_at(flow.index, flow, loop) or decides(loop)]
+    return measured if len(measured) == 1 else loops
 
 
 def of_optimizer(loops: list[EpochLoop], name: str, flow: Flow) -> list[EpochLoop]:
