@@ -740,6 +740,26 @@ QUESTIONS: dict[str, Question] = {
             "of a loop inside": ((BATCHES, f"{BATCHES}    else:\n        print(epoch)\n"),),
         },
     ),
+    "PAI104 8": Question(
+        ((ALL, f"if {RANK} < host:\n{inner(ALL)}else:\n    torch.distributed.scatter_object_list(given, orders)\n"),),
+        {
+            "all of them train": (
+                (ALL, f"if {RANK} < host:\n    log()\nelse:\n    torch.distributed.barrier()\n{ALL}"),
+            ),
+            "by an option": ((ALL, f"if args.train:\n{inner(ALL)}else:\n    torch.distributed.barrier()\n"),),
+            "without a part in the group": ((ALL, f"if {RANK} < host:\n{inner(ALL)}else:\n    serve()\n"),),
+            "that may train as well": (
+                (ALL, f"if {RANK} == 0 and done:\n    torch.distributed.barrier()\n    exit()\n{ALL}"),
+            ),
+            "in two ways": (
+                (
+                    ALL,
+                    f"def train(log):\n{inner(ALL)}\n\nif {RANK} == 0:\n    train(print)\nelse:\n"
+                    "    torch.distributed.barrier()\n    train(None)\n",
+                ),
+            ),
+        },
+    ),
     "PAI105 1": Question(
         ((inner(SCORE), ""),),
         {
@@ -1166,6 +1186,20 @@ def test_every_question_is_here() -> None:
 def test_it_is_asked_where_it_is_so(tmp_path: Path, name: str) -> None:
     questions = plan(tmp_path, QUESTIONS[name], QUESTIONS[name].asked).questions
     assert [question.message.partition(":")[0] for question in questions] == [name]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"if {RANK} == 9:\n    serve()\n    exit()\n{ALL}", id="before they leave"),
+        pytest.param(f"if {RANK} == 9: serve()\nelse:\n{inner(ALL)}", id="in the first branch"),
+        pytest.param(f"if alone: pass\nelif {RANK} == 9: serve()\nelse:\n{inner(ALL)}", id="in one of several"),
+    ],
+)
+def test_ranks_that_never_train_are_found_elsewhere(tmp_path: Path, text: str) -> None:
+    serves = "def serve():\n    torch.distributed.scatter_object_list(given, orders)\n\n\n"
+    (question,) = plan(tmp_path, QUESTIONS["PAI104 8"], ((ALL, serves + text),)).questions
+    assert "they run `torch.distributed.scatter_object_list` (line " in question.message
 
 
 @pytest.mark.parametrize(

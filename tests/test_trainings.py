@@ -504,11 +504,12 @@ def test_a_loop_that_other_runs_take_in_place_of_the_measured_one_is_told(
     [
         pytest.param("else:", "        evaluate(model)\nelse:", id="both are measured"),
         pytest.param(indent(SCORE, "    "), "\n", id="none is measured"),
+        pytest.param("HEAD", "rank != 0", id="of which each rank takes one"),
     ],
 )
 def test_trainings_in_two_branches_may_be_several(old: str, new: str) -> None:
     assert IN_BRANCHES.count(old) == 1
-    assert len(survey_of(IN_BRANCHES.replace("HEAD", "args.find_rate").replace(old, new)).loops) == 2
+    assert len(survey_of(IN_BRANCHES.replace(old, new).replace("HEAD", "args.find_rate")).loops) == 2
 
 
 AGAIN = f"""

@@ -11,6 +11,7 @@ import libcst as cst
 from retrofit.knowledge import Knowledge
 from retrofit.project import Neighbour
 from retrofit.source import Source
+from retrofit.survey.absentees import find_absentees
 from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers, find_rank_flags, first_reading
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
@@ -204,6 +205,7 @@ def survey(
         loop.repeated = _repeated(loop, script.models, flow)
         script.trials, loop.tried = find_trials(index, flow, loop)
         loop.clocks = find_clocks(index, flow, loop)
+        loop.absentees = find_absentees(index, flow, loop) if script.kind == "ddp" else []
         loop.partings = find_partings(index, flow, loop) if script.kind == "ddp" else []
         loop.shares = find_shares(index, flow, loop, script.backwards) if script.kind == "ddp" else []
         loop.stops = find_stops(index, flow, loop) if script.kind == "ddp" else []
