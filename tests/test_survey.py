@@ -203,6 +203,10 @@ def test_keyword_arguments_are_told() -> None:
     ("use", "members"),
     [
         pytest.param("with model.no_sync():\n    pass", True, id="no_sync anywhere"),
+        pytest.param("with model.join():\n    pass", True, id="join anywhere"),
+        pytest.param("model.register_comm_hook(None, hook)", True, id="a hook for what is communicated"),
+        pytest.param("model._set_static_graph()", True, id="a static graph"),
+        pytest.param("print(','.join(names), os.path.join(folder, name))", False, id="another join"),
         pytest.param("pass", False, id="nothing"),
         pytest.param("other.module.save()", False, id="another object's module"),
         pytest.param("save(model.module)", False, id="module only after the backward pass"),
