@@ -1188,6 +1188,14 @@ def test_it_is_asked_where_it_is_so(tmp_path: Path, name: str) -> None:
     assert [question.message.partition(":")[0] for question in questions] == [name]
 
 
+@pytest.mark.parametrize("called", [False, True])
+def test_a_wrapper_that_nothing_calls_is_told(tmp_path: Path, called: bool) -> None:
+    wraps = f"def wrap(module):\n    return DDP(module)\n\n\nmodel = {'wrap' if called else 'chosen.wrap'}(given)\n"
+    (question,) = plan(tmp_path, QUESTIONS["PAI102 8"], ((BUILT + WRAPPED, wraps),)).questions
+    assert question.message.startswith("PAI102 8")
+    assert ("nothing was found to call `wrap` (line " in question.message) is not called
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -937,7 +937,7 @@ def test_branches_that_build_one_optimizer_belong_together() -> None:
             optimizer = torch.optim.Adam(groups)
     """
     optimizer = only_optimizer(with_optimizer(statements))
-    assert optimizer.keeps == "it is built in 2 places"
+    assert (optimizer.name, optimizer.keeps) == ("torch.optim.SGD or torch.optim.Adam", "it is built in 2 places")
     assert optimizer.index.source.code(optimizer.anchors["made"]).startswith("if args.sgd:")
 
 

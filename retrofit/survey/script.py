@@ -247,6 +247,10 @@ def _find_model(script: Script, origins: set[Origin], wrappers: list[Wrapper], t
     script.apart = [one.place(*wrappers[:1]) for one in apart if is_built_anew(one, script.loops, flow)]
     script.wrappers = [one for one in script.wrappers if one not in apart]
     mark_members(wrappers, flow, set(_before_leaving(script, flow)))
+    for wrapper in wrappers if not script.models else ():
+        function = flow.uncalled(wrapper.statement)
+        if function is not None and function.kind == "function":
+            wrapper.uncalled = f"`{function.name}` ({wrapper.index.place(function.node, wrapper.file)})"
 
 
 def _tell_measures(script: Script, index: Index, flow: Flow) -> None:
