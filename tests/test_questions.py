@@ -774,14 +774,22 @@ QUESTIONS: dict[str, Question] = {
         },
     ),
     "PAI104 8": Question(
-        ((ALL, f"{BUILT}for task in range(5):\n{inner(ALL.replace(BUILT, ''))}"),),
+        ((ALL, f"if {RANK} < host:\n{inner(ALL)}else:\n    torch.distributed.scatter_object_list(given, orders)\n"),),
         {
-            "a single one": ((ALL, f"{BUILT}for task in [args.task]:\n{inner(ALL.replace(BUILT, ''))}"),),
-            "wrapped before": (
-                (ALL, f"{BUILT}{WRAPPED}for task in range(5):\n{inner(ALL.replace(BUILT + WRAPPED, ''))}"),
+            "all of them train": (
+                (ALL, f"if {RANK} < host:\n    log()\nelse:\n    torch.distributed.barrier()\n{ALL}"),
             ),
-            "left after the first": (
-                (ALL, f"{BUILT}for task in range(5):\n{inner(ALL.replace(BUILT, ''))}    break\n"),
+            "by an option": ((ALL, f"if args.train:\n{inner(ALL)}else:\n    torch.distributed.barrier()\n"),),
+            "without a part in the group": ((ALL, f"if {RANK} < host:\n{inner(ALL)}else:\n    serve()\n"),),
+            "that may train as well": (
+                (ALL, f"if {RANK} == 0 and done:\n    torch.distributed.barrier()\n    exit()\n{ALL}"),
+            ),
+            "in two ways": (
+                (
+                    ALL,
+                    f"def train(log):\n{inner(ALL)}\n\nif {RANK} == 0:\n    train(print)\nelse:\n"
+                    "    torch.distributed.barrier()\n    train(None)\n",
+                ),
             ),
         },
     ),
@@ -1242,6 +1250,28 @@ def test_it_is_asked_where_it_is_so(tmp_path: Path, name: str) -> None:
     assert [question.message.partition(":")[0] for question in questions] == [name]
 
 
+@pytest.mark.parametrize("called", [False, True])
+def test_a_wrapper_that_nothing_calls_is_told(tmp_path: Path, called: bool) -> None:
+    wraps = f"def wrap(module):\n    return DDP(module)\n\n\nmodel = {'wrap' if called else 'chosen.wrap'}(given)\n"
+    (question,) = plan(tmp_path, QUESTIONS["PAI102 8"], ((BUILT + WRAPPED, wraps),)).questions
+    assert question.message.startswith("PAI102 8")
+    assert ("nothing was found to call `wrap` (line " in question.message) is not called
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"if {RANK} == 9:\n    serve()\n    exit()\n{ALL}", id="before they leave"),
+        pytest.param(f"if {RANK} == 9: serve()\nelse:\n{inner(ALL)}", id="in the first branch"),
+        pytest.param(f"if alone: pass\nelif {RANK} == 9: serve()\nelse:\n{inner(ALL)}", id="in one of several"),
+    ],
+)
+def test_ranks_that_never_train_are_found_elsewhere(tmp_path: Path, text: str) -> None:
+    serves = "def serve():\n    torch.distributed.scatter_object_list(given, orders)\n\n\n"
+    (question,) = plan(tmp_path, QUESTIONS["PAI104 8"], ((ALL, serves + text),)).questions
+    assert "they run `torch.distributed.scatter_object_list` (line " in question.message
+
+
 @pytest.mark.parametrize(
     "after",
     [
@@ -1259,6 +1289,37 @@ def test_a_best_so_far_that_all_ranks_know_is_asked_about_as_such(tmp_path: Path
     assert "--metric acc --mode max takes the epoch's own" in question.message
     named = replace(asked, options=replace(PLAINLY, metric="best", mode="max"))
     assert plan(tmp_path, named, swaps).questions == []
+
+
+@pytest.mark.parametrize(
+    ("keeps", "call"),
+    [
+        pytest.param((("best):", "kept):\n    best, _ = kept"),), "(best, epoch)", id="in a tuple"),
+        pytest.param((("best):", "kept):\n    best = kept[0]"),), "(best, epoch)", id="as an item"),
+        pytest.param((("best):", "kept):\n    best = kept"),), "best", id="by another name"),
+        pytest.param((("return best", "return max(best, acc)"),), "best", id="the better of both"),
+        pytest.param(
+            (("        best = acc\n    return best", "        return acc\n    return best"),), "best", id="either"
+        ),
+        pytest.param(
+            (("    if acc > best:\n        best = acc\n", ""), ("return best", "return acc if acc > best else best")),
+            "best",
+            id="by a choice",
+        ),
+    ],
+)
+def test_a_best_so_far_is_known_however_it_comes_and_goes(tmp_path: Path, keeps: Swaps, call: str) -> None:
+    asked, function = QUESTIONS["PAI105 20"], KEEPS.format("", "")
+    for old, new in keeps:
+        assert old in function
+        function = function.replace(old, new, 1)
+    (question,) = plan(tmp_path, asked, (before(function), scored(f"best = validate(model, {call})\n"))).questions
+    assert "which never falls" in question.message
+    assert "--mode max takes the best all the same" in question.message
+    for first in ("0", "-9.5", "float('-inf')"):
+        anew = scored(f"best_acc = validate(model, {call.replace('best', first)})\n")
+        made = plan(tmp_path, asked, (before(function), anew))
+        assert not any("which never falls" in question.message for question in made.questions)
 
 
 @pytest.mark.parametrize(

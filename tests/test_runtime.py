@@ -1104,7 +1104,9 @@ def test_without_wrapper(helper: ModuleType) -> None:
     assert wrapper.module is model
     assert not hasattr(model, "module")  # or what unwraps a model would never end
     assert wrapper.device == helper.on_one_device(model).device == torch.device("cpu")
-    with wrapper.no_sync():
+    wrapper.register_comm_hook(None, lambda state, bucket: bucket)
+    wrapper._set_static_graph()
+    with wrapper.no_sync(), wrapper.join(throw_on_early_termination=True):
         wrapper.require_backward_grad_sync = False
     assert list(wrapper.state_dict()) == [f"module.{name}" for name in model.state_dict()]
     assert wrapper(torch.ones(1, 2)).equal(model(torch.ones(1, 2)))

@@ -40,6 +40,7 @@ def test_a_share_of_each_rank_is_told(tmp_path: Path, mine: str) -> None:
     (note,) = plan_of(tmp_path, shared(mine)).notes
     assert (note.code, note.line) == ("PAI011", 8)
     assert "` is another share for each rank, and where one is longer than others its rank takes more" in note.message
+    assert "into `with model.join():`" in note.message
 
 
 @pytest.mark.parametrize(

@@ -257,6 +257,10 @@ def test_keyword_arguments_are_told() -> None:
     ("use", "members"),
     [
         pytest.param("with model.no_sync():\n    pass", True, id="no_sync anywhere"),
+        pytest.param("with model.join():\n    pass", True, id="join anywhere"),
+        pytest.param("model.register_comm_hook(None, hook)", True, id="a hook for what is communicated"),
+        pytest.param("model._set_static_graph()", True, id="a static graph"),
+        pytest.param("print(','.join(names), os.path.join(folder, name))", False, id="another join"),
         pytest.param("pass", False, id="nothing"),
         pytest.param("other.module.save()", False, id="another object's module"),
         pytest.param("save(model.module)", False, id="module only after the backward pass"),
@@ -987,7 +991,7 @@ def test_branches_that_build_one_optimizer_belong_together() -> None:
             optimizer = torch.optim.Adam(groups)
     """
     optimizer = only_optimizer(with_optimizer(statements))
-    assert optimizer.keeps == "it is built in 2 places"
+    assert (optimizer.name, optimizer.keeps) == ("torch.optim.SGD or torch.optim.Adam", "it is built in 2 places")
     assert optimizer.index.source.code(optimizer.anchors["made"]).startswith("if args.sgd:")
 
 
@@ -2061,6 +2065,43 @@ def test_score_under_a_condition_inside_another_statement_has_a_guard(head: str)
     assert score.index.source.code(score.anchors["guard"]).startswith(head)
     assert score.index.source.code(score.anchors["made"]).startswith("if acc > best")
     assert score.index.source.code(score.anchors["report"]) == "log()"
+
+
+@pytest.mark.parametrize("kept", ["meter.metrics['fde'].avg", "meter.metrics[name].avg", "meter.metrics[name]"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param("rank == 0", id="one rank"),
+        pytest.param("rank == 0 and epoch >= n / 2", id="late turns of one rank"),
+        pytest.param("epoch >= n / 2", id="late turns"),
+    ],
+)
+def test_score_out_of_an_object_is_known_where_that_is_filled(kept: str, asked: str) -> None:
+    epoch = f"""\
+    if epoch % 2:
+        meter = Meter()
+        meter.update(validate(model))
+        if {asked}:
+            if {kept} < best:
+                best = {kept}
+    """
+    (score,) = survey_of(script(code(epoch), "best = 9.0")).scores
+    assert (score.expression, score.ranks, score.condition) == (kept, "all", "epoch % 2")
+    assert score.index.statement(score.anchors["made"]).parent is score.index.statement(score.anchors["guard"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "condition"),
+    [
+        ("rank == 0 and epoch >= 5", "epoch % 2 and epoch >= 5"),
+        ("epoch >= 5 and rank == 0 and (full or late)", "epoch % 2 and epoch >= 5 and (full or late)"),
+        ("epoch >= 5", "epoch % 2 and epoch >= 5"),
+        ("rank == 0", "epoch % 2"),
+    ],
+)
+def test_what_else_is_asked_beside_a_rank_is_a_condition(asked: str, condition: str) -> None:
+    (score,) = survey_of(script(f"if epoch % 2:\n    if {asked}:\n{indent(TRACKS, '    ')}")).scores
+    assert score.condition == condition
 
 
 def test_score_of_an_elif_is_not_told_to_be_that_of_the_if() -> None:

@@ -462,6 +462,56 @@ def test_a_training_after_the_measured_one_is_no_warm_up() -> None:
     assert len(survey_of(after).loops) == 2
 
 
+IN_BRANCHES = f"""
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+model = Net()
+model = DDP(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+best = 9
+if HEAD:
+    for turn in range(3):{indent(PASS, "    ")}
+else:
+    for epoch in range(9):{indent(PASS + SCORE, "    ")}
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "passes", "line"),
+    [
+        pytest.param("args.find_rate", PASS, 13, id="by an option"),
+        pytest.param("FIND_RATE", "\n    train(model)", 16, id="by a constant"),
+    ],
+)
+def test_a_loop_that_other_runs_take_in_place_of_the_measured_one_is_told(
+    tmp_path: Path, head: str, passes: str, line: int
+) -> None:
+    text = IN_BRANCHES.replace("HEAD", head).replace(indent(PASS, "    "), indent(f"{passes}\n", "    "))
+    text = text.replace(
+        "best = 9", f"def train(model):{PASS}\nFIND_RATE, best = False, 9" if passes != PASS else "best = 9"
+    )
+    plan = plan_of(tmp_path, text)
+    assert plan.questions == []
+    assert "    for epoch in pai_distributed.planned_epochs(range(9)):" in rewritten(plan)
+    assert rewritten(plan).count("planned_epochs(") == 1
+    (note,) = [note for note in plan.notes if "does not come to the epoch loop" in note.message]
+    assert note.line == line
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("else:", "        evaluate(model)\nelse:", id="both are measured"),
+        pytest.param(indent(SCORE, "    "), "\n", id="none is measured"),
+        pytest.param("HEAD", "rank != 0", id="of which each rank takes one"),
+    ],
+)
+def test_trainings_in_two_branches_may_be_several(old: str, new: str) -> None:
+    assert IN_BRANCHES.count(old) == 1
+    assert len(survey_of(IN_BRANCHES.replace(old, new).replace("HEAD", "args.find_rate")).loops) == 2
+
+
 AGAIN = f"""
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

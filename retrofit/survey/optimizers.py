@@ -115,6 +115,9 @@ def find_optimizers(
             or (reason_not_to_build_again(index, flow, optimizer, loops) if in_process else "")
             or ("the script gives it to the tracker" if optimizer.handed_over else "")
         )
+        if not optimizer.plain:
+            further = [one for one in calls if index.qualified(one.func) in index.knowledge.named(OptimizerKind)]
+            optimizer.name = " or ".join(dict.fromkeys([name, *(index.source.code(one.func) for one in further)]))
         mine = schedulers_of(flow, calls, schedulers)
         if optimizer.plain and mine:
             optimizer.scheduler = mine[0]

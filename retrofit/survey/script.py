@@ -11,6 +11,7 @@ import libcst as cst
 from retrofit.knowledge import Knowledge
 from retrofit.project import Neighbour
 from retrofit.source import Source
+from retrofit.survey.absentees import find_absentees
 from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers, find_rank_flags, first_reading
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
@@ -78,6 +79,7 @@ from retrofit.survey.trainings import (
     of_other_models,
     trained_instead,
     trained_too,
+    without_unmeasured,
     without_warm_ups,
 )
 from retrofit.survey.unnamed import nameless_optimizers, unnamed_optimizers
@@ -176,6 +178,7 @@ def survey(
         index.keep(set(index.scopes) - left)
         flow = Flow(index, choices.module_functions)
         script, groups = _find_training(index, flow, choices)
+    loops, script.loops = script.loops, without_unmeasured(script, flow, partial(decides, index, flow))
     script.trained_before, script.trained_after = early, later
     script.offered = [*offered]
     script.holding = _holding(script.loops, index)
@@ -199,6 +202,7 @@ def survey(
     script.blocks = find_own_blocks(index, flow, choices.signs, script.loops, script.wrappers, restarts)
     script.spawned_numbers = _spawned_numbers(script, flow)
     _leave_out_backwards(script, groups, flow)
+    script.instead = script.instead or [loop for loop in loops if loop not in script.loops]
     if not script.loops:
         _tell_what_is_there(script, flow)
     if script.loops or not script.wrappers:  # an engine that a file only helps itself from
@@ -213,6 +217,7 @@ def survey(
         loop.rewrapped = _repeated(loop, groups[0][1], flow) if groups and not loop.repeated else ""
         script.trials, loop.tried = find_trials(index, flow, loop)
         loop.clocks = find_clocks(index, flow, loop)
+        loop.absentees = find_absentees(index, flow, loop) if script.kind == "ddp" else []
         loop.partings = find_partings(index, flow, loop) if script.kind == "ddp" else []
         loop.shares = find_shares(index, flow, loop, script.backwards) if script.kind == "ddp" else []
         loop.stops = find_stops(index, flow, loop) if script.kind == "ddp" else []
@@ -256,6 +261,10 @@ def _find_model(script: Script, origins: set[Origin], wrappers: list[Wrapper], t
     script.apart = [one.place(*wrappers[:1]) for one in apart if is_built_anew(one, script.loops, flow)]
     script.wrappers = [one for one in script.wrappers if one not in apart]
     mark_members(wrappers, flow, set(_before_leaving(script, flow)))
+    for wrapper in wrappers if not script.models else ():
+        function = flow.uncalled(wrapper.statement)
+        if function is not None and function.kind == "function":
+            wrapper.uncalled = f"`{function.name}` ({wrapper.index.place(function.node, wrapper.file)})"
 
 
 def _holding(loops: Sequence[EpochLoop], index: Index) -> list[str]:
@@ -485,8 +494,8 @@ def _leave_out_backwards(script: Script, groups: _Groups, flow: Flow) -> None:
     if inside:
         rest = [b for b in script.backwards if b not in inside]
         origins = flow.closure(groups[0][0]) if len(groups) == 1 else set()
-        script.instead = trained_instead(rest, script.loops, origins, flow) if origins else []
-        script.backwards = inside + script.instead
+        instead = trained_instead(rest, script.loops, origins, flow) if origins else []
+        script.backwards, script.instead = inside + instead, [*instead]
 
 
 def _fed(groups: _Groups, backwards: list[Backward], flow: Flow) -> _Groups:

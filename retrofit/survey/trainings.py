@@ -18,9 +18,11 @@ from retrofit.survey.nodes import dotted, mentions, named_in
 from retrofit.survey.order import ways_to
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores.training import validation_at
+from retrofit.survey.scores.ways import by_rank, tests_around
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.call import CallSite
 from retrofit.survey.sites.loop import Backward, EpochLoop
+from retrofit.survey.sites.script import Script
 from retrofit.survey.sites.wrapper import Wrapper
 
 
@@ -62,6 +64,21 @@ def without_warm_ups(loops: list[EpochLoop], flow: Flow, decides: Callable[[Epoc
         return loops
     kept[0].earlier = [one.place(kept[0]) for one in plain]
     return kept
+
+
+def without_unmeasured(script: Script, flow: Flow, decides: Callable[[EpochLoop], bool]) -> list[EpochLoop]:
+    """Leave out the epoch loops that other runs take in place of the only one that validates, as to find a rate.
+
+    Nothing else may tell them apart, such as the model that each trains, or the ranks that come to it.
+    """
+    loops = script.loops
+    if len(loops) < 2 or len(script.trainers) >= len(loops) or not exclude_one_another(loops, flow):
+        return loops
+    ways = [way for loop in loops for found in ways_to(loop.statement, flow).values() for way in found]
+    if any(by_rank(flow.index, flow, test, way) for way in ways for test in tests_around(way)):
+        return loops
+    measured = [loop for loop in loops if validation_at(flow.index, flow, loop) or decides(loop)]
+    return measured if len(measured) == 1 else loops
 
 
 def of_optimizer(loops: list[EpochLoop], name: str, flow: Flow) -> list[EpochLoop]:

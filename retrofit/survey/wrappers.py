@@ -21,7 +21,9 @@ from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.model import UnnamedModel
 from retrofit.survey.sites.wrapper import Wrapper
 
-_WRAPPER_MEMBERS = frozenset({"no_sync", "require_backward_grad_sync"})
+_WRAPPER_MEMBERS = frozenset(
+    {"no_sync", "join", "register_comm_hook", "require_backward_grad_sync", "_set_static_graph"}
+)
 
 
 #: What may hold a value within a statement, and is evaluated after it.

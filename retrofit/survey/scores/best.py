@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -40,14 +40,18 @@ COMPARE = {cst.GreaterThan: 1, cst.GreaterThanEqual: 1, cst.LessThan: -1, cst.Le
 
 
 def tracked_scores(
-    index: Index, inside: Callable[[cst.CSTNode], bool], given: list[str] | None = None
+    index: Index,
+    inside: Callable[[cst.CSTNode], bool],
+    given: list[str] | None = None,
+    taking: Sequence[Binding] = (),
 ) -> Iterator[Candidate]:
     """Values of which the code inside keeps the best so far: `if acc > best: best = acc`, `best = max(acc, best)`.
 
     Args:
         given: names that have a value there besides those that it binds.
+        taking: what gives a best so far to others, as a `return` does, as if it gave it to the same variable.
     """
-    bindings = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)]
+    bindings = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)] + [*taking]
     bound = {b.target.partition(".")[0].partition("[")[0] for b in bindings}
     bound.update(given or [], (name for scope in index.scopes for name in scope.outer))
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.index import Binding, Index, Statement
 from retrofit.survey.loops import conjuncts
-from retrofit.survey.nodes import dotted, receiver
+from retrofit.survey.nodes import dotted, names_in, receiver
 from retrofit.survey.order import runs_always
 from retrofit.survey.ranks import of_some
 from retrofit.survey.scores.values import as_item, bare_of, only_begins, root_of, unquoted, way_to_root
@@ -63,10 +63,10 @@ def _filled_here(
     ifs = {part for part in here.ancestors if isinstance(part.node, cst.If) and part not in around}
     if not fills or any(not ifs.isdisjoint(fill.path) for fill in fills):
         return True
-    known = _conditions(index, here)
-    if _by_variable(node) and known - {"rank"}:
+    known = _conditions(index, ifs)
+    if _by_variable(node) and known - _of_turns(index, here) - {"rank"}:
         return True  # the key may have a value only there
-    return all(not known.isdisjoint(_conditions(index, fill)) for fill in fills)
+    return all(not known.isdisjoint(_conditions(index, fill.around)) for fill in fills)
 
 
 def _by_variable(node: cst.BaseExpression) -> bool:
@@ -76,10 +76,17 @@ def _by_variable(node: cst.BaseExpression) -> bool:
     return any(isinstance(key, cst.Index) and isinstance(key.value, (cst.Name, cst.Attribute)) for key in keys)
 
 
-def _conditions(index: Index, place: Statement) -> set[str]:
-    """Return the code of the conditions around a statement, every rank check alike."""
-    parts = [part for test in tests_around(place) for part in conjuncts(test)]
+def _conditions(index: Index, around: Iterable[Statement]) -> set[str]:
+    """Return the code of the conditions of the `if`s among some statements, every rank check alike."""
+    parts = [part for one in around if isinstance(one.node, cst.If) for part in conjuncts(one.node.test)]
     return {"rank" if of_some(index, part) else index.source.code(part) for part in parts}
+
+
+def _of_turns(index: Index, place: Statement) -> set[str]:
+    """Return the code of those conditions around a statement that hold in some turns of a loop around it."""
+    turns = {name for part in place.ancestors if isinstance(part.node, cst.For) for name in names_in(part.node.target)}
+    parts = [part for test in tests_around(place) for part in conjuncts(test)]
+    return {index.source.code(part) for part in parts if not turns.isdisjoint(names_in(part))}
 
 
 def reaching_makers(index: Index, node: cst.CSTNode, makers: list[Statement]) -> tuple[list[Statement], bool]:

@@ -321,9 +321,12 @@ def _tell_best_so_far(score: Score, flow: Flow, loop: EpochLoop, name: str) -> N
     index = flow.index
     for one in best_in(index, flow, loop, name):
         score.running, own = index.place(one.node, score.file), index.source.code(one.node)
+        score.direction = score.direction or one.direction
         score.own = answer_for(own, one.direction) if can_be_brought(index, flow, loop, own) else ""
         bound = [b for b in index.bindings if b.target == one.best]
-        updates = [b.statement for b in bound if b.statement.scope is index.scope_of(one.node)]
+        function = index.scope_of(one.node)
+        updates = [b.statement for b in bound if b.statement.scope is function]
+        updates += [index.statement(value) for value in index.returned(function) if mentions(value, [own])]
         score.ranked = any(by_rank(index, flow, test, part) for part in updates for test in tests_around(part))
 
 

@@ -41,7 +41,6 @@ def way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> Way:
     """
     inner = made.path[made.path.index(body) + 1 :]
     conditions: list[str] = []
-    others: list[str] = []
     guard, block, ranked, looped = None, inner[-1], False, False
     for number, (statement, below) in enumerate(zip(inner, [*inner[1:], None], strict=True)):
         node = statement.node
@@ -62,13 +61,11 @@ def way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> Way:
         if looped:
             continue
         code = [index.source.code(part) if yes else f"not ({index.source.code(part)})" for part in common]
-        others += code
-        if len(common) == len(parts):
-            whole = yes and len(parts) == len(conjuncts(node.test))
-            conditions += [index.source.code(node.test)] if whole else code
+        whole = yes and len(common) == len(conjuncts(node.test))
+        conditions += [index.source.code(node.test)] if whole else code
     if len(conditions) > 1:
-        conditions = [f"({one})" if " or " in one else one for one in conditions]
-    return Way(guard, block, " and ".join(conditions or others[:1]), "first" if ranked else "all", looped)
+        conditions = [f"({one})" if " or " in one and one[0] != "(" else one for one in conditions]
+    return Way(guard, block, " and ".join(conditions), "first" if ranked else "all", looped)
 
 
 def _is_there(flow: Flow, test: cst.BaseExpression, at: Statement) -> bool:

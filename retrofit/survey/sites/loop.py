@@ -8,6 +8,7 @@ import libcst as cst
 
 from retrofit.survey.index import Statement
 from retrofit.survey.sites.base import Site
+from retrofit.survey.sites.call import CallSite
 
 
 @dataclass(eq=False, kw_only=True)
@@ -50,6 +51,7 @@ class EpochLoop(Site):
         stops: where of them some ranks may leave it, and others not.
         clocks: the conditions under which it is left at a time of the clock.
         shares: what takes each rank's own share of something that its loops go through.
+        absentees: the collectives of ranks that never come to it.
         partings: what ends the process group in a turn of it, after which it goes on.
         thaws: (place, code) of each `if` about the turn's number by which it lets frozen parameters train.
         last_turns: the conditions under which something runs in its planned last turn alone.
@@ -74,6 +76,7 @@ class EpochLoop(Site):
     stops: list[Stop] = field(default_factory=list)
     clocks: list[Site] = field(default_factory=list)
     shares: list[Site] = field(default_factory=list)
+    absentees: list[CallSite] = field(default_factory=list)
     partings: list[Site] = field(default_factory=list)
     thaws: list[tuple[str, str]] = field(default_factory=list)
     last_turns: list[Site] = field(default_factory=list)

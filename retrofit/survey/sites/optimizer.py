@@ -71,7 +71,7 @@ class Optimizer(Site):
 
     Attributes:
         target: the variable.
-        name: the class as the script writes it.
+        name: the class as the script writes it; of several, of which a run takes one, all of them.
         bound: its arguments as (parameter, code), `params` first.
         scheduler: the scheduler that belongs to it and can be handed over with it.
         keeps: why the script's own construction is kept, "" where the class and its arguments can be handed over.

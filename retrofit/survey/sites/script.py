@@ -71,7 +71,7 @@ class Script(Site):
         schedulers: the constructions of learning-rate schedulers.
         steps: the calls of a scheduler's `step`.
         backwards: the backward passes in loops.
-        instead: those of them that train the model in a run that comes to no epoch loop.
+        instead: what trains the model in a run that does not come to the epoch loop: backward passes, other loops.
         loops: the epoch loops.
         scores: what may be the validation score.
         parsers: the argparse parsers.
@@ -136,7 +136,7 @@ class Script(Site):
     schedulers: list[Scheduler] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     backwards: list[Backward] = field(default_factory=list)
-    instead: list[Backward] = field(default_factory=list)
+    instead: list[Site] = field(default_factory=list)
     loops: list[EpochLoop] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
     parsers: list[Parser] = field(default_factory=list)

@@ -34,6 +34,7 @@ class Wrapper(Site):
         preset: the arguments that a `functools.partial` gives it.
         choice: the classes of which the call takes one, where not all are of this kind; "" for no choice.
         idle: whether a constant rules it out, and every process group too: `ddp = False`, and `if ddp:` around them.
+        uncalled: where what is wrapped is not seen, the function around it that nothing was found to call; else "".
         closed: the wrapper's class, where it is a project's or library's own and takes no find_unused_parameters.
     """
 
@@ -54,6 +55,7 @@ class Wrapper(Site):
     preset: list[cst.Arg] = field(default_factory=list)
     choice: str = ""
     idle: bool = False
+    uncalled: str = ""
     closed: str = ""
 
     @property

@@ -75,6 +75,15 @@ class _PaiAlone(torch.nn.Module):
     def no_sync(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
+    def join(self, *arguments: Any, **keywords: Any) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def register_comm_hook(self, *arguments: Any, **keywords: Any) -> None:
+        """Leave out a hook for what ranks tell each other: there is one."""
+
+    def _set_static_graph(self) -> None:
+        """Leave out what speeds up the exchange of gradients."""
+
 
 def without_wrapper(model: torch.nn.Module) -> torch.nn.Module:
     """Give the model of the initialisation run what scripts use of DistributedDataParallel, such as `module`."""
