@@ -740,18 +740,6 @@ QUESTIONS: dict[str, Question] = {
             "of a loop inside": ((BATCHES, f"{BATCHES}    else:\n        print(epoch)\n"),),
         },
     ),
-    "PAI104 8": Question(
-        ((ALL, f"{BUILT}for task in range(5):\n{inner(ALL.replace(BUILT, ''))}"),),
-        {
-            "a single one": ((ALL, f"{BUILT}for task in [args.task]:\n{inner(ALL.replace(BUILT, ''))}"),),
-            "wrapped before": (
-                (ALL, f"{BUILT}{WRAPPED}for task in range(5):\n{inner(ALL.replace(BUILT + WRAPPED, ''))}"),
-            ),
-            "left after the first": (
-                (ALL, f"{BUILT}for task in range(5):\n{inner(ALL.replace(BUILT, ''))}    break\n"),
-            ),
-        },
-    ),
     "PAI105 1": Question(
         ((inner(SCORE), ""),),
         {
