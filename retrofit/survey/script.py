@@ -214,7 +214,6 @@ def survey(
         _find_model(script, *groups[0], trainers, flow)
     for loop in script.loops:
         loop.repeated = _repeated(loop, script.models, flow)
-        loop.rewrapped = _repeated(loop, groups[0][1], flow) if groups and not loop.repeated else ""
         script.trials, loop.tried = find_trials(index, flow, loop)
         loop.clocks = find_clocks(index, flow, loop)
         loop.absentees = find_absentees(index, flow, loop) if script.kind == "ddp" else []
@@ -446,13 +445,13 @@ def _of_objects(index: Index, flow: Flow, trainers: Trainers, choices: Choices) 
     return Flow(index, choices.module_functions), chosen
 
 
-def _repeated(loop: EpochLoop, made: Sequence[Model] | Sequence[Wrapper], flow: Flow) -> str:
-    """Return the place of a loop around the epoch loop that also builds the model, or wraps it: one of folds or tasks.
+def _repeated(loop: EpochLoop, models: list[Model], flow: Flow) -> str:
+    """Return the place of a loop around the epoch loop that also builds the model: one of folds or settings.
 
     One of seeds or runs trains the same model again, for which one turn will do.
     """
     ways = list(flow.enclosing_loops(loop.statement))
-    built = [part for site in made for way in flow.enclosing_loops(site.statement) for part in way]
+    built = [part for model in models for way in flow.enclosing_loops(model.statement) for part in way]
     around = [part for part in ways[0][1:] if isinstance(part.node, cst.For) and part in built]
     around = [part for part in around if not trains_once(flow, part, loop) and not repeats_itself(part)]
     return next((loop.index.place(p.node, loop.file) for p in around if all(p in way for way in ways)), "")

@@ -57,7 +57,6 @@ class EpochLoop(Site):
         last_turns: the conditions under which something runs in its planned last turn alone.
         resumed: counters that may go on in it from a number of an earlier start, such as that in a checkpoint.
         repeated: the place of a loop around it that builds and trains a model in each turn, "" for none.
-        rewrapped: the place of one that wraps the model in each turn, which is built before; "" for none.
         tried: whether it runs only as one of several trials of a library.
         result: the code of what its function gives when it leaves the loop and not after it, "" for nothing.
     """
@@ -82,7 +81,6 @@ class EpochLoop(Site):
     last_turns: list[Site] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)
     repeated: str = ""
-    rewrapped: str = ""
     tried: bool = False
     result: str = ""
 
