@@ -36,10 +36,10 @@ class Defaults:
             self._called = {"torch.cuda.is_available": [True], "torch.cuda.device_count": [*_SEVERAL]}
         self._options: dict[str, list[_Values]] = defaultdict(list)
         self._tests: dict[cst.BaseExpression, _Values] = {}
-        for call, _ in index.method_calls("add_argument") if options else ():
-            self._add_option(call)
+        for call, _ in index.method_calls("add_argument"):
+            self._add_option(call, options)
 
-    def _add_option(self, call: cst.Call) -> None:
+    def _add_option(self, call: cst.Call, known: bool) -> None:
         given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
         action = (self._literal(given.get("action")) or [""])[0]
         default: _Values = [action == "store_false"] if action in ("store_true", "store_false") else [None]
@@ -49,7 +49,7 @@ class Defaults:
             if kind != "str" and "type" in given and any(isinstance(value, str) for value in default or ()):
                 default = None  # argparse makes something else of the text
         for name in read_as(call):
-            self._options[name].append(default)
+            self._options[name].append(default if known else None)
 
     def leave_out(self, node: cst.CSTNode) -> bool:
         """Whether some code runs only where an option says otherwise than by default."""
@@ -103,9 +103,11 @@ class Defaults:
         given = variable[1] in variable[0].parameters  # by whom it is called
         if given or name.partition(".")[0] in {one for here in (scope, *scope.around) for one in here.imports}:
             return None
-        option = self._options.get(name.rpartition(".")[2], []) if "." in name else []
         sources = [b for b in self._index.bindings if self._flow.variable(b.target, b.statement.scope) == variable]
         sources = [b for b in sources if not self.leave_out(b.statement.node)]
+        option = self._options.get(name.rpartition(".")[2], []) if "." in name else []
+        if not all(any(self._index.guards(b.statement.node)) for b in sources):
+            option = [values for values in option if values is not None]  # what is given always takes its place
         made = [
             self._values(b.value, b.statement.scope, seen | {variable}) if b.item is None else None for b in sources
         ]
