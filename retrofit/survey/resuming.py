@@ -6,23 +6,26 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, Variable
+from retrofit.survey.flow import Flow, Origin, Variable
 from retrofit.survey.holding import Holding
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in, increments
 from retrofit.survey.nodes import dotted, exits, method_name, names_in, receiver
-from retrofit.survey.order import leading_to, leads_to, runs_always
+from retrofit.survey.order import leading_to, leads_to, may_lack_value, runs_always
 from retrofit.survey.sites.folder import Resumption
 from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.optimizer import Scheduler
 
 
-def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[Resumption]:
+def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop], schedulers: list[Scheduler]) -> list[Resumption]:
     """Return what leaves before the training by what a checkpoint says, and what takes the end of the training from it.
 
-    What a counter alone begins with stays, and the counter is added to those that the loop begins anew.
+    What a counter alone begins with stays, and the counter is added to those that the loop begins anew. So is the epoch
+    of a schedule, where the loop knows it; else it is left out.
 
     Args:
         loops: the epoch loops.
+        schedulers: the learning-rate schedulers.
     """
     loads = set(index.calls_to("torch.load"))
     if not loads or not index.calls_to("torch.save") or not loops:
@@ -37,6 +40,15 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[R
     asked = [one for loop in loops for one in _ending(index, flow, loop)]
     ending = {variable for variable, _ in asked} | {*_named(index, flow)}
     inside, parts = {loop.statement for loop in loops}, {name.removeprefix("self.") for _, name in ending}
+
+    def resumes(here: Statement, value: cst.BaseExpression) -> bool:
+        early = any(leads_to(way, training) for way in flow.leading(here))
+        return early and inside.isdisjoint(here.path) and loaded.holds(value)
+
+    for bound, scheduler in _set_in_schedulers(flow, schedulers):
+        resumed = bound.value is not None and resumes(bound.statement, bound.value)
+        if resumed and not _begins_anew(flow, loops, bound, scheduler):
+            found.setdefault(bound.statement, "")
     for here, names, value in _given(index):
         given = {v for name in names for v in _variables(flow, name, here.scope)}
         given |= {flow.member(name, here.scope) for name in names if name.rpartition(".")[2] in parts}
@@ -47,8 +59,7 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[R
         if _is_setting(index, value, [part for variable, part in asked if variable in given]):
             continue
         alone = [name for name in names if _alone_gives_attribute(index, flow, name, here)]
-        early = any(leads_to(way, training) for way in flow.leading(here))
-        if not early or not inside.isdisjoint(here.path) or not loaded.holds(value):
+        if not resumes(here, value):
             continue
         counted = [loop for name in alone for loop in loops if _counts_to_the_end(index, flow, name, here, loop)]
         for loop in counted:
@@ -56,6 +67,29 @@ def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[R
         if not counted:
             found.setdefault(here, alone[0] if alone else "")
     return [Resumption(node=here.node, index=index, alone=alone) for here, alone in found.items()]
+
+
+def _set_in_schedulers(flow: Flow, schedulers: list[Scheduler]) -> Iterator[tuple[Binding, cst.BaseExpression]]:
+    """Yield what gives an attribute of a scheduler a value, `scheduler.last_epoch = epoch`, with the scheduler."""
+    made = {Origin(one.node) for one in schedulers if isinstance(one.node, cst.BaseExpression)}
+    for bound in flow.index.bindings if made else ():
+        held = bound.target.rpartition(".")[0]
+        if held and held != "self":
+            scheduler = cst.parse_expression(held)
+            if not made.isdisjoint(flow.deep_origins(scheduler, bound.statement.scope)):
+                yield bound, scheduler
+
+
+def _begins_anew(flow: Flow, loops: list[EpochLoop], bound: Binding, scheduler: cst.BaseExpression) -> bool:
+    """Add a scheduler's attribute to what an epoch loop begins anew, if one knows it and it is there in each run."""
+    name, scope, knowing = dotted(scheduler) or "", bound.statement.scope, False
+    for loop in loops:
+        values = [dotted(origin.node) for origin in flow.deep_origins(scheduler, loop.scope)]
+        known = flow.variable(name, scope) == flow.variable(name, loop.scope) and "None" not in values
+        if known and not may_lack_value(name, loop.statement, flow.index):
+            loop.resumed += [bound.target] if bound.target not in loop.resumed else []
+            knowing = True
+    return knowing
 
 
 def _variables(flow: Flow, name: str, scope: Scope) -> Iterator[Variable]:

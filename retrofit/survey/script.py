@@ -211,7 +211,7 @@ def survey(
     script.optimizers = _optimizers(script, choices, origins, shared, flow)
     script.nameless = [] if script.optimizers else nameless_optimizers(index)
     script.new_folders = find_new_folders(index, flow, script.loops)
-    script.resumptions = find_resumptions(index, flow, script.loops)
+    script.resumptions = find_resumptions(index, flow, script.loops, script.schedulers)
     script.assertions = find_assertions(index, flow, origins, script.models)
     script.minimums = find_minimums(index, flow, script.loops, origins)
     again = repeated(script.models, flow) or built_again(script.models, script.optimizers, origins, flow)
