@@ -304,7 +304,7 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     script.in_process = choices.in_process and script.kind == "dp"
     script.backwards = handing_over(index, flow, choices.signs, find_backwards(index, flow))
     groups = _fed(group_by_model([w for w in script.wrappers if not w.part], flow), script.backwards, flow)
-    deciding = partial(decides, index, flow)
+    deciding = partial(decides, index, flow, metric=choices.metric)
     loops = without_warm_ups(find_loops(index, flow, script.backwards, deciding), flow, deciding)
     loops = of_optimizer(loops, choices.optimizer, flow)
     script.loops = loops_handing_over(index, flow, choices.signs, loops)
