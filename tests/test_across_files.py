@@ -873,6 +873,21 @@ def test_a_spawn_by_option_may_be_the_only_way(plan_project: Planner, swap: tupl
     assert ("plain python" in note.message) is (launcher == "python")
 
 
+@pytest.mark.parametrize(
+    ("off", "spawns"),
+    [
+        pytest.param("if args.world_size <= 1:\n    args.spawn = False", True, id="where it is not needed"),
+        pytest.param("args.spawn = False", False, id="always"),
+    ],
+)
+def test_a_spawn_whose_option_the_script_switches_off(plan_project: Planner, off: str, spawns: bool) -> None:
+    option = "parser.add_argument('--spawn', default=True, type=bool)\nargs ="
+    main = SPAWN.replace(*NUMBERED).replace("args =", option).replace("if args.spawn:", f"{off}\nif args.spawn:")
+    plan = plan_project(main, engine=ENGINE)
+    assert len(plan.script.spawns) == spawns
+    assert (("launcher", "python") in [(what, value) for what, value, _ in plan.decisions]) is spawns
+
+
 CHOSEN = """
 import argparse
 import torch

@@ -24,6 +24,27 @@ def planned(folder: Path, used: str, option: str = "", head: str = "from apex im
 
 USED = "model = amp.initialize(model)"
 
+SETTINGS = """class Part:
+    def __init__(self, known):
+        self.amp = VALUE
+
+class Settings:
+    def __init__(self, known):
+        self.part = Part(known.get('part', {}))
+
+def loaded(path):
+    return Settings(json.load(path))
+
+config = loaded('settings.json')
+"""
+BY_SETTING = f"if config.part.amp != 'None':\n    {USED}"
+
+
+def settings(value: str, after: str = "") -> dict[str, str]:
+    """Return amp behind an attribute of a settings object that is made of what a file says."""
+    return {"used": BY_SETTING, "before": SETTINGS.replace("VALUE", value) + code(after)}
+
+
 REACHED = {
     "always": {"used": USED},
     "on by default": {"used": f"if args.amp:\n    {USED}", "option": "'--amp', default=True"},
@@ -52,6 +73,16 @@ REACHED = {
     "imported where it is used": {"used": f"from apex import amp\n{USED}", "head": ""},
     "one of two": {"used": f"if args.amp:\n    {USED}\n{USED}", "option": "'--amp', action='store_true'"},
     "either of two": {"used": f"if args.amp or args.lr:\n    {USED}", "option": "'--amp', action='store_true'"},
+    "as it is written down": settings("{'amp': 'O1'}.get('amp', 'None')"),
+    "on by a setting": settings("'O1'"),
+    "on where nothing is set": settings("known.get('amp', 'O1')"),
+    "by a setting without a default": settings("known.get('amp')"),
+    "by what the environment says": settings("os.environ.get('AMP', 'None')"),
+    "by what is set later": settings("'None'", "config.part.amp = 'O1'"),
+    "by what is set where it is not known": settings("'None'", "config.part.amp = chosen()"),
+    "by a name": settings("'None'", "for name, value in given.items():\n    setattr(config.part, name, value)"),
+    "by all names": settings("'None'\n        self.__dict__.update(known)"),
+    "by its names": settings("'None'", "vars(config.part).update(given)"),
 }
 
 
@@ -77,6 +108,10 @@ ASKED_FOR = {
         "used": f"use = None\nif args.amp:\n    use = 'apex'\nif use == 'apex':\n    {USED}",
         "option": "'--amp', action='store_true'",
     },
+    "off by a setting": settings("'None'"),
+    "off where nothing is set": settings("known.get('amp', 'None')"),
+    "off as another name is set": settings("'None'", "setattr(config.part, 'rate', 1)\nsetattr(model, name, 1)"),
+    "off as it is written down": settings("{'amp': 'None'}.get('amp', 'None')"),
     "by a function": {
         "used": "if args.amp:\n    model = prepared(model)",
         "option": "'--amp', action='store_true'",
@@ -119,3 +154,9 @@ def test_a_wrapper_that_may_be_apex_s_is_asked_about(tmp_path: Path, tried: str,
     assert question.code == "PAI100"
     assert text.splitlines()[question.line - 1] == _MODEL.rstrip("\n")
     assert question.message.endswith("Import torch's alone.")
+
+
+def test_the_option_that_is_told_is_that_of_all_uses(tmp_path: Path) -> None:
+    used = f"if args.folds:\n    if args.amp:\n        {USED}\nelif args.amp:\n    {USED}"
+    [note] = planned(tmp_path, used, "'--amp', action='store_true'").notes
+    assert "where `args.amp` holds; train without" in note.message

@@ -359,3 +359,34 @@ def test_newest_of_a_history_that_a_method_compares_with_its_best(test: str, sco
     head, _, _ = script().partition("model = DDP")
     found = survey_of(head + code(NEWEST).replace("TEST", test)).scores
     assert [(one.expression, one.direction) for one in found] == [score]
+
+
+TUNED = """
+class Tuner:
+    @torch.no_grad()
+    def tune(self, some, given=None):
+        self.strength += sign(some)
+        return self.strength
+
+@torch.no_grad()
+def hits(net, data):
+    return share(net(data))
+
+tuner = Tuner()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "found"),
+    [
+        pytest.param("strength = tuner.tune(out)", [], id="of what the batch came to"),
+        pytest.param("strength = tuner.tune(held, out)", [], id="of that as well"),
+        pytest.param("strength = hits(model, held)", ["strength"], id="of the model"),
+    ],
+)
+def test_what_is_set_by_a_batch_of_the_training_is_no_score(made: str, found: list[str]) -> None:
+    text = script("print(strength)", TUNED).replace(
+        "loss = criterion(model(x), y)", "out = model(x)\n        loss = criterion(out, y)"
+    )
+    text = text.replace("optimizer.step()\n", f"optimizer.step()\n        if often:\n            {made}\n", 1)
+    assert [score.expression for score in survey_of(text).scores] == found

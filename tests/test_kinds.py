@@ -206,3 +206,24 @@ if sums["val/a"] > best:
     assert plan_of(tmp_path, script(body.replace("MEAN", mean), "best = 0")).questions == []
     (question,) = plan_of(tmp_path, script(body.replace("MEAN", "pass"), "best = 0")).questions
     assert "is several values" in question.message
+
+
+@pytest.mark.parametrize(
+    ("made", "returned", "given", "kind"),
+    [
+        pytest.param("pass", "{1: total} if step else total", "model", "", id="by default"),
+        pytest.param("pass", "{1: total} if step else total", "model, step=0", "", id="as given"),
+        pytest.param("pass", "{1: total} if step else total", "model, 1", "several values", id="the other one"),
+        pytest.param("pass", "{1: total} if step else total", "model, epoch", "several values", id="either"),
+        pytest.param("step = epoch", "{1: total} if step else total", "model", "several values", id="made in it"),
+        pytest.param("if step:\n        return {1: total}", "total", "model", "", id="by a statement"),
+        pytest.param(
+            "if not step:\n        return {1: total}", "total", "model", "several values", id="the other statement"
+        ),
+    ],
+)
+def test_what_a_call_returns_is_what_its_arguments_choose(made: str, returned: str, given: str, kind: str) -> None:
+    before = code(VALIDATE).replace("MADE", made).replace("RETURNED", returned)
+    epoch = f"acc = validate({given})\nif acc > best:\n    best = acc"
+    (score,) = survey_of(script(epoch, f"{before}\nbest = 0")).scores
+    assert score.unfit[0] == kind

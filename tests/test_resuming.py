@@ -293,6 +293,32 @@ def test_an_object_that_takes_nothing_of_its_training_is_left_alone(text: str) -
     assert places == []
 
 
+SCHEDULE = "schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)"
+TAKEN = "schedule.last_epoch = state['epoch']"
+GUARD = "if not pai_distributed.load_folder():"
+BEGUN = 'schedule.last_epoch = pai_distributed.from_the_start(schedule.last_epoch, "schedule.last_epoch")'
+
+
+@pytest.mark.parametrize(
+    ("made", "begins", "guarded"),
+    [
+        pytest.param(SCHEDULE, True, False, id="always"),
+        pytest.param(f"schedule = None\n    if decays:\n        {SCHEDULE}", False, True, id="perhaps"),
+        pytest.param("schedule = Schedule(optimizer)", False, False, id="of the script's own"),
+    ],
+)
+def test_the_epoch_of_a_schedule_begins_anew_with_those_of_the_loop(
+    tmp_path: Path, made: str, begins: bool, guarded: bool
+) -> None:
+    """Else its rate would be that of an end long past, or of no epoch at all."""
+    text = resumed(f"first = state['epoch'] + 1\n{TAKEN}", ended="schedule.step()")
+    plan = plan_of(tmp_path, text.replace("    best, first", f"    {made}\n    best, first"))
+    assert plan.questions == []
+    lines = [line.strip() for line in rewritten(plan).splitlines()]
+    assert (BEGUN in lines) is begins
+    assert (lines[lines.index(TAKEN) - 1] == GUARD) is guarded
+
+
 CHOSEN = """if not os.path.exists("last.pt"):
         first, stop = 0, False
     else:

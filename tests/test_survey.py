@@ -2257,6 +2257,42 @@ def test_epoch_loop_among_other_loops(text: str, line: int) -> None:
     assert [found for found, _ in loops_of(text)] == [line]
 
 
+PASSES = """
+    model = DDP(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def update(parts):
+        for epoch in range(4):
+            for part in parts:
+                loss = model(part).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+
+    for turn in range(99):
+        parts, reward = collect(model)
+        update(parts)
+"""
+AROUND = "Where a turn of `for turn in range(99)` (line 14), and not of this loop, is an epoch, name a value"
+
+
+@pytest.mark.parametrize(("metric", "target"), [("reward", "turn"), ("reward.mean()", "turn"), ("loss", "epoch")])
+def test_the_loop_that_gives_the_named_value_is_that_over_epochs(metric: str, target: str) -> None:
+    """Such as that which collects what a policy gradient then passes over several times."""
+    head = "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+    assert [loop.target for loop in survey_of(head + code(PASSES), metric).loops] == [target]
+
+
+@pytest.mark.parametrize(("within", "told"), [("pass", True), ("optimizer = torch.optim.SGD(w, 1)", False)])
+def test_the_question_for_a_score_names_the_loop_around_that_may_be_the_one(
+    tmp_path: Path, within: str, told: bool
+) -> None:
+    head = "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+    text = head + code(PASSES).replace("    update(parts)", f"    {within}\n    update(parts)")
+    (question,) = [one for one in plan_of(tmp_path, text).questions if one.code == "PAI105"]
+    assert (AROUND in question.message) is told
+
+
 def test_loop_around_the_epoch_loop_is_none_though_another_backward_pass_is_in_it() -> None:
     text = """
         def speed(net):

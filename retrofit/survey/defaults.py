@@ -10,7 +10,18 @@ import libcst as cst
 from retrofit.survey.arguments import read_as
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope
-from retrofit.survey.nodes import COMPARING, dotted, exits, last_of, leaves, names_in
+from retrofit.survey.nodes import (
+    COMPARING,
+    dotted,
+    exits,
+    last_of,
+    leaves,
+    method_name,
+    names_in,
+    receiver,
+)
+from retrofit.survey.scores.values import unquoted, written_items
+from retrofit.survey.settings import given_elsewhere
 
 #: The values that an expression may have; None where they cannot be told.
 _Values = list[object] | None
@@ -34,9 +45,10 @@ class Defaults:
         self._called: dict[str, _Values] = {}
         if several:
             self._called = {"torch.cuda.is_available": [True], "torch.cuda.device_count": [*_SEVERAL]}
+        self._known = options
         self._options: dict[str, list[_Values]] = defaultdict(list)
         self._tests: dict[cst.BaseExpression, _Values] = {}
-        for call, _ in index.method_calls("add_argument") if options else ():
+        for call, _ in index.method_calls("add_argument"):
             self._add_option(call)
 
     def _add_option(self, call: cst.Call) -> None:
@@ -49,7 +61,7 @@ class Defaults:
             if kind != "str" and "type" in given and any(isinstance(value, str) for value in default or ()):
                 default = None  # argparse makes something else of the text
         for name in read_as(call):
-            self._options[name].append(default)
+            self._options[name].append(default if self._known else None)
 
     def leave_out(self, node: cst.CSTNode) -> bool:
         """Whether some code runs only where an option says otherwise than by default."""
@@ -93,7 +105,7 @@ class Defaults:
         if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
             return self._compared(node, scope, seen)
         if isinstance(node, cst.Call):
-            return self._called.get(self._index.qualified(node.func)) if not node.args else None
+            return self._asked(node, scope, seen) if node.args else self._called.get(self._index.qualified(node.func))
         name = dotted(node)
         if node is None or name is None or name in ("True", "False", "None"):
             return self._literal(node)
@@ -103,9 +115,12 @@ class Defaults:
         given = variable[1] in variable[0].parameters  # by whom it is called
         if given or name.partition(".")[0] in {one for here in (scope, *scope.around) for one in here.imports}:
             return None
-        option = self._options.get(name.rpartition(".")[2], []) if "." in name else []
         sources = [b for b in self._index.bindings if self._flow.variable(b.target, b.statement.scope) == variable]
+        sources += given_elsewhere(self._flow, name, scope) if self._known else []
         sources = [b for b in sources if not self.leave_out(b.statement.node)]
+        option = self._options.get(name.rpartition(".")[2], []) if "." in name else []
+        if not all(any(self._index.guards(b.statement.node)) for b in sources):
+            option = [values for values in option if values is not None]  # what is given always takes its place
         made = [
             self._values(b.value, b.statement.scope, seen | {variable}) if b.item is None else None for b in sources
         ]
@@ -113,6 +128,19 @@ class Defaults:
         if not found or any(values is None for values in found):
             return None
         return [value for values in found for value in values or ()]
+
+    def _asked(self, call: cst.Call, scope: Scope, seen: frozenset[object]) -> _Values:
+        """Return what a setting may be that is asked for with a default: `known.get("amp", False)`."""
+        held, plain = receiver(call), [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+        if not (self._known and method_name(call) == "get" and held is not None and len(plain) == len(call.args) == 2):
+            return None
+        if self._index.environment_variable(call):
+            return None
+        written = [one.node for one in self._flow.origins(held, scope) if isinstance(one.node, cst.Dict)]
+        keys = [(key, item) for one in written for key, item in written_items(self._index, one)]
+        items = [item for key, item in keys if unquoted(key) == unquoted(self._index.source.code(plain[0]))]
+        found = [self._values(one, scope, seen) for one in [*items, plain[1]]]
+        return None if None in found else [value for values in found for value in values or ()]
 
     def _joined(self, node: cst.BooleanOperation, scope: Scope, seen: frozenset[object]) -> _Values:
         left, right = self._values(node.left, scope, seen), self._values(node.right, scope, seen)

@@ -131,11 +131,11 @@ def _is_tried(statement: Statement) -> bool:
 
 
 def _option(index: Index, flow: Flow, uses: list[cst.Call | cst.ClassDef]) -> str:
-    """Return the condition under which a library is used, the first of several; "" where it is used under none.
+    """Return the condition under which a library is used, of the first use that of most; "" where one is under none.
 
     A class of the project's around a library has methods that nothing calls beside those that are called.
     """
-    found = []
+    found: list[list[str]] = []
     calls = [use for use in uses if isinstance(use, cst.Call)]
     around = {_class_of(index.scope_of(use)) for use in calls if not _is_uncalled(use, flow)} - {None}
     for use in uses:
@@ -145,10 +145,12 @@ def _option(index: Index, flow: Flow, uses: list[cst.Call | cst.ClassDef]) -> st
                 for call in index.calls
                 if flow.defined(call.func, index.scope_of(call)) is index.function_scope(use)
             ]
-            found += [_asked(index, flow, call, {}) for call in made] or [""]
+            found += [_asked(index, flow, call, {}) for call in made] or [[]]
         elif not (_is_uncalled(use, flow) and _class_of(index.scope_of(use)) in around):
             found.append(_asked(index, flow, use, {}))
-    return found[0] if all(found) and found else ""
+    if not found or not all(found):
+        return ""
+    return max(found[0], key=lambda option: sum(option in other for other in found))
 
 
 def _class_of(scope: Scope) -> Scope | None:
@@ -170,8 +172,8 @@ def engines(index: Index, made: Collection[Origin]) -> bool:
     return any(one.trains(index.qualified(call.func)) for call in calls for one in index.knowledge.of(Library))
 
 
-def _asked(index: Index, flow: Flow, node: cst.CSTNode, known: dict[Scope, str]) -> str:
-    """Return an option's condition that alone leads to some code, the outermost in its function or around its calls.
+def _asked(index: Index, flow: Flow, node: cst.CSTNode, known: dict[Scope, list[str]]) -> list[str]:
+    """Return the options' conditions, the outermost first, that alone lead to some code, in its function or its calls.
 
     Args:
         known: the same of functions, as far as it is told.
@@ -180,10 +182,10 @@ def _asked(index: Index, flow: Flow, node: cst.CSTNode, known: dict[Scope, str])
     codes = [(index.source.read(test), holds) for test, holds in tests if _chooses(index, test)]
     options = [code if holds else f"not ({code})" for code, holds in codes]
     if options:
-        return options[-1]
+        return options[::-1]
     scope = index.scope_of(node)
     if scope not in known:
-        known[scope] = ""  # where it calls itself
+        known[scope] = []  # where it calls itself
         callers = [_asked(index, flow, call, known) for call in flow.callers(scope)]
-        known[scope] = callers[0] if callers and all(callers) else ""
+        known[scope] = callers[0] if callers and all(callers) else []
     return known[scope]

@@ -57,7 +57,10 @@ def find_loops(
             if loop is not None:
                 further = [site for site in candidates[candidates.index(loop) + 1 :] if _goes_on(index, flow, site)]
                 if further and not decides(loop):  # it passes over the same batches again, as over those just collected
-                    loop = next(filter(decides, further), loop)
+                    known = next(filter(decides, further), None)
+                    if known is None:
+                        loop.further = [(head(index, s.statement), index.place(s.node, loop.file)) for s in further]
+                    loop = known or loop
                 found.setdefault(loop.statement, loop)
     for loops in ways if not found else []:
         loop = _only_pass(index, flow, loops)

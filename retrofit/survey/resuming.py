@@ -6,29 +6,33 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow, Variable
+from retrofit.survey.flow import Flow, Origin, Variable
 from retrofit.survey.holding import Holding
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in, increments
 from retrofit.survey.nodes import dotted, exits, last_name, method_name, named_in, names_in, nodes_in, receiver
-from retrofit.survey.order import leading_to, leads_to, may_follow, runs_always
+from retrofit.survey.order import leading_to, leads_to, may_follow, may_lack_value, runs_always
 from retrofit.survey.sites.folder import Resumption
 from retrofit.survey.sites.loop import EpochLoop
+from retrofit.survey.sites.optimizer import Scheduler
 
 
-def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[Resumption]:
+def find_resumptions(index: Index, flow: Flow, loops: list[EpochLoop], schedulers: list[Scheduler]) -> list[Resumption]:
     """Return what leaves before the training by what a checkpoint says, and what takes the end of the training from it.
 
-    What a counter alone begins with stays, and the counter is added to those that the loop begins anew.
+    What a counter alone begins with stays, and the counter is added to those that the loop begins anew. So is the epoch
+    of a schedule, where the loop knows it; else it is left out.
 
     Args:
         loops: the epoch loops.
+        schedulers: the learning-rate schedulers.
     """
     loads = set(index.calls_to("torch.load"))
     if not loads or not index.calls_to("torch.save") or not loops:
         return []
     loaded = _Loaded(index, flow, loops, loads)
-    found = dict.fromkeys((*loaded.leaving(), *loaded.taking_all()), "") | loaded.taking()
+    whole = (*loaded.leaving(), *loaded.taking_all(), *loaded.scheduling(schedulers))
+    found = dict.fromkeys(whole, "") | loaded.taking()
     return [Resumption(node=here.node, index=index, alone=alone) for here, alone in found.items()]
 
 
@@ -113,6 +117,14 @@ class _Loaded:
             if not known.isdisjoint(meant) and self._is_early(here) and self._is_loaded(value, here):
                 yield here
 
+    def scheduling(self, schedulers: list[Scheduler]) -> Iterator[Statement]:
+        """Yield what sets an attribute of a scheduler from a checkpoint, which no epoch loop can begin anew."""
+        for bound, scheduler in _set_in_schedulers(self._flow, schedulers):
+            value, here = bound.value, bound.statement
+            resumes = value is not None and self._is_early(here) and self._is_loaded(value, here)
+            if resumes and not _begins_anew(self._flow, self._loops, bound, scheduler):
+                yield here
+
     def taking(self) -> dict[Statement, str]:
         """Return what takes the end of the training from a checkpoint, each with the name that it alone gives."""
         index, flow, found = self._index, self._flow, dict[Statement, str]()
@@ -161,6 +173,29 @@ def _giving_all(index: Index) -> Iterator[tuple[Statement, str, cst.BaseExpressi
             yield index.statement(call), dotted(args[0]) or "", args[2]
         elif method_name(call) == "update" and whole.endswith(".__dict__") and args:
             yield index.statement(call), whole.removesuffix(".__dict__"), args[0]
+
+
+def _set_in_schedulers(flow: Flow, schedulers: list[Scheduler]) -> Iterator[tuple[Binding, cst.BaseExpression]]:
+    """Yield what gives an attribute of a scheduler a value, `scheduler.last_epoch = epoch`, with the scheduler."""
+    made = {Origin(one.node) for one in schedulers if isinstance(one.node, cst.BaseExpression)}
+    for bound in flow.index.bindings if made else ():
+        held = bound.target.rpartition(".")[0]
+        if held and held != "self":
+            scheduler = cst.parse_expression(held)
+            if not made.isdisjoint(flow.deep_origins(scheduler, bound.statement.scope)):
+                yield bound, scheduler
+
+
+def _begins_anew(flow: Flow, loops: list[EpochLoop], bound: Binding, scheduler: cst.BaseExpression) -> bool:
+    """Add a scheduler's attribute to what an epoch loop begins anew, if one knows it and it is there in each run."""
+    name, scope, knowing = dotted(scheduler) or "", bound.statement.scope, False
+    for loop in loops:
+        values = [dotted(origin.node) for origin in flow.deep_origins(scheduler, loop.scope)]
+        known = flow.variable(name, scope) == flow.variable(name, loop.scope) and "None" not in values
+        if known and not may_lack_value(name, loop.statement, flow.index):
+            loop.resumed += [bound.target] if bound.target not in loop.resumed else []
+            knowing = True
+    return knowing
 
 
 def _variables(flow: Flow, name: str, scope: Scope) -> Iterator[Variable]:

@@ -227,7 +227,7 @@ def survey(
     script.optimizers = _optimizers(script, choices, origins, shared, flow)
     script.nameless = [] if script.optimizers else nameless_optimizers(index)
     script.new_folders = find_new_folders(index, flow, script.loops)
-    script.resumptions = find_resumptions(index, flow, script.loops)
+    script.resumptions = find_resumptions(index, flow, script.loops, script.schedulers)
     script.assertions = find_assertions(index, flow, origins, script.models)
     script.minimums = find_minimums(index, flow, script.loops, origins, script.wrappers)
     script.planned_counts = find_planned_counts(index, flow, script.loops)
@@ -337,7 +337,7 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     script.in_process = choices.in_process and script.kind == "dp"
     script.backwards = handing_over(index, flow, choices.signs, find_backwards(index, flow))
     groups = _fed(group_by_model([w for w in script.wrappers if not w.part], flow), script.backwards, flow)
-    deciding = partial(decides, index, flow)
+    deciding = partial(decides, index, flow, metric=choices.metric)
     loops = without_warm_ups(find_loops(index, flow, script.backwards, deciding), flow, deciding)
     loops = of_optimizer(loops, choices.optimizer, flow)
     script.loops = loops_handing_over(index, flow, choices.signs, loops)

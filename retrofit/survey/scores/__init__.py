@@ -13,6 +13,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES, head
+from retrofit.survey.nodes import names_in
 from retrofit.survey.schedulers import find_schedulers
 from retrofit.survey.scores.alone import tell_ranks
 from retrofit.survey.scores.best import as_mean, as_numbers, best_of_history, found_better, tracked_scores
@@ -92,8 +93,15 @@ def can_be_named(index: Index, flow: Flow, loops: list[EpochLoop], schedulers: l
     )
 
 
-def decides(index: Index, flow: Flow, loop: EpochLoop) -> bool:
-    """Whether something decides by a value of a loop's turns that the training alone does not make."""
+def decides(index: Index, flow: Flow, loop: EpochLoop, metric: str = "") -> bool:
+    """Whether something decides by a value of a loop's turns that the training alone does not make.
+
+    So does the user who names one that the loop gives to a variable, whatever makes it.
+    """
+    named = {*names_in(cst.parse_expression(owner_of(metric)[1]))} if metric else set()
+    named |= {name[:end] for name in named for end in range(len(name)) if name[end] == "."}
+    if any(b.target in named and in_loop(index, loop, b.statement.node) for b in index.bindings):
+        return True
     making = Making(index, flow, loop)
     groups, _ = _groups(index, flow, loop, making, find_schedulers(index, flow, [loop])[0])
     return any(

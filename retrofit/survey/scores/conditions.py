@@ -69,6 +69,21 @@ def holds_with(test: cst.BaseExpression, given: Mapping[str, object]) -> bool | 
     return None if known is SOMETHING else bool(known)
 
 
+def given_constants(function: Scope, call: cst.Call, flow: Flow) -> dict[str, object]:
+    """Return the constants that a call gives to parameters of a function, or their defaults, and to their attributes.
+
+    Of what is given and no constant it is told that there is something.
+    """
+    plain = last_name(call.func) == function.name and not any(arg.star for arg in call.args)
+    known: dict[str, object] = {}
+    for name in function.parameters if plain else ():
+        if not flow.index.bound([name], function):
+            value = argument_of(function, call, name) or default_of(function, name)
+            known[name] = constant(value)
+            known |= {f"{name}.{part}": one for part, one in _set_before(call, dotted(value), flow)}
+    return known
+
+
 def rules_out(here: Statement, call: cst.Call, flow: Flow) -> bool:
     """Whether a statement of a function does not run by a call, as that gives it constants."""
     asked = [
@@ -78,13 +93,7 @@ def rules_out(here: Statement, call: cst.Call, flow: Flow) -> bool:
         for one in _asked(part.node, below.node)
     ]
     leaving = [test for part in (here, *here.around) for early in part.preceding if (test := leaves_if(early))]
-    plain = last_name(call.func) == here.scope.name and not any(arg.star for arg in call.args)
-    known: dict[str, object] = {}
-    for name in here.scope.parameters if (asked or leaving) and plain else ():
-        if not flow.index.bound([name], here.scope):
-            value = argument_of(here.scope, call, name) or default_of(here.scope, name)
-            known[name] = constant(value)
-            known |= {f"{name}.{part}": one for part, one in _set_before(call, dotted(value), flow)}
+    known = given_constants(here.scope, call, flow) if asked or leaving else {}
     if any(holds_with(test, known) for test in leaving):
         return True
     return any(holds_with(test, known) is (not held) for test, held in asked)

@@ -12,7 +12,7 @@ from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import increments
 from retrofit.survey.nodes import dotted, last_name, names_in
 from retrofit.survey.order import runs_always
-from retrofit.survey.scores.conditions import argument_of
+from retrofit.survey.scores.conditions import argument_of, given_constants, holds_with, rules_out
 from retrofit.survey.scores.makers import given_to
 from retrofit.survey.scores.making import changes
 from retrofit.survey.scores.values import bare_of, unquoted, written, written_items
@@ -66,7 +66,10 @@ class Test:
 
 @dataclass(frozen=True)
 class _Reading:
-    """Where an expression is read, in the statement or after it, how that comes about, and whether as a number."""
+    """Where an expression is read, in the statement or after it, how that comes about, and whether as a number.
+
+    The call is that by which its function is read, None in the epoch loop itself.
+    """
 
     at: Statement
     turn: frozenset[str]
@@ -75,6 +78,7 @@ class _Reading:
     left: tuple[tuple[Statement, Binding], ...] = ()
     depth: int = 0
     number: bool = False
+    call: cst.Call | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,7 @@ class StandIns:
     ) -> list[Value]:
         """Return all that an expression visibly may be in a statement, or after it, as for `of`."""
         turn = self._turn if call is None else self._within(at.scope, call, self._turn)
-        return list(self._values(node, (), _Reading(at, turn, after)))
+        return list(self._values(node, (), _Reading(at, turn, after, call=call)))
 
     def read(self, part: cst.BaseExpression, value: Value) -> list[Value]:
         """Return all that a part of the expression of a value visibly may be."""
@@ -168,7 +172,7 @@ class StandIns:
         if reading.depth == _DEEP:
             yield Value(node, keys, reading)
         elif isinstance(node, cst.IfExp):
-            for one, holds in ((node.body, True), (node.orelse, False)):
+            for one, holds in self._ways(node, reading):
                 test = Test(node.test, reading.at, holds, reading.turn)
                 yield from self._values(one, keys, replace(reading, tests=(*reading.tests, test)))
         elif isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
@@ -183,6 +187,13 @@ class StandIns:
                 yield from self._of_binding(binding, left, reading)
         else:
             yield Value(node, keys, reading)
+
+    def _ways(self, node: cst.IfExp, reading: _Reading) -> list[tuple[cst.BaseExpression, bool]]:
+        """Return what a conditional expression may be in a call, each with whether the test holds for it."""
+        function, call = reading.at.scope, reading.call
+        inside = call is not None and self._flow.called(call) is function
+        known = holds_with(node.test, given_constants(function, call, self._flow)) if call and inside else None
+        return [(one, holds) for one, holds in ((node.body, True), (node.orelse, False)) if known in (None, holds)]
 
     def _of_binding(self, binding: Binding, keys: tuple[str, ...], reading: _Reading) -> Iterator[Value]:
         at = binding.statement
@@ -204,10 +215,10 @@ class StandIns:
             yield Value(call, keys, reading)
             return
         for leaving, scope in self._index.returns:
-            if scope is function:
-                at = self._index.statement(leaving)
+            at = self._index.statement(leaving)
+            if scope is function and not rules_out(at, call, self._flow):
                 tests = (*reading.tests, *tests_around(self._index, at, (), turn))
-                inner = replace(reading, at=at, turn=turn, after=False, tests=tests, depth=depth)
+                inner = replace(reading, at=at, turn=turn, after=False, tests=tests, depth=depth, call=call)
                 if leaving.value is None:
                     yield Value(None, keys, inner)
                 else:

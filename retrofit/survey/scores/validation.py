@@ -13,7 +13,7 @@ from retrofit.survey.loops import VALIDATES
 from retrofit.survey.nodes import dotted, last_name, method_name, names_in, receiver
 from retrofit.survey.scores.kinds import Kinds
 from retrofit.survey.scores.makers import reaching_makers
-from retrofit.survey.scores.making import without_gradients
+from retrofit.survey.scores.making import TRAINED, Making, without_gradients
 from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,
@@ -70,7 +70,12 @@ def is_validation(index: Index, function: Scope) -> bool:
 
 
 def validated_variables(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[tuple[Binding, cst.Call]]:
-    """Yield the variables of the loop that hold what a validation function returns, with its call."""
+    """Yield the variables of the loop that hold what a validation function returns, with its call.
+
+    What a function makes of a batch's training without gradients, such as the strength of an augmentation, is none
+    where its name tells of no score.
+    """
+    making = Making(index, flow, loop)
     for binding in index.bindings:
         call = call_within(binding.value)
         if call is None or not in_loop(index, loop, binding.statement.node):
@@ -80,16 +85,19 @@ def validated_variables(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[t
         turns = [*loop.inner, *([loop.statement] if loop.by_iteration else [])]
         batches = [part for part in binding.statement.ancestors if part in turns]
         every = batches and not under_condition(binding.statement, batches[0])
-        validates = VALIDATES.search(name) or (function is not None and not every and is_validation(index, function))
+        named = VALIDATES.search(name) is not None
+        told = named or not batches or direction_of(binding.target)
+        tuned = not told and any(making.made_at(arg.value, binding.statement) == TRAINED for arg in call.args)
+        validates = named or (function is not None and not every and not tuned and is_validation(index, function))
         moded = method_name(call) == "eval" and not call.args
         plain = "." not in binding.target and binding.target != "_" and not NAMES.search(binding.target)
-        named = direction_of(binding.target) or not NO_SCORE.search(binding.target)
+        score = direction_of(binding.target) or not NO_SCORE.search(binding.target)
         part = isinstance(bare_of(binding.value or call), cst.Subscript) and not direction_of(binding.target)
         if _only_tests(index, call, function) or (
             part and re.match(r"_?(make|get|build|create|load|init|setup)", name)
         ):
             continue
-        if validates and not moded and plain and named and not of_batches(index, loop, binding.statement):
+        if validates and not moded and plain and score and not of_batches(index, loop, binding.statement):
             yield binding, call
 
 

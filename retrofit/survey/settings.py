@@ -1,0 +1,68 @@
+"""What gives the attributes of an object of settings their values: `settings.amp`, by the class that it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Binding, Index, Scope
+from retrofit.survey.nodes import argument, dotted
+
+
+def given_elsewhere(flow: Flow, name: str, scope: Scope) -> list[Binding]:
+    """Return what gives an attribute of an object a value by another name than ``name``, such as that of its class.
+
+    None of it where the object may also get the attribute by a name that only the run knows.
+    """
+    holder, _, attribute = name.rpartition(".")
+    held = _class_of(flow, holder, scope) if holder else None
+    if held is None or any(_may_be(flow, *one, held) for one in _set_by_name(flow.index, attribute)):
+        return []
+    meant = flow.variable(name, scope)
+    named = [b for b in flow.index.bindings if "." in b.target and b.target.rpartition(".")[2] == attribute]
+    others = [b for b in named if flow.variable(b.target, b.statement.scope) != meant]
+    return [b for b in others if _class_of(flow, b.target.rpartition(".")[0], b.statement.scope) is held]
+
+
+def _class_of(flow: Flow, name: str, scope: Scope) -> Scope | None:
+    """Return the class of the project, by the last of its bases, that the objects of a name are of, if it is one."""
+    found = _classes_of(flow, name, scope)
+    return found.pop() if len(found) == 1 else None
+
+
+def _classes_of(flow: Flow, name: str, scope: Scope) -> set[Scope | None]:
+    """Return the same for each object that a name may be, None for what is none of a class of the project."""
+    if name == "self":
+        return {flow.lineage(scope.enclosing_class)[-1] if scope.enclosing_class is not None else None}
+    holder, _, attribute = name.rpartition(".")
+    own = flow.sources(flow.variable(name, scope))
+    whole = _class_of(flow, holder, scope) if holder and not own else None
+    given = flow.sources((whole, f"self.{attribute}")) if whole is not None else []
+    parts = [(one.value, one.scope) for one in given] or [(cst.parse_expression(name), scope)]
+    made = [origin for node, here in parts if node is not None for origin in flow.deep_origins(node, here)]
+    built = [flow.class_made(origin.node) for origin in made if not flow.inside(origin)]
+    return {flow.lineage(one)[-1] if one is not None else None for one in built}
+
+
+def _set_by_name(index: Index, attribute: str) -> Iterator[tuple[cst.BaseExpression, Scope]]:
+    """Yield the objects that may get an attribute by a string: `setattr(x, name, y)`, `x.__dict__.update(known)`."""
+    for call in index.calls_to("setattr"):
+        name = argument(call, "name", 1)
+        if call.args and not (isinstance(name, cst.SimpleString) and name.evaluated_value != attribute):
+            yield call.args[0].value, index.scope_of(call)
+    for call, held in index.method_calls("update"):
+        if isinstance(held, cst.Attribute) and held.attr.value == "__dict__":
+            yield held.value, index.scope_of(call)
+        elif isinstance(held, cst.Call) and index.qualified(held.func) == "vars" and held.args:
+            yield held.args[0].value, index.scope_of(call)
+    for binding in (*index.bindings, *index.items):
+        whole, found, rest = binding.target.partition(".__dict__")
+        if found and rest[:1] in ("", "["):
+            yield cst.parse_expression(whole), binding.statement.scope
+
+
+def _may_be(flow: Flow, node: cst.BaseExpression, scope: Scope, held: Scope) -> bool:
+    """Whether an expression may be an object of a class."""
+    return held in _classes_of(flow, dotted(node) or "", scope)
