@@ -95,11 +95,6 @@ class _Loaded:
                 if any(self._is_loaded(part, here) for part in told):
                     yield here
 
-    def _means(self, node: cst.CSTNode, some: set[Variable]) -> bool:
-        """Whether a name, or an attribute of an object, is one of some variables."""
-        name = dotted(node)
-        return name is not None and self._flow.member(name, self._index.scope_of(node)) in some
-
     def taking_all(self) -> Iterator[Statement]:
         """Yield what gives an object whatever a checkpoint has for it, the training's own state among that."""
         index, flow = self._index, self._flow
