@@ -142,6 +142,12 @@ IN_GROUP = "if dist.is_initialized():\n            x = model.module.gather(x)\n 
         pytest.param("if 1 >= dist.get_world_size():\n    pass\nelse:\n    WRAP\n", IN_GROUP, "", id="beside another"),
         pytest.param("if torch.cuda.device_count() > 1:\n    WRAP\n", "", "", id="nowhere"),
         pytest.param(
+            "if torch.cuda.device_count() > 1 and one:\n    model = nn.DataParallel(model)\nif not one:\n    WRAP\n",
+            IN_GROUP,
+            "",
+            id="in one of two ways",
+        ),
+        pytest.param(
             "if torch.cuda.device_count() > 1:\n    WRAP\n",
             IN_GROUP.replace("dist.is_initialized()", "torch.cuda.device_count() > 1"),
             "",

@@ -47,7 +47,8 @@ def find_minimums(
         if (holds := _with_one(index, flow, one.node.test, one.scope, asked)) is not None
     }
     left = {part for choice, holds in choices.items() for part in _branches(index, choice, holds)[1]}
-    wrapped = [one.statement for one in wrappers if any(left.isdisjoint(use.path) for use in one.uses)]
+    used = any(left.isdisjoint(use.path) for one in wrappers for use in one.uses)
+    wrapped = [one.statement for one in wrappers] if used else []
     found = []
     for statement in index.statements:
         choice = statement.node
@@ -55,7 +56,8 @@ def find_minimums(
             holds = choices.get(statement)
             if holds is None:
                 continue
-            needed = _moves_alone(index, statement, holds, moved) or _wraps_alone(index, statement, holds, wrapped)
+            taken, left_out = _branches(index, statement, holds)
+            needed = _has_all(left_out, moved) or (not taken and _has_all(left_out, wrapped))
             if needed or _stops(index, statement, holds, training):
                 found.append((choice.test, not holds))
         elif isinstance(choice, cst.SimpleStatementLine):
@@ -79,20 +81,9 @@ def _stops(index: Index, choice: Statement, holds: bool, training: set[Statement
     return ends and (leads_to(choice, training) or not isinstance(last_of(taken[-1].node), cst.Return))
 
 
-def _moves_alone(index: Index, choice: Statement, holds: bool, moved: list[Statement]) -> bool:
-    """Whether the branch that one GPU does not come to is the only place that moves the model to its device."""
-    left = _branches(index, choice, holds)[1]
-    return bool(moved) and all(any(part in left for part in here.path) for here in moved)
-
-
-def _wraps_alone(index: Index, choice: Statement, holds: bool, wrapped: list[Statement]) -> bool:
-    """Whether one GPU comes to neither branch, while what only a wrapper in there has is used outside.
-
-    Args:
-        wrapped: the wrappers of which something is used where one GPU comes to.
-    """
-    taken, left = _branches(index, choice, holds)
-    return not taken and any(part in left for here in wrapped for part in here.path)
+def _has_all(branch: list[Statement], some: list[Statement]) -> bool:
+    """Whether a branch is the only place of some statements, such as those that move the model to its device."""
+    return bool(some) and all(any(part in branch for part in here.path) for here in some)
 
 
 def _branches(index: Index, choice: Statement, holds: bool) -> tuple[list[Statement], list[Statement]]:
