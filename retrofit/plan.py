@@ -53,7 +53,7 @@ class Plan:
         adopted: what was changed before the edits, which are of the files as that left them.
     """
 
-    script: Script
+    script: Script = field(repr=False)
     edits: list[Edit]
     questions: list[Problem]
     notes: list[Problem]

@@ -108,6 +108,12 @@ ASKED_FOR = {
         "used": f"use = None\nif args.amp:\n    use = 'apex'\nif use == 'apex':\n    {USED}",
         "option": "'--amp', action='store_true'",
     },
+    "by a parameter of an imported name": {
+        "used": "model = prepared(args, model)",
+        "option": "'--amp', action='store_true'",
+        "head": "from apex import amp\nfrom elsewhere import args\n",
+        "before": f"def prepared(args, model):\n    if args.amp:\n        {USED}\n    return model\n",
+    },
     "off by a setting": settings("'None'"),
     "off where nothing is set": settings("known.get('amp', 'None')"),
     "off as another name is set": settings("'None'", "setattr(config.part, 'rate', 1)\nsetattr(model, name, 1)"),

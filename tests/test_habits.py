@@ -10,8 +10,11 @@ from retrofit.check import LEVELS
 from retrofit.check.checker import Checker
 from retrofit.check.finding import Checked, Wanted
 from retrofit.check.settings import Settings
+from retrofit.habits.file import TrainingFile
 from retrofit.rules import Example, Rule, load_recipe
 from retrofit.rules_folder import known_rules, rules_folder
+from retrofit.survey.nodes import dotted
+from tests.helpers import source_of
 
 CHECKER = Checker()
 RULES = load_recipe(rules_folder() / "ddp").rules
@@ -70,3 +73,8 @@ def test_rewritten_projects_have_nothing_of_the_library_against_them(project: Pa
     for path in sorted(project.rglob("*.py")):
         findings = CHECKER.check(path, path.name, path.read_bytes(), Settings(select=("PAI2",))).findings
         assert [(one.code, one.line) for one in findings] == []
+
+
+def test_a_layer_that_is_given_back_to_its_model_ends_the_search_for_its_value() -> None:
+    file = TrainingFile(source_of("net = Net()\nconv = net.conv\nnet.conv = conv\n"))
+    assert {dotted(file.value_of(one)) for one in file.index.attributes} == {"net.conv"}

@@ -87,7 +87,9 @@ def test_one_of_them_may_be_a_parameter(tmp_path: Path) -> None:
     [
         pytest.param(VALIDATE, "validate(model)", id="one alone"),
         pytest.param(VALIDATE + TEST, "validate(model)", id="the other is not called"),
-        pytest.param(VALIDATE + TEST, "acc = validate(model)\ntest(model)\nprint(acc)", id="the loop's own"),
+        pytest.param(
+            f"{VALIDATE}    return acc\n{TEST}", "acc = validate(model)\ntest(model)\nprint(acc)", id="the loop's own"
+        ),
         pytest.param(
             f"def measure(net):\n    acc = net.score()\n    return acc\n{VALIDATE}",
             "validate(model)",

@@ -16,7 +16,7 @@ from retrofit.knowledge.kinds import StartsProcesses
 from retrofit.source import Source
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.branches import exclude_each_other
-from retrofit.survey.flow import Flow
+from retrofit.survey.flow import Flow, Variable
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import find_loops
 from retrofit.survey.nodes import dotted, mentions, method_name, receiver
@@ -147,13 +147,16 @@ class TrainingFile:
 
     def value_of(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """Return the expression that a name stands for where it is given exactly one value, else the node itself."""
-        name = dotted(node)
-        if name is None:
-            return node
-        sources = self.flow.sources(self.flow.variable(name, self.index.scope_of(node)))
-        plain = len(sources) == 1 and sources[0].item is None and sources[0].value is not None
-        value = sources[0].value if plain else None
-        return node if value is None else self.value_of(value) if dotted(value) != name else node
+        seen = set[Variable]()
+        while (name := dotted(node)) is not None:
+            variable = self.flow.variable(name, self.index.scope_of(node))
+            sources = self.flow.sources(variable)
+            value = sources[0].value if len(sources) == 1 and sources[0].item is None else None
+            if value is None or variable in seen:
+                break
+            seen.add(variable)
+            node = value
+        return node
 
     def wrapper_of(self, node: cst.BaseExpression) -> Wrapper | None:
         """Return the wrapper that is around the value of an expression, None where none is or it cannot be told.

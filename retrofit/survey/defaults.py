@@ -113,7 +113,7 @@ class Defaults:
         if variable in seen:
             return []
         given = variable[1] in variable[0].parameters  # by whom it is called
-        if given or name.partition(".")[0] in {one for here in (scope, *scope.around) for one in here.imports}:
+        if given or self._is_of_library(name, scope):
             return None
         sources = [b for b in self._index.bindings if self._flow.variable(b.target, b.statement.scope) == variable]
         sources += given_elsewhere(self._flow, name, scope) if self._known else []
@@ -128,6 +128,12 @@ class Defaults:
         if not found or any(values is None for values in found):
             return None
         return [value for values in found for value in values or ()]
+
+    def _is_of_library(self, name: str, scope: Scope) -> bool:
+        """Whether a name is imported, and from none of the project's files."""
+        first = name.partition(".")[0]
+        here = next((one for one in (scope, *scope.around) if first in one.names), scope.module)
+        return first in here.imports and self._index.imported(name, here) is None
 
     def _asked(self, call: cst.Call, scope: Scope, seen: frozenset[object]) -> _Values:
         """Return what a setting may be that is asked for with a default: `known.get("amp", False)`."""
