@@ -195,6 +195,7 @@ def test_what_another_rank_has_is_asked(tmp_path: Path, rank: str) -> None:
     [
         pytest.param("every_few(model, epoch)", "-1", "not (number % 5)", id="a function"),
         pytest.param("evaluate(model) if epoch % 5 == 0 else 0.0", "0.0", "epoch % 5 == 0", id="the loop"),
+        pytest.param("evaluate(model) if epoch % 5 == 0 else best", "best", "epoch % 5 == 0", id="the best so far"),
     ],
 )
 def test_a_number_in_place_of_a_score_is_asked(tmp_path: Path, made: str, number: str, condition: str) -> None:

@@ -27,7 +27,7 @@ _CONDITIONS = (cst.Comparison, cst.BooleanOperation, cst.UnaryOperation, cst.Bin
 
 @dataclass(frozen=True)
 class StandIn:
-    """A constant in the place of a score.
+    """A constant, or a value of an earlier turn, in the place of a score.
 
     Attributes:
         value: its expression, None where a function comes to its end.
@@ -108,13 +108,13 @@ class StandIns:
         self._turn = self._following({loop.target, *inside}, loop.scope)
 
     def of(self, node: cst.BaseExpression, at: Statement, call: cst.Call | None = None) -> list[StandIn]:
-        """Return the constants that an expression may be after a statement.
+        """Return the constants that an expression may be after a statement, and what it may be of an earlier turn.
 
         Args:
             call: the epoch loop's call of the function in which the statement stands, None in the loop itself.
         """
         values = self.values(node, at, call)
-        constant = [value for value in values if _is_constant(value)]
+        constant = [value for value in values if _is_constant(value) or self._is_of_before(value)]
         measured = [value for value in values if value not in constant]
         found = [self._stand_in(one, measured) for one in constant] if measured else []
         return [one for one in found if one is not None]
@@ -125,6 +125,12 @@ class StandIns:
         """Return all that an expression visibly may be in a statement, or after it, as for `of`."""
         turn = self._turn if call is None else self._within(at.scope, call, self._turn)
         return list(self._values(node, (), _Reading(at, turn, after, call=call)))
+
+    def _is_of_before(self, value: Value) -> bool:
+        """Whether a value is what a variable has from an earlier turn, as the best so far where nothing validates."""
+        name, at = dotted(value.node), value.reading.at
+        bound = self._index.bound([name], at.scope) if name is not None and not value.keys else []
+        return self._loop.statement in at.path and any(self._loop.statement in b.statement.path for b in bound)
 
     def read(self, part: cst.BaseExpression, value: Value) -> list[Value]:
         """Return all that a part of the expression of a value visibly may be."""
