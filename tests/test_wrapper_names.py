@@ -219,7 +219,10 @@ _LATE = """if cpu:
         return what"""
 
 
-@pytest.mark.parametrize("way", [_EARLY, _LATE])
+_SHORT = "if parallel: what = DDP(what.cuda())\n        return what"
+
+
+@pytest.mark.parametrize("way", [_EARLY, _LATE, _SHORT])
 @pytest.mark.parametrize(
     ("change", "told"),
     [

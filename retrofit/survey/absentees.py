@@ -46,8 +46,8 @@ def _kept_away(index: Index, flow: Flow, here: Statement, ways: list[Statement])
         choice = part.parent
         if choice is None or choice.scope is not here.scope or not isinstance(choice.node, cst.If):
             continue
-        passed, own = _asked(index, choice.node, part)
-        if any(by_rank(index, flow, test, choice) for test in own) or any(of_others(test, choice) for test in passed):
+        asked = [(test, holds) for test, holds in index.guards(part.node) if index.statement(test) is choice]
+        if any(by_rank(index, flow, test, choice) if holds else of_others(test, choice) for test, holds in asked):
             others = [one for one in index.statements if one.parent is choice and one.siblings is not part.siblings]
             yield from others if not any(one in way.path for way in ways for one in others) else ()
 
@@ -55,17 +55,3 @@ def _kept_away(index: Index, flow: Flow, here: Statement, ways: list[Statement])
 def _ends(body: cst.BaseSuite) -> bool:
     last = last_of(body)
     return isinstance(last, cst.Return) or (last is not None and exits(last))
-
-
-def _asked(
-    index: Index, choice: cst.If, inside: Statement
-) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
-    """Return the tests of a choice that do not hold in the branch of a statement, and that which does, if any."""
-    passed: list[cst.BaseExpression] = []
-    here: cst.If | cst.Else | None = choice
-    while isinstance(here, cst.If):
-        if inside.siblings is index.statements_in(here.body):
-            return passed, [here.test]
-        passed.append(here.test)
-        here = here.orelse
-    return passed, []

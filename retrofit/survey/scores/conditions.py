@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 
 import libcst as cst
 
@@ -86,25 +85,12 @@ def given_constants(function: Scope, call: cst.Call, flow: Flow) -> dict[str, ob
 
 def rules_out(here: Statement, call: cst.Call, flow: Flow) -> bool:
     """Whether a statement of a function does not run by a call, as that gives it constants."""
-    asked = [
-        one
-        for part, below in pairwise(here.path)
-        if isinstance(part.node, cst.If)
-        for one in _asked(part.node, below.node)
-    ]
+    asked = [*flow.index.guards(here.node)]
     leaving = [test for part in (here, *here.around) for early in part.preceding if (test := leaves_if(early))]
     known = given_constants(here.scope, call, flow) if asked or leaving else {}
     if any(holds_with(test, known) for test in leaving):
         return True
     return any(holds_with(test, known) is (not held) for test, held in asked)
-
-
-def _asked(node: cst.If, inner: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, bool]]:
-    """Yield the conditions of an `if` and its `elif`s on the way to a statement in it, and whether each holds there."""
-    held = inner in node.body.body
-    yield node.test, held
-    if not held and isinstance(node.orelse, cst.If):
-        yield from _asked(node.orelse, inner)
 
 
 def leaves_if(statement: Statement) -> cst.BaseExpression | None:
