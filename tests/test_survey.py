@@ -2096,6 +2096,7 @@ def test_score_out_of_an_object_is_known_where_that_is_filled(kept: str, asked: 
         ("rank == 0 and epoch >= 5", "epoch % 2 and epoch >= 5"),
         ("epoch >= 5 and rank == 0 and (full or late)", "epoch % 2 and epoch >= 5 and (full or late)"),
         ("epoch >= 5", "epoch % 2 and epoch >= 5"),
+        ("(epoch >= 5) or (full)", "epoch % 2 and ((epoch >= 5) or (full))"),
         ("rank == 0", "epoch % 2"),
     ],
 )

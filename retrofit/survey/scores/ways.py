@@ -40,7 +40,7 @@ def way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> Way:
     What is made under a condition inside a loop of its own may never be made, so that loop is the guard then.
     """
     inner = made.path[made.path.index(body) + 1 :]
-    conditions: list[str] = []
+    conditions: list[tuple[str, str]] = []  # alone, and beside others
     guard, block, ranked, looped = None, inner[-1], False, False
     for number, (statement, below) in enumerate(zip(inner, [*inner[1:], None], strict=True)):
         node = statement.node
@@ -62,10 +62,18 @@ def way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> Way:
             continue
         code = [index.source.code(part) if yes else f"not ({index.source.code(part)})" for part in common]
         whole = yes and len(common) == len(conjuncts(node.test))
-        conditions += [index.source.code(node.test)] if whole else code
-    if len(conditions) > 1:
-        conditions = [f"({one})" if " or " in one and one[0] != "(" else one for one in conditions]
-    return Way(guard, block, " and ".join(conditions), "first" if ranked else "all", looped)
+        told = [(one, one) for one in code]
+        conditions += [(index.source.code(node.test), _bracketed(index, node.test))] if whole else told
+    condition = " and ".join(one[len(conditions) > 1] for one in conditions)
+    return Way(guard, block, condition, "first" if ranked else "all", looped)
+
+
+def _bracketed(index: Index, test: cst.BaseExpression) -> str:
+    """Return the code of a condition as it stands beside others that hold as well."""
+    either = isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.Or)
+    low = (either or isinstance(test, (cst.IfExp, cst.Lambda))) and not test.lpar
+    code = index.source.code(test)
+    return f"({code})" if low or "\n" in code else code
 
 
 def _is_there(flow: Flow, test: cst.BaseExpression, at: Statement) -> bool:
@@ -154,8 +162,7 @@ def common_condition(index: Index, flow: Flow, way: Way) -> str:
         calls = set(re.findall(r"([\w.]+)\(", code)) - {"len", "int", "min", "max"}
         if calls or ":=" in code or not changed.isdisjoint(re.findall(r"[\w.]+", code)):
             return ""
-        low = isinstance(part, (cst.BooleanOperation, cst.IfExp, cst.Lambda)) and not part.lpar
-        found.append(f"({code})" if low or "\n" in code else code)
+        found.append(_bracketed(index, part))
     return " and ".join(found) if all(code_within(index, way.block.node, node.body) for _, node in ifs) else ""
 
 
