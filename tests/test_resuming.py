@@ -239,6 +239,7 @@ def engine(taken: str = "pass", begun: str = "pass") -> str:
         pytest.param(
             engine("self.__dict__.update(state['attrs'])"), "self.__dict__.update", id="all of its attributes"
         ),
+        pytest.param(engine("vars(self).update(state['attrs'])"), "vars(self).update", id="all that vars gives"),
         pytest.param(
             engine("self.epochs = state['epochs']", "assert self.epochs < self.last, 'trained already'"),
             "assert self.epochs",

@@ -12,6 +12,7 @@ from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in, increments
 from retrofit.survey.nodes import dotted, exits, last_name, method_name, named_in, names_in, nodes_in, receiver
 from retrofit.survey.order import leading_to, leads_to, may_follow, may_lack_value, runs_always
+from retrofit.survey.settings import calls_by_name
 from retrofit.survey.sites.folder import Resumption
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Scheduler
@@ -75,25 +76,19 @@ class _Loaded:
 
         What else is an error is one in each round.
         """
-        index = self._index
-        for node in (*index.nodes_of(cst.Return), *index.nodes_of(cst.Expr)):
-            here = index.statement(node)
-            if (isinstance(node, cst.Return) or exits(node)) and leads_to(here, self._training):
-                tests = [one.node.test for one in here.around if isinstance(one.node, cst.If)]
-                if any(self._is_loaded(test, here) for test in tests):
-                    yield here
-        begun = {v for loop in self._loops for v in _begun(index, self._flow, loop)}
-        for error in (*index.nodes_of(cst.Raise), *index.nodes_of(cst.Assert)) if begun else ():
-            here = index.statement(error)
-            if leads_to(here, self._training):
-                tests = [one.node.test for one in here.around if isinstance(one.node, cst.If)]
-                tests += [error.test] if isinstance(error, cst.Assert) else []
-                told = [
-                    part for test in tests for part in named_in(test) if isinstance(part, (cst.Name, cst.Attribute))
-                ]
-                told = [part for part in told if self._flow.member(dotted(part) or "", here.scope) in begun]
-                if any(self._is_loaded(part, here) for part in told):
-                    yield here
+        index, flow = self._index, self._flow
+        begun = {v for loop in self._loops for v in _begun(index, flow, loop)}
+        for node in (n for kind in (cst.Return, cst.Expr, cst.Raise, cst.Assert) for n in index.nodes_of(kind)):
+            here, error = index.statement(node), isinstance(node, (cst.Raise, cst.Assert))
+            if not (error or isinstance(node, cst.Return) or exits(node)) or not leads_to(here, self._training):
+                continue
+            told: list[cst.CSTNode] = [one.node.test for one in here.around if isinstance(one.node, cst.If)]
+            told += [node.test] if isinstance(node, cst.Assert) else []
+            if error:
+                parts = [part for test in told for part in named_in(test)]
+                told = [part for part in parts if flow.member(dotted(part) or "", here.scope) in begun]
+            if any(self._is_loaded(part, here) for part in told):
+                yield here
 
     def taking_all(self) -> Iterator[Statement]:
         """Yield what gives an object whatever a checkpoint has for it, the training's own state among that."""
@@ -107,9 +102,12 @@ class _Loaded:
         known = {flow.member(f"{whole}.{part}".rstrip("."), scope) for (scope, whole), part in self._asked}
         known = changed & (known | {v for loop in self._loops for v in _begun(index, flow, loop)})
         parts = {name.rpartition(".")[2] for _, name in known}
-        for here, told, value in _giving_all(index):
-            meant = {flow.member(f"{told}.{part}", here.scope) for part in parts}
-            if not known.isdisjoint(meant) and self._is_early(here) and self._is_loaded(value, here):
+        for call, held, name, value in calls_by_name(index):
+            here = index.statement(call)
+            meant = {flow.member(f"{dotted(held) or ''}.{part}", here.scope) for part in parts}
+            if isinstance(name, cst.SimpleString) or known.isdisjoint(meant):
+                continue
+            if self._is_early(here) and self._is_loaded(value, here):
                 yield here
 
     def scheduling(self, schedulers: list[Scheduler]) -> Iterator[Statement]:
@@ -158,16 +156,6 @@ def _begun(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Variable]:
         for call in nodes_in(loop.node.iter):
             if isinstance(call, cst.Call) and last_name(call.func) in ("range", "trange") and len(call.args) > 1:
                 yield from (flow.member(name, loop.scope) for name in names_in(call.args[0].value))
-
-
-def _giving_all(index: Index) -> Iterator[tuple[Statement, str, cst.BaseExpression]]:
-    """Yield what gives an object attributes by names of the run: the statement, the object, and the values."""
-    for call in index.calls:
-        args, whole = [arg.value for arg in call.args], dotted(receiver(call)) or ""
-        if index.qualified(call.func) == "setattr" and len(args) == 3 and not isinstance(args[1], cst.SimpleString):
-            yield index.statement(call), dotted(args[0]) or "", args[2]
-        elif method_name(call) == "update" and whole.endswith(".__dict__") and args:
-            yield index.statement(call), whole.removesuffix(".__dict__"), args[0]
 
 
 def _set_in_schedulers(flow: Flow, schedulers: list[Scheduler]) -> Iterator[tuple[Binding, cst.BaseExpression]]:

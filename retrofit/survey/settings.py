@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope
-from retrofit.survey.nodes import argument, dotted
+from retrofit.survey.nodes import dotted
 
 
 def given_elsewhere(flow: Flow, name: str, scope: Scope) -> list[Binding]:
@@ -46,17 +46,31 @@ def _classes_of(flow: Flow, name: str, scope: Scope) -> set[Scope | None]:
     return {flow.lineage(one)[-1] if one is not None else None for one in built}
 
 
-def _set_by_name(index: Index, attribute: str) -> Iterator[tuple[cst.BaseExpression, Scope]]:
-    """Yield the objects that may get an attribute by a string: `setattr(x, name, y)`, `x.__dict__.update(known)`."""
+def calls_by_name(
+    index: Index,
+) -> Iterator[tuple[cst.Call, cst.BaseExpression, cst.BaseExpression | None, cst.BaseExpression]]:
+    """Yield the calls that give an object attributes by strings: `setattr(x, name, y)`, `x.__dict__.update(known)`.
+
+    Returns:
+        each with the object, the name, None for those of a dict, and what is given.
+    """
     for call in index.calls_to("setattr"):
-        name = argument(call, "name", 1)
-        if call.args and not (isinstance(name, cst.SimpleString) and name.evaluated_value != attribute):
-            yield call.args[0].value, index.scope_of(call)
-    for call, held in index.method_calls("update"):
-        if isinstance(held, cst.Attribute) and held.attr.value == "__dict__":
-            yield held.value, index.scope_of(call)
-        elif isinstance(held, cst.Call) and index.qualified(held.func) == "vars" and held.args:
-            yield held.args[0].value, index.scope_of(call)
+        if len(call.args) == 3:
+            held, name, value = (arg.value for arg in call.args)
+            yield call, held, name, value
+    for call, own in index.method_calls("update"):
+        whole = own.value if isinstance(own, cst.Attribute) and own.attr.value == "__dict__" else None
+        if isinstance(own, cst.Call) and index.qualified(own.func) == "vars" and own.args:
+            whole = own.args[0].value
+        if whole is not None and call.args:
+            yield call, whole, None, call.args[0].value
+
+
+def _set_by_name(index: Index, attribute: str) -> Iterator[tuple[cst.BaseExpression, Scope]]:
+    """Yield the objects that may get an attribute by a string."""
+    for call, held, name, _ in calls_by_name(index):
+        if not (isinstance(name, cst.SimpleString) and name.evaluated_value != attribute):
+            yield held, index.scope_of(call)
     for binding in (*index.bindings, *index.items):
         whole, found, rest = binding.target.partition(".__dict__")
         if found and rest[:1] in ("", "["):
