@@ -98,11 +98,20 @@ def after_model(place: Statement, model: Model, flow: Flow) -> bool:
     )
 
 
+def meeting_ways(first: Statement, second: Statement, flow: Flow) -> list[tuple[Statement, Statement]]:
+    """Return the statements by which two run, as `ways_to` does, as far as both stand in one function."""
+    here, there = ways_to(first, flow), ways_to(second, flow)
+    return [(one, other) for scope in here.keys() & there.keys() for one in here[scope] for other in there[scope]]
+
+
+def parting(first: Statement, second: Statement, flow: Flow) -> list[tuple[Statement, Statement]]:
+    """Return the same without the calls that lead to both, which tell nothing of their order."""
+    return [(one, other) for one, other in meeting_ways(first, second, flow) if one is not other]
+
+
 def may_follow(place: Statement, other: Statement, flow: Flow) -> bool:
     """Whether a statement may run after another, or with it: not where all ways to it come first."""
-    here, before = ways_to(place, flow), ways_to(other, flow)
-    pairs = [(one, early) for scope in here.keys() & before.keys() for one in here[scope] for early in before[scope]]
-    apart = [(one, early) for one, early in pairs if one is not early]  # one call that leads to both tells nothing
+    apart = parting(place, other, flow)
     return not apart or any(one.order > early.order or one in early.path for one, early in apart)
 
 

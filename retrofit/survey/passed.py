@@ -10,7 +10,7 @@ import libcst as cst
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Scope, Statement
-from retrofit.survey.order import ways_to
+from retrofit.survey.order import parting, ways_to
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.wrapper import Wrapper
 
@@ -37,10 +37,8 @@ def passed_to(
 
 def _exclude(first: Statement, second: Statement, flow: Flow) -> bool:
     """Whether a run takes one of two statements, which may be in different functions."""
-    here, there = ways_to(first, flow), ways_to(second, flow)
-    ways = [(one, other) for scope in here.keys() & there.keys() for one in here[scope] for other in there[scope]]
-    parting = [(one, other) for one, other in ways if one is not other]
-    return bool(parting) and all(exclude_each_other(one, other) for one, other in parting)
+    ways = parting(first, second, flow)
+    return bool(ways) and all(exclude_each_other(one, other) for one, other in ways)
 
 
 def _always(function: Scope, origins: set[Origin], flow: Flow) -> Iterator[str]:

@@ -15,7 +15,7 @@ from retrofit.survey.frameworks import engines
 from retrofit.survey.index import Index, Scope
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted, mentions, named_in
-from retrofit.survey.order import ways_to
+from retrofit.survey.order import meeting_ways, ways_to
 from retrofit.survey.reach import reachable
 from retrofit.survey.scores.training import validation_at
 from retrofit.survey.scores.ways import by_rank, tests_around
@@ -253,10 +253,7 @@ def _named(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
 
 def _before(first: Site, second: Site, flow: Flow) -> bool:
     """Whether a run may come to an epoch loop, or another site, and then to a second one."""
-    early, late = ways_to(first.statement, flow), ways_to(second.statement, flow)
     return any(
         one.order < other.order and not exclude_each_other(one, other)
-        for scope in early.keys() & late.keys()
-        for one in early[scope]
-        for other in late[scope]
+        for one, other in meeting_ways(first.statement, second.statement, flow)
     )

@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Statement
-from retrofit.survey.order import ways_to
+from retrofit.survey.order import meeting_ways
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.wrapper import Wrapper
@@ -45,11 +45,10 @@ def before_use(head: Statement, optimizers: Iterable[Statement], loops: list[Epo
         optimizers: the statements that build an optimizer.
         loops: the epoch loops.
     """
-    index, here = flow.index, ways_to(head, flow)
+    index = flow.index
 
     def both(place: Statement) -> list[tuple[Statement, Statement]]:
-        ways = ways_to(place, flow)
-        pairs = [(one, other) for scope in ways.keys() & here.keys() for one in ways[scope] for other in here[scope]]
+        pairs = meeting_ways(place, head, flow)
         return [(one, other) for one, other in pairs if not exclude_each_other(one, other)]
 
     def sooner(place: Statement) -> bool:
