@@ -103,18 +103,15 @@ def left_without_value(index: Index, file: File, edits: Sequence[Edit], written:
             for bound in index.bindings:
                 if (staying and bound.statement.scope is here.scope) or not taken.isdisjoint(bound.statement.path):
                     given.setdefault(bound.target, edit)
-    if not given or not _compiles(written.text, file.source.shown):
-        return
-    left = unassigned_names(written.text, given)
-    for name in sorted(left and left - unassigned_names(file.source.text, given)):
-        line, column = file.source.position(given[name].node)
-        staying = always_leaves(index.statement(given[name].node))
+    for name, edit in _losing(given, file, written):
+        line, column = file.source.position(edit.node)
+        staying = always_leaves(index.statement(edit.node))
         why = "the script no longer leaves" if staying else f"what gives `{name}` its value no longer runs"
         message = (
             f"{why} here at each start, but what comes later reads `{name}` at all of them. Give it a value before, \
 on every way there."
         )
-        yield Problem(file.source.shown, line, column, given[name].code, message)
+        yield Problem(file.source.shown, line, column, edit.code, message)
 
 
 def passed_over(index: Index, file: File, edits: Sequence[Edit], written: Rewriting) -> Iterator[Problem]:
@@ -136,16 +133,30 @@ def passed_over(index: Index, file: File, edits: Sequence[Edit], written: Rewrit
             for bound in index.bindings if around is not None else ():
                 if around in bound.statement.path and bound.statement.order > here.order:
                     given.setdefault(bound.target, edit)
-    if not given or not _compiles(written.text, file.source.shown):
-        return
-    left = unassigned_names(written.text, given, turning=True)
-    for name in sorted(left and left - unassigned_names(file.source.text, given, turning=True)):
-        line, column = file.source.position(given[name].node)
+    for name, edit in _losing(given, file, written, turning=True):
+        line, column = file.source.position(edit.node)
         message = (
             f"the loop is left here once training is complete, which may be in its first turn, but what comes later \
 reads `{name}`, which a turn gives its value only after this place. Give it a value before the loop."
         )
-        yield Problem(file.source.shown, line, column, given[name].code, message)
+        yield Problem(file.source.shown, line, column, edit.code, message)
+
+
+def _losing(
+    given: dict[str, Edit], file: File, written: Rewriting, turning: bool = False
+) -> Iterator[tuple[str, Edit]]:
+    """Yield those of some names, with their edits, that have a value wherever the file reads them, and have it no more.
+
+    Args:
+        given: the names, with the edits that may take their values.
+        file: the file.
+        written: what becomes of it; nothing is told where that does not compile.
+        turning: whether each loop makes a pass.
+    """
+    if given and _compiles(written.text, file.source.shown):
+        left = unassigned_names(written.text, given, turning)
+        lost = left and left - unassigned_names(file.source.text, given, turning)
+        yield from ((name, given[name]) for name in sorted(lost))
 
 
 def _leaves_loop(text: str) -> bool:
