@@ -356,7 +356,7 @@ def _changed_in_place(index: Index) -> Iterator[tuple[cst.BaseExpression, list[c
     """Yield what gets another value in place, and what that is made of: `mean.mul_(0.9).add_(value)`."""
     for call in index.calls:
         changed = receiver(call)
-        if changed is not None and re.fullmatch("(add|copy|lerp|sub)_", method_name(call)):
+        if changed is not None and method_name(call) in ("add_", "copy_", "lerp_", "sub_"):
             yield changed, [arg.value for arg in call.args]
     for added in index.nodes_of(cst.AugAssign):
         yield added.target, [added.value]

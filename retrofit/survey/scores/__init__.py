@@ -33,7 +33,7 @@ from retrofit.survey.scores.keepers import (
     shown_for,
 )
 from retrofit.survey.scores.kinds import SEVERAL, Kinds
-from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
+from retrofit.survey.scores.making import EVALUATED, TRAINED, Making, wholes_of
 from retrofit.survey.scores.measures import find_hints, find_measures, find_silent
 from retrofit.survey.scores.namesakes import namesakes
 from retrofit.survey.scores.site import can_be_brought, score_site, taken_at, whole_of
@@ -98,8 +98,8 @@ def decides(index: Index, flow: Flow, loop: EpochLoop, metric: str = "") -> bool
 
     So does the user who names one that the loop gives to a variable, whatever makes it.
     """
-    named = {*names_in(cst.parse_expression(owner_of(metric)[1]))} if metric else set()
-    named |= {name[:end] for name in named for end in range(len(name)) if name[end] == "."}
+    read = names_in(cst.parse_expression(owner_of(metric)[1])) if metric else ()
+    named = {whole for name in read for whole in wholes_of(name)}
     if any(b.target in named and in_loop(index, loop, b.statement.node) for b in index.bindings):
         return True
     making = Making(index, flow, loop)

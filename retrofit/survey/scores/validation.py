@@ -75,7 +75,6 @@ def validated_variables(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[t
     What a function makes of a batch's training without gradients, such as the strength of an augmentation, is none
     where its name tells of no score.
     """
-    making = Making(index, flow, loop)
     for binding in index.bindings:
         call = call_within(binding.value)
         if call is None or not in_loop(index, loop, binding.statement.node):
@@ -87,8 +86,8 @@ def validated_variables(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[t
         every = batches and not under_condition(binding.statement, batches[0])
         named = VALIDATES.search(name) is not None
         told = named or not batches or direction_of(binding.target)
-        tuned = not told and any(making.made_at(arg.value, binding.statement) == TRAINED for arg in call.args)
-        validates = named or (function is not None and not every and not tuned and is_validation(index, function))
+        own = function is not None and not every and is_validation(index, function)
+        validates = named or (own and (told or not _tunes(index, flow, loop, call, binding.statement)))
         moded = method_name(call) == "eval" and not call.args
         plain = "." not in binding.target and binding.target != "_" and not NAMES.search(binding.target)
         score = direction_of(binding.target) or not NO_SCORE.search(binding.target)
@@ -112,6 +111,12 @@ def call_within(value: cst.BaseExpression | None) -> cst.Call | None:
         else:
             return value
     return None
+
+
+def _tunes(index: Index, flow: Flow, loop: EpochLoop, call: cst.Call, at: Statement) -> bool:
+    """Whether a call is given what the training makes."""
+    making = Making(index, flow, loop)
+    return any(making.made_at(arg.value, at) == TRAINED for arg in call.args)
 
 
 def _only_tests(index: Index, call: cst.Call, function: Scope | None) -> bool:
