@@ -13,8 +13,9 @@ from retrofit.survey.loops import VALIDATES
 from retrofit.survey.nodes import dotted, key_of, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scores.best import COMPARE, class_of
 from retrofit.survey.scores.given import STEPS_SCHEDULER
+from retrofit.survey.scores.handed_on import is_handed_on
 from retrofit.survey.scores.inline import collected_values, told_values
-from retrofit.survey.scores.keepers import is_handed_on, outlives, returned_parts, ways_to
+from retrofit.survey.scores.keepers import outlives, returned_parts, ways_to
 from retrofit.survey.scores.kinds import SEVERAL as SEVERAL_VALUES
 from retrofit.survey.scores.kinds import TEXT, Kinds
 from retrofit.survey.scores.making import Making, without_gradients

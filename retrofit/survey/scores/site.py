@@ -15,7 +15,8 @@ from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scores.best import keepers_of_best
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.controls import saves
-from retrofit.survey.scores.keepers import best_in, kept_score, measured_scores, owner_of
+from retrofit.survey.scores.handed_on import best_in
+from retrofit.survey.scores.keepers import kept_score, measured_scores, owner_of
 from retrofit.survey.scores.kinds import Kinds
 from retrofit.survey.scores.makers import makers_of, reaching_makers
 from retrofit.survey.scores.making import EMPTIES, EVALUATED, FILLS, TRAINED, Making
