@@ -11,7 +11,17 @@ import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.nodes import argument, children, dotted, last_name, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import (
+    argument,
+    children,
+    dotted,
+    last_name,
+    method_name,
+    named_in,
+    names_in,
+    nodes_in,
+    receiver,
+)
 from retrofit.survey.order import apart_from_training
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.block import Block
@@ -19,6 +29,7 @@ from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.wrapper import Wrapper
 
 _Compound = cst.If | cst.For | cst.While | cst.With | cst.Try
+_PARAMETERS = ("parameters", "named_parameters")
 
 
 @dataclass(frozen=True)
@@ -327,7 +338,7 @@ def _filled(index: Index, flow: Flow, signs: Signs) -> Iterator[Block]:
         ]
         zeros = all(isinstance(v, cst.Call) and named(index.qualified(v.func), kind.also) for v in filled)
         bound = [f"{name}.grad" for name in names_in(loop.node.target)]
-        if not filled or not zeros or ".parameters()" not in index.source.read(loop.node.iter).replace("named_", ""):
+        if not filled or not zeros or not any(method_name(one) in _PARAMETERS for one in nodes_in(loop.node.iter)):
             continue
         whole = loop
         while (around := whole.parent) is not None and isinstance(around.node, cst.If):
@@ -374,7 +385,7 @@ def _unlike(whole: Statement, reading: Reading, given: list[str]) -> list[Site]:
     parent = whole.parent
     if parent is None or not isinstance(parent.node, cst.If) or not reading.kind.also:
         return []
-    if reading.signs.flag not in reading.index.source.read(parent.node.test):
+    if reading.signs.flag not in map(last_name, named_in(parent.node.test)):
         return []
     return [Site(node=node, index=reading.index) for node in reading.other(parent.node, given)]
 

@@ -140,10 +140,10 @@ class Trainers:
         heirs = [one for one in self._classes if one is not holder and holder in self._lineage(one)]
         theirs = {name for one in heirs for name in one.inner}
         methods = {name: inner for one in reversed(lineage) for name, inner in one.inner.items()}
-        refusing = {name for name, one in methods.items() if "raise NotImplementedError" in index.source.read(one.node)}
+        written = {name for name, one in methods.items() if one not in index.refusing}
         called = [call.func for call in index.calls if index.scope_of(call).enclosing_class in lineage]
         own = {one.attr.value for one in called if isinstance(one, cst.Attribute) and dotted(one.value) == "self"}
-        return not theirs.isdisjoint(own - (methods.keys() - refusing))
+        return not theirs.isdisjoint(own - written)
 
     def _only_asks(self, node: cst.CSTNode) -> bool:
         """Whether a class is only extended where it is named, asked for, or lends a method: `Base.__init__(self)`."""

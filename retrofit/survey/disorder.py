@@ -14,7 +14,7 @@ from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.layers import is_layer, put_once, puts_in
 from retrofit.survey.loops import called_in
 from retrofit.survey.models import optimizer_statements
-from retrofit.survey.nodes import last_name, mentions, method_name, receiver
+from retrofit.survey.nodes import last_name, mentions, method_name, nodes_in, receiver
 from retrofit.survey.order import (
     after_model,
     built_by,
@@ -387,9 +387,7 @@ def paired_parts(origins: set[Origin], flow: Flow) -> str:
         users = {index.scope_of(user) for user in flow.callers(scope) if scope.name != "__init__"} or {scope}
         if all(user.name == "__init__" for user in users):
             copied.append({*pair})
-        elif isinstance(loop.node, cst.For) and re.search(
-            r"\.data\s*=|\.(copy|mul|lerp)_\(", index.source.read(loop.node.body)
-        ):
+        elif isinstance(loop.node, cst.For) and any(map(_sets_tensor, nodes_in(loop.node.body))):
             following.append((call, pair))
     for call, pair in following:
         if {*pair} not in copied and len(set(pair)) == 2:
@@ -399,6 +397,13 @@ def paired_parts(origins: set[Origin], flow: Flow) -> str:
                 "keep the layers of both out of dendrites by GPA.pc.set_module_ids_to_track(['.NAME', ...])"
             )
     return ""
+
+
+def _sets_tensor(node: cst.CSTNode) -> bool:
+    """Whether code gives a tensor other values: `p.data = x`, `p.data.mul_(m).add_(x)`, `p.lerp_(x, m)`."""
+    if isinstance(node, (cst.AssignTarget, cst.AugAssign)):
+        return last_name(node.target) == "data"
+    return method_name(node) in ("copy_", "mul_", "lerp_")
 
 
 def _copied_parts(classes: set[Scope], index: Index) -> Iterator[tuple[str, str]]:

@@ -301,7 +301,7 @@ class Flow:
     def _method(self, holder: Scope, name: str) -> Scope | None:
         """Return a method of a class: its own, an inherited one, or the one that its only subclass has for it."""
         found = next((c.inner[name] for c in self.lineage(holder) if name in c.inner), None)
-        if found is not None and "NotImplementedError" not in self.index.source.read(found.node):
+        if found is not None and found not in self.index.refusing:
             return found
         heirs = [c for c in self._classes_with[name] if c is not holder and holder in self.lineage(c)]
         return heirs[0].inner[name] if len(heirs) == 1 else found

@@ -90,13 +90,23 @@ def _only_buffers(index: Index, attribute: cst.Attribute) -> bool:
         return isinstance(source, cst.Call) and (dotted(source.func) or "").endswith(".named_buffers")
     if not isinstance(value, (cst.List, cst.Set, cst.Tuple)):
         return False
-    ends = [re.search(r"(\w+)'$", index.source.read(element.value)) for element in value.elements]
+    ends = [_end_of(one.value).rpartition(".")[2] for one in value.elements]
     parameters = {
         binding.target.rpartition(".")[2]
         for binding in index.bindings
         if isinstance(binding.value, cst.Call) and index.qualified(binding.value.func).endswith("Parameter")
     }
-    return all(end is not None and end[1] not in {"weight", "bias", *parameters} for end in ends)
+    return all(ends) and parameters.union(("weight", "bias")).isdisjoint(ends)
+
+
+def _end_of(node: cst.BaseExpression) -> str:
+    """Return how a string ends, all of a plain one; "" where that is not written down."""
+    if isinstance(node, cst.BinaryOperation):
+        return _end_of(node.right)
+    if isinstance(node, cst.FormattedString):
+        last = node.parts[-1] if node.parts else None
+        return last.value if isinstance(last, cst.FormattedStringText) else ""
+    return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else ""
 
 
 def _uses(index: Index, library: Library) -> Iterator[cst.Call | cst.ClassDef]:

@@ -71,7 +71,8 @@ def _parts(node: cst.BaseExpression, scope: Scope, flow: Flow) -> Iterator[Sourc
         yield from (Source(element.value, scope) for element in node.elements)
     elif isinstance(node, cst.Dict):
         for element in node.elements:
-            if isinstance(element, cst.DictElement) and flow.index.source.read(element.key) == "'params'":
+            key = element.key if isinstance(element, cst.DictElement) else None
+            if isinstance(key, cst.SimpleString) and key.evaluated_value == "params":
                 yield Source(element.value, scope)
     elif isinstance(node, cst.BinaryOperation):
         yield from (Source(node.left, scope), Source(node.right, scope))

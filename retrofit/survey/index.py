@@ -440,6 +440,13 @@ class Index:
         value = bound[-1].value if bound and name not in owner.parameters else None
         return value if isinstance(value, cst.Attribute) and bound[-1].item is None else None
 
+    @cached_property
+    def refusing(self) -> set[Scope]:
+        """The functions that others are to write, as they raise NotImplementedError."""
+        raised = [(node, node.exc) for node in self.nodes_of(cst.Raise)]
+        named = [(node, one.func if isinstance(one, cst.Call) else one) for node, one in raised]
+        return {self.scope_of(node) for node, one in named if dotted(one) == "NotImplementedError"}
+
     @property
     def environment(self) -> list[tuple[str, cst.CSTNode]]:
         """The environment variables that are used by their names, each with the expression that does."""

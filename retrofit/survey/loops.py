@@ -12,7 +12,7 @@ from retrofit.knowledge.kinds import Counts, DataLoader, Endless, GoesOver, Opti
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.last_turns import last_turns
-from retrofit.survey.nodes import dotted, last_name, leaves, names_in
+from retrofit.survey.nodes import dotted, last_name, leaves, mentions, method_name, names_in, nodes_in
 from retrofit.survey.order import defines, first_values, leading_to, may_lack_value, ways_to
 from retrofit.survey.sites.loop import Backward, EpochLoop
 
@@ -93,14 +93,14 @@ def find_loops(
 
 def _only_tries(index: Index, loop: Statement) -> bool:
     """Whether a loop trains nothing for good: of a learning-rate finder, of what gives the state back, of a test."""
-    scope, code = loop.scope, index.source.read
+    scope = loop.scope
     names = [scope.name, *([scope.enclosing_class.name] if scope.enclosing_class is not None else [])]
     if scope.kind != "function":
         return False
     if any(_FINDS_RATE.search(name) for name in names):
         return True
-    body = code(scope.node)
-    if VALIDATES.search(scope.name) and ".eval()" in body and not re.search(r"\.(train|backward)\(", body):
+    called = {method_name(call) for call in index.calls_of(scope)}
+    if VALIDATES.search(scope.name) and "eval" in called and called.isdisjoint(("train", "backward")):
         return True
     turns = [part for part in loop.path if isinstance(part.node, (cst.For, cst.While)) and part.scope is scope]
     for call, _ in index.method_calls("load_state_dict"):
@@ -111,9 +111,13 @@ def _only_tries(index: Index, loop: Statement) -> bool:
             continue
         kept = index.bound((given,), scope)
         before = all(one.statement.order < loop.order and loop not in one.statement.path for one in kept)
-        if kept and before and all(one.value is not None and "state_dict()" in code(one.value) for one in kept):
+        if kept and before and all(one.value is not None and _takes_state(one.value) for one in kept):
             return True
     return False
+
+
+def _takes_state(value: cst.BaseExpression) -> bool:
+    return any(method_name(part) == "state_dict" for part in nodes_in(value))
 
 
 def _around_batches(index: Index, flow: Flow, loops: list[Statement]) -> list[Statement]:
@@ -553,13 +557,12 @@ def _thaws(index: Index, flow: Flow, loop: EpochLoop) -> list[tuple[str, str]]:
             places.append(index.statement(call))
     for function in {place.scope for place in places} - {loop.scope}:
         places += [index.statement(call) for call in index.calls if flow.called(call) is function]
-    turn = re.compile(rf"(?<![.\w]){re.escape(loop.target)}(?![.\w(])")
     tests = {
         part: part.node.test
         for place in places
         if loop.statement in place.path
         for part in place.path[place.path.index(loop.statement) + 1 :]
-        if isinstance(part.node, cst.If) and loop.target and turn.search(index.source.read(part.node.test))
+        if isinstance(part.node, cst.If) and loop.target and mentions(part.node.test, [loop.target])
     }
     found: list[tuple[cst.CSTNode, str]] = [
         (part.node, f"if {index.source.code(test)}") for part, test in tests.items()

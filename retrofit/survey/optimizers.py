@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
@@ -282,9 +281,11 @@ def _held(flow: Flow, call: cst.Call) -> str:
     init = flow.called(call)
     if init is None or init.name != "__init__" or init.parent is None or flow.root(init.parent).startswith("torch."):
         return ""
-    if re.search(r"def (param_groups|__getattr__)\b|self\.param_groups =", flow.index.source.read(init.parent.node)):
+    own = [binding for binding in flow.index.bindings if binding.statement.scope.enclosing_class is init.parent]
+    given = {*init.parent.inner, *(binding.target for binding in own)}
+    if not given.isdisjoint(("param_groups", "self.param_groups", "__getattr__")):
         return ""
-    for binding in flow.index.bindings:
+    for binding in own:
         if binding.statement.scope is init and binding.target.startswith("self.") and binding.value is not None:
             made = flow.origins(binding.value, init)
             if any(is_torchs(flow.index, flow, o.node) for o in made) and dotted(binding.value) in init.parameters:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.index import Scope, Statement
+from retrofit.survey.index import Binding, Scope, Statement
+from retrofit.survey.loops import increments
 from retrofit.survey.nodes import dotted, mentions, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import after_model
 from retrofit.survey.sites.model import Model, ModuleCount
@@ -70,8 +70,7 @@ class _Walks:
         numbered = isinstance(here.node.iter, cst.Call) and dotted(here.node.iter.func) == "enumerate"
         if call not in (here.node.iter, *(_walked(here.node.iter) if numbered else ())):
             return False
-        body = self._index.source.read(here.node.body)
-        counts = numbered or re.search(r"^\s*(\w+)\s*(\+= 1|= \1 \+ 1)$", body, re.MULTILINE) is not None
+        counts = numbered or any(_adds_number(b) for b in self._index.bindings if here in b.statement.path)
         return counts and any(dotted(one.func) in ("isinstance", "type") for one in self._index.calls_in(here))
 
     def asked(self, models: list[Model]) -> Iterator[cst.Name]:
@@ -185,6 +184,11 @@ def _is_lacking(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.BinaryOperation):
         return isinstance(node.operator, (cst.Subtract, cst.BitXor))
     return method_name(node) in _LACKING
+
+
+def _adds_number(binding: Binding) -> bool:
+    """Whether an assignment counts: `n += 1`."""
+    return increments(binding) and any(isinstance(one, cst.Integer) for one in nodes_in(binding.statement.node))
 
 
 def _tells_apart(test: cst.BaseExpression, target: cst.BaseExpression) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from retrofit.survey.index import Binding, Index, Scope, Statement
-from retrofit.survey.nodes import dotted, last_name, method_name, names_in, receiver
+from retrofit.survey.nodes import dotted, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scores.words import COMPUTES
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -212,7 +212,7 @@ def counts_turns(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> boo
     values = [b.value for b in bindings_of(index, loop, name)]
     return all(
         value is not None
-        and re.search(r"\w\(", index.source.code(value)) is None
+        and not any(isinstance(part, cst.Call) for part in nodes_in(value))
         and set(names_in(value)) == {loop.target}
         for value in values or [node]
     )

@@ -14,7 +14,7 @@ import libcst as cst
 
 from retrofit.project import Neighbour
 from retrofit.survey.index import Statement
-from retrofit.survey.nodes import is_choice, nodes_in
+from retrofit.survey.nodes import dotted, is_choice, method_name, nodes_in, receiver
 from retrofit.survey.sites.argument import LocalRank, Parser, ProcessNumber
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.block import Block
@@ -53,6 +53,13 @@ SITE_KINDS = (
     "minimum",
     "planned-count",
 )
+
+
+def _counted(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return what a call asks for its length: `len(x)`, `x.__len__()`."""
+    if isinstance(node, cst.Call) and dotted(node.func) == "len" and len(node.args) == 1:
+        return node.args[0].value
+    return receiver(node) if method_name(node) == "__len__" else None
 
 
 def _is_method(node: cst.CSTNode) -> bool:
@@ -274,7 +281,7 @@ class Script(Site):
         return [
             Site(node=node, index=self.index)
             for node in self.index.comparisons
-            if re.search(r"\blen\(sys\.argv\)|sys\.argv\.__len__\(\)", self.index.source.read(node))
+            if any(self.index.qualified(_counted(part)) == "sys.argv" for part in nodes_in(node))
         ]
 
     @property
