@@ -12,7 +12,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.folders import is_fresh, removed_before
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in, increments, is_number
-from retrofit.survey.nodes import argument, dotted, mentions, names_in, nodes_in
+from retrofit.survey.nodes import argument, dotted, last_name, mentions, names_in, nodes_in
 from retrofit.survey.order import first_values
 from retrofit.survey.scores.values import (
     bare_of,
@@ -569,18 +569,21 @@ def _saved_by(index: Index, inside: Callable[[cst.CSTNode], bool], score: cst.Ba
 def _saves(index: Index, comparison: cst.Comparison) -> bool:
     """Whether a checkpoint is saved where a comparison holds, or where a flag says so that it sets."""
     here = index.statement(comparison)
-    node, code = _choice_by(index, comparison), index.source.code
+    node = _choice_by(index, comparison)
     if node is not None:
-        other = node.orelse.body if isinstance(node.orelse, cst.Else) else None
-        if any(block is not None and re.search(r"save|copy", code(block)) for block in (node.body, other)):
+        blocks = [node.body, *([node.orelse.body] if isinstance(node.orelse, cst.Else) else [])]
+        if any(_keeps(index, part) for block in blocks for part in index.statements_in(block)):
             return True
     flags = {
         b.target
         for b in index.bindings
-        if b.value is comparison or (b.value is not None and code(b.value) == "True" and here is b.statement.parent)
+        if b.value is comparison or (dotted(b.value) == "True" and here is b.statement.parent)
     }
-    users = [s.node for s in index.statements if s.scope is here.scope and s is not here] if flags else []
-    small = [user for user in users if isinstance(user, (cst.If, cst.SimpleStatementLine))]
-    return any(
-        re.search(r"save", code(user)) and not flags.isdisjoint(re.findall(r"[\w.]+", code(user))) for user in small
-    )
+    users = [s for s in index.statements if s.scope is here.scope and s is not here] if flags else []
+    small = [user for user in users if isinstance(user.node, (cst.If, cst.SimpleStatementLine))]
+    return any(_keeps(index, user) and mentions(user.node, flags) for user in small)
+
+
+def _keeps(index: Index, statement: Statement) -> bool:
+    """Whether code calls what saves or copies something, by its name."""
+    return any(re.search("save|copy", last_name(call.func)) for call in index.calls_in(statement))

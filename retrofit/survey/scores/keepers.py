@@ -252,7 +252,8 @@ def _kept(
     body = loop.statement if loop.statement in call.path else index.statement(call.scope.node)
     between = call.path[call.path.index(body) + 1 : -1]
     assert isinstance(node, cst.FunctionDef)
-    plain = node.asynchronous is None and not re.search(r"\byield\b", index.source.read(node))
+    yields = any(index.scope_of(one) is function for one in index.nodes_of(cst.Yield))
+    plain = node.asynchronous is None and not yields
     known = all(index.qualified(_called(d.decorator)).startswith("torch.") for d in node.decorators)
     simple = all(isinstance(part.node, (cst.If, cst.With)) or part in loop.inner for part in between)
     if not plain or not known or not simple:
