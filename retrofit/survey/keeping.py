@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
 from retrofit.knowledge.kinds import Optimizer as OptimizerKind
 from retrofit.knowledge.kinds import Scheduler as SchedulerKind
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope
-from retrofit.survey.nodes import argument, dotted, last_name, mentions, method_name
+from retrofit.survey.nodes import (
+    argument,
+    dotted,
+    key_of,
+    last_name,
+    mentions,
+    method_name,
+    named_in,
+    names_in,
+    nodes_in,
+)
 from retrofit.survey.schedulers import schedulers_of
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.optimizer import Optimizer, Scheduler
@@ -152,18 +160,14 @@ def _other_scheduler(index: Index, flow: Flow, calls: list[cst.Call], mine: list
 
 def _rate_set_by_hand(index: Index) -> str:
     """Return where a parameter group's learning rate is assigned, "" where it is not."""
-    groups = {
-        index.source.code(loop.node.target)
-        for loop in index.loops
-        if isinstance(loop.node, cst.For) and "param_groups" in index.source.code(loop.node.iter)
-    }
+    loops = [loop.node for loop in index.loops if isinstance(loop.node, cst.For)]
+    walks = [loop for loop in loops if "param_groups" in map(last_name, named_in(loop.iter))]
+    groups = {name for loop in walks for name in names_in(loop.target)}
     for node in index.nodes_of(cst.Subscript):
         parent = index.parents[node]
-        if not isinstance(parent, (cst.AssignTarget, cst.AugAssign)):
-            continue
-        code, base = index.source.code(node), index.source.code(node.value)
-        rate = parent.target is node and re.search(r"""\[\s*["'](lr|learning_rate)["']\s*\]$""", code)
-        if rate and ("param_group" in base or any(re.search(rf"\b{re.escape(base)}\b", group) for group in groups)):
+        is_set = isinstance(parent, (cst.AssignTarget, cst.AugAssign)) and parent.target is node
+        of_group = any("param_group" in name or name in groups for name in names_in(node.value))
+        if is_set and of_group and key_of(node) in ("'lr'", "'learning_rate'"):
             return index.place(node)
     return ""
 
@@ -181,7 +185,7 @@ def _plain_parameters(index: Index, call: cst.Call) -> bool:
     if isinstance(params, cst.Call):
         if method_name(params):
             return method_name(params) == "parameters"
-        return index.qualified(params.func) in ("filter", "list") and ".parameters()" in index.source.code(params)
-    return isinstance(params, (cst.List, cst.Tuple, cst.GeneratorExp, cst.ListComp)) and "named_parameters" not in (
-        index.source.code(params)
-    )
+        passing = index.qualified(params.func) in ("filter", "list")
+        return passing and any(method_name(part) == "parameters" for part in nodes_in(params))
+    named = any(method_name(part) == "named_parameters" for part in nodes_in(params))
+    return isinstance(params, (cst.List, cst.Tuple, cst.GeneratorExp, cst.ListComp)) and not named
