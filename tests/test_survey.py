@@ -5692,6 +5692,74 @@ def test_a_named_attribute_that_is_set_on_some_ways_only_is_told(
     assert told[:2] == ("runner.results" if unset else "", unset)
 
 
+#: The same with the epoch loop in a method of the object.
+MEASURES_ITSELF = """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Runner:
+    def __init__(self):
+        self.net = DDP(Net())
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def validation(self):
+        SET
+
+    def train(self):
+        for self.epoch in range(9):
+            for x in loader:
+                self.net(x).mean().backward()
+                self.optimizer.step()
+            WHERE
+
+Runner().train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "condition", "unset"),
+    [
+        pytest.param("self.validation()", "", "", id="always"),
+        pytest.param(
+            "if self.epoch % 5 == 0:\n                self.validation()", "self.epoch % 5 == 0", "", id="some"
+        ),
+        pytest.param(
+            "for x in held:\n                if x > 3:\n                    self.validation()",
+            "",
+            "x > 3",
+            id="in turns",
+        ),
+        pytest.param(
+            "if late: self.validation()\n            if hard: self.validation()", "", "hard", id="in two turns"
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [("self.loss", "measure(self.net)"), ("self.loss['val']", "{'val': measure(self.net)}")],
+    ids=["number", "item"],
+)
+def test_a_named_attribute_of_the_loops_own_object_is_brought_or_told(
+    where: str, condition: str, unset: str, metric: str, value: str
+) -> None:
+    text = MEASURES_ITSELF.replace("SET", f"self.loss = {value}").replace("WHERE", where)
+    (score,) = survey_of(text, metric=metric, mode="min").scores
+    assert (score.kept is None, score.condition, score.unset[:2]) == (
+        bool(unset),
+        condition,
+        ("self.loss" if unset else "", unset),
+    )
+
+
+@pytest.mark.parametrize("branch", ["if full:", "if dist.get_rank() == 0:"])
+def test_a_named_attribute_of_the_loops_own_object_is_taken_where_it_is_set(branch: str) -> None:
+    made = f"{branch}\n            self.loss = {{'val': measure(self.net)}}"
+    text = MEASURES_ITSELF.replace("SET", made).replace("WHERE", "self.validation()")
+    (score,) = survey_of(text, metric="self.loss['val']", mode="min").scores
+    assert score.kept is not None
+    assert (score.kept.guarded, score.kept.expression) == (True, "self.loss['val']")
+
+
 FOLLOWS = """
 import copy, torch
 from torch.nn.parallel import DistributedDataParallel as DDP

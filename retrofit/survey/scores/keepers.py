@@ -29,6 +29,7 @@ from retrofit.survey.scores.values import (
     root_of,
     target_node,
     trains,
+    variable_of,
     written,
     written_items,
 )
@@ -214,7 +215,7 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, call: cst.Call, candid
     if made is None or again or any(isinstance(maker.node, cst.For) for maker in makers):
         return None
     always = runs_always(made.node, {maker.node for maker in makers})
-    if not always and may_lack_value(root_of(candidate.node), made, index):
+    if not always and may_lack_value(variable_of(candidate.node), made, index):
         return None
     here, names = index.statement(candidate.node), set(names_in(cst.parse_expression(own), called=False))
     bound = [b.statement for b in index.bound(names, function)]
@@ -246,7 +247,7 @@ def _makers_in(index: Index, loop: EpochLoop, function: Scope, candidate: Candid
         return reaching_makers(index, candidate.node, makers)
     assert isinstance(function.node, cst.FunctionDef)
     last = index.statements_in(function.node.body)[-1]
-    ending = {b.statement for b, _ in given_to(index, loop, root_of(candidate.node), (), last, after=True)}
+    ending = {b.statement for b, _ in given_to(index, loop, variable_of(candidate.node), (), last, after=True)}
     return [maker for maker in makers if maker in ending] or makers, False
 
 
@@ -380,14 +381,15 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
         The function that knows it, and what the loop can have of it.
     """
     owner, metric = owner_of(metric)
-    name = root_of(cst.parse_expression(metric))
+    name = variable_of(cst.parse_expression(metric))
     if not owner and any(
-        b.target.partition(".")[0] == name and in_loop(index, loop, b.statement.node) for b in index.bindings
+        f"{b.target}.".startswith(f"{name}.") and in_loop(index, loop, b.statement.node) for b in index.bindings
     ):
         return
-    ways = {f: way for f, way in ways_to(index, flow, loop).items() if name in f.names and owner in ("", f.name)}
+    knowing = _knowing(index, flow, loop, name, owner)
+    ways = {f: way for f, way in ways_to(index, flow, loop).items() if f in knowing}
     apart = [f for f in ways if not trains(index, f)]
-    if not owner and not apart and not all(trains(index, f) for f in _knowing(index, flow, loop, name)):
+    if not owner and not apart and not all(trains(index, f) for f in knowing):
         return  # another one that it leads to in several ways is meant
     through = {f: [g for call in ways[f] if (g := flow.called(call)) is not None] for f in apart}
     validating = [f for f in apart if any(is_validation(index, one) for one in through[f])]
@@ -432,14 +434,27 @@ def _with_its_name(index: Index, node: cst.BaseExpression) -> cst.BaseExpression
 
 def owners(index: Index, flow: Flow, loop: EpochLoop, expression: str) -> list[tuple[str, str]]:
     """Return the names and places of the functions below the epoch loop that know an expression's name."""
-    name = root_of(cst.parse_expression(expression))
+    name = variable_of(cst.parse_expression(expression))
     knowing = _knowing(index, flow, loop, name)
     found = {f.name: index.place(b.statement.node) for f in knowing for b in index.bound([name], f)}
     return sorted(found.items())
 
 
-def _knowing(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[Scope]:
-    return [f for f in called_in(index, flow, loop.statement) if f.kind == "function" and name in f.names]
+def _knowing(index: Index, flow: Flow, loop: EpochLoop, name: str, owner: str = "") -> list[Scope]:
+    """Return the functions below the epoch loop that know a variable; of an attribute, those that set it, if any do.
+
+    Args:
+        owner: the name of the only one that is meant, "" for any.
+    """
+    running = [f for f in called_in(index, flow, loop.statement) if f.kind == "function" and owner in ("", f.name)]
+    knowing = [f for f in running if name.partition(".")[0] in f.names]
+    if "." not in name:
+        return knowing
+    given = [b for b in (*index.bindings, *index.items) if b.target.partition("[")[0] == name]
+    setting = {b.statement.scope for b in given}
+    own = loop.scope.enclosing_class is not None
+    same = [f for f in knowing if not own or flow.variable(name, f) == flow.variable(name, loop.scope)]
+    return [f for f in same if f in setting] or knowing
 
 
 def owner_of(metric: str) -> tuple[str, str]:
