@@ -2123,6 +2123,8 @@ def test_score_of_an_else_is_handed_over_by_all_in_every_turn() -> None:
         pytest.param("while step < 90:", "step += 1", "epoch += 1", True, id="steps"),
         pytest.param("while True:", "step += 1", "epoch += 1\nif step > 90:\n    break", True, id="so many steps"),
         pytest.param("while going:", "going = waits()", "going = True", True, id="a flag"),
+        pytest.param("for epoch in count():", "step += 1", "if step > 90:\n    break", True, id="endless steps"),
+        pytest.param("for epoch in count():", "step += 1", "if epoch > 9:\n    break", False, id="endless epochs"),
     ],
 )
 def test_score_within_the_loop_over_batches_is_handed_over_there_where_steps_end_the_training(

@@ -150,9 +150,10 @@ def _batches_around(index: Index, loop: EpochLoop, place: Statement) -> list[Sta
 def _goes_by_turns(index: Index, loop: EpochLoop) -> bool:
     """Whether what ends a loop is the number of its turns, rather than that of steps in a loop inside it, or a flag."""
     asked = [test for node in loop.leaving for test in tests_around(index.statement(node))]
-    counters = [loop.target] if loop.target else [name for test in asked for name in names_in(test)]
+    counters = [loop.target] if loop.limited else [name for test in asked for name in names_in(test)]
     counting = [b.statement for name in counters for b in bindings_of(index, loop, name) if increments(b)]
-    return isinstance(loop.node, cst.For) or any(not _batches_around(index, loop, one) for one in counting)
+    counted = isinstance(loop.node, cst.For) and loop.target in counters
+    return counted or any(not _batches_around(index, loop, one) for one in counting)
 
 
 def brought(index: Index, flow: Flow, loop: EpochLoop, metric: str, of: cst.CSTNode | None = None) -> Score | None:
