@@ -103,6 +103,56 @@ def test_a_value_below_the_loop_is_brought_to_it(tmp_path: Path, functions: str,
         assert run(new, rank=1) is None
 
 
+#: A function that gives a name its value in a choice.
+CHOICE = """
+def validate(model, loader):
+    with torch.no_grad():
+        print(1)
+    BEFORE
+    if rank == 1:
+        acc = model(1)
+    elif rank == 2:
+        acc = model(2)
+    LAST
+"""
+#: One that does so for each batch.
+CHOICES = """
+def validate(model, loader):
+    with torch.no_grad():
+        for x, y in loader:
+            if x != y:
+                stats = {'acc': [model(1)]}
+            else:
+                stats = {'acc': [model(3)]}
+            print(len(stats))
+"""
+
+
+@pytest.mark.parametrize(
+    ("functions", "metric", "values"),
+    [
+        pytest.param(CHOICE.replace("LAST", "else:\n        acc = model(3)"), "acc", [3, 1, 2], id="in all branches"),
+        pytest.param(
+            CHOICE.replace("LAST", "else:\n        acc = model(3)\n    print(acc)"), "acc", [3, 1, 2], id="and read"
+        ),
+        pytest.param(CHOICE.replace("BEFORE", "acc = model(3)"), "acc", [3, 1, 2], id="in some once more"),
+        pytest.param(CHOICES, "stats['acc'][0] + 1", [2, 2, 2], id="for each batch"),
+    ],
+)
+def test_a_value_of_several_branches_is_brought_from_each(
+    tmp_path: Path, functions: str, metric: str, values: list[int]
+) -> None:
+    plan = planned(tmp_path, functions.replace("BEFORE", "pass").replace("LAST", "pass"), metric=metric)
+    assert (plan.questions, [note.message for note in plan.notes if "only if" in note.message]) == ([], [])
+    assert [run(rewritten(plan), rank=rank) for rank in range(3)] == values
+
+
+@pytest.mark.parametrize("metric", ["acc", "acc + 1"])
+def test_a_value_of_some_branches_alone_is_asked_about(tmp_path: Path, metric: str) -> None:
+    plan = planned(tmp_path, CHOICE.replace("BEFORE", "pass").replace("LAST", "pass"), metric=metric)
+    assert [question.code for question in plan.questions] == ["PAI105"]
+
+
 END = "def end(model, loader):\n    validate(model, loader)\n\n\n"
 TRAIN = """def train(model, loader):
     for step, x in enumerate(loader):

@@ -1034,16 +1034,30 @@ done()
     assert changed.endswith(end)
 
 
-#: A validation every so many batches, and a name that the turn over an epoch gives after them.
+#: A validation every so many steps, and a name that the turn over the data gives after them.
 SPARSE = f"""
-    for epoch in range(9):
-        for n, x in enumerate(loader):{STEP.replace(chr(10) + "    ", chr(10) + "        ").rstrip()}
+    while n < 99:
+        for x in loader:{STEP.replace(chr(10) + "    ", chr(10) + "        ").rstrip()}
+            n += 1
             if n % 9 == 0:
                 acc = evaluate(model)
                 best = max(best, acc)
         log()
-        folder = name_of(epoch)
+        folder = name_of(n)
 """
+
+
+def test_validation_every_so_many_batches_of_an_epoch_is_handed_over_once_an_epoch(tmp_path: Path) -> None:
+    by_epochs = SPARSE.replace("while n < 99:", "for epoch in range(9):")
+    changed = iterating(tmp_path, by_epochs)
+    assert "for epoch in pai_distributed.planned_epochs(range(9)):\n    pai_score = None\n    for x in" in changed
+    assert changed.endswith("""\
+            best = max(best, acc)
+            pai_score = acc
+    log()
+    folder = name_of(n)
+    pai_distributed.report_validation_score(pai_score, model)
+""")
 
 
 def test_what_an_epoch_gives_after_its_batches_is_given_before_the_loop_is_left(tmp_path: Path) -> None:
@@ -1052,9 +1066,10 @@ def test_what_an_epoch_gives_after_its_batches_is_given_before_the_loop_is_left(
             if training_complete:
                 break
     log()
-    folder = name_of(epoch)
+    folder = name_of(n)
     if training_complete:
         break
+pai_distributed.end_of_training()
 done(folder)
 """)
 
@@ -1073,7 +1088,7 @@ def test_what_nobody_reads_after_the_loop_is_not_waited_for(tmp_path: Path, befo
     "later",
     [
         f"for x in more:{STEP.replace(chr(10), chr(10) + '    ').rstrip()}",
-        "if epoch % 2:\n            folder = 'odd'\n            continue",
+        "if n % 2:\n            folder = 'odd'\n            continue",
     ],
 )
 def test_a_name_that_the_way_out_of_the_loop_would_pass_over_is_asked_about(tmp_path: Path, later: str) -> None:

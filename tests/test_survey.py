@@ -2114,13 +2114,27 @@ def test_score_of_an_else_is_handed_over_by_all_in_every_turn() -> None:
     assert (score.when, score.guarded) == ("", True)
 
 
-def test_score_within_the_loop_over_batches_is_handed_over_there() -> None:
-    text = script().replace(
-        "        optimizer.step()\n", "        optimizer.step()\n        if n % 5 == 0:\n" + indent(TRACKS, " " * 8)
-    )
+@pytest.mark.parametrize(
+    ("head", "step", "end", "in_turn"),
+    [
+        pytest.param("for epoch in range(10):", "pass", "pass", False, id="epochs"),
+        pytest.param("while epoch < 10:", "step += 1", "epoch += 1", False, id="epochs by a counter"),
+        pytest.param("while True:", "step += 1", "epoch += 1\nif epoch > 9:\n    break", False, id="so many epochs"),
+        pytest.param("while step < 90:", "step += 1", "epoch += 1", True, id="steps"),
+        pytest.param("while True:", "step += 1", "epoch += 1\nif step > 90:\n    break", True, id="so many steps"),
+        pytest.param("while going:", "going = waits()", "going = True", True, id="a flag"),
+        pytest.param("for epoch in count():", "step += 1", "if step > 90:\n    break", True, id="endless steps"),
+        pytest.param("for epoch in count():", "step += 1", "if epoch > 9:\n    break", False, id="endless epochs"),
+    ],
+)
+def test_score_within_the_loop_over_batches_is_handed_over_there_where_steps_end_the_training(
+    head: str, step: str, end: str, in_turn: bool
+) -> None:
+    batch = f"optimizer.step()\n        {step}\n        if n % 5 == 0:\n{indent(TRACKS, ' ' * 8)}"
+    text = script(f"{end}\nlog()").replace("for epoch in range(10):", head).replace("optimizer.step()\n", batch)
     (score,) = survey_of(text).scores
-    assert score.in_turn
-    assert score.index.source.code(score.anchors["report"]).startswith("if acc > best")
+    assert (score.in_turn, score.guarded, score.condition) == (in_turn, not in_turn, "n % 5 == 0")
+    assert score.index.source.code(score.anchors["report"]).startswith("if acc > best" if in_turn else "log()")
 
 
 @pytest.mark.parametrize(
@@ -2152,7 +2166,7 @@ VALIDATES_IN_TURN = """
 def test_score_that_the_loop_over_batches_makes_now_and_then_is_known_by_its_name(condition: str) -> None:
     text = script().replace("\n        optimizer.step()\n", VALIDATES_IN_TURN.replace("if n % 5 == 0:", condition))
     expected = [("val_err", "min", True)] if condition.startswith("if") else []
-    assert [(s.expression, s.direction, s.in_turn) for s in survey_of(text).scores] == expected
+    assert [(s.expression, s.direction, s.guarded) for s in survey_of(text).scores] == expected
 
 
 def test_what_is_logged_of_a_validation_is_proposed() -> None:
@@ -3812,9 +3826,15 @@ def test_best_of_one_validation_is_no_best_of_the_training() -> None:
 
 def test_score_kept_by_a_function_that_is_called_after_some_batches() -> None:
     text = script(before=keeper()).replace("        optimizer.step()\n", "        optimizer.step()\nCALL")
-    (score,) = survey_of(text.replace("CALL", "        if n % 5 == 0:\n            test(n)\n")).scores
-    assert (score.in_turn, score.guarded, score.code) == (True, False, "test(n)")
-    assert survey_of(text.replace("CALL", "        test(n)\n")).scores == []
+    some = text.replace("CALL", "        n += 1\n        if n % 5 == 0:\n            test(n)\n")
+    for head, in_turn in (("for epoch in range(10):", False), ("while n < 90:", True)):
+        (score,) = survey_of(some.replace("for epoch in range(10):", head)).scores
+        assert (score.in_turn, score.guarded, score.code) == (in_turn, not in_turn, "test(n)")
+    each = text.replace("CALL", "        test(n)\n")
+    assert survey_of(each).scores == []
+    (score,) = survey_of(each, metric="test:acc").scores
+    assert (score.in_turn, score.guarded, score.last) == (False, True, ("for x, y in loader:", "line 13"))
+    assert score.index.source.code(score.anchors["report"]) == "pass"
 
 
 def test_two_kept_scores_are_both_told_and_one_can_be_chosen() -> None:
@@ -5672,6 +5692,74 @@ def test_a_named_attribute_that_is_set_on_some_ways_only_is_told(
     (score,) = survey_of(text, metric="runner.results['loss']", mode="min").scores
     told = score.unset
     assert told[:2] == ("runner.results" if unset else "", unset)
+
+
+#: The same with the epoch loop in a method of the object.
+MEASURES_ITSELF = """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Runner:
+    def __init__(self):
+        self.net = DDP(Net())
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def validation(self):
+        SET
+
+    def train(self):
+        for self.epoch in range(9):
+            for x in loader:
+                self.net(x).mean().backward()
+                self.optimizer.step()
+            WHERE
+
+Runner().train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "condition", "unset"),
+    [
+        pytest.param("self.validation()", "", "", id="always"),
+        pytest.param(
+            "if self.epoch % 5 == 0:\n                self.validation()", "self.epoch % 5 == 0", "", id="some"
+        ),
+        pytest.param(
+            "for x in held:\n                if x > 3:\n                    self.validation()",
+            "",
+            "x > 3",
+            id="in turns",
+        ),
+        pytest.param(
+            "if late: self.validation()\n            if hard: self.validation()", "", "hard", id="in two turns"
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [("self.loss", "measure(self.net)"), ("self.loss['val']", "{'val': measure(self.net)}")],
+    ids=["number", "item"],
+)
+def test_a_named_attribute_of_the_loops_own_object_is_brought_or_told(
+    where: str, condition: str, unset: str, metric: str, value: str
+) -> None:
+    text = MEASURES_ITSELF.replace("SET", f"self.loss = {value}").replace("WHERE", where)
+    (score,) = survey_of(text, metric=metric, mode="min").scores
+    assert (score.kept is None, score.condition, score.unset[:2]) == (
+        bool(unset),
+        condition,
+        ("self.loss" if unset else "", unset),
+    )
+
+
+@pytest.mark.parametrize("branch", ["if full:", "if dist.get_rank() == 0:"])
+def test_a_named_attribute_of_the_loops_own_object_is_taken_where_it_is_set(branch: str) -> None:
+    made = f"{branch}\n            self.loss = {{'val': measure(self.net)}}"
+    text = MEASURES_ITSELF.replace("SET", made).replace("WHERE", "self.validation()")
+    (score,) = survey_of(text, metric="self.loss['val']", mode="min").scores
+    assert score.kept is not None
+    assert (score.kept.guarded, score.kept.expression) == (True, "self.loss['val']")
 
 
 FOLLOWS = """

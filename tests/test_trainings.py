@@ -759,9 +759,10 @@ def test_a_script_that_scores_with_one_process_alone_is_trained_so_where_the_use
 
 
 def test_a_hand_over_within_a_loop_over_batches_is_made_only_where_a_counter_says_so(tmp_path: Path) -> None:
-    text = rewritten(plan_of(tmp_path, ALONE, Options(launcher="python")))
+    by_steps = ALONE.replace("for epoch in range(9):", "while step < 900:")
+    text = rewritten(plan_of(tmp_path, by_steps, Options(launcher="python")))
     assert "training_complete = n % 4 == 0 and step % 100 == 0 and args.local_rank == -1 and " in text
-    other = ALONE.replace("step += 1\n", "step += draw()\n")
+    other = by_steps.replace("step += 1\n", "step += draw()\n")
     text = rewritten(plan_of(tmp_path, other, Options(launcher="python")))
     assert "training_complete = pai_distributed.report_validation_score(" in text
 
@@ -1253,10 +1254,12 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 model = DDP(Net())
 rank = dist.get_rank()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for epoch in range(3):
-    for step in range(90):
-        model(batch()).mean().backward()
+step = 0
+while step < 270:
+    for batch in loader:
+        model(batch).mean().backward()
         optimizer.step()
+        step += 1
         if rank == 0 and step % 9 == 0:
             val_loss = evaluate(model)
         LATER
@@ -1273,7 +1276,7 @@ for epoch in range(3):
         pytest.param("if step == 80:\n            break\n        save(model)", "pai_score = val_loss", id="leaves"),
         pytest.param("step = step + 1\n        save(model)", "pai_score = val_loss", id="another condition"),
         pytest.param(
-            "model(batch()).mean().backward()\n        optimizer.step()\n        save(model)",
+            "model(batch).mean().backward()\n        optimizer.step()\n        save(model)",
             "pai_score = val_loss",
             id="trains on",
         ),

@@ -241,7 +241,7 @@ def _merge(scores: dict[str, Score], score: Score) -> None:
     known.saved = score.saved = known.saved or score.saved
     known.present = score.present = known.present or score.present
     here = known.anchors["loop"] is score.anchors["loop"]
-    if here and (known.condition or known.in_turn) and not score.condition and not score.in_turn:
+    if here and known.condition and not score.condition:
         scores[score.expression] = score  # of every epoch, rather than of some
 
 

@@ -14,9 +14,10 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import dotted, names_in
+from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scores.best import tracked_scores
 from retrofit.survey.scores.handed_on import best_in
-from retrofit.survey.scores.makers import makers_of, reaching_makers
+from retrofit.survey.scores.makers import given_to, makers_of, reaching_makers
 from retrofit.survey.scores.presence import ends_on_others, presence
 from retrofit.survey.scores.standins import StandIns
 from retrofit.survey.scores.validation import called_by, is_validation, validation_functions
@@ -28,6 +29,7 @@ from retrofit.survey.scores.values import (
     root_of,
     target_node,
     trains,
+    variable_of,
     written,
     written_items,
 )
@@ -208,27 +210,45 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, call: cst.Call, candid
     own = candidate.written or index.source.code(candidate.node)
     if candidate.rest and ends_on_others(index, function):
         return None
-    makers, again = reaching_makers(index, candidate.node, makers_of(index, candidate.node, code_of(index, function)))
+    makers, again = _makers_in(index, loop, function, candidate)
     made = meeting(makers)
     if made is None or again or any(isinstance(maker.node, cst.For) for maker in makers):
+        return None
+    always = runs_always(made.node, {maker.node for maker in makers})
+    if not always and may_lack_value(variable_of(candidate.node), made, index):
         return None
     here, names = index.statement(candidate.node), set(names_in(cst.parse_expression(own), called=False))
     bound = [b.statement for b in index.bound(names, function)]
     made = max([made, *(one for one in bound if one in made.siblings and made is not here)], key=lambda one: one.order)
     way = way_in(index, flow, index.statement(function.node), made)
-    if not isinstance(way.block.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.For, cst.With)):
+    if not isinstance(way.block.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.For, cst.With, cst.If)):
         return None
     kept = _kept(index, flow, loop, function, call, candidate.rest, made)
     if kept is not None:
         read = here in way.block.following and not candidate.written
+        in_turns = any(isinstance(one.node, cst.For) for one in made.around)
         if read and any(one.order > here.order for one in bound):
             kept.anchors |= {"guard": here.node, "made": here.node}
-        elif candidate.named and not kept.guarded and isinstance(way.block.node, cst.For) and not read:
+        elif candidate.named and in_turns and not (kept.guarded or read):
             kept.anchors |= {"guard": way.block.node, "made": made.node}  # there may be no turn
         kept.expression = own
         stand_ins = StandIns(index, flow, loop).of(candidate.node, index.statement(candidate.node), call)
         kept.present = " and ".join(presence(index, candidate.node, way.block, stand_ins))
     return kept
+
+
+def _makers_in(index: Index, loop: EpochLoop, function: Scope, candidate: Candidate) -> tuple[list[Statement], bool]:
+    """Return what in a function makes a score, and whether it is made anew after the place that tells of it.
+
+    One that the function reads nowhere is what it ends with.
+    """
+    makers = makers_of(index, candidate.node, code_of(index, function))
+    if not candidate.written:
+        return reaching_makers(index, candidate.node, makers)
+    assert isinstance(function.node, cst.FunctionDef)
+    last = index.statements_in(function.node.body)[-1]
+    ending = {b.statement for b, _ in given_to(index, loop, variable_of(candidate.node), (), last, after=True)}
+    return [maker for maker in makers if maker in ending] or makers, False
 
 
 def _passing_on(
@@ -362,14 +382,15 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
         The function that knows it, and what the loop can have of it.
     """
     owner, metric = owner_of(metric)
-    name = root_of(cst.parse_expression(metric))
+    name = variable_of(cst.parse_expression(metric))
     if not owner and any(
-        b.target.partition(".")[0] == name and in_loop(index, loop, b.statement.node) for b in index.bindings
+        f"{b.target}.".startswith(f"{name}.") and in_loop(index, loop, b.statement.node) for b in index.bindings
     ):
         return
-    ways = {f: way for f, way in ways_to(index, flow, loop).items() if name in f.names and owner in ("", f.name)}
+    knowing = _knowing(index, flow, loop, name, owner)
+    ways = {f: way for f, way in ways_to(index, flow, loop).items() if f in knowing}
     apart = [f for f in ways if not trains(index, f)]
-    if not owner and not apart and not all(trains(index, f) for f in _knowing(index, flow, loop, name)):
+    if not owner and not apart and not all(trains(index, f) for f in knowing):
         return  # another one that it leads to in several ways is meant
     through = {f: [g for call in ways[f] if (g := flow.called(call)) is not None] for f in apart}
     validating = [f for f in apart if any(is_validation(index, one) for one in through[f])]
@@ -385,9 +406,9 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
         read = [node for node in places if not isinstance(index.parents[node], cst.AssignTarget)]
         returned = index.returned(function)
         parts = [part for value in returned for _, part in returned_parts(index, value)]
-        places = read or [part for part in parts if dotted(part) == name and metric.startswith(name)] or places
-        own = metric if not places else ""
-        places = places or [target_node(index, binding.statement, name) for binding in index.bound([name], function)]
+        read = read or [part for part in parts if dotted(part) == name and metric.startswith(name)]
+        own = "" if read else metric
+        places = read or places or [target_node(index, b.statement, name) for b in index.bound([name], function)]
         if places:
             last = max(places, key=index.source.position)
             rest = metric[len(name) :] if dotted(last) == name and not own else ""
@@ -414,14 +435,27 @@ def _with_its_name(index: Index, node: cst.BaseExpression) -> cst.BaseExpression
 
 def owners(index: Index, flow: Flow, loop: EpochLoop, expression: str) -> list[tuple[str, str]]:
     """Return the names and places of the functions below the epoch loop that know an expression's name."""
-    name = root_of(cst.parse_expression(expression))
+    name = variable_of(cst.parse_expression(expression))
     knowing = _knowing(index, flow, loop, name)
     found = {f.name: index.place(b.statement.node) for f in knowing for b in index.bound([name], f)}
     return sorted(found.items())
 
 
-def _knowing(index: Index, flow: Flow, loop: EpochLoop, name: str) -> list[Scope]:
-    return [f for f in called_in(index, flow, loop.statement) if f.kind == "function" and name in f.names]
+def _knowing(index: Index, flow: Flow, loop: EpochLoop, name: str, owner: str = "") -> list[Scope]:
+    """Return the functions below the epoch loop that know a variable; of an attribute, those that set it, if any do.
+
+    Args:
+        owner: the name of the only one that is meant, "" for any.
+    """
+    running = [f for f in called_in(index, flow, loop.statement) if f.kind == "function" and owner in ("", f.name)]
+    knowing = [f for f in running if name.partition(".")[0] in f.names]
+    if "." not in name:
+        return knowing
+    given = [b for b in (*index.bindings, *index.items) if b.target.partition("[")[0] == name]
+    setting = {b.statement.scope for b in given}
+    own = loop.scope.enclosing_class is not None
+    same = [f for f in knowing if not own or flow.variable(name, f) == flow.variable(name, loop.scope)]
+    return [f for f in same if f in setting] or knowing
 
 
 def owner_of(metric: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ import libcst as cst
 from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Statement
-from retrofit.survey.loops import VALIDATES, passing_over, turns_begun_by
+from retrofit.survey.loops import VALIDATES, head, increments, passing_over, turns_begun_by
 from retrofit.survey.nodes import dotted, mentions, names_in
 from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scores.best import keepers_of_best
@@ -28,6 +28,7 @@ from retrofit.survey.scores.values import (
     bindings_of,
     code_of,
     in_loop,
+    of_phases,
     only_begins,
     root_of,
     unquoted,
@@ -63,24 +64,23 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     earlier = meeting([maker for maker in makers if left_at and here not in maker.path])
     if earlier is not None:
         here, left_at = earlier, None
-    turns = [part for part in here.path[:-1] if part in loop.inner]
+    turns = _batches_around(index, loop, here)
     way = way_in(index, flow, turns[-1] if turns else loop.statement, here)
-    direct = bool(way.condition) and (bool(turns) or loop.by_iteration)
-    if turns and not direct:
-        if kept is not None:
+    if turns and (len(turns) > 1 or not way.condition or _goes_by_turns(index, loop)):
+        if kept is not None and not (way.condition or candidate.named):
             return None
-        turns, way = [], way_in(index, flow, loop.statement, here)
+        turns, way = [], way_in(index, flow, loop.statement, here, turns)
+    direct = bool(way.condition) and (bool(turns) or loop.by_iteration)
     by_batch = loop.by_iteration and bool(candidate.best) and not (candidate.named or way.condition)
     if by_batch and Making(index, flow, loop).of(candidate.node, candidate.call) == TRAINED:
         return None
-    if len(turns) > 1:
-        turns, way, direct = [], way_in(index, flow, loop.statement, here), False
     passing = turns_begun_by(index, turns[-1] if turns else loop.statement)
     inside = [part for part in passing if way.guard in part.path and part.order > way.block.order]
     if way.ranks == "all":
         inside = [part for part in inside if not exclude_each_other(part, way.block)]
     together = (direct or bool(inside)) and way.ranks == "all" and not way.looped
-    guard = None if together else way.guard
+    in_each = way.block if kept is not None and isinstance(way.block.node, (cst.For, cst.While)) else None
+    guard = None if together else way.guard or in_each
     compared = index.statement(candidate.node) if candidate.node in index.parents else way.block
     before = _choice_before(compared, way) if together and not inside else None
     if before is not None and compared not in before.siblings:
@@ -104,6 +104,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         when=when,
         anchors={"report": report.node},
     )
+    if in_each is not None:
+        score.last = head(index, in_each), index.place(in_each.node, score.file)
     if parted is not None:
         score.parted, score.anchors["parting"] = name, parted
     if kept is None:
@@ -137,6 +139,21 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         there += presence(index, candidate.node, way.block, stand_ins)
         score.present = " and ".join(dict.fromkeys(there))
     return score
+
+
+def _batches_around(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:
+    """Return the loops over batches around a statement of the epoch loop, without those over an epoch's phases."""
+    around = [part for part in place.path[:-1] if part in loop.inner]
+    return [part for part in around if not (isinstance(part.node, cst.For) and of_phases(index, part.node.iter))]
+
+
+def _goes_by_turns(index: Index, loop: EpochLoop) -> bool:
+    """Whether what ends a loop is the number of its turns, rather than that of steps in a loop inside it, or a flag."""
+    asked = [test for node in loop.leaving for test in tests_around(index.statement(node))]
+    counters = [loop.target] if loop.limited else [name for test in asked for name in names_in(test)]
+    counting = [b.statement for name in counters for b in bindings_of(index, loop, name) if increments(b)]
+    counted = isinstance(loop.node, cst.For) and loop.target in counters
+    return counted or any(not _batches_around(index, loop, one) for one in counting)
 
 
 def brought(index: Index, flow: Flow, loop: EpochLoop, metric: str, of: cst.CSTNode | None = None) -> Score | None:

@@ -21,7 +21,7 @@ def tell_unset(flow: Flow, loop: EpochLoop, score: Score, candidate: Candidate) 
     """
     index, name = flow.index, next((one for part in way_to_root(candidate.node) if (one := dotted(part))), "")
     holder, _, attribute = name.rpartition(".")
-    if not holder or holder == "self" or candidate.node in index.parents or candidate.call is not None:
+    if not holder or candidate.node in index.parents or candidate.call is not None:
         return
     training = leading_to([loop], flow)
     meant = flow.member(name, loop.scope)
@@ -49,7 +49,11 @@ def _conditions(binding: Binding, training: set[Statement], flow: Flow) -> list[
         seen.add(here)
         choices = [part.node for part in here.around if part not in training and is_choice(part.node)]
         told = [*(index.source.code(one.test) for one in reversed(choices) if isinstance(one, cst.If)), *told]
-        calls = [] if not training.isdisjoint(here.path) else [index.statement(c) for c in flow.callers(here.scope)]
+        calls = (
+            []
+            if not training.isdisjoint([here, *here.around])
+            else [index.statement(c) for c in flow.callers(here.scope)]
+        )
         waiting += [(call, told) for call in calls]
         if not calls:
             found.append(told)

@@ -61,6 +61,12 @@ def root_of(node: cst.BaseExpression) -> str:
     return root.value if isinstance(root, cst.Name) else ""
 
 
+def variable_of(node: cst.BaseExpression) -> str:
+    """Return the variable that an expression is about, of an object its attribute: `self.stats` of its item."""
+    names = [name for part in way_to_root(node) if (name := dotted(part)) not in (None, "self")]
+    return names[-1] or "" if names else ""
+
+
 def bare_of(node: cst.BaseExpression) -> cst.BaseExpression:
     """Return `acc` for `float(acc)`, `acc.item()` and `float(format(acc, ".4f"))`."""
     if not isinstance(node, cst.Call):
@@ -198,8 +204,9 @@ def trains(index: Index, function: Scope) -> bool:
 
 
 def target_node(index: Index, statement: Statement, target: str) -> cst.BaseExpression:
-    for node in index.nodes_of(cst.Name):
-        if node.value == target and index.statement(node) is statement:
+    kind: type[cst.Name | cst.Attribute] = cst.Attribute if "." in target else cst.Name
+    for node in index.nodes_of(kind):
+        if dotted(node) == target and index.statement(node) is statement:
             parent = index.parents[node]
             if isinstance(parent, (cst.AssignTarget, cst.Element)) or getattr(parent, "target", None) is node:
                 return node

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import libcst as cst
@@ -34,19 +35,23 @@ class Way:
     looped: bool = False
 
 
-def way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> Way:
+def way_in(index: Index, flow: Flow, body: Statement, made: Statement, batches: Collection[Statement] = ()) -> Way:
     """Go from the body of a loop or function towards the place where the score is made, through conditions only.
 
     What is made under a condition inside a loop of its own may never be made, so that loop is the guard then.
+
+    Args:
+        batches: the loops whose own conditions count: a turn has a score where they hold for one of its batches.
     """
     inner = made.path[made.path.index(body) + 1 :]
     conditions: list[tuple[str, str]] = []  # alone, and beside others
-    guard, block, ranked, looped = None, inner[-1], False, False
+    guard, block, ranked, looped, untold = None, inner[-1], False, False, False
     for number, (statement, below) in enumerate(zip(inner, [*inner[1:], None], strict=True)):
         node = statement.node
         deeper = below is not None and any(isinstance(part.node, cst.If) for part in inner[number + 1 : -1])
         if not isinstance(node, cst.If) and deeper:
             looped = looped or not isinstance(node, cst.With)
+            untold = untold or not (isinstance(node, cst.With) or statement in batches)
             guard = guard or statement
             continue
         if not isinstance(node, cst.If) or below is None:
@@ -58,7 +63,7 @@ def way_in(index: Index, flow: Flow, body: Statement, made: Statement) -> Way:
         parts = [part for part in parts if not (yes and _is_there(flow, part, statement))]
         common = [part for part in parts if not by_rank(index, flow, part, statement)]
         ranked = ranked or len(common) < len(parts)
-        if looped:
+        if untold:
             continue
         code = [index.source.code(part) if yes else f"not ({index.source.code(part)})" for part in common]
         whole = yes and len(common) == len(conjuncts(node.test))
