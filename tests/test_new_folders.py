@@ -64,7 +64,8 @@ def begun(text: str) -> str:
             id="left where it is not empty",
         ),
         pytest.param(
-            f"if os.path.exists(args.out):\n    if args.debug:\n        pass\n    else:\n        raise ValueError\n{MADE}",
+            "if os.path.exists(args.out):\n    if args.debug:\n        pass\n    else:\n        raise ValueError\n"
+            f"{MADE}",
             "        if args.perforate_model_parallel:\n            raise ValueError",
             id="raised, but for an option",
         ),
