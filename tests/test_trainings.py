@@ -457,6 +457,27 @@ def test_trainings_in_a_row_of_which_each_is_measured_are_several() -> None:
     assert len(survey_of(IN_A_ROW.replace("FIRST", "for turn in range(3):\n    evaluate(model)")).loops) == 2
 
 
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        pytest.param("main()", "", id="once"),
+        pytest.param(
+            "for task in range(5):\n    main()",
+            ", both again in each turn of `for task in range(5)` (line 31)",
+            id="again",
+        ),
+    ],
+)
+def test_a_loop_that_goes_through_several_trainings_again_is_told(tmp_path: Path, start: str, told: str) -> None:
+    first = f"for turn in range(3):{SCORE}".rstrip()
+    head, _, body = code(IN_A_ROW.replace("FIRST", first)).partition("model = Net()\n")
+    text = f"{head}def main():\n    model = Net()\n{indent(body, '    ')}\n{start}\n"
+    (question,) = [one for one in plan_of(tmp_path, text).questions if one.code == "PAI104"]
+    assert question.message == (
+        f"several epoch loops were found: line 9, line 19{told}. Train in one loop, or split the script."
+    )
+
+
 def test_a_training_after_the_measured_one_is_no_warm_up() -> None:
     after = IN_A_ROW.replace(f"FIRST{PASS}", "").rstrip() + f"\nfor turn in range(3):{PASS}"
     assert len(survey_of(after).loops) == 2
