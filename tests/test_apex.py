@@ -147,6 +147,23 @@ def test_amp_that_is_not_used_is_no_reason(tmp_path: Path, given: dict[str, str]
     assert (plan.questions, [note for note in plan.notes if "Apex" in note.message]) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("used", "told"),
+    [
+        pytest.param("if args.fp16:\n    held = FP16_Optimizer(held)", "note", id="by an option"),
+        pytest.param("held = FP16_Optimizer(held)", "question", id="always"),
+    ],
+)
+@pytest.mark.parametrize("module", ["apex.optimizers", "apex.fp16_utils"])
+def test_an_optimizer_in_half_precision_is_told_also_where_the_option_is_on_by_default(
+    tmp_path: Path, used: str, told: str, module: str
+) -> None:
+    plan = planned(tmp_path, used, "'--fp16', default=True", f"from {module} import FP16_Optimizer\n", "held = None")
+    assert [one.code for one in plan.questions] == (["PAI100"] if told == "question" else [])
+    notes = [note.message for note in plan.notes]
+    assert ["where `args.fp16` holds; train without" in note for note in notes] == ([True] if told == "note" else [])
+
+
 FIRST, SECOND = (
     "from apex.parallel import DistributedDataParallel",
     "from torch.nn.parallel import DistributedDataParallel",

@@ -54,6 +54,25 @@ def test_numbers_in_a_string_are_offered_in_its_place(made: str, returned: str, 
 
 
 @pytest.mark.parametrize(
+    ("full", "offered"),
+    [("", ["stats['val_loss']"]), (", True", ["stats['val_loss']", "stats['val_psnr']"])],
+    ids=["never", "always"],
+)
+@pytest.mark.parametrize(
+    "given",
+    ["stats['val_psnr'] = peak(net)", "return {'val_loss': total, 'val_psnr': 1 / total}"],
+    ids=["filled", "returned"],
+)
+def test_what_a_call_never_comes_to_is_not_offered(given: str, full: str, offered: list[str]) -> None:
+    validate = VALIDATE.replace("step=0", "full=False").replace(
+        "MADE", f"stats = {{}}\n        stats['val_loss'] = total\n        if full:\n            {given}"
+    )
+    epoch = f"stats = validate(model{full})\nprint(stats)"
+    found = survey_of(script(epoch, code(validate.replace("RETURNED", "stats"))))
+    assert sorted(name for name, _ in found.measures) == offered
+
+
+@pytest.mark.parametrize(
     "returned", ["float(f'{total:.3f}')", "float('%.3f' % total)", "round(total, 3)", "total", "9 % int(total)"]
 )
 def test_numbers_are_taken_as_they_are(returned: str) -> None:

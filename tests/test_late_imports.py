@@ -417,6 +417,36 @@ def test_trainers_that_a_name_chooses_are_all_rewritten(plan: Planner) -> None:
     assert "finish_initialization()" in texts["other.py"]
 
 
+HOROVOD = """
+import horovod.torch as hvd
+import torch.distributed as dist
+
+def begin(backend):
+    if backend == "horovod":
+        hvd.init()
+    else:
+        dist.init_process_group("nccl")
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("begun", "code"),
+    [
+        pytest.param("begin(sys.argv[2])", "PAI101", id="by an option"),
+        pytest.param("hvd.init()", "PAI100", id="always"),
+    ],
+)
+def test_a_library_that_an_option_begins_hides_no_module_that_wraps(plan: Planner, begun: str, code: str) -> None:
+    main = HOROVOD + MAIN.replace("\n\ndef init", f"\n\n{begun}\n\ndef init")
+    (question,) = plan({**PLAIN, "main.py": main}).questions
+    assert question.code == code
+    assert ("--module trainer." in question.message) == (code == "PAI101")
+    if code == "PAI101":
+        found = plan({**PLAIN, "main.py": main}, "trainer.plain", "nets.unet")
+        assert "PAI100" not in [one.code for one in found.questions]
+
+
 # ---- registries
 
 REGISTRY = """
@@ -497,6 +527,17 @@ def test_what_a_registry_gives_is_one_of_those_registered(plan: Planner, decorat
         "archs.py": REGISTERED["archs.py"].replace("@ARCHS.register", decorator),
         "main.py": REGISTERED["main.py"].replace("ARCHS.get(cfg.arch)", lookup),
     }
+    texts = changed(plan(files))
+    assert "finish_initialization()" in texts["archs.py"]
+    assert "setup_optimizer(" in texts["main.py"] or "set_optimizer_instance(" in texts["main.py"]
+
+
+def test_an_attribute_of_a_class_may_be_a_registry(plan: Planner) -> None:
+    tables = "class Tables:\n    archs = Registry()\n    optimizers = Registry()\n"
+    files = {**REGISTERED, "tables.py": f"from registry import Registry\n\n{tables}"}
+    for name in ("archs.py", "main.py"):
+        text = files[name].replace("ARCHS.", "Tables.archs.").replace("OPTIMIZERS.", "Tables.optimizers.")
+        files[name] = text.replace("import ARCHS, OPTIMIZERS", "import Tables").replace("import ARCHS", "import Tables")
     texts = changed(plan(files))
     assert "finish_initialization()" in texts["archs.py"]
     assert "setup_optimizer(" in texts["main.py"] or "set_optimizer_instance(" in texts["main.py"]

@@ -64,6 +64,23 @@ def begun(text: str) -> str:
             id="left where it is not empty",
         ),
         pytest.param(
+            "if os.path.exists(args.out):\n    if args.debug:\n        pass\n    else:\n        raise ValueError\n"
+            f"{MADE}",
+            "        if args.perforate_model_parallel:\n            raise ValueError",
+            id="raised, but for an option",
+        ),
+        pytest.param(
+            "if os.path.exists(args.out + '/' + args.name):\n    raise ValueError\n"
+            "path = Path(args.out) / args.name\npath.mkdir(exist_ok=True)",
+            "    if args.perforate_model_parallel:\n        raise ValueError",
+            id="a folder that has a name when it is made",
+        ),
+        pytest.param(
+            "try:\n    os.makedirs(args.out)\nexcept FileExistsError:\n    if not args.debug:\n        sys.exit(1)",
+            "        if args.perforate_model_parallel:\n            sys.exit(1)",
+            id="left where it cannot be made, but for an option",
+        ),
+        pytest.param(
             "if not os.path.exists(args.out):\n    os.makedirs(args.out)\nelse:\n    sys.exit(1)",
             "    if args.perforate_model_parallel:\n        sys.exit(1)",
             id="left otherwise",
@@ -138,6 +155,10 @@ def test_what_is_to_be_new_is_so_at_the_first_start_alone(tmp_path: Path, text: 
         pytest.param(f"assert len(os.listdir(args.out)) > 0\n{MADE}", id="asserted to have something in it"),
         pytest.param(f"if len(os.listdir(args.out)) == 0:\n    raise ValueError\n{MADE}", id="empty"),
         pytest.param(f"if os.path.exists(args.out) is False:\n    raise ValueError\n{MADE}", id="missing, compared"),
+        pytest.param(
+            f"if os.path.exists(args.out):\n    if len(load(args.out)) != args.size:\n        raise ValueError\n{MADE}",
+            id="of another kind than what is there",
+        ),
         pytest.param(f"if os.path.exists(args.out):\n    print(args.out)\n{MADE}", id="told"),
         pytest.param(
             "out = os.path.join(args.out, 'runs')\nos.makedirs(out, exist_ok=True)\n"

@@ -210,6 +210,19 @@ def test_a_script_that_cannot_go_on_past_its_plan_ends_its_rounds_there(tmp_path
     assert result.stdout.count("The planned end of training is reached") == 1, "in the second round"
 
 
+def test_a_structure_is_trained_through_all_stages(tmp_path: Path) -> None:
+    """A loop around the epoch loop trains the model further: with the first round's end the process went on in it."""
+    head, _, rest = DDP.partition(LOOP)
+    body, _, after = rest.partition(END)
+    text = (
+        f"{head}    for stage in range(2):\n{indent(LOOP + body, 4 * ' ')}        print('stage', stage)\n{END}{after}"
+    )
+    result = train(tmp_path, swapped(text, ("default=5", "default=3")))
+    assert [values(one, "epoch") for one in rounds(result)] == [[*"012012"], [*"012012"]]
+    assert result.stdout.count("The planned end of training is reached") == 2
+    assert result.stdout.count("after the loop") == 1
+
+
 @pytest.mark.parametrize("leaves", ["break", "return"])
 def test_the_scripts_own_end_is_the_rounds(leaves: str, tmp_path: Path) -> None:
     text = swapped(DDP, (PRINTED, f"{PRINTED}        if epoch == 2:\n            {leaves}\n"))

@@ -1635,6 +1635,17 @@ def test_a_start_that_plans_no_epoch_goes_on_to_what_follows(
         assert list(helper.planned_epochs(range(0))) == []
 
 
+def test_a_loop_that_goes_through_a_complete_training_again_trains_no_more(
+    helper: ModuleType, perforate: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    perforate(torch.nn.Linear(8, 4), torch.nn.Linear(4, 2), initialize=False)
+    helper._pai.complete = True
+    assert list(helper.planned_epochs(range(3))) == []
+    assert "the script's training loop is passed over" in capsys.readouterr().out
+
+
 def test_a_start_that_only_evaluates_needs_no_initialisation(helper: ModuleType, perforate: Callable[..., Any]) -> None:
     import torch
 

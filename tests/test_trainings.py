@@ -457,9 +457,75 @@ def test_trainings_in_a_row_of_which_each_is_measured_are_several() -> None:
     assert len(survey_of(IN_A_ROW.replace("FIRST", "for turn in range(3):\n    evaluate(model)")).loops) == 2
 
 
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        pytest.param("main()", "", id="once"),
+        pytest.param(
+            "for task in range(5):\n    main()",
+            ", both again in each turn of `for task in range(5)` (line 31)",
+            id="again",
+        ),
+    ],
+)
+def test_a_loop_that_goes_through_several_trainings_again_is_told(tmp_path: Path, start: str, told: str) -> None:
+    first = f"for turn in range(3):{SCORE}".rstrip()
+    head, _, body = code(IN_A_ROW.replace("FIRST", first)).partition("model = Net()\n")
+    text = f"{head}def main():\n    model = Net()\n{indent(body, '    ')}\n{start}\n"
+    (question,) = [one for one in plan_of(tmp_path, text).questions if one.code == "PAI104"]
+    assert question.message == (
+        f"several epoch loops were found: line 9, line 19{told}. Train in one loop, or split the script."
+    )
+
+
 def test_a_training_after_the_measured_one_is_no_warm_up() -> None:
     after = IN_A_ROW.replace(f"FIRST{PASS}", "").rstrip() + f"\nfor turn in range(3):{PASS}"
     assert len(survey_of(after).loops) == 2
+
+
+STAGES = f"""
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+model = Net()
+model = DDP(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+best = 9
+HEAD
+    loss = losses[stage]
+    for epoch in range(9):{indent(PASS + SCORE, "    ")}
+"""
+
+
+@pytest.mark.parametrize("items", ["range(args.first, 4)", "losses"])
+def test_stages_of_one_training_are_counted_in_place_of_their_epochs(tmp_path: Path, items: str) -> None:
+    plan = plan_of(tmp_path, STAGES.replace("HEAD", f"for stage in {items}:"))
+    assert plan.questions == []
+    assert f"for stage in pai_distributed.planned_epochs({items}, further=False):" in rewritten(plan)
+    assert "    for epoch in range(9):" in rewritten(plan)
+    (note,) = [note for note in plan.notes if note.code == "PAI011"]
+    assert "with the epochs of `for epoch in range(9)` (line 11): each structure" in note.message
+    assert plan_of(tmp_path, rewritten(plan)).questions == []
+
+
+@pytest.mark.parametrize(
+    ("head", "again"),
+    [
+        pytest.param("for stage in [args.stage]:", False, id="a single one"),
+        pytest.param("for seed in seeds:", True, id="the same again"),
+        pytest.param(
+            "for stage in range(3):\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
+            True,
+            id="an optimizer",
+        ),
+        pytest.param("for stage in range(3):\n    model = DDP(model)", True, id="a wrapper"),
+        pytest.param("while stage < 3:\n    stage += 1", True, id="no end that is known"),
+    ],
+)
+def test_a_loop_that_trains_another_model_or_by_another_optimizer_is_of_no_stages(head: str, again: bool) -> None:
+    (loop,) = survey_of(STAGES.replace("HEAD", head)).loops
+    assert loop.target == "epoch"
+    assert bool(loop.repeats) == again
 
 
 IN_BRANCHES = f"""
@@ -540,11 +606,6 @@ def test_passes_over_the_batches_of_one_turn_are_no_epochs(tmp_path: Path, head:
 def test_the_epochs_of_each_fold_are_the_epochs() -> None:
     folds = AGAIN.replace("HEAD", "for fold in range(5):\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
     assert [loop.target for loop in survey_of(folds).loops] == ["epoch"]
-    within = AGAIN.replace("HEAD", "for turn in range(5):").replace(
-        "    step += 100", "        val_loss = evaluate(model)"
-    )
-    kept = "        if val_loss < best:\n            best = val_loss\n"
-    assert [loop.target for loop in survey_of(within.replace(SCORE, f"\n{kept}")).loops] == ["epoch"]
 
 
 TRIAL = """

@@ -131,10 +131,13 @@ def _written(index: Index, call: cst.Call) -> Iterator[cst.BaseExpression]:
 
 
 def _paths(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """Yield what is there where some code runs, as the innermost `if` around it says, or a failure to make it."""
+    """Yield what is there where some code runs, as the innermost `if` around it says, or a failure to make it.
+
+    One that is about a setting alone says nothing of it: `if not args.debug`.
+    """
     around = list(index.ancestors(node))
     choices = (cst.If, cst.ExceptHandler, cst.FunctionDef, cst.For, cst.While)
-    choice = next((one for one in around if isinstance(one, choices)), None)
+    choice = next((one for one in around if isinstance(one, choices) and not _is_of_setting(one)), None)
     if isinstance(choice, cst.ExceptHandler) and index.qualified(choice.type) == "FileExistsError":
         tried = index.statement(choice)
         yield from (path for call in index.calls_in(tried) for path in _written(index, call))
@@ -146,6 +149,12 @@ def _paths(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         )
         others = {index.source.code(path) for path in denied}  # there, but no file, as `a and not b` says of one path
         yield from (path for path in asked if index.source.code(path) not in others)
+
+
+def _is_of_setting(choice: cst.CSTNode) -> bool:
+    """Whether an `if` asks for variables and attributes alone, and compares and calls nothing."""
+    asks = (cst.Call, cst.Comparison, cst.Subscript)
+    return isinstance(choice, cst.If) and not any(isinstance(one, asks) for one in nodes_in(choice.test))
 
 
 def _holding(test: cst.BaseExpression, affirmed: bool) -> Iterator[cst.BaseExpression]:
@@ -188,9 +197,10 @@ def _is_written(path: cst.BaseExpression, writing: list[tuple[cst.BaseExpression
         writing: what calls that write are given, and these.
         flow: the project's values.
     """
-    for other, call in writing:
-        if _names_same(path, other, flow):
-            known = relation(path, other, flow)
+    for given, call in writing:
+        made = [origin.node for origin in flow.origins(given, flow.index.scope_of(given))]
+        for other in (given, *(one for one in made if isinstance(one, cst.BinaryOperation))):
+            known = relation(path, other, flow) if _names_same(path, other, flow) else "apart"
             if known == "" or (
                 known == "inside" and (not _makes_folder(flow.index, call) or _is_used(path, other, flow))
             ):

@@ -104,7 +104,7 @@ class Lookups:
         name = dotted(held)
         if name is None or not self.registered:
             return []
-        kept = self.registered.get(self._flow.variable(name, scope), [])
+        kept = self.registered.get(self._variable(name, scope), [])
         storing = {method for method, _ in kept}
         return [] if method_name(node) in storing else [one for _, one in kept]
 
@@ -112,8 +112,8 @@ class Lookups:
     def registered(self) -> dict[Variable, list[tuple[str, Scope | cst.BaseExpression]]]:
         """What registries hold, by the variables that are registries, each with the method that took it.
 
-        A registry is an object at the top level of a module by whose method a class or function is decorated, or what
-        is made as such a one is. What that method is given by a call is held too.
+        A registry is an object at the top level of a module, or of a class there, by whose method a class or function
+        is decorated, or what is made as such a one is. What that method is given by a call is held too.
         """
         found: defaultdict[Variable, list[tuple[str, Scope | cst.BaseExpression]]] = defaultdict(list)
         for scope in self._index.scopes:
@@ -137,14 +137,23 @@ class Lookups:
         full = self._index.qualified(made.func) if isinstance(made, cst.Call) else ""
         return full, None if "." in full else registry[0]
 
+    def _variable(self, name: str, scope: Scope) -> Variable:
+        """Return the variable that a name means, that of a class for an attribute of it."""
+        holder, _, attribute = name.rpartition(".")
+        outer, own = self._flow.variable(holder or name, scope)
+        found = outer.inner.get(own) if holder else None
+        if found is None or found.kind != "class":
+            return self._flow.variable(name, scope)
+        return found, attribute
+
     def _registry(self, node: cst.BaseExpression) -> Variable | None:
-        """Return the variable of a module that an expression is, where it holds what a call makes."""
+        """Return the variable of a module or class that an expression is, where it holds what a call makes."""
         name = dotted(node)
         if name is None:
             return None
-        variable = self._flow.variable(name, self._index.scope_of(node))
+        variable = self._variable(name, self._index.scope_of(node))
         made = [source.value for source in self._flow.sources(variable)]
-        plain = variable[0].kind == "module" and "." not in variable[1]
+        plain = variable[0].kind != "function" and "." not in variable[1]
         return variable if plain and len(made) == 1 and isinstance(made[0], cst.Call) else None
 
     @staticmethod

@@ -8,7 +8,7 @@ from itertools import chain
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import Counts, DataLoader, Endless, GoesOver, Optimizer
+from retrofit.knowledge.kinds import Counts, DataLoader, Endless, GoesOver, Optimizer, Wraps
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.last_turns import last_turns
@@ -34,7 +34,7 @@ VALIDATES = re.compile(r"(^|_)(vali?|valid|validat\w*|eval|evaluat\w*|test|testi
 
 
 def find_loops(
-    index: Index, flow: Flow, backwards: list[Backward], decides: Callable[[EpochLoop], bool]
+    index: Index, flow: Flow, backwards: list[Backward], decides: Callable[[EpochLoop], bool], *, staged: bool = False
 ) -> list[EpochLoop]:
     """Return the epoch loops, one in nearly every script.
 
@@ -42,6 +42,7 @@ def find_loops(
         backwards: the backward passes; an epoch loop is around the batch loop of one of them, perhaps through calls.
             Where nothing has two such loops, one that fetches its batches by itself counts.
         decides: whether something decides by the score of a loop's turns.
+        staged: whether a loop counts in place of those that are each a stage of it.
     """
     found: dict[Statement, EpochLoop] = {}
     ways = [loops for backward in backwards for loops in flow.enclosing_loops(backward.statement)]
@@ -61,6 +62,8 @@ def find_loops(
                     if known is None:
                         loop.further = [(head(index, s.statement), index.place(s.node, loop.file)) for s in further]
                     loop = known or loop
+                if staged:
+                    loop = _of_stages(index, flow, loop, loops, decides) or loop
                 found.setdefault(loop.statement, loop)
     for loops in ways if not found else []:
         loop = _only_pass(index, flow, loops)
@@ -166,7 +169,27 @@ def _choose(candidates: list[EpochLoop], loops: list[Statement], alone: bool) ->
 
 def _goes_on(index: Index, flow: Flow, loop: EpochLoop) -> bool:
     """Whether the turns of a loop train one model further, rather than each another one: of a fold, a seed."""
-    return not repeats_itself(loop.statement) and not _builds_optimizer(index, flow, loop.statement)
+    return not repeats_itself(loop.statement) and not _begins_anew(index, flow, loop.statement)
+
+
+def _of_stages(
+    index: Index, flow: Flow, epochs: EpochLoop, loops: list[Statement], decides: Callable[[EpochLoop], bool]
+) -> EpochLoop | None:
+    """Return the loop whose turns are the stages of one training, each of them a loop over epochs; None for no such.
+
+    A structure is trained through all of them, as through the epochs of a single loop: ended within the first stage,
+    it would never come to the others.
+    """
+    around = [
+        _for_loop(index, flow, part, part.node)
+        for part in loops[loops.index(epochs.statement) + 1 :]
+        if isinstance(part.node, cst.For) and part.scope is epochs.scope
+    ]
+    stages = [one for one in around if _goes_on(index, flow, one) and not trains_once(flow, one.statement, epochs)]
+    if not stages or not decides(epochs):
+        return None
+    stages[-1].stage = head(index, epochs.statement), index.place(epochs.node, epochs.file)
+    return stages[-1]
 
 
 def _counts_epochs(site: EpochLoop) -> bool:
@@ -187,18 +210,18 @@ def _before_repeats(
     inner = sites[loops[0]] if len(targets) > 1 else None
     if inner is None or not _EPOCH.fullmatch(inner.target) or any(named[1:]):
         return loops
-    return loops[:1] if any(_builds_optimizer(index, flow, part) for part in loops[1:]) else loops
+    return loops[:1] if any(_begins_anew(index, flow, part) for part in loops[1:]) else loops
 
 
-def _builds_optimizer(index: Index, flow: Flow, loop: Statement) -> bool:
-    """Whether an optimizer is built in each turn of a loop, perhaps by a library that is given its class."""
+def _begins_anew(index: Index, flow: Flow, loop: Statement) -> bool:
+    """Whether each turn of a loop wraps a model, or builds an optimizer, perhaps by a library that gets its class."""
     running = called_in(index, flow, loop)
     mentioned = [
         index.qualified(node)
         for call in chain(index.calls_in(loop), *map(index.calls_of, running))
         for node in (call.func, *(arg.value for arg in call.args))
     ]
-    return not index.knowledge.named(Optimizer).keys().isdisjoint(mentioned)
+    return any(not index.knowledge.named(kind).keys().isdisjoint(mentioned) for kind in (Optimizer, Wraps))
 
 
 def _only_pass(index: Index, flow: Flow, loops: list[Statement]) -> EpochLoop | None:

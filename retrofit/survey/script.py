@@ -338,7 +338,8 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     script.backwards = handing_over(index, flow, choices.signs, find_backwards(index, flow))
     groups = _fed(group_by_model([w for w in script.wrappers if not w.part], flow), script.backwards, flow)
     deciding = partial(decides, index, flow, metric=choices.metric)
-    loops = without_warm_ups(find_loops(index, flow, script.backwards, deciding), flow, deciding)
+    loops = find_loops(index, flow, script.backwards, deciding, staged=True)
+    loops = without_warm_ups(loops, flow, deciding)
     loops = of_optimizer(loops, choices.optimizer, flow)
     script.loops = loops_handing_over(index, flow, choices.signs, loops)
     if choices.model:

@@ -11,6 +11,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES
 from retrofit.survey.nodes import dotted, last_name, method_name, names_in, receiver
+from retrofit.survey.scores.conditions import rules_out
 from retrofit.survey.scores.kinds import Kinds
 from retrofit.survey.scores.makers import reaching_makers
 from retrofit.survey.scores.making import TRAINED, Making, without_gradients
@@ -152,10 +153,10 @@ def of_batches(index: Index, loop: EpochLoop, statement: Statement) -> bool:
 
 
 def returned_values(index: Index, flow: Flow, call: cst.Call, item: int | None) -> list[cst.BaseExpression]:
-    """Return what a local function visibly returns, its names followed to what they are given."""
+    """Return what a local function visibly returns by a call, its names followed to what they are given."""
     function = flow.called(call)
     found = []
-    for value in index.returned(function):
+    for value in (one for one in index.returned(function) if not rules_out(index.statement(one), call, flow)):
         element = element_of(value, item)
         if isinstance(element, cst.Name):
             found += [
@@ -169,10 +170,11 @@ def returned_values(index: Index, flow: Flow, call: cst.Call, item: int | None) 
 
 
 def filled_items(index: Index, flow: Flow, call: cst.Call, item: int | None) -> list[tuple[str, Binding]]:
-    """Return the codes of the keys under which a local function fills what it returns, with where it does."""
+    """Return the codes of the keys under which a local function fills what a call gives, with where it does."""
     function = flow.called(call)
     names = {dotted(element_of(value, item)) for value in index.returned(function)} - {None}
-    found = [(b.target.partition("["), b) for b in index.items if b.statement.scope is function]
+    filled = [b for b in index.items if b.statement.scope is function and not rules_out(b.statement, call, flow)]
+    found = [(b.target.partition("["), b) for b in filled]
     return [(key[:-1], b) for (name, _, key), b in found if name in names and re.fullmatch(r"(['\"])[^'\"]+\1\]", key)]
 
 

@@ -46,7 +46,8 @@ class Framework(Site):
         """
         if self.copies and script.kind and not script.in_process:
             return "copy"
-        if not script.kind or not self.beside:
+        may_wrap = script.kind or (script.late_imports and self.option)  # what is imported so may
+        if not may_wrap or not self.beside:
             return "owner"
         if self.wraps:
             always = not any(isinstance(part.node, cst.If) for part in self.statement.path)

@@ -46,6 +46,7 @@ class EpochLoop(Site):
         training: all statements that lead to a backward pass, in its function and in others.
         repeats: the heads and places of the loops around it, which train anew.
         further: those that train one model further, where no score tells which of all these is over epochs.
+        stage: the head and place of the loop over epochs in each of its turns, where these are stages of one training.
         earlier: the places of the loops that train before it and validate nothing, as for a warm-up.
         leftovers: the statements after the loop that no longer run when training leaves inside it.
         leaving: what leaves the loop, but for the end of what a `for` loop goes through: statements, its condition.
@@ -71,6 +72,7 @@ class EpochLoop(Site):
     training: set[Statement] = field(default_factory=set)
     repeats: list[tuple[str, str]] = field(default_factory=list)
     further: list[tuple[str, str]] = field(default_factory=list)
+    stage: tuple[str, str] = ("", "")
     earlier: list[str] = field(default_factory=list)
     leftovers: list[Statement] = field(default_factory=list)
     leaving: list[cst.CSTNode] = field(default_factory=list)

@@ -208,6 +208,11 @@ class Script(Site):
         return (1, 1)
 
     @property
+    def owned(self) -> bool:
+        """Whether a library owns what the training needs."""
+        return any(one.standing(self) == "owner" for one in self.frameworks)
+
+    @property
     def relative_imports(self) -> list[Site]:
         """The entry script's imports relative to its package, by which it only runs as a module, `python -m`."""
         return [site for site in self._relative_imports if not any(is_choice(s.node) for s in site.statement.path)]

@@ -33,20 +33,24 @@ from .rehearsal import _pai_note_exit, _pai_repeated
 from .score import _pai_by_itself, _pai_say_end, _pai_share
 
 
-def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
+def planned_epochs(planned: Iterable[Any], *, further: bool = True) -> Iterator[Any]:
     """Go through the script's epochs, and on past their end while the score may still rise.
 
     Args:
         planned: what the script's loop goes through: numbers, also within a progress bar.
+        further: whether it may go on past the end; no further stage follows where each is of many epochs.
 
     Yields:
-        Its elements, then further numbers.
+        Its elements, then further numbers; nothing where training is complete.
 
     Raises:
         SystemExit: status 0 where the model is restructured at the planned end, for the next round.
     """
     if not GPA.pai_tracker:  # another script that trains by the same code, without dendrites
         yield from planned
+        return
+    if _pai.complete:
+        _pai_say("Training is complete, so that the script's training loop is passed over")
         return
     planned = _pai_repeated(_pai_from_the_start(planned))
     _pai_begin_round()
@@ -66,7 +70,7 @@ def planned_epochs(planned: Iterable[Any]) -> Iterator[Any]:
     once = scored in ([0], [0, number]) and scored != [0, 1] and not _pai.continues
     noted = _pai_rank() == 0 and _pai_read("planned").get("ends", False)
     (ends,) = _pai_of_rank_0(once or _pai_is_planned() or noted)
-    if not isinstance(epoch, int) or ends:
+    if not isinstance(epoch, int) or ends or not further:
         _pai_end_structure("The planned end of training is reached")
         return
     _pai.past_end = True
