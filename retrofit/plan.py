@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -301,7 +301,7 @@ def _complete(
     except UserError as error:
         problems += error.problems
     if problems:
-        raise UserError(*problems)
+        raise UserError(*_told_once(problems))
     decisions = _decisions(script, options, save_name, "launcher" in names)
     names["submitting"] = SUBMITTING.get(options.launcher, "")
     names["ending"] = SYSTEMS.get(options.launcher, "")
@@ -343,6 +343,15 @@ def _without_wrapper(source: Source, recipe: Recipe, options: Options) -> Plan:
     script = survey(Source(source.path, b"", source.shown))
     outcome = Evaluator(recipe, options.for_rules()).outcome(script)
     return Plan(script, [], outcome.questions, outcome.notes)
+
+
+def _told_once(problems: Sequence[Problem]) -> Iterator[Problem]:
+    """Yield each problem; what is wrong with several files alike is of the folder that holds them."""
+    alike: dict[Problem, list[str]] = {}
+    for one in problems:
+        alike.setdefault(replace(one, file=""), []).append(one.file)
+    for problem, files in alike.items():
+        yield replace(problem, file=files[0] if len(files) == 1 else os.path.commonpath(files))
 
 
 def _outside(script: Script, edits: list[Edit], root: Path | None) -> Iterator[Problem]:

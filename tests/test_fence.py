@@ -121,6 +121,14 @@ def test_a_module_outside_is_a_question_at_its_line_that_names_the_option(folder
     assert "--project-root DIR" in line
 
 
+def test_files_that_go_outside_together_are_told_of_by_their_folder(folder: Folder) -> None:
+    folder.write("job/__init__.py", "")
+    folder.write("job/common.py", "RATE = 0.1\n")
+    folder.write("job/train.py", SCRIPT.replace("import torch\n", "import torch\nfrom job.common import RATE\n", 1))
+    [line] = folder.run("apply", "--project-root", "job", "job/train.py").lines
+    assert line.startswith("pai_distributed: RF030 lies outside the project, ")
+
+
 def test_a_wider_root_lets_it_be_written_and_undone(folder: Folder, outside: Path) -> None:
     script = by_path(folder, "'../outside'")
     assert folder.run("apply", "--project-root", "..", script).code == 0
