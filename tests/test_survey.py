@@ -7,6 +7,7 @@ from textwrap import indent
 
 import pytest
 
+from retrofit.options import Options
 from retrofit.survey.scores import direction_of
 from retrofit.survey.sites.optimizer import Optimizer
 from retrofit.survey.sites.score import Score
@@ -6494,13 +6495,68 @@ args.body = to_gpu(args.body)
 args.head = to_gpu(args.head)
 optimizer = torch.optim.SGD(args.head.parameters(), lr=0.1)
 """
-TWO = "it wraps `args.body` (line 13), `args.head` (line 14)"
 
 
-@pytest.mark.parametrize("model", ["", "args.head", "args.body"])
-def test_a_function_that_wraps_two_models_wraps_more_than_one(model: str) -> None:
-    found = survey_of(HELPED + LOOP.replace("model(x)", "args.head(args.body(x))"), model=model)
-    assert (found.plural, len(found.groups), found.other_models) == (TWO, 1, [])
+@pytest.mark.parametrize(
+    ("model", "groups", "line"),
+    [
+        pytest.param("", 2, 0, id="none"),
+        pytest.param("args.head", 1, 13, id="the second"),
+        pytest.param("args.body", 1, 12, id="the first"),
+        pytest.param("model", 0, 0, id="what the function calls both"),
+    ],
+)
+def test_each_model_that_calls_of_a_function_wrap_can_be_named(model: str, groups: int, line: int) -> None:
+    text = HELPED.replace("args.body, args.head = Body(), Head()", "args.body = Body()\nargs.head = Head()")
+    found = survey_of(text + LOOP.replace("model(x)", "args.head(args.body(x))"), model=model)
+    assert (len(found.groups), [one.line for one in found.models if line]) == (groups, [line] if line else [])
+    assert (found.other_models or found.answers) == (["args.body", "args.head"] if groups != 1 else [model])
+
+
+@pytest.mark.parametrize(
+    ("given", "wrappers"),
+    [
+        pytest.param("gpu", [6, 9], id="what may be None"),
+        pytest.param("0", [6], id="a number"),
+        pytest.param("None", [9], id="None"),
+    ],
+)
+def test_what_is_set_before_a_call_tells_which_wrapper_it_comes_to(given: str, wrappers: list[int]) -> None:
+    text = HELPED.replace('(model, mode="DP")', "(model, args)").replace('mode == "DP"', "args.gpu is not None")
+    text = text.replace('elif mode == "DDP"', "else").replace("to_gpu(args.body)", "to_gpu(args.body, args)")
+    text = text.replace("args.head = to_gpu(args.head)", f"args.gpu = {given}\nargs.head = to_gpu(args.head, args)")
+    found = survey_of(text + LOOP.replace("model(x)", "args.head(args.body(x))"), model="args.head")
+    assert [wrapper.line for wrapper in found.groups[0]] == wrappers
+
+
+def test_one_of_two_models_that_a_function_wraps_gets_dendrites_before_it_is_given_to_that(tmp_path: Path) -> None:
+    text = HELPED.replace("args.body, args.head = Body(), Head()", "body = Body()\nhead = Head()")
+    text = text.replace("args.", "") + LOOP.replace("model(x)", "head(body(x))") + "    acc = evaluate(head)\n"
+    (asked,) = (one for one in plan_of(tmp_path, text).questions if one.code == "PAI102")
+    assert asked.message == (
+        "`head` (line 16) is wrapped besides `body` (line 15), and only one model can get dendrites. "
+        "Say which with --model NAME: body or head."
+    )
+    plan = plan_of(tmp_path, text, Options(model="head", metric="acc", mode="max"))
+    assert plan.questions == []
+    lines = [line.strip() for line in rewritten(plan).splitlines()]
+    order = ["head = Head()", "head = UPA.perforate_model(", "body = to_gpu(body)", "head = to_gpu(head)"]
+    assert [line for line in lines if line in order] == order
+    assert lines.count("model = pai_distributed.on_one_device(model)") == 1
+
+
+def test_a_function_that_wraps_a_frozen_teacher_too_wraps_one_that_trains() -> None:
+    text = HELPED.replace("args.body = to_gpu", "args.body.requires_grad_(False)\nargs.body = to_gpu")
+    found = survey_of(text + LOOP.replace("model(x)", "args.head(args.body(x))"))
+    assert found.answers == ["args.head"]
+
+
+def test_models_that_a_function_wraps_where_they_are_built_are_not_perforated_in_it() -> None:
+    built = "if deep:\n    args.head = to_gpu(Deep())\nelse:\n    args.head = to_gpu(Head())\n"
+    text = HELPED.replace("args.head = to_gpu(args.head)\n", built)
+    found = survey_of(text + LOOP.replace("model(x)", "args.head(args.body(x))"), model="args.head")
+    assert [model.scope.name for model in found.models] == [""]
+    assert "already wraps it" in found.disorder
 
 
 @pytest.mark.parametrize(
@@ -6508,12 +6564,13 @@ def test_a_function_that_wraps_two_models_wraps_more_than_one(model: str) -> Non
     [
         pytest.param("args.body = to_gpu(args.body)\n", "", id="called once"),
         pytest.param("args.body = to_gpu(args.body)\n", "args.head = to_gpu(args.head, 'DDP')\n", id="twice for one"),
+        pytest.param("args.body = to_gpu(args.body)\n", "net = to_gpu(args.head)\n", id="by two names"),
         pytest.param("return model", "return None", id="gives nothing back"),
     ],
 )
 def test_a_function_that_wraps_one_model_in_either_way_wraps_one(old: str, new: str) -> None:
     found = survey_of(HELPED.replace(old, new) + LOOP.replace("model(x)", "args.head(x)"))
-    assert (found.plural, len(found.groups)) == ("", 1)
+    assert ([len(wrappers) for wrappers in found.groups], found.plural) == ([2], "")
 
 
 DEFINED = """
