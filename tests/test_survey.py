@@ -5593,6 +5593,14 @@ def test_a_copy_of_a_part_that_is_made_before_it_gets_dendrites(before: str, aft
     assert ("`slow` (line 10) is a copy of a part of it" in survey_of(text).unmatched) == told
 
 
+def test_the_model_that_is_a_copy_of_another_does_not_follow_itself() -> None:
+    text = HELD_PART.replace("trainer = Trainer(net)", "trainer = copy.deepcopy(net)\ntrainer.requires_grad_(True)")
+    text = text.replace("AFTER", "slow = copy.deepcopy(trainer)").replace("STEP", "follow(trainer, slow)")
+    found = survey_of(text.replace("BEFORE\n", ""))
+    assert [model.line for model in found.models] == [11]
+    assert (found.unmatched, [place for place, _ in found.averages]) == ("", ["line 12"])
+
+
 MEASURES = """
 import torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
