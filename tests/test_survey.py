@@ -5760,6 +5760,38 @@ def test_what_follows_the_model_by_names_without_being_its_copy_is_told(
     assert ("lets `self.slow` follow the model by the names" in survey_of(text).unmatched) is told
 
 
+HANDED_OUT = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def follow(net, slow):
+    new, old = dict(net.module.named_parameters()), dict(slow.named_parameters())
+    for name in old:
+        old[name].data.mul_(0.9).add_(new[name].data, alpha=0.1)
+
+def begin(net, slow):
+    net = DDP(net)
+    return RETURNED
+
+net = Net()
+slow = Net()
+net, slow = begin(net, slow)
+optimizer = torch.optim.Adam(net.parameters())
+for epoch in range(9):
+    for x in loader:
+        net(x).mean().backward()
+        optimizer.step()
+        follow(net, slow)
+    val_loss = evaluate(slow)
+"""
+
+
+@pytest.mark.parametrize("returned", ["net, slow", "tuple(one for one in [net, slow] if one is not None)"])
+def test_what_follows_the_model_is_told_where_both_are_handed_out(returned: str) -> None:
+    text = HANDED_OUT.replace("RETURNED", returned)
+    assert "lets `slow` follow the model by the names" in survey_of(text).unmatched
+
+
 @pytest.mark.parametrize("returned", ["Adam(main), Adam(rest)", "made['main'], made['rest']"])
 def test_optimizers_that_one_call_returns_are_several(returned: str) -> None:
     text = script().replace(
