@@ -5760,6 +5760,39 @@ def test_what_follows_the_model_by_names_without_being_its_copy_is_told(
     assert ("lets `self.slow` follow the model by the names" in survey_of(text).unmatched) is told
 
 
+MEASURING = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def evaluate(model):
+    FIRST
+    acc = sum(float(model(x).mean()) for x in val) / 9
+    print(acc)
+
+model = DDP(Net())
+optimizer = torch.optim.Adam(model.parameters())
+for epoch in range(9):
+    for x in loader:
+        model(x).mean().backward()
+        optimizer.step()
+    evaluate(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "measures"),
+    [
+        pytest.param("model.eval()  # no loss.backward() here", ["acc"], id="a comment"),
+        pytest.param('"Without loss.backward()."\n    model.eval()', ["acc"], id="documentation"),
+        pytest.param("model.eval()\n    print('loss.backward()')", ["acc"], id="a text"),
+        pytest.param("model.eval()\n    model(x).mean() . backward()", ["evaluate:acc"], id="spaced"),
+    ],
+)
+def test_what_a_function_says_of_a_backward_pass_is_none(first: str, measures: list[str]) -> None:
+    found = survey_of(MEASURING.replace("FIRST", first))
+    assert [name for name, _ in found.measures] == measures
+
+
 HANDED_OUT = """
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP
