@@ -5793,6 +5793,48 @@ def test_what_a_function_says_of_a_backward_pass_is_none(first: str, measures: l
     assert [name for name, _ in found.measures] == measures
 
 
+MADE_FOR = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Plain:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def fit(self):
+        for epoch in range(9):
+            for x in loader:
+                self.model(x).mean().backward()
+                self.optimizer.step()
+            val_loss = evaluate(self.model)
+
+class Deep(Plain):
+    def __init__(self, model):
+        super().__init__(model)
+        self.core = PART
+
+model = DDP(Net())
+MADE.fit()
+"""
+
+
+@pytest.mark.parametrize(
+    ("part", "made", "members"),
+    [
+        pytest.param("model.module", "Deep(model)", True, id="one class"),
+        pytest.param("model.module", "(Deep if deep else Plain)(model)", True, id="one of two"),
+        pytest.param("model.module", "{'deep': Deep, 'plain': Plain}[kind](model)", True, id="out of a dict"),
+        pytest.param("model", "(Deep if deep else Plain)(model)", False, id="that asks nothing of the wrapper"),
+    ],
+)
+def test_what_an_object_of_a_chosen_class_asks_of_the_wrapper_before_it_trains(
+    part: str, made: str, members: bool
+) -> None:
+    found = survey_of(MADE_FOR.replace("PART", part).replace("MADE", made))
+    assert [wrapper.members for wrapper in found.wrappers] == [members]
+
+
 HANDED_OUT = """
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -618,8 +618,9 @@ def _before_leaving(script: Script, flow: Flow) -> list[Statement]:
         here = inside[-1] if inside else backward.statement
         found.append(backward.loop if here in loops and backward.loop is not None else here)
     leading = {way.scope for way in ways}
-    called = {flow.called(call) for way in ways for call in flow.index.calls_in(way)}
-    beside = [flow.index.statement(one.node) for one in called if one and one not in leading]  # of `Trainer(...).fit()`
+    calls = {call for way in ways for call in flow.index.calls_in(way)}
+    called = [one for one in flow.index.scopes if not calls.isdisjoint(flow.callers(one))]
+    beside = [flow.index.statement(one.node) for one in called if one not in leading]  # of `Trainer(...).fit()`
     found += beside + [flow.index.statement(one.node) for one in called_in(flow.index, flow, *early, *beside)]
     return [statement for statement in found if not isinstance(statement.node, cst.ClassDef)]
 
