@@ -636,13 +636,12 @@ def test_models_that_each_of_several_classes_builds_are_no_single_one(plan_proje
     assert "`Mixed` (line" in told[0]
 
 
-def test_a_helper_that_wraps_two_models_is_asked_about(plan_project: Planner) -> None:
+def test_a_helper_that_also_wraps_what_is_not_trained_is_not_asked_about(plan_project: Planner) -> None:
     main = MAIN.replace("    model = DDP(model)\n", "    model = wrap(model)\n    other = wrap(Net())\n")
     main = main.replace("def main():", "def wrap(net):\n    return DDP(net)\n\ndef main():")
-    (question,) = plan_project(main, engine=ENGINE).questions
-    assert question.code == "PAI102"
-    assert "`model` (line" in question.message
-    assert "`other` (line" in question.message
+    text = changed(plan_project(main, engine=ENGINE))["main.py"]
+    assert text.count("UPA.perforate_model(") == 1
+    assert text.index("model = UPA.perforate_model(") < text.index("model = wrap(model)")
 
 
 def test_a_script_that_runs_only_as_a_module_is_told_so(plan_project: Planner) -> None:

@@ -86,6 +86,25 @@ def test_what_a_function_hands_back_is_what_the_call_gives(name: str, made: str)
     assert [index.source.code(origin.node) for origin in flow.origins(cst.Name(name), scope)] == [made]
 
 
+@pytest.mark.parametrize(
+    ("returned", "made"),
+    [
+        pytest.param("tuple(one for one in [net, head] if one is not None)", "Head()", id="those that there are"),
+        pytest.param("[one for one in (net, head) if one]", "Head()", id="of a list"),
+        pytest.param("tuple([net, head])", "Head()", id="as they are"),
+        pytest.param("tuple(one for one in [net, head] if wanted(one))", "give(Net(), Head())", id="some of them"),
+        pytest.param("tuple(one for one in [net, head] if one is not net)", "give(Net(), Head())", id="all but one"),
+        pytest.param("tuple(change(one) for one in [net, head])", "give(Net(), Head())", id="something else"),
+        pytest.param("tuple(one for part in [net, head] for one in part)", "give(Net(), Head())", id="their parts"),
+    ],
+)
+def test_an_item_of_what_goes_through_a_list_is_that_of_the_list(returned: str, made: str) -> None:
+    text = f"def give(net, head):\n    return {returned}\n\nnet, head = give(Net(), Head())\n"
+    index = Index(source_of(text))
+    (origin,) = Flow(index).origins(cst.Name("head"), index.scope)
+    assert index.source.code(origin.node) == made
+
+
 def test_a_function_that_returns_one_value_or_several_gives_each_its_own() -> None:
     text = """
 def load(net, optimizer=None):

@@ -144,6 +144,7 @@ class Question:
 
 
 BUILD = "def build():\n    net = Net()\n    net = DDP(net)\n    return net\n\n\n"
+EACH = "for net in nets:\n    model = DDP(net)\n"
 WRAP = "def wrap(net):\n    return DDP(net)\n\n\n"
 TRAIN = f"def train(model):\n{BATCHES}\n\n"
 OPTIONS = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr')\n"
@@ -482,6 +483,11 @@ QUESTIONS: dict[str, Question] = {
                 (CALLED, "criterion(model(x), teacher(x))"),
             ),
             "another name": ((WRAPPED, "net = model\nmodel = DDP(net)\n"),),
+            "a function, in exclusive branches": (
+                (BUILT + WRAPPED, f"{WRAP}if a: model = wrap(Net())\nelse: model = wrap(Other())\n"),
+            ),
+            "a function, annotated": ((WRAPPED, f"{WRAP}model: DDP = wrap(model)\n"),),
+            "a function, behind a raise": ((WRAPPED, f"{WRAP}{unused('other = wrap(Net())')}model = wrap(model)\n"),),
         },
     ),
     "PAI102 2": Question(
@@ -526,13 +532,9 @@ QUESTIONS: dict[str, Question] = {
         },
     ),
     "PAI102 5": Question(
-        ((WRAPPED, f"{WRAP}model = wrap(model)\nother = wrap(Net())\n"),),
+        ((BUILT + WRAPPED, f"nets = make()\n{EACH}"),),
         {
-            "exclusive branches": (
-                (BUILT + WRAPPED, f"{WRAP}if a: model = wrap(Net())\nelse: model = wrap(Other())\n"),
-            ),
-            "annotated": ((WRAPPED, f"{WRAP}model: DDP = wrap(model)\n"),),
-            "behind a raise": ((WRAPPED, f"{WRAP}{unused('other = wrap(Net())')}model = wrap(model)\n"),),
+            "one alone": ((BUILT + WRAPPED, f"net = Net()\n{EACH.replace('nets', '[net]')}"),),
         },
     ),
     "PAI102 6": Question(

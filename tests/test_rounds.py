@@ -291,6 +291,24 @@ def test_parameters_beside_the_model_go_on(tmp_path: Path, built: str, stepped: 
     assert {rank: round(float(value), 3) for rank, value in ends.items()} == dict.fromkeys("01", float(lines[1][2]))
 
 
+def test_one_of_two_models_that_a_function_wraps_grows(tmp_path: Path) -> None:
+    helper = "def place(net):\n    net = DistributedDataParallel(net)\n    return net\n\n\ndef main():\n"
+    built = "    model = Net()\n    head = nn.Linear(2, 2)\n    model = place(model)\n    head = place(head)\n"
+    text = swapped(
+        DDP,
+        ("def main():\n", helper),
+        ("    model = DistributedDataParallel(Net())\n", built),
+        ("SGD(model.parameters()", "SGD([*model.parameters(), *head.parameters()]"),
+        ("cross_entropy(model(inputs)", "cross_entropy(head(model(inputs))"),
+        (PRINTED, 'draw {draw:.6f} layers {len(list(model.modules()))} {len(list(head.modules()))}")\n'),
+    )
+    lines = rounds(train(tmp_path, text, "--model", "model"))
+    layers = [set(re.findall(r"layers (\d+) (\d+)", "\n".join(one))) for one in lines]
+    assert [len(one) for one in layers] == [1, 1]
+    ((grown, head),) = layers[1] - layers[0]
+    assert (int(grown) > 5, head) == (True, "2")
+
+
 NETWORK = """\
     other = DistributedDataParallel(nn.Sequential(nn.BatchNorm1d(4, affine=False), nn.Linear(4, 2)))
     optimizer = torch.optim.SGD([*model.parameters(), *other.parameters()], lr=0.1)

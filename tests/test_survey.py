@@ -7,6 +7,7 @@ from textwrap import indent
 
 import pytest
 
+from retrofit.options import Options
 from retrofit.survey.scores import direction_of
 from retrofit.survey.sites.optimizer import Optimizer
 from retrofit.survey.sites.score import Score
@@ -5612,6 +5613,14 @@ def test_a_copy_of_a_part_that_is_made_before_it_gets_dendrites(before: str, aft
     assert ("`slow` (line 10) is a copy of a part of it" in survey_of(text).unmatched) == told
 
 
+def test_the_model_that_is_a_copy_of_another_does_not_follow_itself() -> None:
+    text = HELD_PART.replace("trainer = Trainer(net)", "trainer = copy.deepcopy(net)\ntrainer.requires_grad_(True)")
+    text = text.replace("AFTER", "slow = copy.deepcopy(trainer)").replace("STEP", "follow(trainer, slow)")
+    found = survey_of(text.replace("BEFORE\n", ""))
+    assert [model.line for model in found.models] == [11]
+    assert (found.unmatched, [place for place, _ in found.averages]) == ("", ["line 12"])
+
+
 MEASURES = """
 import torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
@@ -5837,6 +5846,113 @@ def test_what_follows_the_model_by_names_without_being_its_copy_is_told(
     text = FOLLOWS.replace("MADE", made).replace("HOW", how).replace("CALLED", called)
     text = text.replace("def build", "def bare(net):\n    return net.module\n\ndef build")
     assert ("lets `self.slow` follow the model by the names" in survey_of(text).unmatched) is told
+
+
+MEASURING = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def evaluate(model):
+    FIRST
+    acc = sum(float(model(x).mean()) for x in val) / 9
+    print(acc)
+
+model = DDP(Net())
+optimizer = torch.optim.Adam(model.parameters())
+for epoch in range(9):
+    for x in loader:
+        model(x).mean().backward()
+        optimizer.step()
+    evaluate(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "measures"),
+    [
+        pytest.param("model.eval()  # no loss.backward() here", ["acc"], id="a comment"),
+        pytest.param('"Without loss.backward()."\n    model.eval()', ["acc"], id="documentation"),
+        pytest.param("model.eval()\n    print('loss.backward()')", ["acc"], id="a text"),
+        pytest.param("model.eval()\n    model(x).mean() . backward()", ["evaluate:acc"], id="spaced"),
+    ],
+)
+def test_what_a_function_says_of_a_backward_pass_is_none(first: str, measures: list[str]) -> None:
+    found = survey_of(MEASURING.replace("FIRST", first))
+    assert [name for name, _ in found.measures] == measures
+
+
+MADE_FOR = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Plain:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def fit(self):
+        for epoch in range(9):
+            for x in loader:
+                self.model(x).mean().backward()
+                self.optimizer.step()
+            val_loss = evaluate(self.model)
+
+class Deep(Plain):
+    def __init__(self, model):
+        super().__init__(model)
+        self.core = PART
+
+model = DDP(Net())
+MADE.fit()
+"""
+
+
+@pytest.mark.parametrize(
+    ("part", "made", "members"),
+    [
+        pytest.param("model.module", "Deep(model)", True, id="one class"),
+        pytest.param("model.module", "(Deep if deep else Plain)(model)", True, id="one of two"),
+        pytest.param("model.module", "{'deep': Deep, 'plain': Plain}[kind](model)", True, id="out of a dict"),
+        pytest.param("model", "(Deep if deep else Plain)(model)", False, id="that asks nothing of the wrapper"),
+    ],
+)
+def test_what_an_object_of_a_chosen_class_asks_of_the_wrapper_before_it_trains(
+    part: str, made: str, members: bool
+) -> None:
+    found = survey_of(MADE_FOR.replace("PART", part).replace("MADE", made))
+    assert [wrapper.members for wrapper in found.wrappers] == [members]
+
+
+HANDED_OUT = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def follow(net, slow):
+    new, old = dict(net.module.named_parameters()), dict(slow.named_parameters())
+    for name in old:
+        old[name].data.mul_(0.9).add_(new[name].data, alpha=0.1)
+
+def begin(net, slow):
+    net = DDP(net)
+    return RETURNED
+
+net = Net()
+slow = Net()
+net, slow = begin(net, slow)
+optimizer = torch.optim.Adam(net.parameters())
+for epoch in range(9):
+    for x in loader:
+        net(x).mean().backward()
+        optimizer.step()
+        follow(net, slow)
+    val_loss = evaluate(slow)
+"""
+
+
+@pytest.mark.parametrize("returned", ["net, slow", "tuple(one for one in [net, slow] if one is not None)"])
+def test_what_follows_the_model_is_told_where_both_are_handed_out(returned: str) -> None:
+    text = HANDED_OUT.replace("RETURNED", returned)
+    assert "lets `slow` follow the model by the names" in survey_of(text).unmatched
 
 
 @pytest.mark.parametrize("returned", ["Adam(main), Adam(rest)", "made['main'], made['rest']"])
@@ -6582,13 +6698,68 @@ args.body = to_gpu(args.body)
 args.head = to_gpu(args.head)
 optimizer = torch.optim.SGD(args.head.parameters(), lr=0.1)
 """
-TWO = "it wraps `args.body` (line 13), `args.head` (line 14)"
 
 
-@pytest.mark.parametrize("model", ["", "args.head", "args.body"])
-def test_a_function_that_wraps_two_models_wraps_more_than_one(model: str) -> None:
-    found = survey_of(HELPED + LOOP.replace("model(x)", "args.head(args.body(x))"), model=model)
-    assert (found.plural, len(found.groups), found.other_models) == (TWO, 1, [])
+@pytest.mark.parametrize(
+    ("model", "groups", "line"),
+    [
+        pytest.param("", 2, 0, id="none"),
+        pytest.param("args.head", 1, 13, id="the second"),
+        pytest.param("args.body", 1, 12, id="the first"),
+        pytest.param("model", 0, 0, id="what the function calls both"),
+    ],
+)
+def test_each_model_that_calls_of_a_function_wrap_can_be_named(model: str, groups: int, line: int) -> None:
+    text = HELPED.replace("args.body, args.head = Body(), Head()", "args.body = Body()\nargs.head = Head()")
+    found = survey_of(text + LOOP.replace("model(x)", "args.head(args.body(x))"), model=model)
+    assert (len(found.groups), [one.line for one in found.models if line]) == (groups, [line] if line else [])
+    assert (found.other_models or found.answers) == (["args.body", "args.head"] if groups != 1 else [model])
+
+
+@pytest.mark.parametrize(
+    ("given", "wrappers"),
+    [
+        pytest.param("gpu", [6, 9], id="what may be None"),
+        pytest.param("0", [6], id="a number"),
+        pytest.param("None", [9], id="None"),
+    ],
+)
+def test_what_is_set_before_a_call_tells_which_wrapper_it_comes_to(given: str, wrappers: list[int]) -> None:
+    text = HELPED.replace('(model, mode="DP")', "(model, args)").replace('mode == "DP"', "args.gpu is not None")
+    text = text.replace('elif mode == "DDP"', "else").replace("to_gpu(args.body)", "to_gpu(args.body, args)")
+    text = text.replace("args.head = to_gpu(args.head)", f"args.gpu = {given}\nargs.head = to_gpu(args.head, args)")
+    found = survey_of(text + LOOP.replace("model(x)", "args.head(args.body(x))"), model="args.head")
+    assert [wrapper.line for wrapper in found.groups[0]] == wrappers
+
+
+def test_one_of_two_models_that_a_function_wraps_gets_dendrites_before_it_is_given_to_that(tmp_path: Path) -> None:
+    text = HELPED.replace("args.body, args.head = Body(), Head()", "body = Body()\nhead = Head()")
+    text = text.replace("args.", "") + LOOP.replace("model(x)", "head(body(x))") + "    acc = evaluate(head)\n"
+    (asked,) = (one for one in plan_of(tmp_path, text).questions if one.code == "PAI102")
+    assert asked.message == (
+        "`head` (line 16) is wrapped besides `body` (line 15), and only one model can get dendrites. "
+        "Say which with --model NAME: body or head."
+    )
+    plan = plan_of(tmp_path, text, Options(model="head", metric="acc", mode="max"))
+    assert plan.questions == []
+    lines = [line.strip() for line in rewritten(plan).splitlines()]
+    order = ["head = Head()", "head = UPA.perforate_model(", "body = to_gpu(body)", "head = to_gpu(head)"]
+    assert [line for line in lines if line in order] == order
+    assert lines.count("model = pai_distributed.on_one_device(model)") == 1
+
+
+def test_a_function_that_wraps_a_frozen_teacher_too_wraps_one_that_trains() -> None:
+    text = HELPED.replace("args.body = to_gpu", "args.body.requires_grad_(False)\nargs.body = to_gpu")
+    found = survey_of(text + LOOP.replace("model(x)", "args.head(args.body(x))"))
+    assert found.answers == ["args.head"]
+
+
+def test_models_that_a_function_wraps_where_they_are_built_are_not_perforated_in_it() -> None:
+    built = "if deep:\n    args.head = to_gpu(Deep())\nelse:\n    args.head = to_gpu(Head())\n"
+    text = HELPED.replace("args.head = to_gpu(args.head)\n", built)
+    found = survey_of(text + LOOP.replace("model(x)", "args.head(args.body(x))"), model="args.head")
+    assert [model.scope.name for model in found.models] == [""]
+    assert "already wraps it" in found.disorder
 
 
 @pytest.mark.parametrize(
@@ -6596,12 +6767,13 @@ def test_a_function_that_wraps_two_models_wraps_more_than_one(model: str) -> Non
     [
         pytest.param("args.body = to_gpu(args.body)\n", "", id="called once"),
         pytest.param("args.body = to_gpu(args.body)\n", "args.head = to_gpu(args.head, 'DDP')\n", id="twice for one"),
+        pytest.param("args.body = to_gpu(args.body)\n", "net = to_gpu(args.head)\n", id="by two names"),
         pytest.param("return model", "return None", id="gives nothing back"),
     ],
 )
 def test_a_function_that_wraps_one_model_in_either_way_wraps_one(old: str, new: str) -> None:
     found = survey_of(HELPED.replace(old, new) + LOOP.replace("model(x)", "args.head(x)"))
-    assert (found.plural, len(found.groups)) == ("", 1)
+    assert ([len(wrappers) for wrappers in found.groups], found.plural) == ([2], "")
 
 
 DEFINED = """

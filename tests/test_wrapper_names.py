@@ -228,7 +228,7 @@ _SHORT = "if parallel: what = DDP(what.cuda())\n        return what"
     [
         (("", ""), ""),
         (("parallel=True", "parallel=many"), ""),
-        (("self.to_device(x)", "self.to_device(x, parallel=many)"), "it wraps `self.net` (line 12), `x` (line"),
+        (("self.to_device(x)", "self.to_device(x, parallel=many)"), "is wrapped besides `self.net` (line 12)"),
     ],
 )
 def test_what_a_function_only_moves_is_no_model_though_it_wraps_another(

@@ -52,8 +52,33 @@ def _may_be(key: cst.BaseExpression, asked: cst.BaseExpression | None) -> bool:
     return key.evaluated_value == asked.evaluated_value
 
 
+def _gone_through(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return what an expression gives the items of as they are: `[a, b]` for `tuple(x for x in [a, b] if x)`.
+
+    Those that are None may be left out: where it is taken apart, as many names as items tell that there are all.
+    """
+    if isinstance(node, cst.Call) and dotted(node.func) in ("tuple", "list") and len(node.args) == 1:
+        return _gone_through(node.args[0].value)
+    if not isinstance(node, (cst.GeneratorExp, cst.ListComp)):
+        return node
+    walk, name = node.for_in, dotted(node.elt)
+    as_it_is = name is not None and dotted(walk.target) == name and walk.inner_for_in is None
+    return walk.iter if as_it_is and all(_is_there(one.test, name) for one in walk.ifs) else node
+
+
+def _is_there(test: cst.BaseExpression, name: str | None) -> bool:
+    """Whether a condition asks no more of something than that it is there."""
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        asked = test.comparisons[0]
+        return (
+            dotted(test.left) == name and isinstance(asked.operator, cst.IsNot) and dotted(asked.comparator) == "None"
+        )
+    return dotted(test) == name
+
+
 def _element(node: cst.BaseExpression, item: int) -> cst.BaseExpression | None:
     """Return an item of a tuple or list as it is written down, None where it cannot be told."""
+    node = _gone_through(node)
     elements = node.elements[: item + 1] if isinstance(node, (cst.Tuple, cst.List)) else ()
     if len(elements) <= item or any(isinstance(one, cst.StarredElement) for one in elements):
         return None

@@ -35,8 +35,8 @@ from retrofit.survey.unseen import before_use, before_wrapper
 from retrofit.survey.weights import freezes, is_resume
 from retrofit.survey.wrappers import (
     of_each,
+    one_for_each,
     split_moves,
-    wrapped_by_calls,
     wrapped_origins,
     wrapper_kind,
     wrapping_calls,
@@ -46,7 +46,7 @@ from retrofit.survey.wrappers import (
 def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin], list[Wrapper]]]:
     """Group whole-model wrappers by the model that they wrap."""
     groups: list[tuple[set[Origin], list[Wrapper]]] = []
-    for wrapper in wrappers:
+    for wrapper in one_for_each(wrappers, flow):
         origins = wrapped_origins(wrapper, flow)
         makers = {flow.called(o.node) for o in origins if isinstance(o.node, cst.Call)} - {wrapper.scope}
         for known, members in groups:
@@ -56,18 +56,27 @@ def group_by_model(wrappers: list[Wrapper], flow: Flow) -> list[tuple[set[Origin
                 known |= origins
                 if again and not same:  # the calls that give it on are no further places where it is built
                     known -= {one for one in known if not known.isdisjoint(flow.closure({one}) - {one})}
-                members.append(wrapper)
+                _join(wrapper, members)
                 break
         else:
             groups.append((origins, [wrapper]))
     return groups
 
 
+def _join(wrapper: Wrapper, members: list[Wrapper]) -> None:
+    """Put a wrapper to those of the same model, as one with a call that is there already by another of its calls."""
+    there = next((one for one in members if one.node is wrapper.node), None)
+    if there is None:
+        members.append(wrapper)
+    else:
+        there.by += wrapper.by
+
+
 def _wraps_instead(one: Wrapper, other: Wrapper) -> bool:
     """Whether two branches of a function wrap what it is given, or each of that, by a wrapper of their own."""
     index = one.index
     given = one.module in one.scope.parameters or (of_each(index, one.call) and of_each(index, other.call))
-    given = given and one.module == other.module
+    given = given and one.module == other.module and [b.target for b in one.by] == [b.target for b in other.by]
     return given and exclude_each_other(one.statement, other.statement)
 
 
@@ -90,13 +99,8 @@ def plural(
         return f"each of several classes builds its own, and the choice among them is made at run time: {places}", list(
             holders
         )
-    for wrapper in wrappers:
-        bound = wrapped_by_calls(wrapper, flow)
-        if len(bound) > 1:
-            places = ", ".join(f"`{name}` ({index.place(call)})" for name, call in bound.items())
-            return f"it wraps {places}", []
     training, epochs = leading_to(loops, flow), {loop.statement for loop in loops}
-    wrapping = [call for wrapper in wrappers for call in (wrapper.call, *wrapping_calls(wrapper.statement, flow))]
+    wrapping = [call for wrapper in wrappers for call in (wrapper.call, *wrapping_calls(wrapper, flow))]
     each = [call for call in wrapping if of_each(index, call) and index.statement(call) not in training]
     if each:
         return f"the comprehension at {index.place(each[0], wrappers[0].file)} wraps each of several", []
@@ -105,7 +109,7 @@ def plural(
         turns = [part for way in ways for part in way if part not in training]
         several = [part for part in turns if _wraps_in_each_turn(part, wrapper)]
         if several:
-            calls = wrapping_calls(wrapper.statement, flow) if several[0] not in wrapper.statement.path else []
+            calls = wrapping_calls(wrapper, flow) if several[0] not in wrapper.statement.path else []
             calls = [call for call in calls if several[0] not in index.statement(call).path]
             alone = (
                 f" ({index.place(calls[0], wrapper.file)} just one: to train that, leave the loop out)" if calls else ""
@@ -116,7 +120,7 @@ def plural(
 
 def _loops_around(wrapper: Wrapper, flow: Flow) -> Iterator[list[Statement]]:
     """Yield the loops around a wrapper, once for each way of calls that comes to it."""
-    calls, here = wrapping_calls(wrapper.statement, flow), wrapper.statement
+    calls, here = wrapping_calls(wrapper, flow), wrapper.statement
     if not calls or len(calls) == len(flow.callers(here.scope)):
         yield from flow.enclosing_loops(here)
         return
@@ -217,7 +221,7 @@ def find_models(
     origins = {o for o in origins if over.isdisjoint(index.statement(o.node).path)} or origins
     trained = [w for w in wrappers if not apart_from_training(w.statement, loops or [], flow)]
     wrappers = trained or wrappers
-    wrapping = [index.statement(call) for one in wrappers for call in wrapping_calls(one.statement, flow)]
+    wrapping = [index.statement(call) for one in wrappers for call in wrapping_calls(one, flow)]
     if not any(apart_from_training(call, loops or [], flow) for call in wrapping):  # each is of the trained model
         origins = {o for o in origins if not apart_from_training(index.statement(o.node), loops or [], flow)} or origins
     wrapped_in_place = [w for w in wrappers if not w.module]
@@ -249,7 +253,7 @@ def find_models(
         trains = statement in training and isinstance(statement.node, cst.SimpleStatementLine)
         target = "" if trains else _assigned(statement, flow.closure(origins), flow)
         if not target:
-            if wrappers[0].module not in wrappers[0].scope.parameters:
+            if wrappers[0].shared or wrappers[0].module not in wrappers[0].scope.parameters:
                 return []
             return [
                 Model(node=w.statement.node, index=index, target=w.module, side="before") for w in wrappers if w.first
@@ -287,7 +291,7 @@ def _where_passed(
 
 def _wraps_within(built: Statement, wrapper: Wrapper, flow: Flow) -> bool:
     """Whether what builds the model also gives it to the function that wraps it, as each of two branches may do."""
-    calls = [flow.index.statement(call) for call in wrapping_calls(wrapper.statement, flow)]
+    calls = [flow.index.statement(call) for call in wrapping_calls(wrapper, flow)]
     return any(built in call.path for call in calls)
 
 
@@ -298,7 +302,8 @@ def _head(wrappers: list[Wrapper]) -> Statement | None:
     one = all(w.scope is first.scope and w.module == first.module and own[0] in w.statement.path for w in wrappers)
     left = any(leaves_if(early) is not None for early in own[0].preceding)
     walks = isinstance(own[0].node, (cst.For, cst.While))
-    return own[0] if one and first.module in first.scope.parameters and not left and not walks else None
+    given = first.module in first.scope.parameters and not first.shared
+    return own[0] if one and given and not left and not walks else None
 
 
 def _gone_around(built: Statement, wrapper: Wrapper) -> bool:

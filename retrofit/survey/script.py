@@ -101,7 +101,6 @@ from retrofit.survey.wrappers import (
     told_apart,
     unlike,
     unnamed_models,
-    wrapped_by_calls,
     wrapper_kind,
 )
 
@@ -343,11 +342,7 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
     loops = of_optimizer(loops, choices.optimizer, flow)
     script.loops = loops_handing_over(index, flow, choices.signs, loops)
     if choices.model:
-        named = [
-            group
-            for group in groups
-            if any(names_wrapper(choices.model, w) or choices.model in wrapped_by_calls(w, flow) for w in group[1])
-        ]
+        named = [group for group in groups if any(names_wrapper(choices.model, w) for w in group[1])]
         if len(groups) == 1:
             _name_models(script.loops, script, flow, groups[0][0])
             named = groups if any(choices.model in answers(loop, loop.model) for loop in script.loops) else named
@@ -355,12 +350,13 @@ def _find_training(index: Index, flow: Flow, choices: Choices) -> tuple[Script, 
         others = [w for group in groups if group not in named for w in group[1]]
         groups = named
         script.other_ways = in_place_of(others, [w for _, wrappers in groups for w in wrappers], script.loops, flow)
-        script.wrappers = [w for w in script.wrappers if w.part] + [w for _, wrappers in groups for w in wrappers]
     groups = _trained(groups, script, flow)
     script.groups = [wrappers for _, wrappers in groups]
     script.answers = [answer for answer in told_apart(script.groups) if answer]
     trained = [wrapper for group in script.groups for wrapper in group]
-    script.wrappers = [wrapper for wrapper in script.wrappers if wrapper.part or wrapper in trained]
+    nodes = [wrapper.node for wrapper in script.wrappers]
+    parts = [wrapper for wrapper in script.wrappers if wrapper.part]
+    script.wrappers = sorted([*parts, *trained], key=lambda wrapper: nodes.index(wrapper.node))
     return script, groups
 
 
@@ -623,8 +619,9 @@ def _before_leaving(script: Script, flow: Flow) -> list[Statement]:
         here = inside[-1] if inside else backward.statement
         found.append(backward.loop if here in loops and backward.loop is not None else here)
     leading = {way.scope for way in ways}
-    called = {flow.called(call) for way in ways for call in flow.index.calls_in(way)}
-    beside = [flow.index.statement(one.node) for one in called if one and one not in leading]  # of `Trainer(...).fit()`
+    calls = {call for way in ways for call in flow.index.calls_in(way)}
+    called = [one for one in flow.index.scopes if not calls.isdisjoint(flow.callers(one))]
+    beside = [flow.index.statement(one.node) for one in called if one not in leading]  # of `Trainer(...).fit()`
     found += beside + [flow.index.statement(one.node) for one in called_in(flow.index, flow, *early, *beside)]
     return [statement for statement in found if not isinstance(statement.node, cst.ClassDef)]
 

@@ -116,7 +116,8 @@ def copied_before(origins: set[Origin], models: list[Model], loops: list[EpochLo
     for binding, made in following(loops, flow):
         here = binding.statement
         early = any(model.scope is here.scope and here.order < model.statement.order for model in models)
-        if early and not parts.isdisjoint(made):
+        itself = any(origin.node is binding.value for origin in origins)
+        if early and not itself and not parts.isdisjoint(made):
             return (
                 f"`{binding.target}` ({index.place(here.node)}) is a copy of a part of it that is made before it gets "
                 f"dendrites at {index.place(models[0].node)}, and follows that part in training. Make it after that"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import takewhile
 
 import libcst as cst
@@ -14,7 +15,7 @@ from retrofit.survey.constructions import find_constructions
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow, Origin, Variable
 from retrofit.survey.holders import modules_walked
-from retrofit.survey.index import Index, Scope, Statement
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.nodes import dotted, method_name, names_in, nodes_in, receiver, spelled
 from retrofit.survey.scores.conditions import rules_out
 from retrofit.survey.sites.base import Site
@@ -96,11 +97,14 @@ def _choice(index: Index, meant: Sequence[tuple[str, object]]) -> str:
     )
 
 
-def wrapping_calls(here: Statement, flow: Flow) -> list[cst.Call]:
-    """Return the calls of a function by which it comes to its wrapper, as far as they give it constants.
+def wrapping_calls(wrapper: Wrapper, flow: Flow) -> list[cst.Call]:
+    """Return the calls of a function by which it comes to its wrapper, as far as they give it constants."""
+    own = [one.value for one in wrapper.by if wrapper.shared and isinstance(one.value, cst.Call)]
+    return own or _calls_to(wrapper.statement, flow)
 
-    Others may only move tensors by it: `def to_device(what, parallel=False)`.
-    """
+
+def _calls_to(here: Statement, flow: Flow) -> list[cst.Call]:
+    """Return the same for any statement; others may only move tensors: `def to_device(what, parallel=False)`."""
     return [call for call in flow.callers(here.scope) if not rules_out(here, call, flow)]
 
 
@@ -108,18 +112,18 @@ def wrapped_origins(wrapper: Wrapper, flow: Flow) -> set[Origin]:
     """Return where what is wrapped is made."""
     operand = wrapper.anchors["operand"]
     assert isinstance(operand, cst.BaseExpression)
-    return _made(flow, operand, wrapper.statement)
+    return _made(flow, operand, wrapper.statement, wrapping_calls(wrapper, flow))
 
 
-def _made(flow: Flow, operand: cst.BaseExpression, here: Statement) -> set[Origin]:
-    calls = wrapping_calls(here, flow)
+def _made(flow: Flow, operand: cst.BaseExpression, here: Statement, calls: list[cst.Call]) -> set[Origin]:
     every = not calls or len(calls) == len(flow.callers(here.scope))
     return set(flow.origins(operand, here.scope) if every else flow.origins_by(operand, here.scope, calls))
 
 
 def _is_loss(flow: Flow, operand: cst.BaseExpression, call: cst.Call) -> bool:
     """Whether what is wrapped is a loss, one of several perhaps, which has nothing to train."""
-    made = [origin.node for origin in flow.closure(_made(flow, operand, flow.index.statement(call)))]
+    here = flow.index.statement(call)
+    made = [origin.node for origin in flow.closure(_made(flow, operand, here, _calls_to(here, flow)))]
     losses = flow.index.knowledge.named(Loss)
     return any(isinstance(node, cst.Call) and flow.index.qualified(node.func) in losses for node in made)
 
@@ -154,26 +158,44 @@ def answers(site: Site, name: str) -> list[str]:
 
 
 def _answers(wrapper: Wrapper) -> list[str]:
-    return answers(wrapper, wrapper.target or wrapper.module or wrapper.operand)
+    own = [] if wrapper.shared else answers(wrapper, wrapper.target or wrapper.module or wrapper.operand)
+    calls = [(Site(node=one.statement.node, index=wrapper.index), one.target) for one in wrapper.by]
+    return own + [answer for call, name in calls for answer in answers(call, name)]
+
+
+def _names(wrapper: Wrapper) -> list[str]:
+    """Return everything that names a wrapper's model."""
+    return [*([] if wrapper.shared else [wrapper.module, wrapper.target]), *_answers(wrapper)]
 
 
 def names_wrapper(answer: str, wrapper: Wrapper) -> bool:
     """Whether the user's choice of a model means a wrapper's."""
-    return answer in [wrapper.module, wrapper.target, *_answers(wrapper)]
+    return answer in _names(wrapper)
 
 
-def wrapped_by_calls(wrapper: Wrapper, flow: Flow) -> dict[str, cst.Call]:
-    """Return the calls of a function that wraps what it is given and gives it back, by the names that they give it."""
-    index = flow.index
-    given = [dotted(value) for value in index.returned(wrapper.scope)]
+def one_for_each(wrappers: list[Wrapper], flow: Flow) -> Iterator[Wrapper]:
+    """Yield a wrapper for each model that calls of its function wrap by it, as the names tell that they give them."""
+    bound = [_naming(wrapper, flow) for wrapper in wrappers]
+    models = {(wrapper.scope, one.target) for wrapper, some in zip(wrappers, bound, strict=True) for one in some}
+    for wrapper, some in zip(wrappers, bound, strict=True):
+        shared = sum(scope is wrapper.scope for scope, _ in models) > 1
+        for name in dict.fromkeys(one.target for one in some):
+            yield replace(wrapper, by=[one for one in some if one.target == name], shared=shared)
+        if not some:
+            yield wrapper
+
+
+def _naming(wrapper: Wrapper, flow: Flow) -> list[Binding]:
+    """Return what gives a name to what a function gives back that wraps what it is given."""
+    given = [dotted(value) for value in flow.index.returned(wrapper.scope)]
     back = wrapper.returned or (wrapper.target in given and wrapper.module in wrapper.scope.parameters)
-    calls = wrapping_calls(wrapper.statement, flow) if back else []
-    return {binding.target: call for call in calls for binding in index.bindings if binding.value is call}
+    calls = (wrapping_calls(wrapper, flow) or flow.callers(wrapper.scope)) if back else []
+    return [binding for call in calls for binding in flow.index.bindings if binding.value is call]
 
 
 def told_apart(groups: list[list[Wrapper]]) -> list[str]:
     """Return the shortest answer that means one group of wrappers and no other, for each; "" where there is none."""
-    meant = [{name for one in group for name in (one.module, one.target, *_answers(one))} for group in groups]
+    meant = [{name for one in group for name in _names(one)} for group in groups]
     return unlike([_answers(group[0]) for group in groups], meant)
 
 

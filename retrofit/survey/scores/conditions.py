@@ -107,8 +107,10 @@ def _set_before(call: cst.Call, name: str | None, flow: Flow) -> Iterator[tuple[
     for binding in bound if name is not None and before else ():
         holder, _, part = binding.target.rpartition(".")
         own = holder == name and binding.statement in before
-        if own and sum(other.target.endswith(f".{part}") for other in bound) == 1:
-            yield part, constant(binding.value)
+        value = constant(binding.value)
+        told = value is not SOMETHING or dotted(binding.value) is None  # what another name has may be None
+        if own and told and sum(other.target.endswith(f".{part}") for other in bound) == 1:
+            yield part, value
 
 
 def never_runs(here: Statement, flow: Flow) -> bool:

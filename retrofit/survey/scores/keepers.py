@@ -23,6 +23,7 @@ from retrofit.survey.scores.standins import StandIns
 from retrofit.survey.scores.validation import called_by, is_validation, validation_functions
 from retrofit.survey.scores.values import (
     bare_of,
+    calls_method,
     code_of,
     element_of,
     in_loop,
@@ -119,7 +120,7 @@ def _before_turning(index: Index, function: Scope, candidate: Candidate) -> Cand
 def kept_by_training(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:
     """Scores of which a function keeps the best that trains for an epoch and then validates."""
     for function, (call, *others) in called_by(index, flow, loop).items():
-        if others or not trains(index, function) or ".eval()" not in index.source.code(function.node):
+        if others or not trains(index, function) or not calls_method(index, function, "eval"):
             continue
         for candidate in tracked_scores(index, code_of(index, function)):
             around = index.statement(candidate.node).ancestors
@@ -388,7 +389,7 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
     ):
         return
     knowing = _knowing(index, flow, loop, name, owner)
-    ways = {f: way for f, way in ways_to(index, flow, loop).items() if f in knowing}
+    ways = {f: way for f, way in led_to_once(index, flow, loop).items() if f in knowing}
     apart = [f for f in ways if not trains(index, f)]
     if not owner and not apart and not all(trains(index, f) for f in knowing):
         return  # another one that it leads to in several ways is meant
@@ -474,7 +475,7 @@ def _in_either_branch(index: Index, calls: list[cst.Call]) -> bool:
     return in_one and exclude_each_other(first, second)
 
 
-def ways_to(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
+def led_to_once(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
     """Return the functions that the epoch loop leads to by one call each, with the calls on the way, the loop's first.
 
     Two calls of the loop's count as one where an `if` chooses between them, as ranks with and without a logger do. So

@@ -15,7 +15,7 @@ from retrofit.survey.scores.best import COMPARE, class_of
 from retrofit.survey.scores.given import STEPS_SCHEDULER
 from retrofit.survey.scores.handed_on import is_handed_on
 from retrofit.survey.scores.inline import collected_values, told_values
-from retrofit.survey.scores.keepers import outlives, returned_parts, ways_to
+from retrofit.survey.scores.keepers import led_to_once, outlives, returned_parts
 from retrofit.survey.scores.kinds import SEVERAL as SEVERAL_VALUES
 from retrofit.survey.scores.kinds import TEXT, Kinds
 from retrofit.survey.scores.making import Making, without_gradients
@@ -125,7 +125,7 @@ class _Dropped:
         }
         self._training = [f for f in dropped if f not in validating and f in evaluates]
         self._functions = self._functions or self._training[:]
-        for function, (first, *inner) in ways_to(index, flow, loop).items():
+        for function, (first, *inner) in led_to_once(index, flow, loop).items():
             outer = flow.called(first)
             behind = [one for one in map(flow.called, inner) if one is not None]
             validates = outer in dropped and outer in validating and any(is_validation(index, one) for one in behind)

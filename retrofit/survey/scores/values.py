@@ -200,7 +200,12 @@ def of_phases(index: Index, node: cst.BaseExpression) -> bool:
 
 def trains(index: Index, function: Scope) -> bool:
     """Whether a function holds a backward pass."""
-    return ".backward(" in index.source.code(function.node)
+    return calls_method(index, function, "backward")
+
+
+def calls_method(index: Index, function: Scope, name: str) -> bool:
+    """Whether a function, or one in it, calls a method of a name, whatever it is called on."""
+    return any(method_name(call) == name for call in index.calls_in(index.statement(function.node)))
 
 
 def target_node(index: Index, statement: Statement, target: str) -> cst.BaseExpression:

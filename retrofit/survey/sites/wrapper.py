@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from retrofit.survey.index import Statement
+from retrofit.survey.index import Binding, Statement
 from retrofit.survey.nodes import argument
 from retrofit.survey.sites.base import Site
 
@@ -30,6 +30,8 @@ class Wrapper(Site):
         moves_inputs: whether the model may rely on the wrapper to move what it is called with to its device.
         returned: whether a function returns it instead of assigning it.
         fresh: where it is neither, but used in a statement, a name that nothing has yet for it; "" where none helps.
+        by: the calls of its function that wrap this model, and give it a name.
+        shared: whether others of them wrap other models.
         first: whether it is the first wrapper of its statement.
         preset: the arguments that a `functools.partial` gives it.
         choice: the classes of which the call takes one, where not all are of this kind; "" for no choice.
@@ -51,6 +53,8 @@ class Wrapper(Site):
     moves_inputs: bool = False
     returned: bool = False
     fresh: str = ""
+    by: list[Binding] = field(default_factory=list)
+    shared: bool = False
     first: bool = True
     preset: list[cst.Arg] = field(default_factory=list)
     choice: str = ""
@@ -63,6 +67,16 @@ class Wrapper(Site):
         """The wrapper call."""
         assert isinstance(self.node, cst.Call)
         return self.node
+
+    @property
+    def name(self) -> str:
+        """The model's name: that which it gets of a call of its function, where others wrap other models."""
+        return self.by[0].target if self.shared else self.target or self.operand
+
+    def placed(self, beside: Site | None = None) -> str:
+        """Return the place where this model alone is wrapped, as `place` does."""
+        file = beside.file if beside is not None else None
+        return self.index.place(self.by[0].statement.node, file) if self.shared else self.place(beside)
 
     @property
     def whole(self) -> str:
