@@ -970,7 +970,12 @@ def test_one_of_several_optimizers_of_the_model_can_be_named(tmp_path: Path) -> 
     assert (plan.questions, rewritten(plan).count("set_optimizer_instance(")) == ([], 1)
     assert "set_optimizer_instance(fast)" in rewritten(plan)
     assert "slow = torch.optim.SGD(model.parameters(), lr=0.1)\n" in rewritten(plan)
-    assert plan_of(tmp_path, text, Options(optimizer="other")).questions
+    (asked,) = plan_of(tmp_path, text, Options(optimizer="other")).questions
+    assert asked.message.startswith(
+        "--optimizer other names none of these or more than one; several optimizers were found: "
+    )
+    held = text.replace("fast", "args.fast")
+    assert "set_optimizer_instance(args.fast)" in rewritten(plan_of(tmp_path, held, Options(optimizer="fast")))
 
 
 BATCHES_ALONE = """

@@ -325,6 +325,7 @@ def _optimizers(
     unnamed = [] if used else unnamed_optimizers(index, flow, origins, script.models, script.loops, choices.handover)
     found = used or unnamed or found  # what nothing is seen to call may be of another training
     named = [one for one in found if one.target == choices.optimizer]
+    named = named or [one for one in found if choices.optimizer and one.target.endswith(f".{choices.optimizer}")]
     told = bool(choices.optimizer and index.calls_to(*choices.handover))  # of the one that is not among them
     return named if (len(named) == 1 or told) and not script.in_process else found
 
