@@ -287,3 +287,10 @@ def test_a_score_that_is_measured_again_where_each_turn_has_it_counts_as_it_is_l
     plan = plan_of(tmp_path, script(again), Options(metric="acc", mode="max"))
     assert rewritten(plan).rstrip().endswith("log(acc)\n    pai_distributed.report_validation_score(acc, model)")
     assert not any("later" in note.message for note in plan.notes)
+
+
+def test_what_another_branch_sets_is_no_later_value(tmp_path: Path) -> None:
+    epoch = "if epoch % 5 == 0:\n    stats = evaluate(model)\nelse:\n    stats = None\nlog(stats)"
+    plan = plan_of(tmp_path, script(epoch), Options(metric="stats['acc']", mode="max"))
+    assert "pai_score = stats['acc']\n" in rewritten(plan)
+    assert not any("later" in note.message for note in plan.notes)

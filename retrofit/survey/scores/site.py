@@ -127,7 +127,8 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif begun is not None and begun.order <= report.order:
         score.anchors["made"] = begun.siblings[begun.index - 1].node
     at, call = taken_at(score, candidate)
-    further = [maker for maker in makers_of(index, candidate.node, code_of(index, loop)) if maker.order > at.last]
+    makers = [maker for maker in makers_of(index, candidate.node, code_of(index, loop)) if maker.order > at.last]
+    further = [maker for maker in makers if not exclude_each_other(maker, here)]
     score.later = index.place(further[0].node, score.file) if candidate.named and again and further else ""
     _tell_emptied(score, flow, candidate.node, at)
     score.unfit = Kinds(index, flow, loop).of(whole_of(index, candidate), at, call)
