@@ -206,9 +206,9 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, call: cst.Call, candid
     """Return how the function that makes a score is to return it to the statement that calls it."""
     function = index.scope_of(candidate.node)
     own = candidate.written or index.source.code(candidate.node)
-    if candidate.rest and ends_on_others(index, function):
+    if candidate.rest and ends_on_others(flow, function):
         return None
-    makers, again = reaching_makers(index, candidate.node, makers_of(index, candidate.node, code_of(index, function)))
+    makers, again = reaching_makers(index, candidate.node, makers_of(flow, candidate.node, code_of(index, function)))
     made = meeting(makers)
     if made is None or again or any(isinstance(maker.node, cst.For) for maker in makers):
         return None
