@@ -164,11 +164,16 @@ def names_wrapper(answer: str, wrapper: Wrapper) -> bool:
 
 def wrapped_by_calls(wrapper: Wrapper, flow: Flow) -> dict[str, cst.Call]:
     """Return the calls of a function that wraps what it is given and gives it back, by the names that they give it."""
-    index = flow.index
-    given = [dotted(value) for value in index.returned(wrapper.scope)]
-    back = wrapper.returned or (wrapper.target in given and wrapper.module in wrapper.scope.parameters)
-    calls = wrapping_calls(wrapper.statement, flow) if back else []
-    return {binding.target: call for call in calls for binding in index.bindings if binding.value is call}
+    taken = wrapper.module in wrapper.scope.parameters
+
+    def is_wrapped(item: int | None) -> bool:
+        if wrapper.returned:
+            return item is None
+        given = [dotted(one) for one, left in flow.returned(wrapper.scope, item) if left is None]
+        return taken and wrapper.target in given
+
+    calls = wrapping_calls(wrapper.statement, flow)
+    return {b.target: call for call in calls for b in flow.index.bindings if b.value is call and is_wrapped(b.item)}
 
 
 def told_apart(groups: list[list[Wrapper]]) -> list[str]:
