@@ -4765,6 +4765,12 @@ def run(model):
         pytest.param("model._modules['fc'] = torch.nn.Linear(3, 4)", "`model._modules['fc']` puts", id="by a key"),
         pytest.param("model.add_module('fc', torch.nn.Linear(3, 4))", "puts another layer into it", id="by a method"),
         pytest.param("model.fc = Adapted(model.fc)", "`model.fc` gets another layer", id="of an own class"),
+        pytest.param("model.losses['main'] = torch.nn.MSELoss()", "", id="a loss"),
+        pytest.param(
+            "model.losses['main'] = torch.nn.NLLLoss(weight=shares)",
+            "puts another layer into it",
+            id="a loss that keeps",
+        ),
         pytest.param("setattr(model, 'epoch', 3)", "", id="no layer"),
         pytest.param("setattr(other, 'fc', torch.nn.Linear(3, 4))", "", id="of another object"),
         pytest.param("losses['main'] = torch.nn.MSELoss()", "", id="of a dict"),
