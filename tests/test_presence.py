@@ -141,6 +141,43 @@ def test_what_other_ranks_do_not_have_is_not_looked_into_there(tmp_path: Path, m
     assert f"{_CALL}stats['acc'] if {guard} else None, model)\n" in new
 
 
+#: Its only loop is over steps, some of which validate.
+_STEPS = """
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def set_up():
+    dist.init_process_group("nccl")
+    return {"rank": dist.get_rank(), "writes": dist.get_rank() == 0}
+
+
+def evaluate(model):
+    with torch.no_grad():
+        return sum(float(model(x)) for x in val_loader)
+
+
+info = set_up()
+writes, is_main = info["writes"], begun["here"]
+model = DDP(Net())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(400):
+    model(next(batches)).mean().backward()
+    optimizer.step()
+    if step % 20 == 0 and TEST:
+        val_loss = evaluate(model)
+        print(val_loss)
+"""
+
+
+@pytest.mark.parametrize("test", ["writes", "info['writes']", "is_main", "info['rank'] == 0", "begun['rank'] == 0"])
+def test_a_rank_is_known_in_an_item_of_what_a_function_returns(tmp_path: Path, test: str) -> None:
+    """The score is handed over on every rank: one alone would wait for the others."""
+    new = rewritten(plan_of(tmp_path, code(_STEPS.replace("TEST", test))))
+    assert f"\n    if step % 20 == 0:\n    {_CALL}pai_score, model)\n" in new
+
+
 #: Where nothing of the kind is to be asked.
 PLAIN = {
     "no condition": ("stats = evaluate(model)\nbest = max(best, stats['acc'])", "stats['acc']"),

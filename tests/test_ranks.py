@@ -6,6 +6,7 @@ import libcst as cst
 import pytest
 
 from retrofit.habits.file import TrainingFile
+from retrofit.survey.flow import Flow
 from retrofit.survey.ranks import of_some
 from retrofit.survey.words import WARMING, speak
 from tests.helpers import code, index_of, source_of
@@ -21,6 +22,16 @@ us = ours
 chief, others, world, first = us == 0, us != 0, dist.get_world_size(), epoch == 1
 part, made = parts(), 1
 part, other = parts()
+
+
+def setup():
+    world = {"rank": int(os.environ["RANK"]), "number": dist.get_rank(), "starts": epoch == 0}
+    return {**world, "alone": world["number"] == 0} if many else world
+
+
+info = setup()
+alone, ours_too, begins, is_main = info["alone"], info["number"], info["starts"], info["starts"]
+is_chief, is_root = make(), make()["flag"]
 """
 
 
@@ -74,6 +85,17 @@ def ranks_here(text: str) -> str:
         ("first", "all"),
         ("part == 0", "unknown"),
         ("made == 0", "all"),
+        ("info['alone']", "first"),
+        ("alone", "first"),
+        ("info['number'] == 0", "first"),
+        ("ours_too == 0", "first"),
+        ("info['starts']", "all"),
+        ("begins", "all"),
+        ("options['rank'] == 0", "first"),
+        ("not options['local_rank']", "first"),
+        ("options['is_main']", "first"),
+        ("is_chief", "first"),
+        ("is_root", "first"),
     ],
 )
 def test_conditions_tell_ranks(test: str, ranks: str) -> None:
@@ -115,12 +137,16 @@ def test_flags_stand_for_their_conditions(before: str, test: str, ranks: str) ->
         ("say('rank 0')", False),
         ("master_address", False),
         ("epoch % 5 == 0", False),
+        ("is_main", False),
+        ("is_chief", True),
+        ("info['alone'] and epoch > 3", True),
+        ("info['starts']", False),
     ],
 )
 def test_conditions_that_hold_on_some_ranks(test: str, some: bool) -> None:
-    index = index_of(f"if {test}:\n    pass\n")
-    (choice,) = index.nodes_of(cst.If)
-    assert of_some(index, choice.test) is some
+    flow = Flow(index_of(f"{GIVEN}if {test}:\n    pass\n"))
+    (choice,) = flow.index.nodes_of(cst.If)
+    assert of_some(flow, choice.test) is some
 
 
 @pytest.mark.parametrize(

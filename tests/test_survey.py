@@ -4786,6 +4786,12 @@ def run(model):
         pytest.param("model._modules['fc'] = torch.nn.Linear(3, 4)", "`model._modules['fc']` puts", id="by a key"),
         pytest.param("model.add_module('fc', torch.nn.Linear(3, 4))", "puts another layer into it", id="by a method"),
         pytest.param("model.fc = Adapted(model.fc)", "`model.fc` gets another layer", id="of an own class"),
+        pytest.param("model.losses['main'] = torch.nn.MSELoss()", "", id="a loss"),
+        pytest.param(
+            "model.losses['main'] = torch.nn.NLLLoss(weight=shares)",
+            "puts another layer into it",
+            id="a loss that keeps",
+        ),
         pytest.param("setattr(model, 'epoch', 3)", "", id="no layer"),
         pytest.param("setattr(other, 'fc', torch.nn.Linear(3, 4))", "", id="of another object"),
         pytest.param("losses['main'] = torch.nn.MSELoss()", "", id="of a dict"),
@@ -6796,6 +6802,25 @@ def test_models_that_a_function_wraps_where_they_are_built_are_not_perforated_in
 def test_a_function_that_wraps_one_model_in_either_way_wraps_one(old: str, new: str) -> None:
     found = survey_of(HELPED.replace(old, new) + LOOP.replace("model(x)", "args.head(x)"))
     assert ([len(wrappers) for wrappers in found.groups], found.plural) == ([2], "")
+
+
+_MORE = "if resume:\n        return model, states, 3\n    return model"
+
+
+@pytest.mark.parametrize("back", [_MORE, _MORE[: _MORE.rindex("    return")]], ids=["or alone", "always"])
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        pytest.param("args.head, states, args.start", "", id="one with its states"),
+        pytest.param("args.body, states, args.start", "it wraps `args.body`", id="two with their states"),
+    ],
+)
+def test_what_a_function_returns_beside_a_wrapped_model_is_none(back: str, body: str, told: str) -> None:
+    text = HELPED.replace("return model", back).replace("args.body = ", f"{body} = ")
+    if back != _MORE:
+        text = text.replace("args.head = ", "args.head, states, start = ")
+    found = survey_of(text + LOOP.replace("model(x)", "args.head(x)"))
+    assert (found.plural.partition(" (")[0], len(found.groups)) == (told, 1)
 
 
 DEFINED = """

@@ -1200,6 +1200,69 @@ def test_a_call_that_returns_before_the_optimizer_builds_no_second_model(
         assert text.index("    if only:") < text.index("UPA.perforate_model(") < text.index("tracker.set_optimizer(")
 
 
+IN_PHASES = """
+import torch
+
+class Runner:
+    def __init__(self):
+        self.load()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.model = torch.nn.DataParallel(self.model)
+
+    def load(self):
+        self.model = Net()
+        self.model.load_state_dict(torch.load(args.weights))
+
+    def run(self):
+        if args.phase == "train":
+            for epoch in range(9):
+                for x, y in loader:
+                    self.optimizer.zero_grad()
+                    (self.model(x) - y).mean().backward()
+                    self.optimizer.step()
+                val_acc = evaluate(self.model)
+        elif args.phase == "test":
+            self.load()
+            print(evaluate(self.model))
+
+runner = Runner()
+runner.run()
+"""
+IN_A_FUNCTION = """
+import torch
+
+def load():
+    return torch.nn.DataParallel(Net())
+
+model = load()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if args.phase == "train":
+    for epoch in range(9):
+        for x, y in loader:
+            optimizer.zero_grad()
+            (model(x) - y).mean().backward()
+            optimizer.step()
+        val_acc = evaluate(model)
+elif args.phase == "test":
+    print(evaluate(load()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        pytest.param(IN_PHASES, False, id="its optimizer between"),
+        pytest.param(IN_PHASES.replace("elif", "if True or"), True, id="after it"),
+        pytest.param(f"{IN_PHASES}args.phase = ask()\nrunner.run()\n", True, id="run again"),
+        pytest.param(IN_A_FUNCTION, False, id="of a function"),
+        pytest.param(IN_A_FUNCTION.replace("elif", "if True or"), True, id="of a function after it"),
+    ],
+)
+def test_a_call_in_the_place_of_the_training_builds_no_second_model(tmp_path: Path, text: str, asked: bool) -> None:
+    plan = plan_of(tmp_path, code(text))
+    assert ["is called at line" in question.message for question in plan.questions] == [True] * asked
+
+
 MADE_BY_KEY = """
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

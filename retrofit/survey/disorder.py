@@ -81,10 +81,12 @@ def wrapped_where_built(models: list[Model], wrappers: list[Wrapper], origins: s
     )
 
 
-def built_again(models: list[Model], optimizers: list[Optimizer], origins: set[Origin], flow: Flow) -> list[Statement]:
+def built_again(
+    models: list[Model], optimizers: list[Optimizer], origins: set[Origin], loops: list[EpochLoop], flow: Flow
+) -> list[Statement]:
     """Return the calls by which a model is built, and once more after its optimizer, as for a test; else nothing."""
     for model, optimizer in product(models, optimizers):
-        making = ways_to(model.statement, flow)
+        making = ways_to(model.statement, flow, loops=loops)
         bare, early = _ending_before(model.done, flow), _ending_before(optimizer.statement, flow)
         for scope, calls in ways_to(optimizer.statement, flow, origins).items():
             coming = [call for call in calls if call not in early]

@@ -852,14 +852,14 @@ class Flow:
         if (call, item, around) not in self._passing:
             self._passing[call, item, around] = []  # while it is followed, as it may call itself
             self._followed = {**({scope: around} if around is not None else {}), function: call}
-            values = self._returned(function, item)
+            values = self.returned(function, item)
             found = [origin for value, left in values for origin in self._trace(value, function, left, set())]
             self._followed = followed
             outside = [origin for origin in dict.fromkeys(found) if not self._made_in(origin.node, function)]
             self._passing[call, item, around] = outside or None
         return self._passing[call, item, around]
 
-    def _returned(self, function: Scope, item: int | None) -> list[tuple[cst.BaseExpression, int | None]]:
+    def returned(self, function: Scope, item: int | None) -> list[tuple[cst.BaseExpression, int | None]]:
         """Return the expressions that a function returns, or their ``item`` where they are tuples.
 
         The item is given with an expression of which it is still to be taken.
@@ -885,7 +885,7 @@ class Flow:
         if not isinstance(call, cst.Call) or function is None or function.name == "__init__":
             return []
         followed, self._followed = self._followed, {function: call}
-        values = self._returned(function, origin.item)
+        values = self.returned(function, origin.item)
         found = list(dict.fromkeys(o for value, left in values for o in self._trace(value, function, left, set())))
         self._followed = followed
         return found

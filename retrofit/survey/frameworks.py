@@ -188,7 +188,7 @@ def _asked(index: Index, flow: Flow, node: cst.CSTNode, known: dict[Scope, list[
     Args:
         known: the same of functions, as far as it is told.
     """
-    tests = [(test, holds) for test, holds in index.guards(node) if not condition(index, test)]
+    tests = [(test, holds) for test, holds in index.guards(node) if not condition(flow, test)]
     codes = [(index.source.read(test), holds) for test, holds in tests if _chooses(index, test)]
     options = [code if holds else f"not ({code})" for code, holds in codes]
     if options:

@@ -167,7 +167,7 @@ class _Choice:
         node = None if statement is None else statement.node
         chosen = isinstance(node, cst.If) and not isinstance(self.index.parents.get(node), cst.If)
         self.statement = statement if chosen else None
-        self.ranks = condition(self.index, node.test) if chosen and isinstance(node, cst.If) else ""
+        self.ranks = condition(reading.flow, node.test) if chosen and isinstance(node, cst.If) else ""
 
     def shared(self, calls: Sequence[cst.Call]) -> Iterator[Block]:
         """Yield the choice, with what all ranks can do as well in its place; nothing where they cannot.
@@ -440,7 +440,7 @@ class _HandOver:
     def _ranked(self) -> list[Site]:
         """Return the condition, or the call, that keeps some ranks from handing their score over."""
         for part in self.whole.around:
-            if isinstance(part.node, cst.If) and condition(self.index, part.node.test):
+            if isinstance(part.node, cst.If) and condition(self.reading.flow, part.node.test):
                 return [Site(node=part.node.test, index=self.index)]
         reached = ranks_at(self.index, self.reading.flow, self.whole, [])
         return [Site(node=self.call, index=self.index)] if reached in ("first", "others") else []

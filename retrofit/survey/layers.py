@@ -7,20 +7,28 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import Wraps
+from retrofit.knowledge.kinds import Loss, Wraps
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index
-from retrofit.survey.nodes import dotted, mentions, names_in, receiver
+from retrofit.survey.nodes import argument, dotted, mentions, names_in, receiver
 from retrofit.survey.reaching import conditions
 
 
 def is_layer(node: cst.CSTNode, flow: Flow) -> bool:
-    """Whether an expression makes a layer, one of torch's or of an own class, and no wrapper."""
+    """Whether an expression makes a layer, torch's or of an own class, no wrapper and no loss that keeps nothing."""
     made = flow.class_made(node)
     name = flow.index.qualified(node.func) if isinstance(node, cst.Call) else ""
+    if made is None and isinstance(node, cst.Call) and _keeps_nothing(node, name, flow):
+        return False
     name = name if made is None else flow.root(made)
     layer = re.fullmatch(r"torch\.nn\.([A-Z]\w+|modules\..*)", name)
     return bool(layer) and flow.index.knowledge.known(Wraps, name) is None
+
+
+def _keeps_nothing(call: cst.Call, name: str, flow: Flow) -> bool:
+    """Whether a call makes a loss that has no parameters, and is given no tensor."""
+    loss = flow.index.knowledge.known(Loss, name)
+    return loss is not None and not any(argument(call, one, number) for one, number in loss.tensors.items())
 
 
 def puts_in(flow: Flow) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:

@@ -20,6 +20,7 @@ from retrofit.survey.order import (
     always_leaves,
     apart_from_training,
     defines,
+    in_place_of_training,
     leading_to,
     leads_to,
     leaves,
@@ -327,7 +328,7 @@ def _moved(value: cst.BaseExpression, flow: Flow) -> cst.BaseExpression:
     return value if operand is None else _moved(operand, flow)
 
 
-def repeated(models: list[Model], flow: Flow) -> list[Statement]:
+def repeated(models: list[Model], loops: list[EpochLoop], flow: Flow) -> list[Statement]:
     """Return the calls, where there are several in a row, of the function in which the model would be perforated."""
     index = flow.index
 
@@ -336,10 +337,13 @@ def repeated(models: list[Model], flow: Flow) -> list[Statement]:
         chosen = any(isinstance(around, cst.IfExp) for around in index.ancestors(first))
         return not chosen if here is there else one_after_the_other(here, there)
 
+    def trains(call: cst.Call, here: Statement) -> bool:
+        return not (rules_out(here, call, flow) or in_place_of_training(index.statement(call), loops, flow))
+
     for model in models:
         scope, here = model.scope, model.done
         seen = {scope}
-        while calls := [call for call in dict.fromkeys(flow.callers(scope)) if not rules_out(here, call, flow)]:
+        while calls := [call for call in dict.fromkeys(flow.callers(scope)) if trains(call, here)]:
             found = next((pair for pair in combinations(calls, 2) if both_run(*pair)), None)
             if found is not None:
                 return [index.statement(call) for call in found]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 
 import libcst as cst
 
@@ -59,11 +59,14 @@ def after_training(training: set[Statement]) -> set[Statement]:
     return {later for part in training for later in part.following if training.isdisjoint([later, *later.following])}
 
 
-def ways_to(statement: Statement, flow: Flow, origins: Set[Origin] = frozenset()) -> dict[Scope, list[Statement]]:
+def ways_to(
+    statement: Statement, flow: Flow, origins: Set[Origin] = frozenset(), loops: Sequence[Site] = ()
+) -> dict[Scope, list[Statement]]:
     """Return the statements by which one runs: itself, and the calls that lead to it, by their functions.
 
     Args:
         origins: where the model is built; of a function's calls those count that are given it, if any is.
+        loops: epoch loops; no call counts that a run makes in their place.
     """
     index = flow.index
     found: dict[Scope, list[Statement]] = {}
@@ -80,7 +83,7 @@ def ways_to(statement: Statement, flow: Flow, origins: Set[Origin] = frozenset()
             for call in calls
             if any(not origins.isdisjoint(flow.deep_origins(a.value, index.scope_of(call))) for a in call.args)
         ]
-        waiting += [index.statement(call) for call in given or calls]
+        waiting += [one for one in map(index.statement, given or calls) if not in_place_of_training(one, loops, flow)]
     return found
 
 
@@ -107,6 +110,12 @@ def meeting_ways(first: Statement, second: Statement, flow: Flow) -> list[tuple[
 def parting(first: Statement, second: Statement, flow: Flow) -> list[tuple[Statement, Statement]]:
     """Return the same without the calls that lead to both, which tell nothing of their order."""
     return [(one, other) for one, other in meeting_ways(first, second, flow) if one is not other]
+
+
+def in_place_of_training(place: Statement, loops: Sequence[Site], flow: Flow) -> bool:
+    """Whether a run that comes to a statement comes to no epoch loop, as far as branches tell."""
+    apart = [pair for loop in loops for pair in parting(place, loop.statement, flow)]
+    return bool(apart) and all(exclude_each_other(*pair) for pair in apart)
 
 
 def may_follow(place: Statement, other: Statement, flow: Flow) -> bool:

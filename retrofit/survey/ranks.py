@@ -8,9 +8,9 @@ from typing import Literal
 
 import libcst as cst
 
-from retrofit.survey.flow import Flow
+from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.nodes import dotted, leaves, names_in
+from retrofit.survey.nodes import dotted, key_of, leaves, names_in
 from retrofit.survey.order import always_leaves
 
 #: "first": rank 0 alone, or the first rank of each machine; "others": the rest; "all": every rank, as far as the whole
@@ -57,7 +57,7 @@ _EVERY_ONE = {(cst.NotEqual, "-1"), (cst.IsNot, "-1"), (cst.GreaterThan, "-1"), 
 _NONE = {(cst.Equal, "-1"), (cst.Is, "-1"), (cst.LessThanEqual, "-1"), (cst.LessThan, "0")}
 
 
-def condition(index: Index, test: cst.BaseExpression, depth: int = _DEPTH) -> Literal["first", "others", ""]:
+def condition(flow: Flow, test: cst.BaseExpression, depth: int = _DEPTH) -> Literal["first", "others", ""]:
     """Return which ranks a condition lets through, "" where it is about something else.
 
     `rank == 0`, `not rank`, `is_main_process()`, `rank in (-1, 0)` and `not distributed or rank == 0` let the first
@@ -67,44 +67,60 @@ def condition(index: Index, test: cst.BaseExpression, depth: int = _DEPTH) -> Li
         depth: through how many variables it is followed to what they are given.
     """
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        if is_rank(index, test.expression, depth):
+        if is_rank(flow, test.expression, depth):
             return "first"
-        return opposite(condition(index, test.expression, depth))
+        return opposite(condition(flow, test.expression, depth))
     if isinstance(test, cst.BooleanOperation):
-        sides = [condition(index, side, depth) for side in (test.left, test.right)]
+        sides = [condition(flow, side, depth) for side in (test.left, test.right)]
         if isinstance(test.operator, cst.And):
             return next((side for side in sides if side), "")
         if all(sides) and len(set(sides)) == 1:
             return sides[0]
         other = test.left if sides[1] else test.right
-        undistributed = _ALONE.search(index.source.read(other)) or distributed(index, other) is False
+        undistributed = _ALONE.search(flow.index.source.read(other)) or distributed(flow, other) is False
         return "first" if "first" in sides and undistributed else ""
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
-        return _compared(index, test, depth)
-    values = given_alone(index, test) if depth else []
-    if values:
-        return next((told for value in values if (told := condition(index, value, depth - 1))), "")
-    name = dotted(test.func if isinstance(test, cst.Call) else test) or ""
-    return "first" if _FIRST.search(name) else ""
+        return _compared(flow, test, depth)
+    values = given_alone(flow, test) if depth else []
+    for value in values:
+        if told := condition(flow, value, depth - 1):
+            return told
+    name = _called(test.func if isinstance(test, cst.Call) else test)
+    return "first" if all(_is_unseen(flow, value) for value in values) and _FIRST.search(name) else ""
 
 
-def of_some(index: Index, test: cst.BaseExpression) -> bool:
+def of_some(flow: Flow, test: cst.BaseExpression) -> bool:
     """Whether a condition may hold on some ranks only, as a part of it compares a rank or says which one it is for."""
     if isinstance(test, cst.BooleanOperation):
-        return of_some(index, test.left) or of_some(index, test.right)
+        return of_some(flow, test.left) or of_some(flow, test.right)
     if isinstance(test, cst.UnaryOperation):
-        return of_some(index, test.expression)
-    if distributed(index, test) is not None:
+        return of_some(flow, test.expression)
+    if distributed(flow, test) is not None:
         return False  # it holds on all ranks alike
     if isinstance(test, cst.Comparison) and _GPU.search(dotted(test.left) or ""):
-        return index.source.code(test.comparisons[0].comparator) == "0"
-    _, value = _rank_compared(index, test) or (None, "None")
-    return value != "None" or is_rank(index, test) or condition(index, test) != ""
+        return flow.index.source.code(test.comparisons[0].comparator) == "0"
+    _, value = _rank_compared(flow, test) or (None, "None")
+    return value != "None" or is_rank(flow, test) or condition(flow, test) != ""
 
 
-def given_alone(index: Index, node: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return all that a variable is given, nothing where that cannot be seen."""
-    if not isinstance(node, cst.Name) or node not in index.parents:
+def _is_unseen(flow: Flow, value: cst.BaseExpression) -> bool:
+    """Whether code elsewhere makes a value, so that the name by which it goes may be all that tells of it."""
+    return isinstance(value, cst.Call) or (isinstance(value, cst.Subscript) and not given_alone(flow, value))
+
+
+def _called(node: cst.BaseExpression) -> str:
+    """Return by which name an expression goes: its own, or the key of an item; "" where it has none."""
+    return dotted(node) or (key_of(node) or "").strip("\"'")
+
+
+def given_alone(flow: Flow, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return all that a variable is given, or an item of a dict, nothing where that cannot be seen."""
+    index = flow.index
+    if node not in index.parents:
+        return []
+    if isinstance(node, cst.Subscript):
+        return [one.node for one in flow.origins(node, index.scope_of(node)) if one != Origin(node)]
+    if not isinstance(node, cst.Name):
         return []
     name, scope = node.value, index.scope_of(node)
     around = (one for one in scope.around if one.kind != "class")
@@ -119,12 +135,12 @@ def opposite(ranks: str) -> Literal["first", "others", ""]:
     return {"first": "others", "others": "first"}.get(ranks, "")  # type: ignore[return-value]
 
 
-def _compared(index: Index, test: cst.Comparison, depth: int) -> Literal["first", "others", ""]:
-    compared = _rank_compared(index, test, depth)
+def _compared(flow: Flow, test: cst.Comparison, depth: int) -> Literal["first", "others", ""]:
+    compared = _rank_compared(flow, test, depth)
     if compared is None:
         part = test.comparisons[0]
-        true = isinstance(part.operator, cst.Equal) and index.source.code(part.comparator) == "True"
-        return condition(index, test.left, depth) if true else ""
+        true = isinstance(part.operator, cst.Equal) and flow.index.source.code(part.comparator) == "True"
+        return condition(flow, test.left, depth) if true else ""
     operator, value = compared
     with_zero = {"0"} <= {one.strip() for one in value.strip("()[]{}").split(",")} <= {"", "0", "-1"}
     if compared in _FIRST_ONE or (operator is cst.In and with_zero):
@@ -133,46 +149,46 @@ def _compared(index: Index, test: cst.Comparison, depth: int) -> Literal["first"
 
 
 def _rank_compared(
-    index: Index, test: cst.BaseExpression, depth: int = _DEPTH
+    flow: Flow, test: cst.BaseExpression, depth: int = _DEPTH
 ) -> tuple[type[cst.BaseCompOp], str] | None:
     """Return how a comparison compares this process's rank, and with what; None for any other condition."""
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
         return None
     left, right = test.left, test.comparisons[0].comparator
     operator: type[cst.BaseCompOp] = type(test.comparisons[0].operator)
-    if is_rank(index, right, depth) and not is_rank(index, left, depth):
+    if is_rank(flow, right, depth) and not is_rank(flow, left, depth):
         left, right, operator = right, left, _MIRRORED.get(operator, operator)
-    return (operator, index.source.code(right).strip("\"'")) if is_rank(index, left, depth) else None
+    return (operator, flow.index.source.code(right).strip("\"'")) if is_rank(flow, left, depth) else None
 
 
-def distributed(index: Index, test: cst.BaseExpression) -> bool | None:
+def distributed(flow: Flow, test: cst.BaseExpression) -> bool | None:
     """Whether a comparison of a rank says that the run is distributed, None where it says something else.
 
     A rank of -1 stands for a run that is not: `rank != -1` and `rank >= 0` hold on every rank, `rank == -1` on none.
     """
-    compared = _rank_compared(index, test)
+    compared = _rank_compared(flow, test)
     return True if compared in _EVERY_ONE else False if compared in _NONE else None
 
 
-def is_rank(index: Index, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
+def is_rank(flow: Flow, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
     """Whether an expression is this process's rank: `args.local_rank`, `dist.get_rank()`, `int(os.environ["RANK"])`.
 
     The rank of a node is not: all of its processes have it.
     """
-    if _NODE_RANK.search(index.source.code(node)):
+    if _NODE_RANK.search(flow.index.source.code(node)):
         return False
-    if variable := index.environment_variable(node):
+    if variable := flow.index.environment_variable(node):
         return re.search(r"RANK|PROCID|LOCALID", variable) is not None
     if isinstance(node, cst.Call):
         name = dotted(node.func) or ""
         if name in ("int", "str") and len(node.args) == 1:
-            return is_rank(index, node.args[0].value, depth)
+            return is_rank(flow, node.args[0].value, depth)
         return re.search(r"get_\w*rank$|(^|\.)rank$|process_index$", name) is not None
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
-        return is_rank(index, node.left, depth)
-    if _RANK.search(dotted(node) or "") is not None:
+        return is_rank(flow, node.left, depth)
+    if _RANK.search(_called(node)) is not None:
         return True
-    return depth > 0 and any(is_rank(index, value, depth - 1) for value in given_alone(index, node))
+    return depth > 0 and any(is_rank(flow, value, depth - 1) for value in given_alone(flow, node))
 
 
 def ranks_at(
@@ -232,11 +248,11 @@ def _branch(index: Index, flow: Flow, outer: Statement, part: Statement) -> Rank
     here: cst.If | cst.Else | None = outer.node
     while isinstance(here, cst.If):
         meant = _meant(index, flow, outer, here.test)
-        told = condition(index, meant)
+        told = condition(flow, meant)
         inside = part.siblings is index.statements_in(here.body)
         if inside and told:
             return told
-        several = distributed(index, meant)
+        several = distributed(flow, meant)
         if inside and several is False:
             return "unknown"
         if not told and several is None and _may_tell(index, flow, outer, here.test):
@@ -253,7 +269,9 @@ def _meant(index: Index, flow: Flow, at: Statement, test: cst.BaseExpression) ->
     name = dotted(test)
     sources = [] if name is None else flow.sources(flow.variable(name, at.scope))
     value = sources[0].value if len(sources) == 1 and sources[0].item is None else None
-    return test if value is None or isinstance(value, (cst.Name, cst.Attribute)) else value
+    if value is None or isinstance(value, (cst.Name, cst.Attribute)):
+        return test
+    return test if _is_unseen(flow, value) and not condition(flow, value) else value
 
 
 def _may_tell(index: Index, flow: Flow, at: Statement, test: cst.BaseExpression) -> bool:
@@ -268,21 +286,21 @@ def _may_tell(index: Index, flow: Flow, at: Statement, test: cst.BaseExpression)
         for source in flow.sources(flow.variable(name, at.scope)):
             value = source.value
             elsewhere = isinstance(value, cst.Call) and source.item is not None and flow.called(value) is None
-            if elsewhere or (value is not None and _depends(index, value)):
+            if elsewhere or (value is not None and _depends(flow, value)):
                 return True
     return False
 
 
-def _depends(index: Index, value: cst.BaseExpression) -> bool:
+def _depends(flow: Flow, value: cst.BaseExpression) -> bool:
     """Whether only some ranks give a variable this value."""
     tests = [value.test] if isinstance(value, cst.IfExp) else []
     if isinstance(value, (cst.BooleanOperation, cst.Comparison, cst.UnaryOperation)):
         tests = [value]
-    if any(condition(index, test) or _MAY_TELL.search(index.source.read(test)) for test in tests):
+    if any(condition(flow, test) or _MAY_TELL.search(flow.index.source.read(test)) for test in tests):
         return True
-    statement = index.statement(value)
+    statement = flow.index.statement(value)
     parents = [part.parent.node for part in [statement, *statement.ancestors] if part.parent is not None]
-    return any(isinstance(node, cst.If) and condition(index, node.test) for node in parents)
+    return any(isinstance(node, cst.If) and condition(flow, node.test) for node in parents)
 
 
 def _held_back(index: Index, flow: Flow, part: Statement) -> Ranks | Literal[""]:
@@ -293,10 +311,10 @@ def _held_back(index: Index, flow: Flow, part: Statement) -> Ranks | Literal[""]
             continue
         if leaves(node.body) or always_leaves(index.statements_in(node.body)[-1]):
             meant = _meant(index, flow, earlier, node.test)
-            told = opposite(condition(index, meant))
+            told = opposite(condition(flow, meant))
             if told and not isinstance(node.test, cst.BooleanOperation):
                 return told
-            if distributed(index, meant) is False:
+            if distributed(flow, meant) is False:
                 continue
             if told or _may_tell(index, flow, earlier, node.test):
                 return "unknown"

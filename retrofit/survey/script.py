@@ -230,7 +230,8 @@ def survey(
     script.assertions = find_assertions(index, flow, origins, script.models)
     script.minimums = find_minimums(index, flow, script.loops, origins, script.wrappers)
     script.planned_counts = find_planned_counts(index, flow, script.loops)
-    again = repeated(script.models, flow) or built_again(script.models, script.optimizers, origins, flow)
+    again = repeated(script.models, script.loops, flow)
+    again = again or built_again(script.models, script.optimizers, origins, script.loops, flow)
     beside = groups[0][1][0].file if groups and groups[0][1] else None
     script.repeated = [index.place(call.node, beside) for call in again]
     _tell_disorder(script, groups, origins, flow)

@@ -23,7 +23,7 @@ def find_shares(index: Index, flow: Flow, loop: EpochLoop, backwards: Iterable[B
         loop: the epoch loop.
         backwards: the backward passes.
     """
-    shares = [] if _joins(index) else list(_shares(index))
+    shares = [] if _joins(index) else list(_shares(flow))
     ways = [way for one in backwards if shares for way in flow.enclosing_loops(one.statement) if loop.statement in way]
     inner = {part.node for way in ways for part in way[: way.index(loop.statement)]}
     gone = [node.iter for node in inner if isinstance(node, cst.For)]
@@ -36,23 +36,24 @@ def _joins(index: Index) -> bool:
     return any(isinstance(index.parents[call], cst.WithItem) for call in items)
 
 
-def _shares(index: Index) -> Iterator[cst.BaseExpression]:
+def _shares(flow: Flow) -> Iterator[cst.BaseExpression]:
     """Yield `files[rank::n]`, `range(rank, len(files), n)` and `[f for i, f in enumerate(files) if i % n == rank]`."""
+    index = flow.index
     for node in index.nodes_of(cst.Subscript):
         part = node.slice[0].slice
         if isinstance(part, cst.Slice) and part.step is not None and part.upper is None and part.lower is not None:
-            yield from [node] if is_rank(index, part.lower) else []
+            yield from [node] if is_rank(flow, part.lower) else []
     for call in index.calls_to("range"):
-        if len(call.args) == 3 and is_rank(index, call.args[0].value):
+        if len(call.args) == 3 and is_rank(flow, call.args[0].value):
             yield call
     for made in (*index.nodes_of(cst.ListComp), *index.nodes_of(cst.GeneratorExp)):
         tests = [one.test for one in made.for_in.ifs]
-        if any(_is_turn(index, test) for test in tests):
+        if any(_is_turn(flow, test) for test in tests):
             yield made
 
 
-def _is_turn(index: Index, test: cst.BaseExpression) -> bool:
+def _is_turn(flow: Flow, test: cst.BaseExpression) -> bool:
     """Whether a condition is `i % n == rank`."""
     if not isinstance(test, cst.Comparison) or not isinstance(test.left, cst.BinaryOperation):
         return False
-    return isinstance(test.left.operator, cst.Modulo) and is_rank(index, test.comparisons[0].comparator)
+    return isinstance(test.left.operator, cst.Modulo) and is_rank(flow, test.comparisons[0].comparator)

@@ -53,7 +53,7 @@ def _parts(
     test: cst.BaseExpression, index: Index, flow: Flow, loop: EpochLoop, shared: set[Variable], depth: int = _DEPTH
 ) -> bool:
     """Whether a condition may hold on some ranks only: it asks for the rank, or for what some ranks alone are given."""
-    if of_some(index, test):
+    if of_some(flow, test):
         return True
     for name in names_in(test, called=False) if depth else ():
         variable = flow.member(name, loop.scope)

@@ -187,10 +187,15 @@ def one_for_each(wrappers: list[Wrapper], flow: Flow) -> Iterator[Wrapper]:
 
 def _naming(wrapper: Wrapper, flow: Flow) -> list[Binding]:
     """Return what gives a name to what a function gives back that wraps what it is given."""
-    given = [dotted(value) for value in flow.index.returned(wrapper.scope)]
-    back = wrapper.returned or (wrapper.target in given and wrapper.module in wrapper.scope.parameters)
-    calls = (wrapping_calls(wrapper, flow) or flow.callers(wrapper.scope)) if back else []
-    return [binding for call in calls for binding in flow.index.bindings if binding.value is call]
+
+    def is_wrapped(item: int | None) -> bool:
+        if wrapper.returned:
+            return item is None
+        given = [dotted(one) for one, left in flow.returned(wrapper.scope, item) if left is None]
+        return wrapper.target in given and wrapper.module in wrapper.scope.parameters
+
+    calls = wrapping_calls(wrapper, flow) or flow.callers(wrapper.scope)
+    return [one for call in calls for one in flow.index.bindings if one.value is call and is_wrapped(one.item)]
 
 
 def told_apart(groups: list[list[Wrapper]]) -> list[str]:

@@ -209,9 +209,9 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, call: cst.Call, candid
     """Return how the function that makes a score is to return it to the statement that calls it."""
     function = index.scope_of(candidate.node)
     own = candidate.written or index.source.code(candidate.node)
-    if candidate.rest and ends_on_others(index, function):
+    if candidate.rest and ends_on_others(flow, function):
         return None
-    makers, again = _makers_in(index, loop, function, candidate)
+    makers, again = _makers_in(flow, loop, function, candidate)
     made = meeting(makers)
     if made is None or again or any(isinstance(maker.node, cst.For) for maker in makers):
         return None
@@ -238,12 +238,13 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, call: cst.Call, candid
     return kept
 
 
-def _makers_in(index: Index, loop: EpochLoop, function: Scope, candidate: Candidate) -> tuple[list[Statement], bool]:
+def _makers_in(flow: Flow, loop: EpochLoop, function: Scope, candidate: Candidate) -> tuple[list[Statement], bool]:
     """Return what in a function makes a score, and whether it is made anew after the place that tells of it.
 
     One that the function reads nowhere is what it ends with.
     """
-    makers = makers_of(index, candidate.node, code_of(index, function))
+    index = flow.index
+    makers = makers_of(flow, candidate.node, code_of(index, function))
     if not candidate.written:
         return reaching_makers(index, candidate.node, makers)
     assert isinstance(function.node, cst.FunctionDef)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
+from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Statement
 from retrofit.survey.loops import conjuncts
 from retrofit.survey.nodes import dotted, names_in, receiver
@@ -17,8 +18,9 @@ from retrofit.survey.scores.ways import tests_around
 from retrofit.survey.sites.loop import EpochLoop
 
 
-def makers_of(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTNode], bool]) -> list[Statement]:
+def makers_of(flow: Flow, node: cst.BaseExpression, inside: Callable[[cst.CSTNode], bool]) -> list[Statement]:
     """Return the statements ``inside`` that make a value, other than those that only begin it with a constant."""
+    index = flow.index
     parts = {as_item(index, part) for part in way_to_root(node)} if node in index.parents else {root_of(node)}
     here = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)]
     made = [b for b in here if not isinstance(b.value, (cst.Integer, cst.Float, cst.Name))]
@@ -30,7 +32,7 @@ def makers_of(index: Index, node: cst.BaseExpression, inside: Callable[[cst.CSTN
     ]
     if begun and len(begun) < len(anew):
         anew = [b for b in anew if b not in begun]
-    elif begun and node in index.parents and _filled_here(index, node, begun, inside):
+    elif begun and node in index.parents and _filled_here(flow, node, begun, inside):
         return [index.statement(node)]
     own = {b.target for b in made}
     named = [b for b in here if unquoted(b.target) in parts and isinstance(b.value, cst.Name)]
@@ -48,10 +50,10 @@ def _fills_some_item(binding: Binding, node: cst.BaseExpression) -> bool:
 
 
 def _filled_here(
-    index: Index, node: cst.BaseExpression, begun: list[Binding], inside: Callable[[cst.CSTNode], bool]
+    flow: Flow, node: cst.BaseExpression, begun: list[Binding], inside: Callable[[cst.CSTNode], bool]
 ) -> bool:
     """Whether what is begun before is filled under a condition that ``node`` is under too, or nowhere to be seen."""
-    name, here = root_of(node), index.statement(node)
+    index, name, here = flow.index, root_of(node), flow.index.statement(node)
     fills = [b.statement for b in index.items if b.target.partition("[")[0] == name and inside(b.statement.node)]
     fills += [
         index.statement(call)
@@ -63,10 +65,10 @@ def _filled_here(
     ifs = {part for part in here.ancestors if isinstance(part.node, cst.If) and part not in around}
     if not fills or any(not ifs.isdisjoint(fill.path) for fill in fills):
         return True
-    known = _conditions(index, ifs)
+    known = _conditions(flow, ifs)
     if _by_variable(node) and known - _of_turns(index, here) - {"rank"}:
         return True  # the key may have a value only there
-    return all(not known.isdisjoint(_conditions(index, fill.around)) for fill in fills)
+    return all(not known.isdisjoint(_conditions(flow, fill.around)) for fill in fills)
 
 
 def _by_variable(node: cst.BaseExpression) -> bool:
@@ -76,10 +78,10 @@ def _by_variable(node: cst.BaseExpression) -> bool:
     return any(isinstance(key, cst.Index) and isinstance(key.value, (cst.Name, cst.Attribute)) for key in keys)
 
 
-def _conditions(index: Index, around: Iterable[Statement]) -> set[str]:
+def _conditions(flow: Flow, around: Iterable[Statement]) -> set[str]:
     """Return the code of the conditions of the `if`s among some statements, every rank check alike."""
     parts = [part for one in around if isinstance(one.node, cst.If) for part in conjuncts(one.node.test)]
-    return {"rank" if of_some(index, part) else index.source.code(part) for part in parts}
+    return {"rank" if of_some(flow, part) else flow.index.source.code(part) for part in parts}
 
 
 def _of_turns(index: Index, place: Statement) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.nodes import dotted, names_in
 from retrofit.survey.ranks import of_some
@@ -101,16 +102,17 @@ def _lacking(index: Index, node: cst.BaseExpression, stand_ins: list[StandIn]) -
     return found
 
 
-def ends_on_others(index: Index, function: Scope) -> bool:
+def ends_on_others(flow: Flow, function: Scope) -> bool:
     """Whether a function returns a value on some ranks only."""
+    index = flow.index
     valued: list[bool] = []
     others: list[bool] = []
     for one, scope in index.returns:
         if scope is function:
-            ranked = _of_some_ranks(index, index.statement(one))
+            ranked = _of_some_ranks(flow, index.statement(one))
             (others if one.value is None or dotted(one.value) == "None" else valued).append(ranked)
     return bool(valued) and (all(valued) or any(others))
 
 
-def _of_some_ranks(index: Index, place: Statement) -> bool:
-    return any(of_some(index, test) for test in tests_around(place))
+def _of_some_ranks(flow: Flow, place: Statement) -> bool:
+    return any(of_some(flow, test) for test in tests_around(place))

@@ -127,7 +127,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif begun is not None and begun.order <= report.order:
         score.anchors["made"] = begun.siblings[begun.index - 1].node
     at, call = taken_at(score, candidate)
-    makers = [maker for maker in makers_of(index, candidate.node, code_of(index, loop)) if maker.order > at.last]
+    makers = [maker for maker in makers_of(flow, candidate.node, code_of(index, loop)) if maker.order > at.last]
     further = [maker for maker in makers if not exclude_each_other(maker, here)]
     score.later = index.place(further[0].node, score.file) if candidate.named and again and further else ""
     _tell_emptied(score, flow, candidate.node, at)
@@ -256,7 +256,7 @@ def _made_at(
         return meeting(calls) or calls[0], [], False
     if candidate.made is not None:
         return candidate.made, [], False
-    makers, again = makers_of(index, candidate.node, code_of(index, loop)), False
+    makers, again = makers_of(flow, candidate.node, code_of(index, loop)), False
     if candidate.node not in index.parents and not isinstance(bare_of(candidate.node), cst.Name):
         here = _filled_at(index, loop, candidate.node, makers)
         if here is not None:

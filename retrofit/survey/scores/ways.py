@@ -97,7 +97,7 @@ def by_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: Statement) -
 
     It names a rank, a flag that a rank check gives, or what only some ranks have: `if should_write:`, `if result:`.
     """
-    if of_some(index, test) or _compares_rank(index, flow, test, at):
+    if of_some(flow, test) or _compares_rank(index, flow, test, at):
         return True
     return any(
         source.value is not None
@@ -128,7 +128,7 @@ def _compares_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: State
     compared = [one for one in nodes_in(test) if isinstance(one, cst.Comparison)]
     sides = [(one.left, one.comparisons[0].comparator) for one in compared]
     return any(
-        source.value is not None and is_rank(index, source.value)
+        source.value is not None and is_rank(flow, source.value)
         for left, right in sides
         for one, other in ((left, right), (right, left))
         if isinstance(other, numbers)
@@ -139,12 +139,12 @@ def _compares_rank(index: Index, flow: Flow, test: cst.BaseExpression, at: State
 def _given_by_rank(index: Index, flow: Flow, value: cst.BaseExpression) -> bool:
     """Whether a value differs between ranks, as a rank check tells."""
     tests = [value.test if isinstance(value, cst.IfExp) else value]
-    tests = [] if is_rank(index, value) else tests  # a condition may be of it on all alike: `rank is not None`
+    tests = [] if is_rank(flow, value) else tests  # a condition may be of it on all alike: `rank is not None`
     function = flow.called(value) if isinstance(value, cst.Call) else None
     returns = [index.statement(node) for node, scope in index.returns if scope is function]
     for place in [index.statement(value), *returns]:
         tests += tests_around(place)
-    return any(of_some(index, test) for test in tests)
+    return any(of_some(flow, test) for test in tests)
 
 
 def tests_around(place: Statement) -> list[cst.BaseExpression]:
