@@ -5551,7 +5551,9 @@ def test_parts_that_are_paired_by_the_order_of_their_parameters(begun: str, upda
     """
     net = net.replace("BEGUN", "b" if "begin()" in begun else "a")
     text = script().replace("model = Net()", f"{code(net)}model = Net()")
-    assert ("goes through the parameters of `self.a` and `self.b`" in survey_of(text).unmatched) is told
+    unmatched = survey_of(text).unmatched
+    assert ("goes through the parameters of `self.a` and `self.b`" in unmatched) is told
+    assert ("set_module_ids_to_track(['.a', '.b'])" in unmatched) is told
     trained = text.replace("    @torch.no_grad()\n", "")
     assert bool(survey_of(trained).unmatched) is (told and "requires_grad" in begun)
 

@@ -387,10 +387,12 @@ def paired_parts(origins: set[Origin], flow: Flow) -> str:
             following.append((changed, pair))
     for changed, pair in following:
         if {*pair} not in copied:
+            own = all(part.startswith("self.") for part in pair)
+            names = ", ".join(f"'{part.removeprefix('self')}'" for part in pair) if own else "'.NAME', ..."
             return (
                 f"{index.place(changed)} goes through the parameters of `{pair[0]}` and `{pair[1]}` together. One does "
                 "not learn and gets no dendrites, so they would no longer match. Copy them when the model is built, or "
-                "keep the layers of both out of dendrites by GPA.pc.set_module_ids_to_track(['.NAME', ...])"
+                f"keep the layers of both out of dendrites by GPA.pc.set_module_ids_to_track([{names}])"
             )
     return ""
 
