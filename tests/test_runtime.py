@@ -1483,17 +1483,21 @@ def test_optimizer_has_what_may_thaw(helper: ModuleType, perforate: Callable[...
         assert not model[0].main_module.weight.requires_grad
 
 
+@pytest.mark.parametrize("frozen", [True, False])
 def test_momentum_encoder_grows_with_its_encoder(
-    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    helper: ModuleType, perforate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, frozen: bool
 ) -> None:
     import torch
 
     def built() -> list[Any]:
         encoder = torch.nn.Linear(2, 2)
-        return [encoder, copy.deepcopy(encoder).requires_grad_(False)]
+        return [encoder, copy.deepcopy(encoder).requires_grad_(not frozen)]
 
     model = helper.load_latest_switch(perforate(*built()), None)
-    (model[0](torch.ones(1, 2)) + model[1](torch.ones(1, 2))).sum().backward()
+    with torch.no_grad():
+        model[0].weight.mul_(2.0)
+        momentum = model[1](torch.ones(1, 2))
+    (model[0](torch.ones(1, 2)) + momentum).sum().backward()
     with pytest.raises(SystemExit, match="0"):
         helper.finish_initialization()
     assert array_dims(Path("PAI")) == {".0,1,2", ".1,1,2"}
@@ -1503,8 +1507,33 @@ def test_momentum_encoder_grows_with_its_encoder(
     helper.GPA.pai_tracker.set_neuron_training()
     helper._pai_freeze_averages(model)
     pairs = list(zip(model[0].parameters(), model[1].parameters(), strict=True))
-    assert all(one.shape == other.shape and not other.requires_grad for one, other in pairs)
+    assert all(one.shape == other.shape for one, other in pairs)
+    assert all(not other.requires_grad for _, other in pairs) is frozen
     assert len(pairs) > 4
+
+
+@pytest.mark.parametrize(
+    ("twin", "trains", "graded"),
+    [
+        pytest.param(False, True, False, id="no copy"),
+        pytest.param(True, False, False, id="in a validation"),
+        pytest.param(True, True, True, id="with gradients"),
+    ],
+)
+def test_a_layer_that_follows_no_other_one_does_not_grow_with_it(
+    helper: ModuleType, perforate: Callable[..., Any], twin: bool, trains: bool, graded: bool
+) -> None:
+    import torch
+
+    layer = torch.nn.Linear(2, 2)
+    model = perforate(layer, copy.deepcopy(layer) if twin else torch.nn.Linear(2, 2))
+    model = helper.load_latest_switch(model, None).train(trains)
+    with torch.set_grad_enabled(graded):
+        model[1](torch.ones(1, 2))
+    model.train()[0](torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SystemExit, match="0"):
+        helper.finish_initialization(last=True)
+    assert array_dims(Path("PAI")) == {".0,1,2"}
 
 
 def test_without_a_perforated_model_an_optimizer_is_none_of_the_librarys(

@@ -5562,6 +5562,51 @@ def test_a_part_that_is_built_as_a_copy_may_follow_what_it_copies(begun: str, to
     assert bool(unmatched) is told
 
 
+@pytest.mark.parametrize(
+    ("begun", "update", "told"),
+    [
+        pytest.param("self.b.requires_grad_(False)", "p.data = own.pop(0).data", True, id="frozen"),
+        pytest.param("pass", "p.data = own.pop(0).data", True, id="without gradients"),
+        pytest.param("self.c.requires_grad_(False)", "p.data.lerp_(named[name].data, 0.1)", False, id="by names"),
+        pytest.param("self.c.requires_grad_(False)", "loss += p.norm()", False, id="a distance"),
+        pytest.param("self.b = copy.deepcopy(self.a)", "p.data = own.pop(0).data", False, id="a copy"),
+        pytest.param("self.begin()", "p.data = own.pop(0).data", False, id="a copy by a method"),
+    ],
+)
+def test_parts_that_are_paired_by_the_order_of_their_parameters(begun: str, update: str, told: bool) -> None:
+    net = f"""
+    import copy
+    class Net(Module):
+        def __init__(self):
+            self.a, self.b, self.c = Body(), Body(), Body()
+            {begun}
+
+        def begin(self):
+            own = list(self.a.parameters())
+            for p in self.BEGUN.parameters():
+                p.data.copy_(own.pop(0).data)
+
+        def update(self):
+            own, named = list(self.a.parameters()), dict(self.a.named_parameters())
+            loss = sum(p.norm() for p in self.a.parameters())
+            for (name, _), p in zip(self.b.named_parameters(), self.b.parameters()):
+                if 'lora_' not in name:
+                    {update}
+
+        @torch.no_grad()
+        def goal(self, x):
+            return self.b(x)
+
+    """
+    net = net.replace("BEGUN", "b" if "begin()" in begun else "a")
+    text = script().replace("model = Net()", f"{code(net)}model = Net()")
+    unmatched = survey_of(text).unmatched
+    assert ("goes through the parameters of `self.a` and `self.b`" in unmatched) is told
+    assert ("set_module_ids_to_track(['.a', '.b'])" in unmatched) is told
+    trained = text.replace("    @torch.no_grad()\n", "")
+    assert bool(survey_of(trained).unmatched) is (told and "requires_grad" in begun)
+
+
 def test_head_that_is_got_by_its_name_is_initialised_before_dendrites() -> None:
     head = "for name, p in model.named_parameters():\n    print(name)\ngetattr(model, word).weight.data.normal_()\n"
     text = script().replace("model = DDP(model)", f"{head}model = DDP(model)")

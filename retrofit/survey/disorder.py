@@ -14,7 +14,7 @@ from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.layers import is_layer, put_once, puts_in
 from retrofit.survey.loops import called_in
 from retrofit.survey.models import optimizer_statements
-from retrofit.survey.nodes import last_name, mentions, method_name, nodes_in, receiver
+from retrofit.survey.nodes import last_name, mentions, method_name, receiver
 from retrofit.survey.order import (
     after_model,
     built_by,
@@ -25,6 +25,7 @@ from retrofit.survey.order import (
     ways_to,
 )
 from retrofit.survey.scores.conditions import rules_out
+from retrofit.survey.scores.making import without_gradients
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
@@ -377,35 +378,52 @@ def paired_parts(origins: set[Origin], flow: Flow) -> str:
     classes = _classes_of(origins, flow)
     if any(word.endswith("module_ids_to_track") for word in index.source.words()):
         return ""
-    if not any(freezes(one.node) for one in classes):
-        return ""
-    parts = re.compile("(named_)?parameters")
+    frozen = any(freezes(one.node) for one in classes)
     copied, following = [{*pair} for pair in _copied_parts(classes, index)], []
-    for call in index.calls_to("zip"):
-        scope, loop = index.scope_of(call), index.statement(call)
-        if scope.enclosing_class not in classes:
-            continue
-        pair = [index.source.code(node) for arg in call.args if (node := walked_module(arg.value, parts)) is not None]
+    for changed, pair in _paired_by_order(classes, flow):
+        scope = index.scope_of(changed)
         users = {index.scope_of(user) for user in flow.callers(scope) if scope.name != "__init__"} or {scope}
         if all(user.name == "__init__" for user in users):
             copied.append({*pair})
-        elif isinstance(loop.node, cst.For) and any(map(_sets_tensor, nodes_in(loop.node.body))):
-            following.append((call, pair))
-    for call, pair in following:
-        if {*pair} not in copied and len(set(pair)) == 2:
+        elif frozen or any(_runs_without_gradients(part, classes, index) for part in pair):
+            following.append((changed, pair))
+    for changed, pair in following:
+        if {*pair} not in copied:
+            own = all(part.startswith("self.") for part in pair)
+            names = ", ".join(f"'{part.removeprefix('self')}'" for part in pair) if own else "'.NAME', ..."
             return (
-                f"{index.place(call)} goes through the parameters of `{pair[0]}` and `{pair[1]}` together. One is "
-                "frozen and gets no dendrites, so they would no longer match. Copy them when the model is built, or "
-                "keep the layers of both out of dendrites by GPA.pc.set_module_ids_to_track(['.NAME', ...])"
+                f"{index.place(changed)} goes through the parameters of `{pair[0]}` and `{pair[1]}` together. One does "
+                "not learn and gets no dendrites, so they would no longer match. Copy them when the model is built, or "
+                f"keep the layers of both out of dendrites by GPA.pc.set_module_ids_to_track([{names}])"
             )
     return ""
 
 
-def _sets_tensor(node: cst.CSTNode) -> bool:
-    """Whether code gives a tensor other values: `p.data = x`, `p.data.mul_(m).add_(x)`, `p.lerp_(x, m)`."""
-    if isinstance(node, (cst.AssignTarget, cst.AugAssign)):
-        return last_name(node.target) == "data"
-    return method_name(node) in ("copy_", "mul_", "lerp_")
+def _paired_by_order(classes: set[Scope], flow: Flow) -> Iterator[tuple[cst.BaseExpression, tuple[str, str]]]:
+    """Yield what gets other values in methods of some classes, and the parts whose parameters are paired there."""
+    index = flow.index
+    walks = [
+        (call, index.source.code(held), Holding({call}, flow))
+        for call, held in index.method_calls("parameters", "named_parameters")
+        if index.scope_of(call).enclosing_class in classes
+    ]
+    for changed, given in _changed_in_place(index) if walks else ():
+        bound_anew = isinstance(changed, cst.Name) and isinstance(index.parents.get(changed), cst.AugAssign)
+        if bound_anew or index.scope_of(changed).enclosing_class not in classes:
+            continue
+        led = [(call, part) for call, part, holding in walks if holding.holds_in_turn(changed)]
+        leading = [(call, part) for call, part, holding in walks if any(map(holding.holds_in_turn, given))]
+        for (call, part), (other, whole) in product(led, leading):
+            by_order = method_name(other) == "parameters" or index.statement(call) is index.statement(other)
+            if by_order and part != whole:
+                yield changed, (min(part, whole), max(part, whole))
+
+
+def _runs_without_gradients(part: str, classes: set[Scope], index: Index) -> bool:
+    """Whether methods of some classes call a part of their object, and only where there are no gradients."""
+    calls = [one for one in index.calls if index.source.code(one.func) == part]
+    calls = [one for one in calls if index.scope_of(one).enclosing_class in classes]
+    return bool(calls) and all(any(without_gradients(index, up) for up in index.ancestors(one)) for one in calls)
 
 
 def _copied_parts(classes: set[Scope], index: Index) -> Iterator[tuple[str, str]]:

@@ -40,8 +40,11 @@ def finish_initialization(*, last: bool = False) -> None:
             _pai_fail_without_gradients(layers.values())
         return
     _pai.passes += not last
-    for name, source in _pai.frozen.items():
-        if name in layers and source in shapes:
+    followers = {name: [source] for name, source in _pai.frozen.items()}
+    followers |= {name: _pai.copies[name] for name in _pai.followers.difference(followers, shapes)}
+    for name, sources in followers.items():
+        source = next((one for one in sources if one in shapes), None)
+        if name in layers and source is not None:
             layers[name].dendrite_module.dendrite_values[0].setup_arrays(shapes[source])
             shapes[name] = shapes[source]
     idle = [name for name in layers if name not in shapes]

@@ -122,19 +122,27 @@ def _pai_is_frozen(layer: Any) -> bool:
     return not any(parameter.requires_grad for parameter in layer.main_module.parameters())
 
 
+def _pai_copies(model: torch.nn.Module) -> dict[str, list[str]]:
+    """Those layers that learn of which each layer is a copy, as an average over time of one is so far."""
+    layers = [(layer, layer.main_module.state_dict()) for layer in _pai_layers(model)]
+    learning = [(layer, state) for layer, state in layers if not _pai_is_frozen(layer)]
+    return {
+        layer.name: [other.name for other, known in learning if other is not layer and _pai_are_equal(state, known)]
+        for layer, state in layers
+    }
+
+
+def _pai_are_equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return one.keys() == other.keys() and all(
+        value.device == other[name].device and torch.equal(value, other[name]) for name, value in one.items()
+    )
+
+
 def _pai_frozen_layers(model: torch.nn.Module, thaws: bool) -> dict[str, str | None]:
-    """The layers that are frozen, and those of which they are averages over time: so far, they are their copies."""
-    layers = _pai_layers(model)
-    found: dict[str, str | None] = {}
-    for layer in filter(_pai_is_frozen, layers):
-        state = layer.main_module.state_dict()
-        for other in layers:
-            others = {} if _pai_is_frozen(other) else other.main_module.state_dict()
-            if state.keys() == others.keys() and all(torch.equal(state[name], others[name]) for name in state):
-                found[layer.name] = other.name
-        if not thaws:
-            found.setdefault(layer.name, None)
-    return found
+    """The layers that are frozen, and those of which they are averages over time."""
+    frozen = [layer.name for layer in _pai_layers(model) if _pai_is_frozen(layer)]
+    found = {name: next(iter(_pai.copies[name]), None) for name in frozen}
+    return {name: source for name, source in found.items() if source or not thaws}
 
 
 def _pai_leave_frozen_layers_out(model: torch.nn.Module) -> None:

@@ -20,6 +20,8 @@ class _PaiState:
         found_dimensions: layers' output dimensions that were found or given, by the layers' names.
         usual_dimensions: those that they had where the initialisation run would load.
         frozen: frozen layers, and those of which they are averages.
+        copies: the layers that learn of which each layer was a copy before the initialisation's first batch.
+        followers: those that its training has run without gradients.
         save: the name of the folder to save in.
         steps: of optimizers.
         stepped: the optimizers that have stepped since the last score, and where.
@@ -106,6 +108,8 @@ class _PaiState:
     found_dimensions: dict[str, list[int]] = field(default_factory=dict)
     usual_dimensions: dict[str, list[int]] = field(default_factory=dict)
     frozen: dict[str, str | None] = field(default_factory=dict)
+    copies: dict[str, list[str]] = field(default_factory=dict)
+    followers: set[str] = field(default_factory=set)
     save: str = ""
     steps: int = 0
     stepped: WeakKeyDictionary[torch.optim.Optimizer, str] = field(default_factory=WeakKeyDictionary)

@@ -17,6 +17,7 @@ from .checks import _pai_check_perforated
 from .continuity import _pai_read_rounds
 from .hidden import _pai_hide
 from .layers import (
+    _pai_copies,
     _pai_freeze_averages,
     _pai_frozen_layers,
     _pai_layers,
@@ -47,7 +48,8 @@ def load_latest_switch(
     status 0 (measured). Later runs set them before they load, else it would load a part and go on (measured).
 
     A layer that is frozen in the initialisation run stays as it is, without dendrites, in all runs. One that holds an
-    average over time of another (a momentum encoder) grows with that, so that their parameters still make pairs.
+    average over time of another (a momentum encoder) grows with that, so that their parameters still make pairs: it
+    begins as its copy, and is frozen or runs without gradients.
 
     Args:
         model: what `UPA.perforate_model` returned, not wrapped yet.
@@ -77,6 +79,7 @@ def load_latest_switch(
     _pai_hide(model)
     if initializing():
         _pai.initialized = _pai_initialized()
+        _pai.copies.update(_pai_copies(model))
         _pai.frozen.update(_pai_frozen_layers(model, thaws))
         _pai_leave_frozen_layers_out(model)
         _pai_set_output_dimensions(model, output_dimensions or {})
@@ -187,7 +190,9 @@ def _pai_set_output_dimensions(model: torch.nn.Module, output_dimensions: dict[s
 
 
 def _pai_note_output_dimensions(layer: Any, _inputs: Any, output: Any) -> None:
-    """Forward hook: set what the library's backward hook is about to check, and remember it."""
+    """Forward hook: set what the library's backward hook is about to check, and remember it; and who follows others."""
+    if _pai.model is not None and _pai.model.training and not torch.is_grad_enabled():
+        _pai.followers.add(layer.name)
     if not isinstance(output, torch.Tensor) or output.dim() == len(layer.this_output_dimensions):
         return
     convolution = any(isinstance(part, torch.nn.modules.conv._ConvNd) for part in layer.main_module.modules())
