@@ -485,6 +485,7 @@ def _finished(
     loading += [(here, "") for here in putting if here not in training]
     known = index.knowledge.known
     telling = [index.statement(c) for c in index.calls if known(SumsUp, index.qualified(c.func)) and _gets(c, target)]
+    acting = [target, *_made_around(flow, built, target)]
     finished = block = built
     resumed = False
     while block.scope is built.scope:
@@ -492,7 +493,7 @@ def _finished(
             if statement in training or any(statement in user.path for user in used):
                 return finished
             loads = [loaded for place, loaded in loading if statement in place.path]
-            changed = bool(loads) or _changes(index, statement, target) or _told(index, statement, target)
+            changed = bool(loads) or _changes(index, statement, target) or _told(index, statement, acting)
             resumes = changed and is_resume(index, statement, "\n".join(loads))
             resumed = resumed or resumes
             told = not resumed and any(statement in place.path for place in telling)
@@ -525,6 +526,20 @@ def _gets(call: cst.Call, name: str) -> bool:
     return any(spelled(arg.value) == name for arg in call.args)
 
 
+def _made_around(flow: Flow, built: Statement, name: str) -> list[str]:
+    """Return the names of what classes that are not read make of the model: `delta = AdapterModel(model)`."""
+    index = flow.index
+    made = [(b.target, b.value) for b in index.bindings if b.statement.scope is built.scope]
+    return [
+        target
+        for target, value in made
+        if isinstance(value, cst.Call)
+        and _gets(value, name)
+        and flow.called(value) is None
+        and flow.class_made(value) is None
+    ]
+
+
 def _ends_for_some(statement: Statement, flow: Flow) -> bool:
     """Whether some calls of a function, by the constants that they give, end at an early `return` of it."""
     rest = statement.following[:1] if leaves_if(statement) is not None else []
@@ -532,11 +547,12 @@ def _ends_for_some(statement: Statement, flow: Flow) -> bool:
     return any(rules_out(one, call, flow) for one in rest for call in calls)
 
 
-def _told(index: Index, statement: Statement, name: str) -> bool:
-    """Whether a statement calls a method of a model for what it does, other than those that leave it as it is."""
+def _told(index: Index, statement: Statement, names: list[str]) -> bool:
+    """Whether a statement calls a method for what it does, of a model or what acts on it, and that may change it."""
     calls = [call for call in index.calls_in(statement) if isinstance(index.parents.get(call), cst.Expr)]
     functions = [call.func for call in calls if isinstance(call.func, cst.Attribute)]
-    return any(_is_part(one.value, name) and one.attr.value not in index.knowledge.module_methods for one in functions)
+    telling = [one.value for one in functions if one.attr.value not in index.knowledge.module_methods]
+    return any(_is_part(one, name) for one in telling for name in names)
 
 
 def _copies(index: Index, value: cst.BaseExpression | None, name: str) -> bool:
