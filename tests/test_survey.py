@@ -4675,11 +4675,14 @@ def test_leftover_call_that_builds_nothing_is_no_second_one(last: str, told: boo
             id="by what a library makes of it for a choice",
         ),
         pytest.param("model = Net()\nprobe = Probe(model)\nprobe.cuda()", "model = Net()", id="an object beside it"),
-        pytest.param("model = Net()\nown = Own(model)\nown.show()", "model = Net()", id="by an own class that shows it"),
+        pytest.param(
+            "model = Net()\nown = Own(model)\nown.show()", "model = Net()", id="by an own class that shows it"
+        ),
     ],
 )
 def test_model_is_finished_after_what_changes_it(building: str, last: str) -> None:
-    own = "class Own:\n    def __init__(self, net):\n        self.net = net\n    def show(self):\n        print(self.net)\n\n"
+    own = "class Own:\n    def __init__(self, net):\n        self.net = net\n"
+    own += "    def show(self):\n        print(self.net)\n\n"
     (model,) = survey_of(script().replace("\n\n", f"\n\n{own}", 1).replace("model = Net()", building)).models
     assert model.code.strip().splitlines()[0] == last
 
