@@ -1,4 +1,4 @@
-"""A model that several functions make, of which a run takes one, and that one function gets from all of them."""
+"""A model that one function gets from all that make it: from several, of which a run takes one, or another process."""
 
 from __future__ import annotations
 
@@ -119,3 +119,99 @@ def test_a_model_that_no_place_has_on_each_way_is_asked_about(tmp_path: Path, te
     assert text != TEXT
     questions = plan_of(tmp_path, text).questions
     assert any("the model is built in several functions" in question.message for question in questions)
+
+
+#: The model is made in the process that starts the others, and handed to each of them.
+SPAWNED = code("""
+    import torch
+    import torch.distributed as dist
+    import torch.multiprocessing as mp
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    def setup(rank):
+        dist.init_process_group("nccl", rank=rank, world_size=2)
+
+    def work(rank, net, lr):
+        print(rank)
+        setup(rank)
+        net.cuda(rank)
+        optimizer = torch.optim.SGD(net.parameters(), lr=lr)
+        net = DDP(net, device_ids=[rank])
+        for epoch in range(20):
+            for x, y in loader:
+                optimizer.zero_grad()
+                net(x, y).backward()
+                optimizer.step()
+            acc = validate(net)
+            print(acc)
+
+    def main(lr):
+        model = Net()
+        mp.spawn(work, args=(model, lr), nprocs=2)
+
+    if __name__ == "__main__":
+        main(0.1)
+    """)
+MADE = SPAWNED.partition("def main")[0] + code("""
+    if __name__ == "__main__":
+        model = Net()
+        mp.spawn(work, args=(model, 0.1), nprocs=2)
+    """)
+HELD = (
+    SPAWNED.replace("def work(rank, net, lr)", "class Trainer:\n  def work(self, rank, lr)")
+    .replace("    mp.spawn(work, args=(model, lr), nprocs=2)", "    Trainer(model).start(lr)")
+    .replace("net", "self.net")
+    .replace("def main", "  def __init__(self, net):\n    self.net = net\n\n  def start(self, lr):\n"
+             "    mp.spawn(self.work, args=(lr,), nprocs=2)\n\ndef main")
+)  # fmt: skip
+SAME = "if many:\n        mp.spawn(work, args=(model, lr), nprocs=2)\n    else:\n        work(0, model, lr)"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "before"),
+    [
+        pytest.param(SPAWNED, "net", "net.cuda(rank)", id="from a function"),
+        pytest.param(MADE, "net", "net.cuda(rank)", id="from the main block"),
+        pytest.param(
+            SPAWNED.replace("    model = Net()\n", "").replace("model, lr)", "Net(), lr)"),
+            "net",
+            "net.cuda(rank)",
+            id="by no name",
+        ),
+        pytest.param(HELD, "self.net", "self.net.cuda(rank)", id="in an object"),
+        pytest.param(
+            SPAWNED.replace("mp.spawn(work, args=(model, lr), nprocs=2)", SAME), "net", "net.cuda(rank)", id="or not"
+        ),
+        pytest.param(
+            SPAWNED.replace("net.cuda(rank)", "net = net.cuda(rank)\n    net.load_state_dict(torch.load('a.pt'))"),
+            "net",
+            "GPA.pai_tracker.set_optimizer",
+            id="loaded there",
+        ),
+        pytest.param(
+            SPAWNED.replace(
+                "mp.spawn(work, args=(model, lr), nprocs=2)", "mp.Process(target=work, args=(0, model, lr)).start()"
+            ),
+            "net",
+            "net.cuda(rank)",
+            id="a process by itself",
+        ),
+    ],
+)
+def test_a_model_that_is_handed_to_other_processes_is_perforated_in_each(
+    tmp_path: Path, text: str, name: str, before: str
+) -> None:
+    plan = plan_of(tmp_path, text)
+    assert not plan.questions
+    lines = [line.strip() for line in rewritten(plan).splitlines()]
+    (place,) = [number for number, line in enumerate(lines) if "UPA.perforate_model(" in line]
+    assert lines[place].startswith(f"{name} = UPA")
+    assert lines.index("setup(rank)") < place < next(n for n, line in enumerate(lines) if line.startswith(before))
+
+
+def test_a_model_whose_optimizer_other_processes_get_with_it_is_asked_about(tmp_path: Path) -> None:
+    line = "    optimizer = torch.optim.SGD(net.parameters(), lr=lr)\n"
+    text = SPAWNED.replace(line, "").replace("optimizer", "lr")
+    text = text.replace("    mp.spawn", line.replace("net", "model").replace("optimizer", "lr", 1) + "    mp.spawn")
+    questions = plan_of(tmp_path, text).questions
+    assert any("in the process that starts those which wrap it" in question.message for question in questions)

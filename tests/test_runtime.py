@@ -1913,6 +1913,53 @@ def test_weights_are_loaded_whose_names_have_lost_each_module(
     assert "2 weights (0.0.weight, ...) were not in what the script loads, which has others" in said
 
 
+def _weighted(helper: ModuleType) -> Any:
+    """A model that computes its loss, by class weights of which it is given one row for each GPU, as in a list."""
+    import torch
+
+    class Weighted(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = torch.nn.Linear(4, 2)
+
+        def forward(self, x: Any, target: Any, weights: Any = ()) -> Any:
+            return torch.nn.functional.cross_entropy(self.head(x), target, *(one.squeeze() for one in weights))
+
+    return helper.on_one_device(Weighted())
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+def test_the_initialisation_takes_one_devices_share_of_what_has_a_row_for_each(
+    helper: ModuleType, capsys: pytest.CaptureFixture[str], devices: int
+) -> None:
+    import torch
+
+    wrapper, x, target = _weighted(helper), torch.randn(8, 4), torch.arange(8) % 2
+    weights = torch.tensor([[1.0, 2.0]]).repeat(devices, 1)
+    shared = wrapper(x, target, weights=[weights])
+    rows = 8 // devices
+    assert shared.item() == wrapper.module(x[:rows], target[:rows], [weights[0]]).item()
+    assert f"the share of one of {devices} devices" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("rows", "weights", "error"),
+    [(8, [], ""), (8, [(2,)], ""), (8, [(3,)], "weight tensor"), (7, [], "batch_size"), (8, [(1, 3)], "weight tensor")],
+    ids=["no such row", "a row of two classes", "rows that are no devices", "other rows", "one row"],
+)
+def test_the_initialisation_takes_all_rows_where_the_model_does(
+    helper: ModuleType, capsys: pytest.CaptureFixture[str], rows: int, weights: list[tuple[int, ...]], error: str
+) -> None:
+    import torch
+
+    wrapper, x, target = _weighted(helper), torch.randn(8, 4), torch.arange(rows) % 2
+    given = [torch.ones(shape) for shape in weights]
+    with pytest.raises(Exception, match=error) if error else contextlib.nullcontext():
+        whole = wrapper(x, target, given)
+        assert whole.item() == wrapper.module(x, target, given).item()
+    assert "devices" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("initializing", "given", "used"), [(True, [1, 0], [1]), (True, None, None), (False, [1, 0], [1, 0])]
 )

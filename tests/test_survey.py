@@ -4685,10 +4685,26 @@ def test_leftover_call_that_builds_nothing_is_no_second_one(last: str, told: boo
             "model = Net()",
             id="weights that are summed",
         ),
+        pytest.param(
+            "model = Net()\ndelta = AdapterModel(model)\ndelta.freeze_module(exclude=['deltas'])",
+            "delta.freeze_module(exclude=['deltas'])",
+            id="by what a library makes of it",
+        ),
+        pytest.param(
+            "model = Net()\nif a:\n    delta = AdapterModel(net=model)\n    delta.freeze_module()",
+            "if a:",
+            id="by what a library makes of it for a choice",
+        ),
+        pytest.param("model = Net()\nprobe = Probe(model)\nprobe.cuda()", "model = Net()", id="an object beside it"),
+        pytest.param(
+            "model = Net()\nown = Own(model)\nown.show()", "model = Net()", id="by an own class that shows it"
+        ),
     ],
 )
 def test_model_is_finished_after_what_changes_it(building: str, last: str) -> None:
-    (model,) = survey_of(script().replace("model = Net()", building)).models
+    own = "class Own:\n    def __init__(self, net):\n        self.net = net\n"
+    own += "    def show(self):\n        print(self.net)\n\n"
+    (model,) = survey_of(script().replace("\n\n", f"\n\n{own}", 1).replace("model = Net()", building)).models
     assert model.code.strip().splitlines()[0] == last
 
 

@@ -22,6 +22,7 @@ from retrofit.survey.order import (
     leads_to,
     one_after_the_other,
     sooner_than_model,
+    starting,
     ways_to,
 )
 from retrofit.survey.scores.conditions import rules_out
@@ -54,6 +55,10 @@ def disorder(models: list[Model], wrappers: list[Wrapper], origins: set[Origin],
         return f"the model is built in several steps: {places}"
     if len({id(model.scope) for model in models}) > 1:
         return f"the model is built in several functions: {places}"
+    for model, wrapper in product(models, wrappers):
+        call = starting(model.statement, wrapper.statement, flow)
+        if call is not None and flow.spawns(call):
+            return f"{at(model)} has it in the process that starts those which wrap it, by {index.place(call, file)}"
     for model in models:
         for wrapper in wrappers if model.side == "after" else ():
             here, made = wrapper.statement, model.statement

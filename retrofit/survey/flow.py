@@ -705,11 +705,11 @@ class Flow:
         first = self.lineage(holder)[-1].node
         return self.index.qualified(first.bases[0].value) if isinstance(first, cst.ClassDef) and first.bases else ""
 
-    def origins(self, node: cst.BaseExpression, scope: Scope) -> list[Origin]:
-        """Return the expressions at which the value of ``node`` is made."""
-        variable = self._plain(node, scope)
+    def origins(self, node: cst.BaseExpression, scope: Scope, item: int | None = None) -> list[Origin]:
+        """Return the expressions at which the value of ``node``, or an item of it, is made."""
+        variable = self._plain(node, scope) if item is None else None
         if variable is None or self._known is None:
-            return list(dict.fromkeys(self._trace(node, scope, None, set())))
+            return list(dict.fromkeys(self._trace(node, scope, item, set())))
         if variable not in self._known:
             self._known[variable] = list(dict.fromkeys(self._trace(node, scope, None, set())))
         return list(self._known[variable])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, product
 
 import libcst as cst
 
@@ -25,6 +25,7 @@ from retrofit.survey.order import (
     leads_to,
     leaves,
     one_after_the_other,
+    starting,
     ways_to,
 )
 from retrofit.survey.passed import passed_to
@@ -256,9 +257,11 @@ def find_models(
         if not target:
             if wrappers[0].shared or wrappers[0].module not in wrappers[0].scope.parameters:
                 return []
-            return [
+            given = [
                 Model(node=w.statement.node, index=index, target=w.module, side="before") for w in wrappers if w.first
             ]
+            sound = all(before_use(one.done, optimizer_statements(index), loops or [], flow) for one in given)
+            return (_where_passed([], origins, wrappers, loops or [], flow) if not sound else []) or given
         finished = _finished(flow, statement, target, wrappers, training)
         model = Model(node=finished.node, index=index, target=target)
         value = _plain_value(statement)
@@ -267,7 +270,7 @@ def find_models(
             if moved:
                 model.built, model.moved = built, moved
         models.append(model)
-    apart = len({id(model.scope) for model in models}) > 1
+    apart = len({id(model.scope) for model in models}) > 1 or _elsewhere(models, wrappers, flow)
     return (_where_passed(models, origins, wrappers, loops or [], flow) if apart else []) or models
 
 
@@ -276,18 +279,28 @@ def _where_passed(
 ) -> list[Model]:
     """Return the model where one function gets it from all that build it, as far as nothing has taken its parameters.
 
-    There it has the layers that are put into it on the way, as where each of them makes an empty one.
+    There it has the layers that are put into it on the way, as where each of them makes an empty one, and is in the
+    process that trains it, which has its number as a rank once it has begun the process group.
     """
     index, training = flow.index, {part for part in leading_to(loops, flow) if not defines(part)}
+    begun = [ways_to(index.statement(c), flow) for c in index.calls_to("torch.distributed.init_process_group")]
     for function, name in passed_to(models, origins, wrappers, flow):
         assert isinstance(function.node, cst.FunctionDef)
-        first = index.statements_in(function.node.body)[0]
-        used = first in training or any(first in user.path for user in _uses(flow, first, name, wrappers))
-        place = first if used else _finished(flow, first, name, wrappers, training)
-        model = Model(node=place.node, index=index, target=name, side="before" if used else "after")
-        if before_use(model.done, optimizer_statements(index), loops, flow):
+        own = index.statements_in(function.node.body)
+        using = {*training, *(part for user in _uses(flow, own[0], name, wrappers) for part in user.path)}
+        free = own[: next((number for number, part in enumerate(own) if part in using), len(own))]
+        ranked = [part for part in free if any(part in way.path for one in begun for way in one.get(function, ()))]
+        place = _finished(flow, (ranked or free[:1])[-1], name, wrappers, training) if free else own[0]
+        model = Model(node=place.node, index=index, target=name, side="after" if free else "before")
+        elsewhere = _elsewhere([model], wrappers, flow)
+        if not elsewhere and before_use(model.done, optimizer_statements(index), loops, flow):
             return [model]
     return []
+
+
+def _elsewhere(models: list[Model], wrappers: list[Wrapper], flow: Flow) -> bool:
+    """Whether a model is there in the process that starts those which wrap it: the library's tracker would be too."""
+    return any(starting(model.statement, wrapper.statement, flow) for model, wrapper in product(models, wrappers))
 
 
 def _wraps_within(built: Statement, wrapper: Wrapper, flow: Flow) -> bool:
@@ -494,6 +507,7 @@ def _finished(
     loading += [(here, "") for here in putting if here not in training]
     known = index.knowledge.known
     telling = [index.statement(c) for c in index.calls if known(SumsUp, index.qualified(c.func)) and _gets(c, target)]
+    acting = [target, *_made_around(flow, built, target)]
     finished = block = built
     resumed = False
     while block.scope is built.scope:
@@ -501,7 +515,7 @@ def _finished(
             if statement in training or any(statement in user.path for user in used):
                 return finished
             loads = [loaded for place, loaded in loading if statement in place.path]
-            changed = bool(loads) or _changes(index, statement, target) or _told(index, statement, target)
+            changed = bool(loads) or _changes(index, statement, target) or _told(index, statement, acting)
             resumes = changed and is_resume(index, statement, "\n".join(loads))
             resumed = resumed or resumes
             told = not resumed and any(statement in place.path for place in telling)
@@ -534,6 +548,20 @@ def _gets(call: cst.Call, name: str) -> bool:
     return any(spelled(arg.value) == name for arg in call.args)
 
 
+def _made_around(flow: Flow, built: Statement, name: str) -> list[str]:
+    """Return the names of what classes that are not read make of the model: `delta = AdapterModel(model)`."""
+    index = flow.index
+    made = [(b.target, b.value) for b in index.bindings if b.statement.scope is built.scope]
+    return [
+        target
+        for target, value in made
+        if isinstance(value, cst.Call)
+        and _gets(value, name)
+        and flow.called(value) is None
+        and flow.class_made(value) is None
+    ]
+
+
 def _ends_for_some(statement: Statement, flow: Flow) -> bool:
     """Whether some calls of a function, by the constants that they give, end at an early `return` of it."""
     rest = statement.following[:1] if leaves_if(statement) is not None else []
@@ -541,11 +569,12 @@ def _ends_for_some(statement: Statement, flow: Flow) -> bool:
     return any(rules_out(one, call, flow) for one in rest for call in calls)
 
 
-def _told(index: Index, statement: Statement, name: str) -> bool:
-    """Whether a statement calls a method of a model for what it does, other than those that leave it as it is."""
+def _told(index: Index, statement: Statement, names: list[str]) -> bool:
+    """Whether a statement calls a method for what it does, of a model or what acts on it, and that may change it."""
     calls = [call for call in index.calls_in(statement) if isinstance(index.parents.get(call), cst.Expr)]
     functions = [call.func for call in calls if isinstance(call.func, cst.Attribute)]
-    return any(_is_part(one.value, name) and one.attr.value not in index.knowledge.module_methods for one in functions)
+    telling = [one.value for one in functions if one.attr.value not in index.knowledge.module_methods]
+    return any(_is_part(one, name) for one in telling for name in names)
 
 
 def _copies(index: Index, value: cst.BaseExpression | None, name: str) -> bool:

@@ -87,6 +87,18 @@ def ways_to(
     return found
 
 
+def starting(first: Statement, second: Statement, flow: Flow) -> cst.Call | None:
+    """Return what starts the processes in which a statement runs, where another one runs in the process that does so.
+
+    What stands in a module under no condition runs in each process that imports it.
+    """
+    if first.scope.kind == "module" and len(first.path) == 1:
+        return None
+    made = ways_to(first, flow)
+    calls = (call for function in ways_to(second, flow) if function not in made for call in flow.callers(function))
+    return next((call for call in calls if flow.spawns(call) or flow.starts_process(call)), None)
+
+
 def after_model(place: Statement, model: Model, flow: Flow) -> bool:
     """Whether a statement runs after the model is perforated, as far as is seen."""
     if place.scope is model.scope:

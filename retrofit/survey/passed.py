@@ -8,7 +8,7 @@ from itertools import combinations
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
-from retrofit.survey.flow import Flow, Origin
+from retrofit.survey.flow import Flow, Origin, Source
 from retrofit.survey.index import Scope, Statement
 from retrofit.survey.order import parting, ways_to
 from retrofit.survey.sites.model import Model
@@ -30,7 +30,7 @@ def passed_to(
     if all(_exclude(one.statement, other.statement, flow) for one, other in combinations(models, 2)):
         ways = [ways_to(wrapper.statement, flow) for wrapper in wrappers]
         for function in ways[0]:
-            name = next(_always(function, origins, flow), None)
+            name = next(_always(function, origins, wrappers, flow), None)
             if name is not None and all(function in found for found in ways):
                 yield function, name
 
@@ -41,18 +41,22 @@ def _exclude(first: Statement, second: Statement, flow: Flow) -> bool:
     return bool(ways) and all(exclude_each_other(one, other) for one, other in ways)
 
 
-def _always(function: Scope, origins: set[Origin], flow: Flow) -> Iterator[str]:
-    """Yield the parameters by which each call of a function gives it the model, and that mean nothing else in it."""
+def _always(function: Scope, origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> Iterator[str]:
+    """Yield the parameters by which each call of a function gives it the model, and that mean nothing else in it.
+
+    Then the attribute that is wrapped, where the function is a method of its object.
+    """
     for name in function.parameters:
         given = flow.sources((function, name))
-        told = bool(given) and len(given) == len(flow.callers(function))
-        if told and all(
-            one.value is not None and one.scope is not function and _is_one_of(one.value, one.scope, origins, flow)
-            for one in given
-        ):
+        outside = sum(one.scope is not function for one in given)
+        if outside == len(flow.callers(function)) > 0 and all(_is_one_of(one, origins, flow) for one in given):
             yield name
+    held = wrappers[0].module
+    same = held.startswith("self.") and flow.variable(held, function) == flow.variable(held, wrappers[0].scope)
+    if same and _is_one_of(Source(cst.parse_expression(held), function), origins, flow):
+        yield held
 
 
-def _is_one_of(node: cst.BaseExpression, scope: Scope, origins: set[Origin], flow: Flow) -> bool:
-    made = flow.origins(node, scope)
+def _is_one_of(given: Source, origins: set[Origin], flow: Flow) -> bool:
+    made = flow.origins(given.value, given.scope, given.item) if given.value is not None else []
     return bool(made) and origins.issuperset(made)
