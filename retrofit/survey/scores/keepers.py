@@ -208,9 +208,12 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, call: cst.Call, candid
     own = candidate.written or index.source.code(candidate.node)
     if candidate.rest and ends_on_others(index, function):
         return None
-    makers, again = reaching_makers(index, candidate.node, makers_of(index, candidate.node, code_of(index, function)))
+    makers, again = reaching_makers(
+        index, candidate.node, makers_of(index, flow, candidate.node, code_of(index, function))
+    )
     made = meeting(makers)
-    if made is None or again or any(isinstance(maker.node, cst.For) for maker in makers):
+    heads = [maker.node.target for maker in makers if isinstance(maker.node, cst.For)]
+    if made is None or again or any(root_of(candidate.node) in names_in(head) for head in heads):
         return None
     here, names = index.statement(candidate.node), set(names_in(cst.parse_expression(own), called=False))
     bound = [b.statement for b in index.bound(names, function)]
@@ -221,9 +224,10 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, call: cst.Call, candid
     kept = _kept(index, flow, loop, function, call, candidate.rest, made)
     if kept is not None:
         read = here in way.block.following and not candidate.written
+        looped = isinstance(way.block.node, cst.For) and way.block not in makers
         if read and any(one.order > here.order for one in bound):
             kept.anchors |= {"guard": here.node, "made": here.node}
-        elif candidate.named and not kept.guarded and isinstance(way.block.node, cst.For) and not read:
+        elif candidate.named and not kept.guarded and looped and not read:
             kept.anchors |= {"guard": way.block.node, "made": made.node}  # there may be no turn
         kept.expression = own
         stand_ins = StandIns(index, flow, loop).of(candidate.node, index.statement(candidate.node), call)
