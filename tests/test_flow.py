@@ -53,6 +53,21 @@ def test_a_dict_may_be_an_item_of_itself(text: str) -> None:
     assert "load()" in [index.source.code(one.node) for one in found]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("made = REGISTRY.get(name)\nmade = made(x)\n", id="itself"),
+        pytest.param("made = make\nmade = made(x)\n", id="a function of the project"),
+        pytest.param("made = find()\nother = made(x)\nmade = other(y)\n", id="by another"),
+        pytest.param("def run(made):\n    made = made(x)\n    return made\nmade = run(run)\n", id="a parameter"),
+        pytest.param("made = torch.optim\nmade = getattr(made, name)\nmade = made(x)\n", id="an attribute"),
+    ],
+)
+def test_a_name_may_be_bound_to_what_its_own_call_gives(text: str) -> None:
+    index = Index(source_of("def make(x):\n    return Net(x)\n\n\n" + text))
+    assert Flow(index).origins(cst.Name("made"), index.scope)
+
+
 HELPERS = """
 def load(path, net):
     net.load_state_dict(path)

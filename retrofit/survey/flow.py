@@ -266,8 +266,9 @@ class Flow:
         if self._known is None:
             return self._function(call.func, self.index.scope_of(call))
         if call not in self._functions_called:
-            found = self._function(call.func, self.index.scope_of(call))
-            self._functions_called[call] = self._handed_over(call) if found is None else found
+            found = self._functions_called[call] = self._function(call.func, self.index.scope_of(call))
+            if found is None:  # as long as it is looked for, as a name may be bound to what its own call gives
+                self._functions_called[call] = self._handed_over(call)
         return self._functions_called[call]
 
     def _handed_over(self, call: cst.Call) -> Scope | None:

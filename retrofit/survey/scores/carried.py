@@ -12,7 +12,8 @@ from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import called_in
 from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, receiver
 from retrofit.survey.scores.conditions import argument_of
-from retrofit.survey.scores.making import EMPTIES, FILLS, changes
+from retrofit.survey.scores.filling import EMPTIES, FILLS
+from retrofit.survey.scores.making import changes
 from retrofit.survey.sites.loop import EpochLoop
 
 #: What makes an empty collection, or one of zeros.

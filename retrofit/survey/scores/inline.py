@@ -8,7 +8,8 @@ import libcst as cst
 
 from retrofit.survey.index import Index, Statement
 from retrofit.survey.nodes import dotted, named_in, names_in
-from retrofit.survey.scores.making import EVALUATED, FILLS, Making, without_gradients
+from retrofit.survey.scores.filling import FILLS
+from retrofit.survey.scores.making import EVALUATED, Making, without_gradients
 from retrofit.survey.scores.validation import of_batches, under_condition
 from retrofit.survey.scores.values import bindings_of, in_loop, mean_of, only_begins, target_node
 from retrofit.survey.scores.words import AVERAGES, Candidate, direction_of, told_by_name

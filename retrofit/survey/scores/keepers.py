@@ -213,7 +213,8 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, call: cst.Call, candid
         return None
     makers, again = _makers_in(flow, loop, function, candidate)
     made = meeting(makers)
-    if made is None or again or any(isinstance(maker.node, cst.For) for maker in makers):
+    heads = [maker.node.target for maker in makers if isinstance(maker.node, cst.For)]
+    if made is None or again or any(root_of(candidate.node) in names_in(head) for head in heads):
         return None
     always = runs_always(made.node, {maker.node for maker in makers})
     if not always and may_lack_value(variable_of(candidate.node), made, index):

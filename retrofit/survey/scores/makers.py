@@ -10,35 +10,66 @@ from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Statement
 from retrofit.survey.loops import conjuncts
-from retrofit.survey.nodes import dotted, names_in, receiver
+from retrofit.survey.nodes import dotted, names_in
 from retrofit.survey.order import runs_always
 from retrofit.survey.ranks import of_some
+from retrofit.survey.scores.filling import Filling
 from retrofit.survey.scores.values import as_item, bare_of, only_begins, root_of, unquoted, way_to_root
-from retrofit.survey.scores.ways import tests_around
+from retrofit.survey.scores.ways import last_before_leaving, tests_around
 from retrofit.survey.sites.loop import EpochLoop
 
 
 def makers_of(flow: Flow, node: cst.BaseExpression, inside: Callable[[cst.CSTNode], bool]) -> list[Statement]:
-    """Return the statements ``inside`` that make a value, other than those that only begin it with a constant."""
-    index = flow.index
-    parts = {as_item(index, part) for part in way_to_root(node)} if node in index.parents else {root_of(node)}
+    """Return the statements ``inside`` that make a value, other than those that only begin it with a constant.
+
+    Of an object that is filled after it is made, they are those that fill it, each with the loops around it.
+    """
+    index, filling = flow.index, Filling(flow.index, flow, node)
+    standing = node in index.parents
+    parts = {as_item(index, part) for part in way_to_root(node)}
     here = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)]
     made = [b for b in here if not isinstance(b.value, (cst.Integer, cst.Float, cst.Name))]
     anew = [b for b in made if unquoted(b.target) in parts or _fills_some_item(b, bare_of(node))]
-    begun = [
-        b
-        for b in anew
-        if b.target == root_of(node) and not isinstance(bare_of(node), cst.Name) and only_begins(index, b)
-    ]
-    if begun and len(begun) < len(anew):
-        anew = [b for b in anew if b not in begun]
-    elif begun and node in index.parents and _filled_here(flow, node, begun, inside):
-        return [index.statement(node)]
+    held = [b.statement for b in anew if unquoted(b.target) in filling.names]
+    plain = isinstance(bare_of(node), cst.Name)
+    begun = [b for b in anew if b.statement in held and not plain and only_begins(index, b)]
+    anew = [b for b in anew if b not in begun]
+    calls = [(call, index.statement(call)) for call in index.calls if inside(call)]
+    filled = [at for call, at in calls if filling.by(call)]
+    if not anew and (begun or not standing):
+        fills = [*filled, *(b.statement for b in here if _may_be_read(b, node))]
+        if standing and _filled_here(flow, node, begun, fills):
+            return [index.statement(node)]
+        first = [b.statement for b in begun] or [at for call, at in calls if filling.ends(call)]
+        if fills or begun:
+            given = [at for call, at in calls if fills and filling.may_be_by(call)]
+            around = [_around(one, first, inside) for one in fills]
+            around += [_around(one, first, inside, wholly=True) for one in given]
+            return around or [last_before_leaving(first[-1])]
     own = {b.target for b in made}
     named = [b for b in here if unquoted(b.target) in parts and isinstance(b.value, cst.Name)]
     renamed = [b for b in named if isinstance(b.value, cst.Name) and b.value.value in own]
     other_branches = [b for b in named if any(exclude_each_other(b.statement, one.statement) for one in anew)]
-    return [b.statement for b in [*anew, *other_branches] or renamed]
+    first = held if len(held) == len(anew) else []
+    early = [at for at in filled if not standing or at.order <= index.statement(node).order]
+    later = [at for at in early if any(at.order > one.order and one.parent in at.path for one in first)]
+    makers = [b.statement for b in [*anew, *other_branches] or renamed]
+    return [*makers, *(_around(one, held, inside, wholly=True) for one in later)]
+
+
+def _around(
+    fill: Statement, first: list[Statement], inside: Callable[[cst.CSTNode], bool], wholly: bool = False
+) -> Statement:
+    """Return the statement after which the loops are over in which an object is filled.
+
+    Args:
+        first: what begins the object; what is around that too is not meant.
+        wholly: whether conditions around it do not count either.
+    """
+    path = [part for part in fill.path if inside(part.node)]
+    beside = [part for part in path if any(part.parent is one.parent for one in first)]
+    path = path[path.index(beside[-1]) :] if beside else path
+    return next((part for part in path if wholly or not isinstance(part.node, (cst.If, cst.With))), fill)
 
 
 def _fills_some_item(binding: Binding, node: cst.BaseExpression) -> bool:
@@ -49,18 +80,9 @@ def _fills_some_item(binding: Binding, node: cst.BaseExpression) -> bool:
     return computed and read
 
 
-def _filled_here(
-    flow: Flow, node: cst.BaseExpression, begun: list[Binding], inside: Callable[[cst.CSTNode], bool]
-) -> bool:
+def _filled_here(flow: Flow, node: cst.BaseExpression, begun: list[Binding], fills: list[Statement]) -> bool:
     """Whether what is begun before is filled under a condition that ``node`` is under too, or nowhere to be seen."""
-    index, name, here = flow.index, root_of(node), flow.index.statement(node)
-    fills = [b.statement for b in index.items if b.target.partition("[")[0] == name and inside(b.statement.node)]
-    fills += [
-        index.statement(call)
-        for call in index.calls
-        if dotted(receiver(call)) == name and inside(call)
-        if isinstance(index.parents[call], cst.Expr)
-    ]
+    index, here = flow.index, flow.index.statement(node)
     around = {part for b in begun for part in b.statement.path}
     ifs = {part for part in here.ancestors if isinstance(part.node, cst.If) and part not in around}
     if not fills or any(not ifs.isdisjoint(fill.path) for fill in fills):
@@ -69,6 +91,12 @@ def _filled_here(
     if _by_variable(node) and known - _of_turns(index, here) - {"rank"}:
         return True  # the key may have a value only there
     return all(not known.isdisjoint(_conditions(flow, fill.around)) for fill in fills)
+
+
+def _may_be_read(binding: Binding, node: cst.BaseExpression) -> bool:
+    """Whether an item is set that may be the one that is read by a key that is worked out: `rs[name]["acc"]`."""
+    holder, _, key = binding.target.partition("[")
+    return bool(key) and holder == root_of(node) and any(map(_by_variable, way_to_root(node)))
 
 
 def _by_variable(node: cst.BaseExpression) -> bool:

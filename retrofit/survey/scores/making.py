@@ -15,6 +15,7 @@ from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES, called_in
 from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, nodes_in, receiver
 from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant, default_of, holds_with
+from retrofit.survey.scores.filling import EMPTIES, FILLS
 from retrofit.survey.scores.makers import reaching_makers
 from retrofit.survey.scores.values import code_within, unquoted, written, written_items
 from retrofit.survey.scores.words import VALIDATION_DATA
@@ -24,9 +25,6 @@ EVALUATED, TRAINED = "evaluated", "trained"
 #: Of a block without gradients that is a part of what is around it.
 _ASIDE = "aside"
 
-#: Methods by which a collection or a meter takes in a value, and by which it begins anew.
-FILLS = ("update", "append", "add", "add_batch", "extend", "accumulate", "put", "record", "insert", "__call__")
-EMPTIES = ("reset", "clear")
 #: So many calls are followed one within the other, and so many items taken out one of the other.
 _DEEP = 6
 

@@ -15,11 +15,12 @@ from retrofit.survey.order import may_lack_value, runs_always
 from retrofit.survey.scores.best import keepers_of_best
 from retrofit.survey.scores.conditions import argument_of
 from retrofit.survey.scores.controls import saves
+from retrofit.survey.scores.filling import EMPTIES, FILLS, is_of, parts_of
 from retrofit.survey.scores.handed_on import best_in
 from retrofit.survey.scores.keepers import kept_score, measured_scores, owner_of
 from retrofit.survey.scores.kinds import Kinds
 from retrofit.survey.scores.makers import makers_of, reaching_makers
-from retrofit.survey.scores.making import EMPTIES, EVALUATED, FILLS, TRAINED, Making
+from retrofit.survey.scores.making import EVALUATED, TRAINED, Making
 from retrofit.survey.scores.presence import presence
 from retrofit.survey.scores.standins import StandIn, StandIns
 from retrofit.survey.scores.validation import validated_variables
@@ -27,13 +28,10 @@ from retrofit.survey.scores.values import (
     bare_of,
     bindings_of,
     code_of,
-    in_loop,
     of_phases,
     only_begins,
     root_of,
     unquoted,
-    way_to_root,
-    written,
     written_bare,
 )
 from retrofit.survey.scores.ways import (
@@ -86,7 +84,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if before is not None and compared not in before.siblings:
         guard = before
     outer = guard or before or way.block
-    parted = _block_that_parts(index, way, here, makers, name, guard)
+    parted = _block_thatparts_of(index, way, here, makers, name, guard)
     apart = direct and not together and guard is not None
     when = common_condition(index, flow, way) if apart else ""
     report = _past_saving(index, loop, outer, when) if apart else _last_of_turn(loop, outer, passing)
@@ -219,7 +217,7 @@ def _condition(index: Index, flow: Flow, loop: EpochLoop, way: Way, kept: KeptSc
     return " and ".join(code for code in found if code)
 
 
-def _block_that_parts(
+def _block_thatparts_of(
     index: Index, way: Way, here: Statement, makers: list[Statement], name: str, guard: Statement | None
 ) -> cst.CSTNode | None:
     """Return the block that gives a name its value on some ways only, None where all ways do."""
@@ -257,10 +255,6 @@ def _made_at(
     if candidate.made is not None:
         return candidate.made, [], False
     makers, again = makers_of(flow, candidate.node, code_of(index, loop)), False
-    if candidate.node not in index.parents and not isinstance(bare_of(candidate.node), cst.Name):
-        here = _filled_at(index, loop, candidate.node, makers)
-        if here is not None:
-            return here, [], False
     if candidate.node in index.parents:
         if not makers:
             return index.statement(candidate.node), [], False
@@ -294,22 +288,6 @@ def _first_alone(index: Index, makers: list[Statement], name: str) -> list[State
     if not may_lack_value(name, end, index):
         return []
     return [one for one in makers if one is makers[0] or exclude_each_other(one, makers[0])]
-
-
-def _filled_at(index: Index, loop: EpochLoop, node: cst.BaseExpression, makers: list[Statement]) -> Statement | None:
-    """Return the statement after which all is in an object that is only begun, and filled by its methods."""
-    names = _parts(index, node)
-    emptying = [one for one in _emptying(index, names) if in_loop(index, loop, one.node)]
-    if not set(makers) <= set(emptying):
-        return None
-    changing = [one for one in _changing(index, names) if in_loop(index, loop, one.node) and one not in emptying]
-    if not changing:
-        return last_before_leaving(makers[-1]) if makers else None
-    last = max(changing, key=lambda one: one.order)
-    inner = [part for part in last.path if any(part.parent in one.path[:-1] for one in emptying)]
-    turns = last.path[last.path.index(loop.statement) + 1 :]
-    outer = next((part for part in turns if isinstance(part.node, (cst.For, cst.While))), last)
-    return inner[-1] if inner else outer
 
 
 def _validating(index: Index, flow: Flow, loop: EpochLoop, makers: list[Statement], name: str) -> list[Statement]:
@@ -410,7 +388,7 @@ def _begun_anew(index: Index, flow: Flow, place: Statement, node: cst.BaseExpres
 
     One in which it is filled as well counts as its making.
     """
-    parts = _parts(index, node)
+    parts = parts_of(index, node)
     ends = _set_back(index, node)
     filled = _changing(index, parts) - _emptying(index, parts)
     for later in place.following:
@@ -435,35 +413,25 @@ def _empties(index: Index, flow: Flow, call: cst.Call, parts: set[str]) -> bool:
 
 def _set_back(index: Index, node: cst.BaseExpression) -> set[Statement]:
     """Return where what an expression is made of begins anew for the next turn: `loss_sum = 0`, `meter.reset()`."""
-    found = _emptying(index, _parts(index, node))
+    found = _emptying(index, parts_of(index, node))
     return {one for one in found if not any(mentions(later.node, [root_of(node)]) for later in one.following)}
 
 
 def _emptying(index: Index, names: set[str]) -> set[Statement]:
     begun = [b for b in (*index.bindings, *index.items) if unquoted(b.target) in names]
     found = {b.statement for b in begun if _begins(index, b)}
-    return found | {index.statement(call) for call, held in index.method_calls(*EMPTIES) if _is_of(index, held, names)}
+    return found | {index.statement(call) for call, held in index.method_calls(*EMPTIES) if is_of(index, held, names)}
 
 
 def _changing(index: Index, names: set[str]) -> set[Statement]:
     bound = {b.statement for b in (*index.bindings, *index.items) if unquoted(b.target) in names}
-    return bound | {index.statement(call) for call, held in index.method_calls(*FILLS) if _is_of(index, held, names)}
-
-
-def _is_of(index: Index, node: cst.BaseExpression, names: set[str]) -> bool:
-    """Whether an object is one of some, or an item of theirs by a key that is worked out: `meters[name]`."""
-    if isinstance(node, cst.Subscript) and unquoted(written(index, node)) not in names:
-        constant = (cst.SimpleString, cst.Integer)
-        keys = [one.slice for one in node.slice]
-        worked_out = all(isinstance(key, cst.Index) and not isinstance(key.value, constant) for key in keys)
-        return worked_out and _is_of(index, node.value, names)
-    return unquoted(written(index, node)) in names
+    return bound | {index.statement(call) for call, held in index.method_calls(*FILLS) if is_of(index, held, names)}
 
 
 def _tell_emptied(score: Score, flow: Flow, node: cst.BaseExpression, at: Statement) -> None:
     """Say of a score what lets its parts begin anew on the way from what fills them last to a statement's end."""
     index = score.index
-    names, end = _parts(index, node), at.last
+    names, end = parts_of(index, node), at.last
     emptying = _emptying(index, names)
     changed = [one for one in _changing(index, names) if one.scope is at.scope and one.order <= end]
     filled = [one for one in changed if one not in emptying]
@@ -474,10 +442,6 @@ def _tell_emptied(score: Score, flow: Flow, node: cst.BaseExpression, at: Statem
     emptying |= {one for one in behind if any(_empties(index, flow, call, names) for call in calls[one])}
     found = next((one for one in behind if one in emptying), None)
     score.emptied = index.place(found.node, score.file) if found is not None else ""
-
-
-def _parts(index: Index, node: cst.BaseExpression) -> set[str]:
-    return {unquoted(written(index, part)) for part in way_to_root(node)}
 
 
 def _begins(index: Index, binding: Binding) -> bool:

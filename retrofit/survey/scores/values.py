@@ -12,6 +12,7 @@ from retrofit.survey.nodes import dotted, last_name, method_name, names_in, node
 from retrofit.survey.scores.words import COMPUTES
 from retrofit.survey.sites.loop import EpochLoop
 
+_DISPLAYS = (cst.Dict, cst.List, cst.Tuple, cst.DictComp, cst.ListComp)
 _MARGIN = (cst.Add, cst.Subtract, cst.Multiply)
 
 
@@ -108,7 +109,7 @@ def way_to_root(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
 
 def as_item(index: Index, node: cst.BaseExpression) -> str:
     """Return an expression's code, `stats.get(key)` as the `stats[key]` that is assigned."""
-    code = unquoted(index.source.code(node))
+    code = unquoted(written(index, node))
     return re.sub(r"\.get\(([^(),]+)(,[^(),]+)?\)$", r"[\1]", code)
 
 
@@ -233,12 +234,22 @@ def counts_turns(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> boo
 def only_begins(index: Index, binding: Binding) -> bool:
     """Whether what a variable is given still has to be filled: an empty collection, one of constants, a new meter."""
     value = binding.value
+    return isinstance(value, (cst.Call, cst.BinaryOperation, *_DISPLAYS)) and _is_empty(index, value)
+
+
+def _is_empty(index: Index, value: cst.BaseExpression) -> bool:
+    """Whether nothing has been measured yet of what an expression makes."""
     if isinstance(value, cst.Call):
-        name = last_name(value.func)
-        return name[:1].isupper() or name in ("dict", "list", "set", "zeros", "ones", "defaultdict")
-    constants = (cst.Integer, cst.Float, cst.SimpleString, cst.Name, cst.UnaryOperation)
+        name, held = last_name(value.func), receiver(value)
+        moved = held is not None and method_name(value) in index.knowledge.module_methods and _is_empty(index, held)
+        return moved or name[:1].isupper() or name in ("dict", "list", "set", "zeros", "ones", "defaultdict")
+    if isinstance(value, cst.BinaryOperation):  # `[0.0] * classes`
+        return isinstance(value.left, cst.List) and _is_empty(index, value.left)
+    if isinstance(value, (cst.DictComp, cst.ListComp)):
+        item = value.value if isinstance(value, cst.DictComp) else value.elt
+        return not isinstance(item, (cst.Name, cst.UnaryOperation)) and _is_empty(index, item)
     if isinstance(value, cst.Dict):
-        return all(isinstance(one, cst.DictElement) and isinstance(one.value, constants) for one in value.elements)
+        return all(isinstance(one, cst.DictElement) and _is_empty(index, one.value) for one in value.elements)
     if isinstance(value, (cst.List, cst.Tuple)):
-        return all(isinstance(one, cst.Element) and isinstance(one.value, constants) for one in value.elements)
-    return False
+        return all(isinstance(one, cst.Element) and _is_empty(index, one.value) for one in value.elements)
+    return isinstance(value, (cst.Integer, cst.Float, cst.SimpleString, cst.Name, cst.UnaryOperation))

@@ -1,0 +1,103 @@
+"""What fills the object or the collection that a value is taken out of: a meter, a list, a dict of numbers."""
+
+from __future__ import annotations
+
+import builtins
+
+import libcst as cst
+
+from retrofit.survey.flow import Flow
+from retrofit.survey.index import Binding, Index, Scope
+from retrofit.survey.nodes import dotted, method_name, receiver
+from retrofit.survey.scores.conditions import argument_of
+from retrofit.survey.scores.values import bare_of, unquoted, way_to_root, written
+
+#: Methods by which a collection or a meter takes in a value, and by which it begins anew.
+FILLS = ("update", "append", "add", "add_batch", "extend", "accumulate", "put", "record", "insert", "__call__")
+EMPTIES = ("reset", "clear")
+
+
+def parts_of(index: Index, node: cst.BaseExpression) -> set[str]:
+    """Return the code of an expression and of all that it takes its value out of."""
+    return {unquoted(written(index, part)) for part in way_to_root(node)}
+
+
+def is_of(index: Index, node: cst.BaseExpression, names: set[str]) -> bool:
+    """Whether an object is one of some, or an item of theirs by a key that is worked out: `meters[name]`."""
+    if isinstance(node, cst.Subscript) and unquoted(written(index, node)) not in names:
+        constant = (cst.SimpleString, cst.Integer)
+        keys = [one.slice for one in node.slice]
+        worked_out = all(isinstance(key, cst.Index) and not isinstance(key.value, constant) for key in keys)
+        return worked_out and is_of(index, node.value, names)
+    return unquoted(written(index, node)) in names
+
+
+class Filling:
+    """Tells what fills that which an expression takes its value out of.
+
+    Args:
+        node: the expression.
+    """
+
+    def __init__(self, index: Index, flow: Flow, node: cst.BaseExpression) -> None:
+        self._index, self._flow = index, flow
+        #: A number is filled by methods that change it in place alone: torch's, which end with `_`.
+        self._plain = isinstance(bare_of(node), cst.Name)
+        whole = unquoted(written(index, bare_of(node)))
+        self._parts = parts_of(index, node) - {"self"}
+        #: The code of what it is taken out of.
+        self.names = {whole} if self._plain else self._parts - {whole}
+
+    def by(self, call: cst.Call) -> bool:
+        """Whether a call fills it: as its method, as a function that is given it, or that knows it."""
+        return self._fills(call, self._parts, frozenset())
+
+    def may_be_by(self, call: cst.Call) -> bool:
+        """Whether it is given to what is not known, and may fill it as well as read it."""
+        name = dotted(call.func) or ""
+        known = hasattr(builtins, name) or self._index.knowledge.logs(name) or self._flow.called(call) is not None
+        given = {unquoted(written(self._index, arg.value)) for arg in call.args}
+        return not known and not self._plain and not self.names.isdisjoint(given)
+
+    def ends(self, call: cst.Call) -> bool:
+        """Whether a call lets it begin anew by its method."""
+        held = receiver(call) if method_name(call) in EMPTIES else None
+        return held is not None and is_of(self._index, held, self._parts)
+
+    def _fills(self, call: cst.Call, names: set[str], seen: frozenset[Scope]) -> bool:
+        held, method, known = receiver(call), method_name(call), self._index.knowledge
+        alone = isinstance(self._index.parents[call], cst.Expr)
+        if held is not None and is_of(self._index, held, names):
+            told = alone and method not in known.module_methods and not known.logs(method)
+            takes_in = method.endswith("_") if self._plain else method in FILLS or told
+            return takes_in and method not in EMPTIES
+        if self._plain:
+            return False
+        function = self._flow.called(call)
+        if function is None or function.kind != "function" or function in seen:
+            return alone and dotted(call.func) in names
+        own = {name for one in function.parameters for name in self._given_as(one, function, call, names)}
+        scope = self._index.scope_of(call)
+        own |= {one for one in names if self._flow.variable(one, function) == self._flow.variable(one, scope)}
+        return bool(own) and self._filled_in(function, own, seen | {function})
+
+    def _given_as(self, parameter: str, function: Scope, call: cst.Call, names: set[str]) -> set[str]:
+        """Return the code by which a function has the parts that a call gives it as a parameter."""
+        value = argument_of(function, call, parameter)
+        given = unquoted(written(self._index, value)) if value is not None else ""
+        inner = {one[len(given) :] for one in names if given in names and one.startswith(given)}
+        return {parameter + rest for rest in inner if rest[:1] in ("", ".", "[")}
+
+    def _filled_in(self, function: Scope, names: set[str], seen: frozenset[Scope]) -> bool:
+        """Whether a function fills it, which it has under some names."""
+        bound = (b for b in (*self._index.bindings, *self._index.items) if b.statement.scope is function)
+        return any(self._sets(one, names) for one in bound) or any(
+            self._fills(call, names, seen) for call in self._index.calls_of(function)
+        )
+
+    def _sets(self, binding: Binding, names: set[str]) -> bool:
+        """Whether a statement sets a part of it: an attribute, or the item that is read, or one by another name."""
+        target = cst.parse_expression(binding.target)
+        if isinstance(target, cst.Attribute):
+            return is_of(self._index, target.value, names)
+        return isinstance(target, cst.Subscript) and is_of(self._index, target, names)
