@@ -263,6 +263,41 @@ def test_training_that_goes_around_its_wrapper_is_asked_about(tmp_path: Path, lo
     assert "the wrapper that is made at line 6 is called nowhere around the backward pass" in question.message
 
 
+HELD = """
+class Deep(torch.nn.Module):
+    def __init__(self, body):
+        self.model = body
+    def loss_of(self, x):
+        return self.model(x).sum()
+
+class Trainer:
+    def __init__(self, net):
+        self.model = net
+    def loss_of(self, x):
+        return self.model.module.loss_of(x)
+
+t = Trainer(Deep(model))
+t.model = DDP(t.model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "around"),
+    [
+        pytest.param(HELD, True, id="two classes"),
+        pytest.param(
+            f"{HELD}if not many:\n    t.model = torch.nn.DataParallel(t.model)\n", True, id="and another wrapper"
+        ),
+        pytest.param(HELD.replace(".module", ""), False, id="the wrapper"),
+        pytest.param(HELD.replace("Trainer:", "Trainer(Deep):"), False, id="one class"),
+        pytest.param(f"class Both(Deep, Other, Trainer):\n    pass\n{HELD}", False, id="both in one"),
+        pytest.param(HELD.replace("t.model = DDP(", "t = choose(t)\nt.model = DDP("), False, id="an object not seen"),
+    ],
+)
+def test_attributes_of_one_name_are_of_two_objects_of_two_classes(before: str, around: bool) -> None:
+    assert (survey_of(through("t.loss_of(x)", before, "")).bypass is not None) is around
+
+
 TAKEN_OUT = "model = DDP(model, [0])\n"
 UNDER = f"if many:\n    {TAKEN_OUT}"
 OF_BOTH = f"{UNDER}    bare = model.module\nelse:\n    bare = model\n"

@@ -35,8 +35,8 @@ def find_bypass(
     calls = [call for call in index.calls if call in inside or index.scope_of(call) in apart]
     averaging = {index.scope_of(call) for call in calls if index.qualified(call.func).startswith("torch.distributed.")}
     by_hand = any(node.attr.value == "grad" and index.scope_of(node) in averaging for node in index.attributes)
-    seen = all(one.kind == "ddp" and not one.part and (one.target or one.returned) for one in wrappers)
-    if not seen or by_hand or index.method_calls(*_HOOKS):
+    seen = all(not one.part and (one.target or one.returned) for one in wrappers)
+    if not seen or all(one.kind != "ddp" for one in wrappers) or by_hand or index.method_calls(*_HOOKS):
         return None
     wrapped = [node for one in wrappers if isinstance(node := one.anchors["operand"], cst.BaseExpression)]
     within = {one.node for one in origins if any(Holding({one.node}, flow).holds(node) for node in wrapped)}

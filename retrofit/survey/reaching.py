@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import libcst as cst
 
@@ -60,30 +60,54 @@ class Reaching:
         for number, part in enumerate((parts[0], *(f".{attribute}" for attribute in parts[1:]))):
             bindings = self._parts[part]
             owner = cst.parse_expression(".".join(parts[:number])) if number and bindings else None
-            made = self._flow.deep_origins(owner, scope) if owner is not None else set()
+            own = scope.enclosing_class if number == 1 and parts[0] == "self" else None
+            made = self._flow.deep_origins(owner, scope) if owner is not None and own is None else set()
             for bound in bindings:
                 gone = bound.value is None or self.replaced(bound.target, bound.statement, here)
-                gone = gone or self._of_another(bound, made)
+                gone = gone or self._of_another(bound, own, made)
                 if bound.value is not None and not gone and not self._excluded(bound.value, read):
                     yield bound.value, bound.statement.scope
 
-    def _of_another(self, bound: Binding, made: set[Origin]) -> bool:
-        """Whether a class gives its own object an attribute, and what is read is an attribute of no such object.
+    def _of_another(self, bound: Binding, own: Scope | None, made: set[Origin]) -> bool:
+        """Whether what gets an attribute is of one class, and what is read is an attribute of no such object.
 
         Args:
             bound: what gives the attribute, or an item of it.
-            made: where the objects are made of which it is read, nothing where that is not seen.
+            own: the class whose own object is read, None where it is read of another one.
+            made: where the objects are made of which it is read then, nothing where that is not seen.
         """
-        own = bound.statement.scope.enclosing_class
-        if own is None or not made or bound.target.partition("[")[0].rpartition(".")[0] != "self":
+        name, scope = bound.target.partition("[")[0].rpartition(".")[0], bound.statement.scope
+        if name == "self":
+            holder = scope.enclosing_class
+        else:
+            known = self._flow.deep_origins(cst.parse_expression(name), scope) if name and (own or made) else set()
+            classes = {self._flow.class_made(origin.node) for origin in known}
+            holder = classes.pop() if len(classes) == 1 else None
+        if holder is None or not (own or made):
             return False
-        return not any(self._may_be_of(origin.node, own) for origin in made)
+        if own is not None:
+            mixed = any({own, holder} <= classes for classes in self._mixed)
+            return not (mixed or self._may_extend(own, holder) or self._may_extend(holder, own))
+        return not any(self._may_be_of(origin.node, holder) for origin in made)
 
     def _may_be_of(self, made: cst.BaseExpression, holder: Scope) -> bool:
         """Whether an expression may make an object of a class, or of one that extends it."""
         kind = self._flow.class_made(made)
         if kind is None:
             return not is_namespace(made, self._flow)
+        return self._may_extend(kind, holder)
+
+    @cached_property
+    def _mixed(self) -> list[set[Scope]]:
+        """The classes that one class extends together, for each that extends several."""
+        found: list[set[Scope]] = []
+        for one in self._flow.index.scopes:
+            bases = one.node.bases if isinstance(one.node, cst.ClassDef) else ()
+            defined = [self._flow.defined(base.value, one.parent or one) for base in bases if len(bases) > 1]
+            found.append({known for kind in defined if kind is not None for known in self._flow.lineage(kind)})
+        return found
+
+    def _may_extend(self, kind: Scope, holder: Scope) -> bool:
         lineage = self._flow.lineage(kind)
         return holder in lineage or any(isinstance(one.node, cst.ClassDef) and one.node.bases[1:] for one in lineage)
 
