@@ -1263,6 +1263,86 @@ def test_a_call_in_the_place_of_the_training_builds_no_second_model(tmp_path: Pa
     assert ["is called at line" in question.message for question in plan.questions] == [True] * asked
 
 
+#: Classes that inherit from one, each with a model and a loop of its own.
+SIBLINGS = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Small:
+    def __new__(cls):
+        model = torch.nn.Linear(8, 1)
+        return DDP(model)
+
+class Large:
+    def __new__(cls):
+        model = torch.nn.Linear(8, 8)
+        return DDP(model)
+
+class Trainer:
+    def __init__(self):
+        self.model = None
+
+    def train(self):
+        self.set_up()
+        self.tune()
+        self.run()
+
+class One(Trainer):
+    def set_up(self):
+        self.model = Small()
+
+    def tune(self):
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def run(self):
+        for epoch in range(10):
+            for x in loader:
+                self.optimizer.zero_grad()
+                self.model(x).mean().backward()
+                self.optimizer.step()
+            val_loss = evaluate(self.model)
+
+class Other(Trainer):
+    def set_up(self):
+        self.model = Large()
+
+    def tune(self):
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.1)
+
+    def run(self):
+        for turn in range(20):
+            for x in loader:
+                self.optimizer.zero_grad()
+                self.model(x).abs().mean().backward()
+                self.optimizer.step()
+            val_loss = evaluate(self.model)
+
+trainer = One() if small else Other()
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize("large", ["Large", "build_large"], ids=["its class", "a function"])
+def test_a_loop_is_that_of_the_class_that_builds_the_chosen_model(tmp_path: Path, large: str) -> None:
+    text = SIBLINGS.replace("Large()", f"{large}()")
+    if large != "Large":
+        text = text.replace("class Large:\n    def __new__(cls):", f"def {large}():").replace(
+            "        model = torch.nn.Linear(8, 8)\n        return DDP(model)",
+            "    model = torch.nn.Linear(8, 8)\n    return DDP(model)",
+        )
+    plan = plan_of(tmp_path, code(text), Options(model=f"{large}.model"))
+    assert plan.questions == []
+    new = rewritten(plan)
+    assert new.count("report_validation_score(") == new.count("pai_tracker.set_optimizer") == 1
+    assert new.index("class Other") < new.index("pai_tracker.set_optimizer") < new.index("report_validation_score(")
+
+
+def test_objects_of_sibling_classes_that_one_run_trains_are_several_trainings(tmp_path: Path) -> None:
+    text = SIBLINGS.replace("trainer = One() if small else Other()\n", "One().train()\ntrainer = Other()\n")
+    plan = plan_of(tmp_path, code(text), Options(model="Large.model"))
+    assert any("several epoch loops were found" in one.message for one in plan.questions)
+
+
 MADE_BY_KEY = """
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import libcst as cst
 
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Scope
 from retrofit.survey.nodes import dotted, last_name, method_name, receiver
+from retrofit.survey.order import ways_to
+from retrofit.survey.sites.call import CallSite
+from retrofit.survey.sites.wrapper import Wrapper
+from retrofit.survey.trainings import exclude_one_another
 from retrofit.survey.wrappers import wrapper_kind
 
 #: What finds a class by a name that is made at run time.
@@ -43,6 +48,29 @@ class Trainers:
         """Return the class that the user's choice of a model names, None for no such: `Trainer.self.model`."""
         named = [one for one in self._training if one in self._made and self._owned(answer, one)]
         return named[0] if len(named) == 1 else None
+
+    def coming_to(self, wrappers: list[Wrapper]) -> Scope | None:
+        """Return the class whose objects alone come to some wrappers, and that a run takes in place of its kin.
+
+        Such classes may each build a model of their own for what they inherit; None where there are none.
+        """
+        flow, made = self._flow, [one for one in self._training if one in self._made]
+        coming = {scope.enclosing_class for one in wrappers for scope in ways_to(one.statement, flow)}
+        for holder in (one for one in made if one in coming):
+            bases = {*self._lineage(holder)}
+            kin = [one for one in made if one is not holder and not bases.isdisjoint(self._lineage(one))]
+            alone = not any(one in coming or holder in self._lineage(one) for one in kin)
+            if kin and alone and all(self._taken_instead(holder, one) for one in kin):
+                return holder
+        return None
+
+    def _taken_instead(self, first: Scope, second: Scope) -> bool:
+        """Whether a run makes objects of one of two classes, as far as branches tell."""
+        flow, index = self._flow, self._flow.index
+        calls = [
+            [CallSite(node=c, index=index) for c in index.calls if flow.class_made(c) is one] for one in (first, second)
+        ]
+        return all(calls) and all(exclude_one_another(pair, flow) for pair in product(*calls))
 
     def answers(self, holder: Scope, name: str) -> list[str]:
         """Return what may name a model of the class's objects, the shortest first; nothing where there are none.

@@ -284,7 +284,11 @@ class Flow:
         found = self.defined(node, scope)
         if found in self._properties:
             return None  # what it returns is called
-        return self._method(found, "__init__") if found is not None and found.kind == "class" else found
+        return self._maker(found) if found is not None and found.kind == "class" else found
+
+    def _maker(self, holder: Scope) -> Scope | None:
+        """Return the method of a class that a call of it runs: `__init__`, or the `__new__` of one that has none."""
+        return self._method(holder, "__init__") or self._method(holder, "__new__")
 
     def defined(self, node: cst.BaseExpression, scope: Scope) -> Scope | None:
         """Return the local function or class that a name means in ``scope``."""
@@ -362,7 +366,7 @@ class Flow:
         """Return the functions of which a call runs one by a name for it, such as a parameter, or out of a dict."""
         if self._runs(call) or self._function(call.func, self.index.scope_of(call)) is not None:
             return []
-        meant = [self._method(s, "__init__") if s.kind == "class" else s for s in self.chosen(call)]
+        meant = [self._maker(s) if s.kind == "class" else s for s in self.chosen(call)]
         functions = [function for function in meant if function is not None]
         return [function for function in functions if _takes(function, call)] or functions
 
@@ -419,7 +423,7 @@ class Flow:
 
     def _accepts(self, meant: Scope, call: cst.Call) -> bool:
         """Whether the arguments that are written down in a call fit a function, or the constructor of a class."""
-        function = self._method(meant, "__init__") if meant.kind == "class" else meant
+        function = self._maker(meant) if meant.kind == "class" else meant
         if function is None:
             return self.root(meant) not in ("", "object")
         return _takes(function, call.with_changes(args=[arg for arg in call.args if not arg.star]), _stars(call))

@@ -433,7 +433,9 @@ def _of_objects(index: Index, flow: Flow, trainers: Trainers, choices: Choices) 
 
     The choice of a model by a class that inherits the wrapping means it by the class that has it.
     """
-    left = trainers.left_out(trainers.named(choices.model))
+    wrappers = find_wrappers(index, flow) if choices.model else []
+    meant = [one for one in wrappers if names_wrapper(choices.model, one)]
+    left = trainers.left_out(trainers.coming_to(meant) or trainers.named(choices.model))
     kept = set(index.scopes) - left
     if not left or not _train(kept, flow):
         return flow, choices
