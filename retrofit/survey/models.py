@@ -91,8 +91,10 @@ def plural(
             holders
         )
     for wrapper in wrappers:
-        bound = wrapped_by_calls(wrapper, flow)
-        if len(bound) > 1:
+        bound, operand = wrapped_by_calls(wrapper, flow), wrapper.anchors["operand"]
+        assert isinstance(operand, cst.BaseExpression)
+        given = {frozenset(flow.origins_by(operand, wrapper.scope, [call])) for call in bound.values()}
+        if len(given) > 1:  # else the function builds what it wraps: see `repeated`
             places = ", ".join(f"`{name}` ({index.place(call)})" for name, call in bound.items())
             return f"it wraps {places}", []
     training, epochs = leading_to(loops, flow), {loop.statement for loop in loops}
