@@ -749,13 +749,18 @@ class Flow:
             yield Origin(before, item)
 
     def _before_it_changes(self, variable: Variable) -> cst.BaseExpression | None:
-        """Return what an attribute is made of that gets all its values from itself: `algo.model = DDP(algo.model)`."""
+        """Return what an attribute is made of that gets all its values from itself: `algo.model = DDP(algo.model)`.
+
+        That may be by a local function: `algo.model = wrap(algo.model)`.
+        """
         for source in self._sources.get(variable, ()):
             node = source.value
             while node is not None and (operand := self.module_operand(node)) is not None:
                 node = operand
-            if source.value is not node and dotted(node) == variable[1]:
-                return node
+            given = [arg.value for arg in node.args] if isinstance(node, cst.Call) and self.called(node) else []
+            itself = [one for one in (node, *given) if one is not source.value and dotted(one) == variable[1]]
+            if itself:
+                return itself[0]
         return None
 
     def _kept(self, node: cst.Subscript, scope: Scope) -> list[tuple[cst.BaseExpression, Scope, int | None]]:
