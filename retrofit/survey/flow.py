@@ -448,8 +448,21 @@ class Flow:
             for source in self.sources(variable):
                 of_it = item if source.item is None else source.item
                 found += self.choices(source.value, source.scope, seen, key, of_it)
+            for one in self._put_in.get(variable, ()) if key is not None else ():
+                found += self.choices(one.value, one.scope, seen, item=item)
             found += [*self.lookups.looped(node, scope), *self.lookups.member(node, scope)] if node is not None else []
         return [scope for scope in dict.fromkeys(found) if self.index.holds(scope)]
+
+    @cached_property
+    def _put_in(self) -> dict[Variable, list[Source]]:
+        """What dicts that variables hold are given by keys made at run time: `names[name] = getattr(module, kind)`."""
+        found = defaultdict[Variable, list[Source]](list)
+        for binding in self.index.items:
+            target, scope = cst.parse_expression(binding.target), binding.statement.scope
+            held = dotted(target.value) if isinstance(target, cst.Subscript) else None
+            if held is not None and key_of(target) is None and binding.value is not None and binding.item is None:
+                found[self.variable(held, scope)].append(Source(binding.value, scope))
+        return found
 
     def _looked_up(self, call: cst.Call, scope: Scope, seen: set[object]) -> list[Scope]:
         """Return what a call gives that looks something up, or calls a local function that does and returns it."""
