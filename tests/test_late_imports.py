@@ -331,9 +331,18 @@ ITEM = """
     module = importlib.import_module('.' + opt['type'] + '_model', package=__name__)
     return vars(module)[opt['kind']](opt)
 """
+PUT_IN = """
+    return kinds[opt['type']](opt)
+
+kinds = {}
+for name in names:
+    module = importlib.import_module('models.' + name)
+    kind = {one.lower(): one for one in dir(module)}[name.replace('_', '')]
+    kinds[name] = getattr(module, kind)
+"""
 
 
-@pytest.mark.parametrize("body", ["", LOOPED, BY_DICT, ITEM], ids=["next", "loop", "items", "vars"])
+@pytest.mark.parametrize("body", ["", LOOPED, BY_DICT, ITEM, PUT_IN], ids=["next", "loop", "items", "vars", "put in"])
 def test_modules_of_a_package_that_is_written_down_are_read(plan: Planner, body: str) -> None:
     package = code(SCANNED["models/__init__.py"])
     head, _, _ = package.partition("    return next")

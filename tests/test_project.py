@@ -47,6 +47,18 @@ def test_imports_of_every_form_are_followed(tmp_path: Path, statement: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        pytest.param("mean.data.mul_(0.9).add_(now.data)", {"nets"}, id="lets one model follow another"),
+        pytest.param("mean.data.normal_()", set(), id="gives it first weights"),
+    ],
+)
+def test_what_changes_weights_by_others_is_read(tmp_path: Path, change: str, found: set[str]) -> None:
+    write(tmp_path, {"main": "from nets import follow\n", "nets": f"def follow(mean, now):\n    {change}\n"})
+    assert modules(tmp_path / "main.py").keys() == found
+
+
+@pytest.mark.parametrize(
     ("statement", "found"),
     [
         ("from parts.engine import train", "parts.engine"),

@@ -6884,6 +6884,44 @@ def test_what_a_function_returns_beside_a_wrapped_model_is_none(back: str, body:
     assert (found.plural.partition(" (")[0], len(found.groups)) == (told, 1)
 
 
+PHASED = """
+import copy
+import torch
+from torch.nn.parallel import DataParallel, DistributedDataParallel as DDP
+
+def build(options):
+    model = Net()
+    if options.phase == "evaluate":
+        return DataParallel(model)
+    return model
+
+def follow(mean, model):
+    means, now = dict(mean.named_parameters()), dict(model.named_parameters())
+    for name in means:
+        means[name].data.mul_(0.9).add_(now[name].data, alpha=0.1)
+
+options = parse()
+options.phase = "train"
+model = build(options)
+later = copy.deepcopy(options)
+later.phase = "evaluate"
+average = build(later)
+model = DDP(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_function_that_builds_what_it_wraps_and_is_called_twice_is_told_as_that(
+    tmp_path: Path, follows: bool
+) -> None:
+    text = PHASED + (f"{LOOP}    follow(average.module, model.module)\n" if follows else LOOP)
+    assert survey_of(text).plural == ""
+    (question,) = [one.message for one in plan_of(tmp_path, text).questions if one.code == "PAI102"]
+    told = "lets `mean` follow the model by the names of its weights" if follows else "is called at line 19 and line 22"
+    assert told in question
+
+
 DEFINED = """
 import os
 import torch

@@ -97,6 +97,13 @@ def test_model_whose_parameters_may_be_taken_before_is_asked_about(tmp_path: Pat
     assert any("where `algo.model` is built was not found" in question for question in questions)
 
 
+def test_a_model_that_a_function_wraps_in_its_place_is_not_taken_for_made_by_that(tmp_path: Path) -> None:
+    text = TEXT.replace("DDP(algo.model)", "wrap(algo.model)")
+    text = text.replace("def main(args)", "def wrap(net):\n    return DDP(net).to(0)\n\ndef main(args)")
+    (question,) = [one.message for one in plan_of(tmp_path, text).questions if one.code == "PAI102"]
+    assert "where `net` is built was not found" in question
+
+
 def test_model_that_a_class_in_sight_builds_is_perforated_there(tmp_path: Path) -> None:
     text = TEXT.replace(IMPORT, CLASSES).replace("algos[args.algo](8)", "Plain(8)")
     plan = plan_of(tmp_path, text)

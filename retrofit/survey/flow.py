@@ -490,8 +490,21 @@ class Flow:
                 for source in self.sources(variable):
                     of_it = item if source.item is None else source.item
                     found += self.choices(source.value, source.scope, seen, key, of_it)
+                for one in self._put_in.get(variable, ()) if key is not None else ():
+                    found += self.choices(one.value, one.scope, seen, item=item)
                 found += [*self.lookups.looped(node, scope), *self.lookups.member(node, scope)]
         return [scope for scope in dict.fromkeys(found) if self.index.holds(scope)]
+
+    @cached_property
+    def _put_in(self) -> dict[Variable, list[Source]]:
+        """What dicts that variables hold are given by keys made at run time: `names[name] = getattr(module, kind)`."""
+        found = defaultdict[Variable, list[Source]](list)
+        for binding in self.index.items:
+            target, scope = cst.parse_expression(binding.target), binding.statement.scope
+            held = dotted(target.value) if isinstance(target, cst.Subscript) else None
+            if held is not None and key_of(target) is None and binding.value is not None and binding.item is None:
+                found[self.variable(held, scope)].append(Source(binding.value, scope))
+        return found
 
     def _looked_up(self, call: cst.Call, scope: Scope, seen: set[object]) -> list[Scope]:
         """Return what a call gives that looks something up, or calls a local function that does and returns it."""
@@ -794,13 +807,18 @@ class Flow:
             yield Origin(before, item)
 
     def _before_it_changes(self, variable: Variable) -> cst.BaseExpression | None:
-        """Return what an attribute is made of that gets all its values from itself: `algo.model = DDP(algo.model)`."""
+        """Return what an attribute is made of that gets all its values from itself: `algo.model = DDP(algo.model)`.
+
+        That may be by a local function: `algo.model = wrap(algo.model)`.
+        """
         for source in self._sources.get(variable, ()):
             node = source.value
             while node is not None and (operand := self.module_operand(node)) is not None:
                 node = operand
-            if source.value is not node and dotted(node) == variable[1]:
-                return node
+            given = [arg.value for arg in node.args] if isinstance(node, cst.Call) and self.called(node) else []
+            itself = [one for one in (node, *given) if one is not source.value and dotted(one) == variable[1]]
+            if itself:
+                return itself[0]
         return None
 
     def _kept(self, node: cst.Subscript, scope: Scope) -> list[tuple[cst.BaseExpression, Scope, int | None]]:
