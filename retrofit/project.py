@@ -17,7 +17,7 @@ from retrofit.late_imports import MAY_IMPORT_LATE, MadeName, alternatives, made_
 from retrofit.launch import MARK
 from retrofit.paths import added_folders
 from retrofit.reading import DEFAULT_MEGABYTES, files_below, read_file, size_fault
-from retrofit.root import holds_more, project_root
+from retrofit.root import INSTALLING, holds_more, project_root
 from retrofit.source import Source, read_source
 from retrofit.text import parsed
 
@@ -115,9 +115,9 @@ def load_project(
 ) -> Project:
     """Read an entry script, and follow its imports as far as they lead to files of its project.
 
-    Imports are looked for beside the script, where it adds constant paths to `sys.path`, in its project's root and
-    `src` there, and in folders of the project that are on PYTHONPATH. Left out are files that cannot be read or parsed,
-    that say nothing of training, or that retrofit made.
+    Imports are looked for beside the script, where it adds constant paths to `sys.path`, in its project's root, in
+    folders of the project that are on PYTHONPATH or from which it installs a package, and in `src` of such a folder or
+    the root. Left out are files that cannot be read or parsed, that say nothing of training, or that retrofit made.
 
     Args:
         path: the script.
@@ -157,7 +157,7 @@ def load_project(
         above_package(entry.path, reading.module),
         {**_led_to(modules, reading.files), entry.path: {""}},
         reading.roots,
-        reading.known,
+        [path for path in reading.near if path.suffix == ".py" and path not in reading.known],
         helper,
     )
     offered = reading.offered() if made and not reading.trains() else []
@@ -190,7 +190,10 @@ class _Reading:
     ) -> None:
         self._entry, self._folder, self._pending, self._megabytes = entry, folder, pending, megabytes
         self._library = library
-        self.roots = _roots(entry)
+        root = project_root(entry.path) or entry.path.parent
+        #: The project's Python files, and what its packages are installed by.
+        self.near = [] if holds_more(root) else [*_looked_through(root)]
+        self.roots = _roots(entry, [path.parent for path in self.near if path.name in INSTALLING])
         self.module = _own_name(entry)
         if self.module:
             self.roots = [above_package(entry.path, self.module), *self.roots]
@@ -316,9 +319,8 @@ class _Reading:
 
     def offered(self) -> list[str]:
         """Return modules that wrap or train and were not read, by the names under which the script finds them."""
-        root = project_root(self._entry.path) or self._entry.path.parent
         found: list[str] = []
-        for path in _python_files(root) if not holds_more(root) else ():
+        for path in self.near:
             data = _data(path) if path not in self.known else b""
             if not _NEEDED.search(_COMMENT.sub(b"", data)) or _STARTED.search(data) or MARK.encode() in data[:200]:
                 continue
@@ -422,10 +424,10 @@ def _neighbours(
     start: Path,
     leading: Mapping[Path, set[str]],
     roots: list[Path],
-    reached: set[Path],
+    unreached: list[Path],
     helper: str,
 ) -> dict[str, list[Neighbour]]:
-    """Return the scripts and tests, other than those ``reached`` from the entry, that import it or one of its modules.
+    """Return the scripts and tests, of files ``unreached`` from the entry, that import it or one of its modules.
 
     They may do so through files that the entry does not reach either. Those that use the ``helper`` already are left
     out, and those that train come first.
@@ -436,9 +438,7 @@ def _neighbours(
         leading: the modules to which each file leads that the entry script imports, "" for itself.
     """
     root = project_root(entry.path) or entry.path.parent
-    if holds_more(root):
-        return {}
-    others = {path: data for path in _python_files(root) if path not in reached and (data := _data(path))}
+    others = {path: data for path in unreached if (data := _data(path))}
     others = {path: data for path, data in others.items() if not helper or helper.encode() not in data}
     places, commands = list(dict.fromkeys([*roots, root])), _commands(root)
     led = {path: {*modules} for path, modules in leading.items()}
@@ -493,14 +493,14 @@ def _data(path: Path) -> bytes:
         return b""
 
 
-def _python_files(root: Path) -> Iterator[Path]:
-    """Yield a project's Python files, in order, as many as can be looked through in no time."""
+def _looked_through(root: Path) -> Iterator[Path]:
+    """Yield a project's Python files and what installs packages of it, in order, as many as take no time."""
 
     def own(folder: os.DirEntry[str]) -> bool:
         installed = folder.name.startswith(".") or folder.name in _INSTALLED
         return not installed and not os.path.exists(f"{folder.path}/pyvenv.cfg")
 
-    found = (path for path in files_below(root, own) if path.name.endswith(".py"))
+    found = (path for path in files_below(root, own) if path.suffix == ".py" or path.name in INSTALLING)
     yield from (Path(os.path.realpath(path)) for path in islice(found, _LOOKED_THROUGH))
 
 
@@ -564,8 +564,13 @@ def _meant(full: str, files: Mapping[str, _Module], seen: set[str]) -> set[str]:
     return {one for other in inside for one in _meant(other, files, seen)} or {package}
 
 
-def _roots(entry: Source) -> list[Path]:
-    """The folders in which Python, or an installation for development, looks for the project's modules."""
+def _roots(entry: Source, installed: list[Path]) -> list[Path]:
+    """The folders in which Python, or an installation for development, looks for the project's modules.
+
+    Args:
+        entry: the script.
+        installed: the folders from which the project's packages are installed.
+    """
     roots = [entry.path.parent, *_added_folders(entry.path, entry.data)]
     package = next(folder for folder in entry.path.parents if not os.path.isfile(folder / "__init__.py"))
     roots.append(package)  # the script may be a module of a package that imports itself by its full name
@@ -575,6 +580,7 @@ def _roots(entry: Source) -> list[Path]:
     roots += _on_pythonpath(root or entry.path.parent)
     named = {name.partition(".")[0] for name in _imports(entry.path, "", entry.data)}
     roots += [folder.parent for folder in entry.path.parents if folder.name in named]  # its package, installed or not
+    roots += [place for folder in installed for place in (folder, folder / "src")]
     return list(dict.fromkeys(roots))
 
 

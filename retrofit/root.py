@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-_PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+#: What packages are installed by, from the folder in which it lies.
+INSTALLING = ("pyproject.toml", "setup.py", "setup.cfg")
+_PROJECT_MARKS = (".git", *INSTALLING)
 
 
 def project_root(script: Path) -> Path | None:

@@ -412,13 +412,18 @@ def test_score_of_an_epoch_before_may_stand_in_now_and_then(training: Training) 
 
 
 @pytest.mark.parametrize(
-    "how", ["each batch", "two steps", "drawn in turn", "evaluated", "each second", "each pass", "no data loader"]
+    "how",
+    ["each batch", "two steps", "drawn in turn", "in one process", "as planned", "evaluated", "each second"]
+    + ["each pass", "no data loader"],
 )
 def test_score_of_a_single_batch_is_none(training: Training, ends: Callable[..., None], how: str) -> None:
+    """But no fault where the user lets what is planned end a structure, which --rounds does only with restarts."""
     import torch
 
+    training.helper._pai.rounds = "planned" if how in ("in one process", "as planned") else ""
+    training.helper._pai.restarts = how != "in one process"
     batches: Any = torch.utils.data.DataLoader([1, 2, 3, 4, 5, 6])  # type: ignore[arg-type]
-    single = how in ("each batch", "two steps", "drawn in turn")
+    single = how in ("each batch", "two steps", "drawn in turn", "in one process")
     beside = iter(torch.utils.data.DataLoader([1] * 9))  # type: ignore[arg-type]
     for epoch in range(4 if how == "each pass" else 1):
         for turn, _ in enumerate(range(6) if how == "no data loader" else batches):

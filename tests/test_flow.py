@@ -183,6 +183,83 @@ def test_a_function_among_what_a_process_is_given_is_run_there() -> None:
     assert [index.source.code(call) for call in Flow(index).callers(index.scope.inner["train"])] == ["fn(*args)"]
 
 
+PARTS = """
+class Net:
+    def each(self, change):
+        self.body = change(self.body)
+
+def each(net, change):
+    net.body = change(net.body)
+
+class Holder:
+    def __init__(self, change):
+        self.change = change
+
+    def each(self, net):
+        net.body = self.change(net.body)
+
+net = Net()
+
+def main():
+    def wrap(part):
+        return part
+    CALL
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "run"),
+    [
+        pytest.param("net.each(wrap)", "change(self.body)", id="method"),
+        pytest.param("each(net, wrap)", "change(net.body)", id="function"),
+        pytest.param("Holder(wrap).each(net)", "self.change(net.body)", id="attribute"),
+        pytest.param("net.each(lambda part: wrap(part))", "wrap(part)", id="lambda"),
+        pytest.param("net.each(other)", "", id="another"),
+    ],
+)
+def test_a_function_that_is_handed_over_is_called_by_the_parameter(call: str, run: str) -> None:
+    index = Index(source_of(PARTS.replace("CALL", call)))
+    flow, wrap = Flow(index), index.scope.inner["main"].inner["wrap"]
+    assert [index.source.code(one) for one in flow.callers(wrap)] == ([run] if run else [])
+    given = [index.source.code(one.value) for one in flow.sources((wrap, "part")) if one.value is not None]
+    assert given == ([run.partition("(")[2].rstrip(")")] if run else [])
+
+
+IN_BRANCHES = """
+def main(many):
+    if many:
+        def wrap(part):
+            return part
+        CALL
+    else:
+        def wrap(part):
+            return part
+        CALL
+
+def each(net, change):
+    net.body = change(net.body)
+
+main(2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "runs"),
+    [
+        pytest.param("net = wrap(net)", [["wrap(net)"], ["wrap(net)"]], id="name"),
+        pytest.param("each(net, wrap)", [["change(net.body)"], ["change(net.body)"]], id="parameter"),
+        pytest.param("if many > 3:\n            each(net, wrap)", [["change(net.body)"]] * 2, id="further inside"),
+    ],
+)
+def test_a_name_means_the_function_of_its_own_branch(call: str, runs: list[list[str]]) -> None:
+    index = Index(source_of(IN_BRANCHES.replace("CALL", call)))
+    flow = Flow(index)
+    called = [flow.callers(scope) for scope in index.scopes if scope.name == "wrap"]
+    assert [[index.source.code(one) for one in calls] for calls in called] == runs
+
+
 def test_what_follows_a_star_of_unknown_length_is_of_no_place_that_is_told() -> None:
     index = Index(source_of(STARRED.replace("CALL", "run(*setup(), C())")))
     made = Flow(index).deep_origins(cst.Name("second"), index.scope.inner["run"])

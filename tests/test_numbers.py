@@ -32,6 +32,19 @@ SET = "os.environ['RANK'] = str(args.rank)\nos.environ['WORLD_SIZE'] = str(args.
 GROUP = "torch.distributed.init_process_group('nccl')"
 FROM_MPI = "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\n"
 
+#: The environment tells it only where nothing else is given.
+EITHER = f"""{FROM_MPI}import os
+def begin(comm=None):
+    if comm is None:
+        os.environ['RANK'] = os.environ['SLURM_PROCID']
+        os.environ['WORLD_SIZE'] = os.environ['SLURM_NTASKS']
+    else:
+        os.environ['RANK'] = str(comm.rank)
+        os.environ['WORLD_SIZE'] = str(comm.size)
+    {GROUP}
+begin(comm)"""
+EITHER_ALONE = EITHER.replace("    else:", f"        return {GROUP}\n    if True:")
+
 #: As under a launcher that shows each process one GPU alone.
 ON_ONE = script("val_loss = evaluate(model)", before=GROUP).replace("DDP(model)", "DDP(model, device_ids=[0])")
 SHOWN = "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = os.environ['LOCAL_RANK']\n"
@@ -69,6 +82,11 @@ NUMBERED = {
     "a function that asks MPI": (
         begun("number()", before="from mpi4py import MPI\ndef number():\n    return MPI.COMM_WORLD.Get_rank()"),
         ["MPI.COMM_WORLD.Get_rank()"],
+    ),
+    "MPI, as it is given": (script("val_loss = evaluate(model)", before=EITHER), ["comm.rank", "comm.size"]),
+    "MPI, as it is given, by a group of its own": (
+        script("val_loss = evaluate(model)", before=EITHER_ALONE),
+        ["comm.rank", "comm.size"],
     ),
     "dask": (begun("int(get_worker().name)", before="from dask.distributed import get_worker"), ["get_worker().name"]),
     "a number": (begun("0", "1"), ["0", "1"]),
@@ -119,6 +137,7 @@ def first(names, default=-1):
         "model = Net()", "gpu = torch.distributed.get_rank() if many else 0\nmodel = Net()"
     ),
     "one GPU of two ways": ON_ONE.replace("optimizer", "if many:\n    DDP(model, device_ids=[rank])\noptimizer", 1),
+    "MPI, as some calls give it": script("val_loss = evaluate(model)", before=f"{EITHER} if many else begin()"),
     "SLURM": begun("int(os.environ['SLURM_PROCID'])", before="import os"),
 }  # fmt: skip
 

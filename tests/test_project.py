@@ -178,6 +178,28 @@ def test_paths_that_the_script_adds_and_the_project_s_root_are_searched(tmp_path
     }
 
 
+@pytest.mark.parametrize("told", ["setup.py", "setup.cfg", "pyproject.toml", ""])
+def test_a_folder_of_the_project_that_installs_a_package_is_searched_last(tmp_path: Path, told: str) -> None:
+    """As by `cd libs/Engine; python setup.py develop`. A data folder is no such place, nor one of another project."""
+    write(
+        tmp_path,
+        {
+            "run": "from engine.train import main\nimport late, known, alone\n",
+            "known": TRAINS,
+            "libs/Engine/known": TRAINS,
+            "libs/Engine/engine/__init__": "",
+            "libs/Engine/engine/train": TRAINS,
+            "libs/Engine/src/late/__init__": TRAINS,
+            "venv/alone": TRAINS,
+        },
+    )
+    (tmp_path / "venv" / "pyvenv.cfg").write_text("")
+    for folder in (tmp_path / "venv", tmp_path / "libs" / "Engine"):
+        (folder / (told or "README.md")).write_text("")
+    engine = {"engine.train": "libs/Engine/engine/train.py", "late": "libs/Engine/src/late/__init__.py"}
+    assert modules(tmp_path / "run.py") == {"known": "known.py", **(engine if told else {})}
+
+
 def test_what_is_installed_or_generated_is_left_out(tmp_path: Path) -> None:
     write(
         tmp_path,

@@ -4924,6 +4924,11 @@ def test_model_that_is_built_and_wrapped_in_one_statement_is_told() -> None:
         pytest.param("full(x)", ["full"], id="the one around"),
         pytest.param("model(x)", ["model"], id="the model alone"),
         pytest.param("full(x) + model(x)", ["model", "full"], id="both"),
+        pytest.param("model.loss(x, y)", ["model"], id="by a method of its own"),
+        pytest.param("model.module.loss(x, y)", ["model"], id="by a method of the bare one"),
+        pytest.param(
+            "full(x)\n        with torch.no_grad():\n            model(x)", ["full"], id="alone without gradients"
+        ),
     ],
 )
 def test_of_two_wrappers_around_one_model_the_one_that_the_training_calls_counts(
@@ -4932,6 +4937,23 @@ def test_of_two_wrappers_around_one_model_the_one_that_the_training_calls_counts
     text = script().replace("model = DDP(model)", "whole = WithLoss(model)\nmodel = DDP(model)\nfull = DDP(whole)")
     survey = survey_of(text.replace("criterion(model(x), y)", called))
     assert [wrapper.target for wrapper in survey.wrappers] == wrappers
+
+
+AVERAGED = """
+import copy
+average = copy.deepcopy(model)
+model = DDP(model)
+average = DDP(average)
+"""
+
+
+@pytest.mark.parametrize("called", ["model(x)", "model.module.loss(x, y)"])
+def test_of_a_model_and_a_copy_that_is_wrapped_too_the_one_that_is_trained_counts(called: str) -> None:
+    loss = f"{called}\n        loss.backward()\n        with torch.no_grad():\n            average(x)"
+    text = script().replace("model = DDP(model)", AVERAGED.strip()).replace("criterion(model(x), y)", loss)
+    survey = survey_of(text)
+    assert [wrapper.target for wrapper in survey.wrappers] == ["model"]
+    assert (survey.bypass is not None) is ("module" in called)
 
 
 @pytest.mark.parametrize(

@@ -50,15 +50,23 @@ def find_bypass(
     return CallSite(node=bare, index=index)
 
 
-def _forwards(call: cst.Call, origins: set[Origin], flow: Flow) -> bool:
-    """Whether a call is of the model, of a method that the model has of its own, or makes something of the model."""
+def calls_model(call: cst.Call, origins: set[Origin], flow: Flow) -> bool:
+    """Whether a call is of the model, or of a method that the model has of its own, also within its wrapper."""
     members = flow.index.knowledge.wrapper_members - {"forward"}
     held = receiver(call) if method_name(call) not in members else None
-    made = [call.func] if held is None else [call.func, held]
-    if (
+    return _is_of([call.func] if held is None else [call.func, held], call, origins, flow)
+
+
+def _forwards(call: cst.Call, origins: set[Origin], flow: Flow) -> bool:
+    """Whether a call is of the model, of a method that the model has of its own, or makes something of the model."""
+    makes = (
         flow.called(call) is None
         and dotted(call.func) not in ASKING
         and not isinstance(flow.index.parents[call], cst.Expr)
-    ):
-        made += [arg.value for arg in call.args]
-    return any(not origins.isdisjoint(flow.origins(node, flow.index.scope_of(call))) for node in made)
+    )
+    given = [arg.value for arg in call.args] if makes else []
+    return calls_model(call, origins, flow) or _is_of(given, call, origins, flow)
+
+
+def _is_of(nodes: list[cst.BaseExpression], call: cst.Call, origins: set[Origin], flow: Flow) -> bool:
+    return any(not origins.isdisjoint(flow.origins(node, flow.index.scope_of(call))) for node in nodes)

@@ -11,6 +11,7 @@ from itertools import count, takewhile
 import libcst as cst
 
 from retrofit.knowledge.kinds import ReturnsArguments, ReturnsModule, StartsProcesses, Wraps
+from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.lookups import Lookups
 from retrofit.survey.nodes import argument, attribute_asked, dotted, key_of, last_name, method_name, receiver
@@ -125,6 +126,7 @@ class Flow:
         self._functions = self._wrappers | self._numbers.keys()
         self._sources: dict[Variable, list[Source]] = defaultdict(list)
         self._callers: dict[Scope, list[cst.Call]] = defaultdict(list)
+        self._passed: set[tuple[cst.Call, Scope]] = set()
         self._lineages: dict[Scope, list[Scope]] = {}
         self._variables: dict[tuple[str, Scope], Variable] = {}
         self._methods: dict[cst.Call, Scope] = {}
@@ -167,16 +169,14 @@ class Flow:
         self._method_names = {
             n for c in index.scopes if c.kind == "class" for n, s in c.inner.items() if s.kind == "function"
         }
-        passed: set[tuple[cst.Call, Scope]] = set()
-        for _ in range(2):  # an object may be found only where its holder's methods are known
-            for call, methods in [(call, self._find_methods(call)) for call in index.calls]:
+        for _ in range(2):  # an object or a parameter may be known only where its holder's methods are, or its callers
+            found = [(call, self._find_methods(call), self._chosen_to_run(call)) for call in index.calls]
+            for call, methods, functions in found:
                 self._methods.pop(call, None)
                 if len(methods) == 1:
                     self._methods[call] = methods[0]
-                for method in methods:
-                    if (call, method) not in passed:
-                        passed.add((call, method))
-                        self._pass_arguments(call, method)
+                for function in (*methods, *functions):
+                    self._pass_arguments(call, function)
             self._passing.clear()
             self._members.clear()
         self._known = {}
@@ -271,7 +271,14 @@ class Flow:
         owner = holder.inner.get(name.rpartition(".")[0])
         if owner is not None and owner.kind == "class":
             return self._method(owner, name.rpartition(".")[2])
-        return holder.inner.get(name)
+        return self._standing(holder.inner[name], node) if name in holder.inner else None
+
+    def _standing(self, found: Scope, node: cst.BaseExpression | None) -> Scope:
+        """Return the function or class that a name means where it is read, of those that branches define by it."""
+        here = self.index.statement(node) if node is not None and node in self.index.parents else None
+        while here and found.earlier and exclude_each_other(self.index.statement(found.node), here):
+            found = found.earlier
+        return found
 
     def class_made(self, node: cst.CSTNode) -> Scope | None:
         """Return the local class of which a call makes an object."""
@@ -322,12 +329,16 @@ class Flow:
                 return found
         if function is not None:
             return [function]
-        if not self._runs(call):
-            meant = [self._method(s, "__init__") if s.kind == "class" else s for s in self.chosen(call)]
-            functions = [function for function in meant if function is not None]
-            return [function for function in functions if _takes(function, call)] or functions
         runs = [self._function(given, scope) for given in self._runs(call)]
-        return [function for function in runs if function is not None]
+        return [function for function in runs if function is not None] or self._chosen_to_run(call)
+
+    def _chosen_to_run(self, call: cst.Call) -> list[Scope]:
+        """Return the functions of which a call runs one by a name for it, such as a parameter, or out of a dict."""
+        if self._runs(call) or self._function(call.func, self.index.scope_of(call)) is not None:
+            return []
+        meant = [self._method(s, "__init__") if s.kind == "class" else s for s in self.chosen(call)]
+        functions = [function for function in meant if function is not None]
+        return [function for function in functions if _takes(function, call)] or functions
 
     def _fails(self, call: cst.Call, function: Scope) -> bool:
         """Whether a call by name ends in a TypeError, for want of arguments, before anything of a function runs."""
@@ -440,15 +451,16 @@ class Flow:
             found += self.lookups.definitions(node, scope)
         elif isinstance(node, cst.Call):
             found = self._looked_up(node, scope, seen)
-        elif (name := dotted(node)) is not None and ((variable := self.variable(name, scope)), key, item) not in seen:
-            seen.add((variable, key, item))
-            holder, inside = variable
-            meant = self.index.importable(inside, holder) or [variable]
-            found = [here.inner[one] for here, one in meant if one in here.inner]
-            for source in self.sources(variable):
-                of_it = item if source.item is None else source.item
-                found += self.choices(source.value, source.scope, seen, key, of_it)
-            found += [*self.lookups.looped(node, scope), *self.lookups.member(node, scope)] if node is not None else []
+        elif node is not None and (name := dotted(node)) is not None:
+            variable = self.variable(name, scope)
+            meant = self.index.importable(variable[1], variable[0]) or [variable]
+            found = [self._standing(here.inner[one], node) for here, one in meant if one in here.inner]
+            if (variable, key, item) not in seen:
+                seen.add((variable, key, item))
+                for source in self.sources(variable):
+                    of_it = item if source.item is None else source.item
+                    found += self.choices(source.value, source.scope, seen, key, of_it)
+                found += [*self.lookups.looped(node, scope), *self.lookups.member(node, scope)]
         return [scope for scope in dict.fromkeys(found) if self.index.holds(scope)]
 
     def _looked_up(self, call: cst.Call, scope: Scope, seen: set[object]) -> list[Scope]:
@@ -529,6 +541,9 @@ class Flow:
         return told(node)
 
     def _pass_arguments(self, call: cst.Call, function: Scope) -> None:
+        if (call, function) in self._passed:
+            return
+        self._passed.add((call, function))
         scope = self.index.scope_of(call)
         method = function.parent is not None and function.parent.kind == "class"
         parameters = function.parameters[1:] if method and self._binds(call, function) else function.parameters

@@ -42,6 +42,7 @@ class Scope:
         imports: what the names that it imports stand for, several things where an `if` decides.
         outer: names declared global or nonlocal.
         file: a module's file, None for any other scope.
+        earlier: the function or class that the scope around this one gave this name before, None for none.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class Scope:
     outer: set[str] = field(default_factory=set)
     inner: dict[str, Scope] = field(default_factory=dict)
     file: File | None = None
+    earlier: Scope | None = None
 
     @property
     def module(self) -> Scope:
@@ -614,6 +616,7 @@ class Index:
         outer.assigned.add(node.name.value)
         function = isinstance(node, cst.FunctionDef)
         scope = Scope("function" if function else "class", node.name.value, outer, node)
+        scope.earlier = outer.inner.get(scope.name)
         outer.inner[scope.name] = scope
         if outer.parent is None:
             self.file_of(outer).aliases.pop(scope.name, None)  # its own definition takes the place of an import

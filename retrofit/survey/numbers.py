@@ -12,6 +12,7 @@ from retrofit.survey.arguments import read_as, spellings
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Scope, Statement
 from retrofit.survey.nodes import argument, dotted, names_in
+from retrofit.survey.scores.conditions import never_runs
 from retrofit.survey.sites.argument import ProcessNumber
 
 #: What a communicator of mpi4py says, and by which variable torchrun says it.
@@ -53,6 +54,7 @@ class Numbers:
         Nothing where any group is begun by the environment, or where it cannot be told by what.
         """
         begun = self._index.calls_to("torch.distributed.init_process_group")
+        begun = [call for call in begun if not never_runs(self._index.statement(call), self._flow)]
         backends = [self._by_mpi(call) for call in begun]
         if backends and None not in backends:
             return [one for one in backends[:1] if one is not None]
@@ -81,6 +83,7 @@ class Numbers:
         begun = self._index.statement(call)
         written = [b for b in self._index.items if (match := _ITEM.fullmatch(b.target)) and match[1] == variable]
         written = [b for b in written if b.statement.scope is not begun.scope or b.statement.order < begun.order]
+        written = [b for b in written if not never_runs(b.statement, self._flow)]
         for one in written:
             asked = any(isinstance(part.node, cst.If) and "environ" in _words(part) for part in one.statement.path)
             yield None if asked or one.value is None else self._told(one.value, one.statement.scope, variable)

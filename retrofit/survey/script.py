@@ -16,7 +16,7 @@ from retrofit.survey.arguments import Namespaces, find_local_ranks, find_parsers
 from retrofit.survey.assertions import find_assertions
 from retrofit.survey.backwards import find_backwards
 from retrofit.survey.blocks import NO_SIGNS, Signs
-from retrofit.survey.bypass import find_bypass
+from retrofit.survey.bypass import calls_model, find_bypass
 from retrofit.survey.classes import Trainers
 from retrofit.survey.clocks import find_clocks
 from retrofit.survey.defaults import Defaults
@@ -56,7 +56,7 @@ from retrofit.survey.reach import reachable
 from retrofit.survey.resuming import find_resumptions
 from retrofit.survey.schedulers import find_schedulers
 from retrofit.survey.scores import can_be_named, decides, find_hints, find_measures, find_scores, find_silent
-from retrofit.survey.scores.making import TRAINED
+from retrofit.survey.scores.making import TRAINED, without_gradients
 from retrofit.survey.scores.site import can_be_brought
 from retrofit.survey.scores.training import find_trained, validation_at
 from retrofit.survey.shares import find_shares
@@ -500,19 +500,20 @@ def _leave_out_backwards(script: Script, groups: _Groups, flow: Flow) -> None:
 def _fed(groups: _Groups, backwards: list[Backward], flow: Flow) -> _Groups:
     """Leave out a wrapper that the training does not call, where it calls that of the same model in another module.
 
-    A model may be wrapped twice: with its loss for training, and alone for validation.
+    A model may be wrapped twice: with its loss for training, and alone for validation, or as a copy of averages.
     """
-    scopes = {backward.scope for backward in backwards}
+    index, scopes = flow.index, {backward.scope for backward in backwards}
     called = [
-        flow.origins(call.func, flow.index.scope_of(call))
-        for call in flow.index.calls
-        if len(groups) > 1 and flow.index.scope_of(call) in scopes
+        call
+        for call in index.calls
+        if len(groups) > 1 and index.scope_of(call) in scopes
+        if not any(without_gradients(index, part.node) for part in index.statement(call).path)
     ]
-    unused = [group for group in groups if not any(not group[0].isdisjoint(made) for made in called)]
+    unused = [group for group in groups if not any(calls_model(call, group[0], flow) for call in called)]
 
     def around(outer: set[Origin], inner: set[Origin]) -> bool:
         return any(
-            not inner.isdisjoint(flow.deep_origins(arg.value, flow.index.scope_of(origin.node)))
+            not inner.isdisjoint(flow.deep_origins(arg.value, index.scope_of(origin.node)))
             for origin in outer
             if isinstance(origin.node, cst.Call)
             for arg in origin.node.args
