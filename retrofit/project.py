@@ -32,6 +32,9 @@ _RELEVANT = re.compile(
 )
 #: Where a name decorates what a file defines, or is a base of a class there.
 _MAKES_OTHERS = rb"^(?:@|class\s+\w+\([^)]*\b)%b\b"
+_DEFINED = re.compile(rb"\bdef (\w+)\(")
+#: Where a function is given another one, perhaps to run it.
+_GIVES = rb"\b%b\((?:[^()]*[\s,=])?(?:%b)\s*[,)]"
 #: What a file holds without which the others say nothing true of the training.
 _NEEDED = re.compile(rb"DataParallel|\.backward\(")
 #: What a script's files hold where they train by themselves, whatever else they import when they run.
@@ -521,7 +524,8 @@ def _relevant(main: _Module, files: Mapping[str, _Module], words: Sequence[bytes
 
     A module that uses them counts where the entry script leads to it by names, also by those that a package makes
     itself; one that only passes names on may import many more. So does one that decorates what trains, as where a
-    registry of it lies, and one with the base of a class there, which may hold the model.
+    registry of it lies, one with the base of a class there, which may hold the model, and one that is given a step of
+    the training to run.
     """
     code = {name: m.text for name, m in files.items()}
     used = {name: {one for full in m.imports for one in _meant(full, files, set())} for name, m in files.items()}
@@ -535,20 +539,24 @@ def _relevant(main: _Module, files: Mapping[str, _Module], words: Sequence[bytes
     found |= files.keys() & {*late}
     while more := {name for name in named - found if not found.isdisjoint(used[name])}:
         found |= more
-    waiting = found
-    while waiting:
-        waiting = {
-            one
-            for name in waiting
-            for full in files[name].imports
-            if re.search(_MAKES_OTHERS % re.escape(full.rpartition(".")[2]).encode(), code[name], re.MULTILINE)
-            for one in _meant(full, files, set())
-        } - found
-        found |= waiting
+    using = [main, *(files[name] for name in found)]
+    while using:
+        taken = {(full, one.text) for one in using for full in one.imports}
+        more = {one for full, text in taken if _takes_part(full, text) for one in _meant(full, files, set())} - found
+        found |= more
+        using = [files[name] for name in more]
     packages = {name: m for name, m in files.items() if m.path.name == "__init__.py"}
     while more := {name for name, m in packages.items() if name not in found and not found.isdisjoint(m.imports)}:
         found |= more
     return [name for name in files if name in found]
+
+
+def _takes_part(full: str, code: bytes) -> bool:
+    """Whether a file makes what it defines by a name that it imports, or gives that a function of its training."""
+    name = re.escape(full.rpartition(".")[2]).encode()
+    given = b"|".join(_DEFINED.findall(code)) if _STEPS.search(code) else b""
+    makes = re.search(_MAKES_OTHERS % name, code, re.MULTILINE) is not None
+    return makes or (given != b"" and re.search(_GIVES % (name, given), code) is not None)
 
 
 def _meant(full: str, files: Mapping[str, _Module], seen: set[str]) -> set[str]:

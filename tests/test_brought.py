@@ -266,6 +266,40 @@ def test_a_score_is_returned_beside_what_the_loop_takes(
     )
 
 
+ENDING = "stop = validate(model, loader)\nif stop or epoch == 9:\n    validate(model, held_out)\n    break"
+
+
+@pytest.mark.parametrize(
+    ("functions", "epoch", "taken"),
+    [
+        pytest.param(DEEP.replace("    print('validated')", "    return 1"), ENDING, "stop, pai_score", id="beside"),
+        pytest.param(DEEP, ENDING.replace("stop = ", ""), "pai_score", id="alone"),
+    ],
+)
+def test_a_test_after_which_the_loop_ends_is_no_second_validation(
+    tmp_path: Path, functions: str, epoch: str, taken: str
+) -> None:
+    new = rewritten(planned(tmp_path, functions, epoch, "measure:acc"))
+    assert f"    {taken} = validate(model, loader)\n" in new
+    assert "        validate(model, held_out)\n" in new
+    assert new.count("report_validation_score(") == 1
+
+
+@pytest.mark.parametrize(
+    "epoch",
+    [
+        ENDING.replace("    break", "    print(stop)"),
+        ENDING.replace("if stop or epoch == 9", "for held_out in sets"),
+        ENDING.replace("    validate(", "    score = validate("),
+    ],
+    ids=["the loop goes on", "an inner loop ends", "what it gives is taken"],
+)
+def test_a_second_validation_is_asked_about_where_the_loop_goes_on_or_takes_it(tmp_path: Path, epoch: str) -> None:
+    assert epoch != ENDING
+    functions = DEEP.replace("    print('validated')", "    return 1")
+    assert planned(tmp_path, functions, epoch, "measure:acc").questions
+
+
 def test_a_score_of_a_function_below_is_returned_beside_what_the_loop_takes(tmp_path: Path) -> None:
     functions = DEEP.replace("    print('validated')", "    return 1")
     text = rewritten(planned(tmp_path, functions, "one = validate(model, loader)", "acc"))

@@ -150,6 +150,29 @@ def test_the_file_of_a_base_class_counts_of_what_trains(tmp_path: Path) -> None:
     assert set(modules(tmp_path / "main.py")) == {"trainer", "parts.base", "parts.least"}
 
 
+STEP = """
+from tools import timed
+
+def train(model, loss):
+    def step():
+        loss.backward()
+    CALL
+"""
+
+
+@pytest.mark.parametrize("entry", ["main", "engine"])
+@pytest.mark.parametrize(
+    ("call", "counts"),
+    [("timed(step)", True), ("took = timed(3, closure=step)", True), ("step(timed(3))", False), ("timed(loss)", False)],
+)
+def test_the_file_of_a_function_that_is_given_a_step_to_run_counts(
+    tmp_path: Path, entry: str, call: str, counts: bool
+) -> None:
+    main = {"main": "from engine import train\nfrom tools import timed\n\ndef log():\n    pass\ntimed(log)\n"}
+    write(tmp_path, {**main, "engine": STEP.replace("CALL", call), "tools": "def timed(closure):\n    closure()\n"})
+    assert ("tools" in modules(tmp_path / f"{entry}.py")) is counts
+
+
 def test_a_script_in_a_package_imports_it_by_its_full_name(tmp_path: Path) -> None:
     write(
         tmp_path,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence, Set
+from itertools import takewhile
 
 import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Binding, Index, Scope, Statement
-from retrofit.survey.nodes import EXITS, dotted, exits, never_runs, receiver
+from retrofit.survey.nodes import EXITS, dotted, exits, last_of, never_runs, receiver
 from retrofit.survey.nodes import leaves as leaves_block
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
@@ -180,6 +181,13 @@ def always_leaves(statement: Statement) -> bool:
     node = statement.node
     small = node.body if isinstance(node, cst.SimpleStatementLine) else ()
     return any(isinstance(one, (cst.Return, cst.Raise)) or exits(one) for one in small)
+
+
+def leaves_loop(here: Statement) -> bool:
+    """Whether what runs after a statement in a turn of its loop leaves that loop."""
+    inside = takewhile(lambda part: not isinstance(part.node, (cst.For, cst.While)), (here, *here.around))
+    later = [one for part in inside for one in (part, *part.following)]
+    return any(always_leaves(one) or isinstance(last_of(one.node), cst.Break) for one in later)
 
 
 def runs_always(node: cst.CSTNode | None, some: Collection[cst.CSTNode], leaves: bool = True) -> bool:

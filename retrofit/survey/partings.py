@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
-
 import libcst as cst
 
 from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Statement
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import last_of
-from retrofit.survey.order import always_leaves
+from retrofit.survey.order import leaves_loop
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -36,14 +33,7 @@ def _ways(here: Statement, flow: Flow) -> list[Statement]:
     while waiting:
         way = waiting.pop()
         handles = any(isinstance(part, cst.ExceptHandler) for part in flow.index.ancestors(way.node))
-        if way not in found and not handles and not _leaves(way):
+        if way not in found and not handles and not leaves_loop(way):
             found.append(way)
             waiting += [flow.index.statement(call) for call in flow.callers(way.scope)]
     return found
-
-
-def _leaves(here: Statement) -> bool:
-    """Whether what runs after a statement in a turn of its loop leaves that loop."""
-    inside = takewhile(lambda part: not isinstance(part.node, (cst.For, cst.While)), (here, *here.around))
-    later = [one for part in inside for one in (part, *part.following)]
-    return any(always_leaves(one) or isinstance(last_of(one.node), cst.Break) for one in later)

@@ -320,7 +320,8 @@ def _kept_beside(index: Index, flow: Flow, function: Scope, taken: cst.CSTNode, 
     leaving = [one for one, scope in index.returns if scope is function]
     value = leaving[0].value if len(leaving) == 1 and index.statement(leaving[0]).node is kept.node else None
     plain = isinstance(taken, cst.Assign) and len(taken.targets) == 1
-    if value is None or not plain or len(flow.callers(function)) != 1:
+    takers = [call for call in flow.callers(function) if not isinstance(index.parents[call], cst.Expr)]
+    if value is None or not plain or len(takers) != 1:
         return None
     assert isinstance(taken, cst.Assign)
     both = (value, taken.targets[0].target)

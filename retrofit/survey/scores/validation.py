@@ -11,6 +11,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES
 from retrofit.survey.nodes import dotted, last_name, method_name, names_in, receiver
+from retrofit.survey.order import leaves_loop
 from retrofit.survey.scores.conditions import rules_out
 from retrofit.survey.scores.kinds import Kinds
 from retrofit.survey.scores.makers import reaching_makers
@@ -52,12 +53,24 @@ def _averaged(arg: cst.Arg) -> bool:
 
 
 def called_by(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
+    """Return the functions that the epoch loop itself calls, with their calls.
+
+    One after which the loop is over, such as a last test, does not count where another one is.
+    """
     found: dict[Scope, list[cst.Call]] = {}
     for call in index.calls:
         function = flow.called(call) if in_loop(index, loop, call) else None
         if function is not None:
             found.setdefault(function, []).append(call)
-    return found
+    going_on = {f: [call for call in calls if not _is_last(index, loop, call)] for f, calls in found.items()}
+    return {f: going_on[f] or calls for f, calls in found.items()}
+
+
+def _is_last(index: Index, loop: EpochLoop, call: cst.Call) -> bool:
+    """Whether the epoch loop is left after a call of its own."""
+    here = index.statement(call)
+    within = here.path[here.path.index(loop.statement) + 1 :]
+    return leaves_loop(here) and not any(isinstance(part.node, (cst.For, cst.While)) for part in within)
 
 
 def is_validation(index: Index, function: Scope) -> bool:
