@@ -412,3 +412,24 @@ def test_a_function_that_is_handed_over_is_called_where_no_other_may_be(call: st
     flow = Flow(index)
     found = [flow.called(one) for one in index.calls if index.source.code(one) in ("turn(net)", "self.turn(net)")]
     assert [one.name for one in found if one is not None] == called
+
+
+@pytest.mark.parametrize(
+    ("parameters", "given", "passed_on"),
+    [
+        pytest.param("first, *rest", "one(), two(), three()", "first, *rest", id="through a star"),
+        pytest.param("first, *rest, last=0", "one(), two(), three()", "first, *rest", id="before one by name alone"),
+        pytest.param("*rest", "one(), two(), three()", "*rest", id="of all"),
+        pytest.param("*rest", "one(), *(two(), three())", "*rest", id="that a star gives"),
+        pytest.param("*rest", "two(), three()", "0, *rest", id="beside another"),
+    ],
+)
+def test_what_a_function_passes_on_by_a_star_is_followed_to_its_place(
+    parameters: str, given: str, passed_on: str
+) -> None:
+    text = "def inner(first, second, third):\n    return third\n"
+    text += f"def outer({parameters}):\n    inner({passed_on})\nouter({given})\n"
+    index = Index(source_of(text))
+    flow, inner = Flow(index), index.scope.inner["inner"]
+    found = [flow.origins(cst.Name(name), inner) for name in ("second", "third")]
+    assert [[index.source.code(one.node) for one in origins] for origins in found] == [["two()"], ["three()"]]

@@ -5121,7 +5121,83 @@ else:
     trainer.fit()
 """
     assert only_optimizer(text).target == "self.optimizer"
-    assert len(survey_of(text.replace("else:\n    trainer", "if not tries:\n    trainer")).optimizers) == 2
+    assert only_optimizer(text.replace("else:\n    trainer", "trainer")).target == "self.optimizer"
+    made = "        opt = torch.optim.SGD(self.model.parameters(), lr=0.1)\n"
+    beside = text.replace(made, "").replace(
+        "    def overfit", f"    def make(self):\n{made}        self.opt = opt\n\n    def overfit"
+    )
+    beside = beside.replace("            opt.", "            self.opt.").replace(
+        "else:\n    trainer", "trainer.make()\ntrainer"
+    )
+    assert len(survey_of(beside).optimizers) == 2
+
+
+LEARNING_RATE = """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+class Scheduled:
+    def __init__(self, optimizer):
+        self.inner = optimizer
+
+    def step(self):
+        self.inner.step()
+
+    def zero_grad(self):
+        self.inner.zero_grad()
+
+def learning_rate(model, optimizer):
+    MADE
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+
+def train(model, optimizer, scheduler):
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+        if scheduler:
+            scheduler.step()
+
+def make(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return optimizer
+
+def main(args):
+    model = DDP(Net())
+    optimizer = make(model)
+    if args.half:
+        optimizer = library.wrapped(optimizer)
+    RUN
+    for epoch in range(9):
+        train(model, optimizer, None)
+
+main(parser.parse_args())
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param("optimizer = Scheduled(optimizer)", id="around the training's"),
+        pytest.param("optimizer = torch.optim.SGD(model.parameters(), lr=1)", id="its own"),
+    ],
+)
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param("if args.find:\n        learning_rate(model, optimizer)\n        return", id="instead"),
+        pytest.param("if args.find:\n        learning_rate(model, optimizer)", id="before it"),
+        pytest.param("learning_rate(model, optimizer)", id="always before it"),
+    ],
+)
+def test_optimizer_of_a_function_that_trains_by_itself_is_left_alone(made: str, run: str) -> None:
+    text = LEARNING_RATE.replace("MADE", made).replace("RUN", run)
+    for script_text in (text, text.replace("    if args.half:\n        optimizer = library.wrapped(optimizer)\n", "")):
+        (optimizer,) = survey_of(script_text).optimizers
+        assert optimizer.scope.name in ("main", "make")
 
 
 def test_model_that_gets_something_else_around_it_where_it_is_not_wrapped_is_built_before() -> None:

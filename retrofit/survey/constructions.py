@@ -131,9 +131,14 @@ def find_constructions(index: Index, flow: Flow, model: set[Origin], handover: f
 def used_to_train(
     index: Index, flow: Flow, made: list[Origin], loops: list[EpochLoop], handover: frozenset[str]
 ) -> list[Origin]:
-    """Leave out what only others than the training use, to draw a schedule, where it is known of all that it steps."""
+    """Leave out what only others than the training use, where it is known of all that it steps.
+
+    That is what draws a schedule, or what a function that trains by itself makes, as one that finds a learning rate.
+    """
     bodies = [loop.statement for loop in loops]
-    scopes = called_in(index, flow, *bodies).union(index.scope_of(call) for call, _ in index.method_calls("backward"))
+    running, backwards = called_in(index, flow, *bodies), {index.scope_of(c) for c, _ in index.method_calls("backward")}
+    training = backwards.intersection(running.union(loop.scope for loop in loops)) or backwards
+    apart, scopes = backwards - training, running | training
     calls = [call for body in bodies for call in index.calls_in(body)]
     calls += [call for scope in scopes.difference(loop.scope for loop in loops) for call in index.calls_of(scope)]
     values = [arg.value for call in calls for arg in call.args]
@@ -141,9 +146,10 @@ def used_to_train(
     for call, whose in index.method_calls("step"):
         if call not in calls:
             continue
-        stepped = {o for o in flow.deep_origins(whose, index.scope_of(call)) if dotted(o.node) != "None"}
+        every = flow.deep_origins(whose, index.scope_of(call))
+        stepped = {o for o in every if dotted(o.node) != "None"}
         makers = [origin.node for origin in stepped if isinstance(origin.node, cst.Call)]
-        if not stepped or len(makers) < len(stepped):
+        if not every or len(makers) < len(stepped):
             return made
         given = [arg.value for maker in makers for arg in maker.args]
         used |= stepped.union(*(flow.deep_origins(value, index.scope_of(value)) for value in given))
@@ -154,7 +160,9 @@ def used_to_train(
     if (found or by_tracker) and index.calls_to(*handover):
         return found  # the script tells the tracker itself which one trains, and of no other
     used |= _used(index, flow, "zero_grad")  # a further one may train all the same, but not one that is only given on
-    kept = [one for one in made if not used.isdisjoint(flow.closure({one})) or not _given_on(index, one)]
+    others = [one for one in made if index.scope_of(one.node) not in apart]
+    kept = [one for one in others if not used.isdisjoint(flow.closure({one})) or not _given_on(index, one)]
+    kept = [one for one in made if one in found or one in kept]
     return kept if found or by_tracker else made
 
 

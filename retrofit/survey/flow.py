@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count, takewhile
 
@@ -17,15 +17,25 @@ from retrofit.survey.lookups import Lookups
 from retrofit.survey.nodes import argument, attribute_asked, dotted, key_of, last_name, method_name, receiver
 
 Variable = tuple[Scope, str]
+#: So many arguments of a `*args` are followed, where a call has others in their place.
+_MOST = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """One way in which a variable gets its value."""
+    """One way in which a variable gets its value.
+
+    Attributes:
+        value: the expression that gives it, None where it is none of the project's.
+        scope: the function that this stands in.
+        item: which item of what it makes is meant, None for all of it.
+        place: which item of the variable it is, as of `*args`, None where it is all of it.
+    """
 
     value: cst.BaseExpression | None
     scope: Scope
     item: int | None = None
+    place: int | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,12 @@ def _element(node: cst.BaseExpression, item: int) -> cst.BaseExpression | None:
     if len(elements) <= item or any(isinstance(one, cst.StarredElement) for one in elements):
         return None
     return elements[item].value
+
+
+def _star_of(function: Scope) -> str:
+    """Return the name of a function's `*args`, "" where it has none."""
+    star = function.node.params.star_arg if isinstance(function.node, cst.FunctionDef) else None
+    return star.name.value if isinstance(star, cst.Param) else ""
 
 
 def _decorators(scope: Scope) -> set[str]:
@@ -603,8 +619,12 @@ class Flow:
             if arg.keyword is not None and arg.keyword.value in function.parameters:
                 self._sources[(function, arg.keyword.value)].append(Source(arg.value, scope))
         plain = [arg for arg in given if arg.keyword is None and arg.star != "**"]
-        for parameter, source in zip(parameters, self._in_order(plain, scope), strict=False):
-            self._sources[(function, parameter)].append(source)
+        star = _star_of(function)
+        number = parameters.index(star) if star in parameters else len(parameters)
+        places: list[tuple[str, int | None]] = [(parameter, None) for parameter in parameters[:number]]
+        places += [(star, place) for place in range(_MOST if star in parameters else 0)]
+        for (parameter, place), source in zip(places, self._in_order(plain, scope), strict=False):
+            self._sources[(function, parameter)].append(replace(source, place=place))
 
     def _binds(self, call: cst.Call, method: Scope) -> bool:
         """Whether what a method is called on is its first parameter, as it is not in `Class.method(net)`."""
@@ -789,10 +809,11 @@ class Flow:
         for source in self._sources.get(variable, ()):
             if call is not None and source.scope is not variable[0] and not _gives(call, source):
                 continue  # it is what another call gives
+            if None not in (item, source.place) and item != source.place:
+                continue
+            wanted = source.item if source.item is not None or source.place is not None else item
             if source.value is not None:
-                for origin in self._trace(
-                    source.value, source.scope, item if source.item is None else source.item, seen
-                ):
+                for origin in self._trace(source.value, source.scope, wanted, seen):
                     found = True
                     yield origin
         scope, name = variable
