@@ -413,8 +413,10 @@ def test_score_of_an_epoch_before_may_stand_in_now_and_then(training: Training) 
 
 @pytest.mark.parametrize(
     "how",
-    ["each batch", "two steps", "drawn in turn", "in one process", "as planned", "evaluated", "each second"]
-    + ["each pass", "no data loader"],
+    [
+        *("each batch", "two steps", "drawn in turn", "in one process", "as planned", "evaluated", "each second"),
+        *("each pass", "no data loader"),
+    ],
 )
 def test_score_of_a_single_batch_is_none(training: Training, ends: Callable[..., None], how: str) -> None:
     """But no fault where the user lets what is planned end a structure, which --rounds does only with restarts."""
