@@ -1913,6 +1913,21 @@ def test_weights_are_loaded_whose_names_have_lost_each_module(
     assert "2 weights (0.0.weight, ...) were not in what the script loads, which has others" in said
 
 
+def test_the_library_saves_all_of_a_model_whose_state_gives_the_script_a_part(
+    helper: ModuleType, perforate: Callable[..., Any], tmp_path: Path
+) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    model: Any = perforate(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+    whole = model.state_dict
+    model.state_dict = lambda *given, **named: {k: v for k, v in whole(*given, **named).items() if k.startswith("1.")}
+    helper.UPA.save_net(model, str(tmp_path), "all")
+    (saved,) = tmp_path.glob("all.*")
+    assert {name.partition(".")[0] for name in load_file(saved)} >= {"0", "1"}
+    assert {name.partition(".")[0] for name in model.state_dict()} == {"1"}
+
+
 def _weighted(helper: ModuleType) -> Any:
     """A model that computes its loss, by class weights of which it is given one row for each GPU, as in a list."""
     import torch

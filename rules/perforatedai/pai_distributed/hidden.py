@@ -99,12 +99,20 @@ def _pai_twins(model: torch.nn.Module) -> Iterator[tuple[Any, torch.nn.Parameter
 
 
 def _pai_shown(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What the library saves and loads holds its own."""
+    """What the library saves and loads holds its own, and all of the model.
+
+    Of one with adapters the script's `state_dict`, set on the object, may give no more than these.
+    """
 
     @functools.wraps(function)
     def save_or_load(net: torch.nn.Module, *arguments: Any) -> Any:
-        with _pai_library_at_work(net):
-            return function(net, *arguments)
+        own = net.__dict__.pop("state_dict", None)
+        try:
+            with _pai_library_at_work(net):
+                return function(net, *arguments)
+        finally:
+            if own is not None:
+                net.__dict__["state_dict"] = own
 
     return save_or_load
 
