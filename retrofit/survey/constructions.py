@@ -10,9 +10,9 @@ from retrofit.knowledge.kinds import AveragesModel, Optimizer, Scheduler
 from retrofit.survey.backwards import backpropagations, has_own_tensors
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holders import parameter_holders
-from retrofit.survey.index import Index, Scope
+from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.loops import called_in
-from retrofit.survey.nodes import argument, dotted, mentions, method_name, named_in
+from retrofit.survey.nodes import argument, dotted, last_name, mentions, method_name, named_in
 from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.targets import held_as, target_of
 
@@ -239,3 +239,23 @@ def trains_another(index: Index, flow: Flow, node: cst.BaseExpression, model: se
         and holders.isdisjoint(model)
         and not any(is_of(index, flow, call, model) for call in made)
     )
+
+
+def optimizer_statements(index: Index) -> list[Statement]:
+    """Return the statements that build an optimizer, after which the model's layers have their names for good."""
+    calls = [
+        call
+        for call in index.calls
+        if re.match(r"torch\.optim\.(?!lr_scheduler\.)", name := index.qualified(call.func))
+        or name.rpartition(".")[2] in index.knowledge.signatures(Optimizer)
+        or index.knowledge.known(Optimizer, name) is not None
+    ]
+    calls += [
+        b.value
+        for b in index.bindings
+        if isinstance(b.value, cst.Call)
+        and b.item is None
+        and "optim" in b.target.lower()
+        and "optim" in last_name(b.value.func).lower()
+    ]
+    return [index.statement(call) for call in calls]

@@ -8,12 +8,12 @@ from itertools import combinations, product
 
 import libcst as cst
 
+from retrofit.survey.constructions import optimizer_statements
 from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.holding import Holding
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.layers import is_layer, put_once, puts_in
 from retrofit.survey.loops import called_in
-from retrofit.survey.models import optimizer_statements
 from retrofit.survey.nodes import last_name, mentions, method_name, receiver
 from retrofit.survey.order import (
     after_model,

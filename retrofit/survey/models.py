@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import combinations, product
 
 import libcst as cst
 
-from retrofit.knowledge.kinds import Optimizer, SumsUp
 from retrofit.survey.branches import exclude_each_other, meeting
+from retrofit.survey.building import last_of_building, needing
+from retrofit.survey.constructions import optimizer_statements
 from retrofit.survey.flow import Flow, Origin
-from retrofit.survey.holding import Holding
 from retrofit.survey.index import Index, Scope, Statement
-from retrofit.survey.layers import puts_in
-from retrofit.survey.nodes import dotted, last_name, mentions, spelled
+from retrofit.survey.nodes import dotted, mentions, spelled
 from retrofit.survey.order import (
     after_training,
     always_leaves,
@@ -23,7 +21,6 @@ from retrofit.survey.order import (
     in_place_of_training,
     leading_to,
     leads_to,
-    leaves,
     one_after_the_other,
     starting,
     ways_to,
@@ -34,13 +31,12 @@ from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.unseen import before_use, before_wrapper
-from retrofit.survey.weights import freezes, is_resume
+from retrofit.survey.weights import freezes
 from retrofit.survey.wrappers import (
     of_each,
     one_for_each,
     split_moves,
     wrapped_origins,
-    wrapper_kind,
     wrapping_calls,
 )
 
@@ -234,7 +230,8 @@ def find_models(
     )
     if not statements:
         taken, name = _taken_out(flow, wrappers[0]), wrappers[0].module
-        found = [Model(node=_finished(flow, s, name, wrappers, training).node, index=index, target=name) for s in taken]
+        ends = [last_of_building(flow, one, name, wrappers, training) for one in taken]
+        found = [Model(node=end.node, index=index, target=name) for end in ends]
         return found or before_wrapper(wrappers, optimizer_statements(index), loops or [], flow)
     joint = meeting(statements)
     if joint is None:
@@ -262,7 +259,7 @@ def find_models(
             ]
             sound = all(before_use(one.done, optimizer_statements(index), loops or [], flow) for one in given)
             return (_where_passed([], origins, wrappers, loops or [], flow) if not sound else []) or given
-        finished = _finished(flow, statement, target, wrappers, training)
+        finished = last_of_building(flow, statement, target, wrappers, training)
         model = Model(node=finished.node, index=index, target=target)
         value = _plain_value(statement)
         if value is not None and finished is statement:
@@ -287,10 +284,10 @@ def _where_passed(
     for function, name in passed_to(models, origins, wrappers, flow):
         assert isinstance(function.node, cst.FunctionDef)
         own = index.statements_in(function.node.body)
-        using = {*training, *(part for user in _uses(flow, own[0], name, wrappers) for part in user.path)}
+        using = {*training, *(part for user in needing(flow, own[0], name, wrappers) for part in user.path)}
         free = own[: next((number for number, part in enumerate(own) if part in using), len(own))]
         ranked = [part for part in free if any(part in way.path for one in begun for way in one.get(function, ()))]
-        place = _finished(flow, (ranked or free[:1])[-1], name, wrappers, training) if free else own[0]
+        place = last_of_building(flow, (ranked or free[:1])[-1], name, wrappers, training) if free else own[0]
         model = Model(node=place.node, index=index, target=name, side="after" if free else "before")
         elsewhere = _elsewhere([model], wrappers, flow)
         if not elsewhere and before_use(model.done, optimizer_statements(index), loops, flow):
@@ -443,26 +440,6 @@ def _before_use(origin: Origin, using: set[Scope], flow: Flow, known: dict[Origi
     return known[origin]
 
 
-def optimizer_statements(index: Index) -> list[Statement]:
-    """Return the statements that build an optimizer, after which the model's layers have their names for good."""
-    calls = [
-        call
-        for call in index.calls
-        if re.match(r"torch\.optim\.(?!lr_scheduler\.)", name := index.qualified(call.func))
-        or name.rpartition(".")[2] in index.knowledge.signatures(Optimizer)
-        or index.knowledge.known(Optimizer, name) is not None
-    ]
-    calls += [
-        b.value
-        for b in index.bindings
-        if isinstance(b.value, cst.Call)
-        and b.item is None
-        and "optim" in b.target.lower()
-        and "optim" in last_name(b.value.func).lower()
-    ]
-    return [index.statement(call) for call in calls]
-
-
 def _takes_model(origin: Origin, flow: Flow, origins: set[Origin]) -> bool:
     """Whether a building call is given the model itself."""
     if not isinstance(origin.node, cst.Call):
@@ -484,222 +461,6 @@ def _built_in_wrapper(wrapper: Wrapper, flow: Flow) -> Model:
         in_wrapper=True,
         side="before",
     )
-
-
-def _finished(
-    flow: Flow, built: Statement, target: str, wrappers: list[Wrapper], training: set[Statement]
-) -> Statement:
-    """Return the last statement of the building: a head that is replaced, pretrained weights, layers that are frozen.
-
-    Those know the layers by the names that they have before dendrites, and a library that tells of them by their kinds.
-    A checkpoint to resume from is none of them: it was written by a training with dendrites, and what a library tells
-    after it is of those too.
-
-    Args:
-        training: the statements that lead to the epoch loop.
-    """
-    index = flow.index
-    used = _uses(flow, built, target, wrappers)
-    loading = _loading_calls(flow, target, built, training)
-    holding = Holding({b.value for b in index.bound_in(built) if b.value is not None}, flow)
-    putting = [index.statement(node) for node, held in puts_in(flow) if holding.holds(held)]
-    putting = [here for one in putting for here in ways_to(one, flow).get(built.scope, ())]
-    loading += [(here, "") for here in putting if here not in training]
-    known = index.knowledge.known
-    telling = [index.statement(c) for c in index.calls if known(SumsUp, index.qualified(c.func)) and _gets(c, target)]
-    acting = [target, *_made_around(flow, built, target)]
-    finished = block = built
-    resumed = False
-    while block.scope is built.scope:
-        for statement in block.following:
-            if statement in training or any(statement in user.path for user in used):
-                return finished
-            loads = [loaded for place, loaded in loading if statement in place.path]
-            changed = bool(loads) or _changes(index, statement, target) or _told(index, statement, acting)
-            resumes = changed and is_resume(index, statement, "\n".join(loads))
-            resumed = resumed or resumes
-            told = not resumed and any(statement in place.path for place in telling)
-            if _ends_for_some(statement, flow) or told or (changed and not resumes):
-                finished = statement
-        around = block.parent
-        if around is None or around in training or any(around in user.path for user in used) or leaves(index, around):
-            break
-        if isinstance(around.node, cst.With):  # of the building alone: another folder, one rank at a time
-            finished = around
-        elif not isinstance(around.node, (cst.If, cst.Try)):
-            break
-        block = around
-    return finished
-
-
-def _uses(flow: Flow, built: Statement, target: str, wrappers: list[Wrapper]) -> set[Statement]:
-    """Return what needs the perforated model where it is built: it wraps or copies it, or builds its optimizer."""
-    index = flow.index
-    using = {wrapper.statement for wrapper in wrappers}
-    using.update(optimizer_statements(index))
-    using.update(index.statement(c) for c in index.calls if wrapper_kind(flow, c))
-    used = {here for statement in using for here in ways_to(statement, flow).get(built.scope, ())}
-    used.update(b.statement for b in index.bindings if spelled(b.value) == target or _copies(index, b.value, target))
-    return used
-
-
-def _gets(call: cst.Call, name: str) -> bool:
-    """Whether a call is given what has a name, as a whole."""
-    return any(spelled(arg.value) == name for arg in call.args)
-
-
-def _made_around(flow: Flow, built: Statement, name: str) -> list[str]:
-    """Return the names of what classes that are not read make of the model: `delta = AdapterModel(model)`."""
-    index = flow.index
-    made = [(b.target, b.value) for b in index.bindings if b.statement.scope is built.scope]
-    return [
-        target
-        for target, value in made
-        if isinstance(value, cst.Call)
-        and _gets(value, name)
-        and flow.called(value) is None
-        and flow.class_made(value) is None
-    ]
-
-
-def _ends_for_some(statement: Statement, flow: Flow) -> bool:
-    """Whether some calls of a function, by the constants that they give, end at an early `return` of it."""
-    rest = statement.following[:1] if leaves_if(statement) is not None else []
-    calls = [call for call in flow.callers(statement.scope) if not rules_out(statement, call, flow)]
-    return any(rules_out(one, call, flow) for one in rest for call in calls)
-
-
-def _told(index: Index, statement: Statement, names: list[str]) -> bool:
-    """Whether a statement calls a method for what it does, of a model or what acts on it, and that may change it."""
-    calls = [call for call in index.calls_in(statement) if isinstance(index.parents.get(call), cst.Expr)]
-    functions = [call.func for call in calls if isinstance(call.func, cst.Attribute)]
-    telling = [one.value for one in functions if one.attr.value not in index.knowledge.module_methods]
-    return any(_is_part(one, name) for one in telling for name in names)
-
-
-def _copies(index: Index, value: cst.BaseExpression | None, name: str) -> bool:
-    """Whether a value is a copy of the model of that name, which needs its dendrites too."""
-    return (
-        isinstance(value, cst.Call)
-        and any(spelled(arg.value) == name for arg in value.args)
-        and re.search(r"deepcopy|ema|average|shadow", index.source.read(value.func), re.IGNORECASE) is not None
-    )
-
-
-def _is_part(node: cst.CSTNode, name: str) -> bool:
-    """Whether an expression is what has a name, or a part of it: `model.layers[0]`, `getattr(model, "head").weight`."""
-    while spelled(node) != name:
-        if isinstance(node, (cst.Attribute, cst.Subscript)):
-            node = node.value
-        elif isinstance(node, cst.Call) and dotted(node.func) == "getattr" and node.args:
-            node = node.args[0].value
-        else:
-            return False
-    return True
-
-
-def _changes(index: Index, statement: Statement, name: str) -> bool:
-    """Whether a statement changes layers or weights of the model that has this name there, or of a part of it."""
-    targets = [binding.target for binding in index.bound_in(statement)]
-    if any(target.startswith(f"{name}.") for target in targets):
-        return True
-    calls = index.calls_in(statement)
-    if any(_changes_part(call, name) for call in calls):
-        return True
-    if any(target.endswith(".requires_grad") for target in targets) and mentions(statement.node, [name]):
-        return True
-    walked = [
-        loop
-        for loop in index.loops
-        if isinstance(loop.node, cst.For) and statement in loop.path and _goes_through(loop.node.iter, name)
-    ]
-    return any(_in_place(one) for loop in walked for one in index.calls_in(loop)) or any(
-        re.search(r"\.(data|weight|bias)(\[.*)?$", binding.target)
-        for loop in walked
-        for binding in index.bound_in(loop)
-    )
-
-
-def _changes_part(call: cst.Call, name: str) -> bool:
-    """Whether a call changes a model or a part of it: `model.load_state_dict(x)`, `init.zeros_(model.head.bias)`."""
-    function = dotted(call.func) or ""
-    if call.args and (function == "setattr" or re.search(r"\binit\.\w+_$", function)):
-        return _is_part(call.args[0].value, name)
-    if not isinstance(call.func, cst.Attribute) or not _is_part(call.func.value, name):
-        return False
-    method, weights = call.func.attr.value, re.search(r"\.(weight|bias)\b", dotted(call.func.value) or "")
-    return method in _CHANGING or method.startswith("set_") or (weights is not None and _in_place(call))
-
-
-def _in_place(call: cst.Call) -> bool:
-    """Whether a call changes a tensor, or gives one its first values: `x.zero_()`, `init.normal_(x)`."""
-    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-    return name.endswith("_") or ".init." in f".{dotted(call.func)}"
-
-
-def _goes_through(walk: cst.BaseExpression, name: str) -> bool:
-    """Whether a loop goes through the layers or parameters of a model: `list(model.named_modules())`."""
-    if not isinstance(walk, cst.Call):
-        return False
-    method = walk.func.attr.value if isinstance(walk.func, cst.Attribute) else ""
-    if isinstance(walk.func, cst.Attribute) and method.removeprefix("named_") in ("modules", "children", "parameters"):
-        return _is_part(walk.func.value, name)
-    return any(_goes_through(arg.value, name) for arg in walk.args)
-
-
-#: Methods that change a model, or whether its parameters train.
-_CHANGING = frozenset({"load_state_dict", "apply", "requires_grad_"})
-#: Names of functions that change the layers of a model in place.
-_CHANGES_LAYERS = re.compile(
-    r"_*(prepare|convert|replace|quanti[sz]e|prune|inject|fuse|(un)?freeze|patch|insert|swap|modify|adapt|change)(_|$|[A-Z])"
-)
-
-
-def _loading_calls(flow: Flow, target: str, built: Statement, training: set[Statement]) -> list[tuple[Statement, str]]:
-    """Return the calls beside the building that load weights into the model or change it, with the code that they run.
-
-    Args:
-        training: the statements that lead to the epoch loop.
-    """
-    index = flow.index
-    found = []
-    for call in index.calls_of(built.scope):
-        if not _gets(call, target):
-            continue
-        place, function = index.statement(call), flow.called(call)
-        code = "" if function is None else index.source.read(function.node)
-        name = last_name(call.func)
-        if re.match(r"_*(load|init)_", name):
-            found.append((place, code + "load_state_dict"))
-        elif place in training or (function is not None and function.name == "__init__"):
-            continue
-        elif function is None and isinstance(index.parents.get(call), cst.Expr) and _CHANGES_LAYERS.match(name):
-            found.append((place, code))  # of a module that is not read
-        elif _changes_what_it_gets(call, target, flow, set()):
-            found.append((place, code))
-    return found
-
-
-def _changes_what_it_gets(call: cst.Call, target: str, flow: Flow, seen: set[Scope]) -> bool:
-    """Whether a function, or one that it calls, changes layers or weights of the model that a call gives it.
-
-    Args:
-        target: the model's name where the call is.
-        seen: the functions that are being looked at.
-    """
-    index, function = flow.index, flow.called(call)
-    if function is None or function in seen:
-        return False
-    values = [arg.value for arg in call.args if spelled(arg.value) == target]
-    for name in function.parameters:
-        if not any(source.value in values for source in flow.sources((function, name))):
-            continue
-        inner = index.calls_of(function)
-        if _changes(index, index.statement(function.node), name) or any(
-            _changes_what_it_gets(one, name, flow, seen | {function}) for one in inner
-        ):
-            return True
-    return False
 
 
 def _assigned(statement: Statement, origins: set[Origin], flow: Flow) -> str:
