@@ -19,6 +19,8 @@ from retrofit.survey.sites.wrapper import Wrapper
 from retrofit.survey.weights import is_resume
 from retrofit.survey.wrappers import wrapper_kind
 
+#: What makes a copy of a model, or an average of it, by its name.
+_COPYING = re.compile(r"deepcopy|ema|average|shadow", re.IGNORECASE)
 #: Methods that change a model, or whether its parameters train.
 _CHANGING = frozenset({"load_state_dict", "apply", "requires_grad_"})
 #: Names of functions that change the layers of a model in place.
@@ -44,8 +46,8 @@ def last_of_building(
     loading = _loading_calls(flow, target, built, training)
     holding = Holding({b.value for b in index.bound_in(built) if b.value is not None}, flow)
     putting = [index.statement(node) for node, held in puts_in(flow) if holding.holds(held)]
-    putting = [here for one in putting for here in ways_to(one, flow).get(built.scope, ())]
-    loading += [(here, "") for here in putting if here not in training]
+    ways = [here for one in putting for here in ways_to(one, flow).get(built.scope, ())]
+    putting = [here for here in ways if here not in training]
     known = index.knowledge.known
     telling = [index.statement(c) for c in index.calls if known(SumsUp, index.qualified(c.func)) and _gets(c, target)]
     acting = [target, *_made_around(flow, built, target)]
@@ -55,9 +57,11 @@ def last_of_building(
         for statement in block.following:
             if statement in training or any(statement in user.path for user in used):
                 return finished
-            loads = [loaded for place, loaded in loading if statement in place.path]
-            changed = bool(loads) or _changes(index, statement, target) or _told(index, statement, acting)
-            resumes = changed and is_resume(index, statement, "\n".join(loads))
+            here = [call for call in loading if statement in index.statement(call).path]
+            put = any(statement in place.path for place in putting)
+            changed = bool(here) or put or _changes(index, statement, target) or _told(index, statement, acting)
+            called = [function for call in here if (function := flow.called(call)) is not None]
+            resumes = changed and is_resume(index, statement, called, any(map(_loads, here)))
             resumed = resumed or resumes
             told = not resumed and any(statement in place.path for place in telling)
             if _ends_for_some(statement, flow) or told or (changed and not resumes):
@@ -80,7 +84,7 @@ def needing(flow: Flow, built: Statement, target: str, wrappers: list[Wrapper]) 
     using.update(optimizer_statements(index))
     using.update(index.statement(c) for c in index.calls if wrapper_kind(flow, c))
     used = {here for statement in using for here in ways_to(statement, flow).get(built.scope, ())}
-    used.update(b.statement for b in index.bindings if spelled(b.value) == target or _copies(index, b.value, target))
+    used.update(b.statement for b in index.bindings if spelled(b.value) == target or _copies(b.value, target))
     return used
 
 
@@ -118,13 +122,9 @@ def _told(index: Index, statement: Statement, names: list[str]) -> bool:
     return any(_is_part(one, name) for one in telling for name in names)
 
 
-def _copies(index: Index, value: cst.BaseExpression | None, name: str) -> bool:
+def _copies(value: cst.BaseExpression | None, name: str) -> bool:
     """Whether a value is a copy of the model of that name, which needs its dendrites too."""
-    return (
-        isinstance(value, cst.Call)
-        and any(spelled(arg.value) == name for arg in value.args)
-        and re.search(r"deepcopy|ema|average|shadow", index.source.read(value.func), re.IGNORECASE) is not None
-    )
+    return isinstance(value, cst.Call) and _gets(value, name) and _COPYING.search(dotted(value.func) or "") is not None
 
 
 def _is_part(node: cst.CSTNode, name: str) -> bool:
@@ -188,29 +188,30 @@ def _goes_through(walk: cst.BaseExpression, name: str) -> bool:
     return any(_goes_through(arg.value, name) for arg in walk.args)
 
 
-def _loading_calls(flow: Flow, target: str, built: Statement, training: set[Statement]) -> list[tuple[Statement, str]]:
-    """Return the calls beside the building that load weights into the model or change it, with the code that they run.
+def _loads(call: cst.Call) -> bool:
+    """Whether a call loads weights, or makes first ones, by its name."""
+    return re.match(r"_*(load|init)_", last_name(call.func)) is not None
+
+
+def _loading_calls(flow: Flow, target: str, built: Statement, training: set[Statement]) -> list[cst.Call]:
+    """Return the calls beside the building that load weights into the model or change it.
 
     Args:
         training: the statements that lead to the epoch loop.
     """
     index = flow.index
-    found = []
-    for call in index.calls_of(built.scope):
-        if not _gets(call, target):
-            continue
-        place, function = index.statement(call), flow.called(call)
-        code = "" if function is None else index.source.read(function.node)
-        name = last_name(call.func)
-        if re.match(r"_*(load|init)_", name):
-            found.append((place, code + "load_state_dict"))
-        elif place in training or (function is not None and function.name == "__init__"):
-            continue
-        elif function is None and isinstance(index.parents.get(call), cst.Expr) and _CHANGES_LAYERS.match(name):
-            found.append((place, code))  # of a module that is not read
-        elif _changes_what_it_gets(call, target, flow, set()):
-            found.append((place, code))
-    return found
+
+    def changes(call: cst.Call) -> bool:
+        function = flow.called(call)
+        if index.statement(call) in training or (function is not None and function.name == "__init__"):
+            return False
+        plain = isinstance(index.parents.get(call), cst.Expr)
+        if function is None and plain and _CHANGES_LAYERS.match(last_name(call.func)):
+            return True  # of a module that is not read
+        return _changes_what_it_gets(call, target, flow, set())
+
+    given = [call for call in index.calls_of(built.scope) if _gets(call, target)]
+    return [call for call in given if _loads(call) or changes(call)]
 
 
 def _changes_what_it_gets(call: cst.Call, target: str, flow: Flow, seen: set[Scope]) -> bool:

@@ -25,22 +25,30 @@ from retrofit.survey.sites.model import Follower, Model
 from retrofit.survey.words import speak
 
 _WEIGHTS = re.compile("parameters|state_dict")
+#: Words of a condition under which a training begins with weights from elsewhere.
+_BEGINS = re.compile("pretrain|finetune|fine_tune|init", re.IGNORECASE)
+#: Names of how far a training is, and of what goes on beside its model.
+_PROGRESS = re.compile(r"\w*start_epoch$|best|epoch", re.IGNORECASE)
+_STEPPING = re.compile("optim|sched|scaler", re.IGNORECASE)
 
 
-def is_resume(index: Index, statement: Statement, called: str = "") -> bool:
+def is_resume(index: Index, statement: Statement, called: Collection[Scope] = (), loads: bool = False) -> bool:
     """Whether a statement loads a checkpoint of an earlier training, not weights to begin with.
 
     Args:
-        called: the code of a function that it calls, which does the loading.
+        called: functions that it calls, which may do the loading.
+        loads: whether it calls what loads by its name.
     """
-    code = index.source.read(statement.node) + called
-    if "load_state_dict" not in code:
+    parts = [statement, *(index.statement(function.node) for function in called)]
+    calls = [call for part in parts for call in index.calls_in(part) if method_name(call) == "load_state_dict"]
+    if not calls and not loads:
         return False
-    test = index.source.read(statement.node.test) if isinstance(statement.node, cst.If) else ""
-    if re.search(r"pretrain|finetune|fine_tune|init", test, re.IGNORECASE):
+    asked = index.source.words(statement.node.test) if isinstance(statement.node, cst.If) else ()
+    if any(_BEGINS.search(word) for word in asked):
         return False
-    progress = r"\w*(optim|sched|scaler)\w*\.load_state_dict|start_epoch\s*=|\bbest\w*\s*=|\bepoch\w*\s*="
-    return re.search(r"resume", test, re.IGNORECASE) is not None or re.search(progress, code, re.IGNORECASE) is not None
+    given = [binding.target.rpartition(".")[2] for part in parts for binding in index.bound_in(part)]
+    goes_on = any(map(_PROGRESS.match, given)) or any(_STEPPING.search(last_name(receiver(call))) for call in calls)
+    return goes_on or any("resume" in word.lower() for word in asked)
 
 
 def of_model(node: cst.BaseExpression, origins: set[Origin], flow: Flow) -> bool:
