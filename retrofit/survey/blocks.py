@@ -159,7 +159,9 @@ class Reading:
 
     def _writes(self, *nodes: cst.CSTNode) -> bool:
         """Whether some code is about a file that such blocks write."""
-        return any(word in self.index.source.read(node) for node in nodes for word in self.signs.files)
+        parts = [part for node in nodes for part in nodes_in(node)]
+        texts = [part.value for part in parts if isinstance(part, (cst.SimpleString, cst.FormattedStringText))]
+        return any(word in text for text in texts for word in self.signs.files)
 
     def _is_small(self, node: cst.CSTNode, bound: Collection[str]) -> bool:
         if isinstance(node, (cst.Pass, cst.Import, cst.ImportFrom)):

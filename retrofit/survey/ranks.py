@@ -232,7 +232,7 @@ def ranks_at(
 def _ranks_of(index: Index, flow: Flow, scope: Scope, spawns: Collection[cst.Call], known: dict[Scope, Ranks]) -> Ranks:
     """Return which ranks call a function."""
     decorators = scope.node.decorators if isinstance(scope.node, cst.FunctionDef) else ()
-    if any(_ONLY_FIRST.search(index.source.read(one.decorator)) for one in decorators):
+    if any(_ONLY_FIRST.search(name) for one in decorators for name in names_in(one.decorator)):
         return "first"
     calls = flow.callers(scope)
     if any(call in spawns for call in calls):

@@ -405,11 +405,13 @@ def mark_members(wrappers: list[Wrapper], flow: Flow, before_leaving: Collection
 
 def _moved(call: cst.Call, flow: Flow) -> bool:
     """Whether the script itself moves to a device what a call is given."""
-    code, waiting = flow.index.source.read, [(arg.value, flow.index.scope_of(call)) for arg in call.args]
+    waiting = [(arg.value, flow.index.scope_of(call)) for arg in call.args]
     seen: set[Variable] = set()
     while waiting:
         value, scope = waiting.pop()
-        if re.search(r"\.to\(|cuda|device", code(value)):
+        if any(method_name(part) == "to" for part in nodes_in(value)):
+            return True
+        if any("cuda" in word or "device" in word for word in flow.index.source.words(value)):
             return True
         for name in names_in(value, called=False):
             for variable in {flow.variable(name, scope), flow.variable(name.partition(".")[0], scope)} - seen:

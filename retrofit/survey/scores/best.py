@@ -70,7 +70,7 @@ def tracked_scores(
         if not known or (BEST.search(index.source.code(node).rpartition(".")[2]) and not made_anew(node, best)):
             return False
         values = [b.value for b in bindings if b.target == index.source.code(bare_of(node)) and b.value is not None]
-        return not any(taken_by_turn(index, inside, value) or is_size(index, value) for value in [node, *values])
+        return not any(taken_by_turn(index, inside, value) or is_size(value) for value in [node, *values])
 
     found = False
     for binding in bindings:

@@ -169,9 +169,11 @@ def is_collection(index: Index, value: cst.BaseExpression) -> bool:
     )
 
 
-def is_size(index: Index, node: cst.BaseExpression) -> bool:
+def is_size(node: cst.BaseExpression) -> bool:
     """Whether an expression is how much there is of something, as in `if points.size(1) < limit: limit = ...`."""
-    return re.fullmatch(r"len\(.*\)|[\w.]+(\.(size|numel)\(.*\)|\.shape\[.*\])", index.source.code(node)) is not None
+    if isinstance(node, cst.Subscript):
+        return last_name(node.value) == "shape"
+    return isinstance(node, cst.Call) and (dotted(node.func) == "len" or method_name(node) in ("size", "numel"))
 
 
 def taken_by_turn(
@@ -196,7 +198,7 @@ def taken_by_turn(
 
 def of_phases(index: Index, node: cst.BaseExpression) -> bool:
     """Whether a list or tuple names phases of an epoch: `["train", "val"]`, `[("train", loader), ("val", other)]`."""
-    return isinstance(node, (cst.List, cst.Tuple)) and re.search(r"train", index.source.code(node)) is not None
+    return isinstance(node, (cst.List, cst.Tuple)) and any("train" in word for word in index.source.words(node))
 
 
 def trains(index: Index, function: Scope) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -116,4 +115,4 @@ class Site:
         return self._names(self.node, name)
 
     def _names(self, node: cst.CSTNode, name: str) -> bool:
-        return re.search(rf"\b{name}\b", self.index.source.read(node)) is not None
+        return name in self.index.source.words(node)
