@@ -346,12 +346,15 @@ def _without_wrapper(source: Source, recipe: Recipe, options: Options) -> Plan:
 
 
 def _told_once(problems: Sequence[Problem]) -> Iterator[Problem]:
-    """Yield each problem; what is wrong with several files alike is of the folder that holds them."""
-    alike: dict[Problem, list[str]] = {}
+    """Yield each problem; several files that lie outside the project are told of by the folder that holds them."""
+    outer: dict[str, list[Problem]] = {}
     for one in problems:
-        alike.setdefault(replace(one, file=""), []).append(one.file)
-    for problem, files in alike.items():
-        yield replace(problem, file=files[0] if len(files) == 1 else os.path.commonpath(files))
+        if one.code != "RF030":
+            yield one
+        else:
+            outer.setdefault(one.message, []).append(one)
+    for alike in outer.values():
+        yield replace(alike[0], file=os.path.commonpath([one.file for one in alike]))
 
 
 def _outside(script: Script, edits: list[Edit], root: Path | None) -> Iterator[Problem]:

@@ -240,7 +240,7 @@ def test_a_file_without_a_wrapper_is_refused_without_a_survey(folder: Folder, mo
         raise AssertionError("it was surveyed")
 
     monkeypatch.setattr(
-        "retrofit.survey.script.find_loops", lambda index, *rest: [] if not index.statements else never()
+        "retrofit.survey.script.find_loops", lambda index, *rest, **more: [] if not index.statements else never()
     )
     answer = folder.run("apply", "train.py")
     assert located(answer, "PAI101")
