@@ -43,7 +43,12 @@ class Turns:
             call: the epoch loop's call of the function in which that stands, None in the loop itself.
         """
         values = self._values.values(node, at, call)
-        found = list(self._left(values, 0))
+        named = [b.statement for value in values for _, b in value.left if _by_variable(b)]
+
+        def is_replaced(loop: Statement) -> bool:
+            return any(one.scope is loop.scope and one.order > loop.last for one in named)
+
+        found = [one for one in self._left(values, 0) if one is None or not is_replaced(one)]
         told = [one for one in found if one not in self._loop.training]
         told = told or (found if all(value.left for value in values) else [])
         return told[0] if told and None not in found else None
@@ -123,7 +128,7 @@ class Turns:
         heads = [node, *(part.node for part in around if isinstance(part.node, cst.For))]
         counted = {name for head in heads for name in names_in(head.target)}
         key = binding.target.partition("[")[2]
-        if key[:1].isidentifier() or not counted.isdisjoint(re.findall(r"\w+", key)):
+        if _by_variable(binding) or not counted.isdisjoint(re.findall(r"\w+", key)):
             return False  # a turn may have an item of its own
         tests = [one for one in tests_around(self._index, at, loop.path, frozenset()) if one.at in around]
         phases = self._phases(loop)
@@ -159,6 +164,11 @@ class Turns:
         name = dotted(target)
         known = name is not None and values and all(isinstance(one, str) for one in values)
         return (name, values) if known and name is not None else None
+
+
+def _by_variable(binding: Binding) -> bool:
+    """Whether an item is set whose key is worked out, which may be any: `losses[name] = mean(values)`."""
+    return binding.target.partition("[")[2][:1].isidentifier()
 
 
 def _changed(binding: Binding) -> bool:
