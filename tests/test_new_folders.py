@@ -159,6 +159,11 @@ def test_what_is_to_be_new_is_so_at_the_first_start_alone(tmp_path: Path, text: 
             f"if os.path.exists(args.out):\n    if len(load(args.out)) != args.size:\n        raise ValueError\n{MADE}",
             id="of another kind than what is there",
         ),
+        pytest.param(
+            "if os.path.exists(args.out):\n    differing = load(args.out) != args.size\n    if differing:\n"
+            f"        raise ValueError\n{MADE}",
+            id="of another kind than what is there, by a name",
+        ),
         pytest.param(f"if os.path.exists(args.out):\n    print(args.out)\n{MADE}", id="told"),
         pytest.param(
             "out = os.path.join(args.out, 'runs')\nos.makedirs(out, exist_ok=True)\n"

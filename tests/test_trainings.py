@@ -1626,3 +1626,23 @@ def test_one_of_several_in_a_dict_is_rewritten_as_the_question_says(tmp_path: Pa
     text = rewritten(plan_of(tmp_path, GENERATORS.replace("nets.items()}", left)))
     assert text.count('nets["generator"] = UPA.perforate_model(') == 1
     assert "\n    return net if alone else DDP(net)\n" in text
+
+
+@pytest.mark.parametrize("head", ["with tqdm(loader) as bar:", "for first, *rest in loader:"])
+def test_whatever_gives_a_name_a_value_in_an_epoch_is_looked_at(tmp_path: Path, head: str) -> None:
+    text = f"""
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    model = DDP(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(9):
+        {head}
+            for x in loader:
+                optimizer.zero_grad()
+                model(x).mean().backward()
+                optimizer.step()
+        first, *rest = losses(model)
+    """
+    (question,) = plan_of(tmp_path, code(text)).questions
+    assert question.code == "PAI105"

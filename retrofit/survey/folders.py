@@ -133,7 +133,8 @@ def _written(index: Index, call: cst.Call) -> Iterator[cst.BaseExpression]:
 def _paths(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """Yield what is there where some code runs, as the innermost `if` around it says, or a failure to make it.
 
-    One that is about a setting alone says nothing of it: `if not args.debug`.
+    One that is about a setting alone says nothing of it: `if not args.debug`. One about what was found out of what is
+    there insists on more than a new folder: that it was made with the settings of this run, say.
     """
     around = list(index.ancestors(node))
     choices = (cst.If, cst.ExceptHandler, cst.FunctionDef, cst.For, cst.While)
@@ -142,6 +143,10 @@ def _paths(index: Index, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         tried = index.statement(choice)
         yield from (path for call in index.calls_in(tried) for path in _written(index, call))
     if isinstance(choice, cst.If):
+        passed = [one for one in around[: around.index(choice)] if isinstance(one, cst.If)]
+        told = {b.target for b in index.bound_in(index.statement(choice))}
+        if any(not told.isdisjoint(names_in(one.test)) for one in passed):
+            return
         holds = choice.body in around
         asked, denied = (
             [path for part in _holding(choice.test, affirmed) for path in _asked_for(index, part)]

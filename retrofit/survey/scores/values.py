@@ -211,12 +211,16 @@ def calls_method(index: Index, function: Scope, name: str) -> bool:
     return any(method_name(call) == name for call in index.calls_in(index.statement(function.node)))
 
 
+#: What gives a name a value, beside what has it as its `target`: also `with tqdm(...) as bar`, and `first, *rest = x`.
+_TARGETS = (cst.AssignTarget, cst.Element, cst.StarredElement, cst.AsName)
+
+
 def target_node(index: Index, statement: Statement, target: str) -> cst.BaseExpression:
     kind: type[cst.Name | cst.Attribute] = cst.Attribute if "." in target else cst.Name
     for node in index.nodes_of(kind):
         if dotted(node) == target and index.statement(node) is statement:
             parent = index.parents[node]
-            if isinstance(parent, (cst.AssignTarget, cst.Element)) or getattr(parent, "target", None) is node:
+            if isinstance(parent, _TARGETS) or getattr(parent, "target", None) is node:
                 return node
     raise LookupError(target)
 
