@@ -197,6 +197,11 @@ BATCHES = "        optimizer.step()\n"
             "trained",
             id="last of two phases, training",
         ),
+        pytest.param(
+            "", "with torch.no_grad():\n    a = sum(criterion(model(x), y).item() for x, y in rest)",
+            "evaluated",
+            id="in a comprehension by the training's names",
+        ),
     ],
 )  # fmt: skip
 def test_what_makes_a_value(batch: str, epoch: str, made: str) -> None:

@@ -163,7 +163,12 @@ class Making:
         """Return what makes the value of an expression, or of the item of it that ``keys`` take out."""
         name = dotted(node)
         if name is not None:
-            return self._of_name(name, at, frame, keys)
+            walked = self._walked(node, name.partition(".")[0])
+            return (
+                self._of_name(name, at, frame, keys)
+                if walked is None
+                else self._of_parts_gone_through(walked, at, frame)
+            )
         if isinstance(node, cst.Call):
             return self._of_call(node, at, frame, keys)
         if isinstance(node, cst.Subscript) and len(node.slice) == 1:
@@ -178,6 +183,21 @@ class Making:
         if isinstance(node, (cst.Lambda, cst.BaseString)):
             return set()
         return self._all(children(node), at, frame)
+
+    def _walked(self, node: cst.CSTNode, name: str) -> cst.BaseExpression | None:
+        """Return what a comprehension around an expression goes through by a name, None where none has it."""
+        below = node
+        for part in self._index.ancestors(node):
+            if isinstance(part, cst.BaseStatement):
+                return None
+            if isinstance(part, cst.BaseComp) and below is not part.for_in:
+                inner: cst.CompFor | None = part.for_in
+                while inner is not None:
+                    if name in names_in(inner.target):
+                        return inner.iter
+                    inner = inner.inner_for_in
+            below = part
+        return None
 
     def _all(self, nodes: object, at: Statement, frame: _Frame) -> set[str]:
         assert isinstance(nodes, (list, tuple))
