@@ -197,11 +197,6 @@ BATCHES = "        optimizer.step()\n"
             "trained",
             id="last of two phases, training",
         ),
-        pytest.param(
-            "", "with torch.no_grad():\n    a = sum(criterion(model(x), y).item() for x, y in rest)",
-            "evaluated",
-            id="in a comprehension by the training's names",
-        ),
     ],
 )  # fmt: skip
 def test_what_makes_a_value(batch: str, epoch: str, made: str) -> None:
@@ -482,3 +477,27 @@ def test_the_path_of_a_file_is_no_measure(tmp_path: Path, shown: str, offered: b
     text = text.replace("import torch\n", "import os\nimport torch\n", 1).replace("best = NAME", "top = NAME")
     (question,) = plan_of(tmp_path, text.replace("self.best", "self.top").replace("mean_loss", "last")).questions
     assert ("`valid:best`" in question.message) is offered
+
+
+def test_a_comprehension_that_has_the_names_of_the_training_evaluates() -> None:
+    text = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    model = DDP(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    best = 9
+    for epoch in range(9):
+        model.train()
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            loss = sum(criterion(model(x), y).item() for x, y in held_out)
+        if loss < best:
+            best = loss
+    """
+    (score,) = survey_of(code(text)).scores
+    assert (score.expression, score.made) == ("loss", "evaluated")
