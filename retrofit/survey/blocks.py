@@ -13,6 +13,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Index, Scope, Statement
 from retrofit.survey.nodes import (
     argument,
+    calls_one_of,
     children,
     dotted,
     last_name,
@@ -29,7 +30,6 @@ from retrofit.survey.sites.loop import EpochLoop
 from retrofit.survey.sites.wrapper import Wrapper
 
 _Compound = cst.If | cst.For | cst.While | cst.With | cst.Try
-_PARAMETERS = ("parameters", "named_parameters")
 
 
 @dataclass(frozen=True)
@@ -340,7 +340,7 @@ def _filled(index: Index, flow: Flow, signs: Signs) -> Iterator[Block]:
         ]
         zeros = all(isinstance(v, cst.Call) and named(index.qualified(v.func), kind.also) for v in filled)
         bound = [f"{name}.grad" for name in names_in(loop.node.target)]
-        if not filled or not zeros or not any(method_name(one) in _PARAMETERS for one in nodes_in(loop.node.iter)):
+        if not filled or not zeros or not calls_one_of(loop.node.iter, "parameters", "named_parameters"):
             continue
         whole = loop
         while (around := whole.parent) is not None and isinstance(around.node, cst.If):

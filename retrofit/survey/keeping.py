@@ -10,6 +10,7 @@ from retrofit.survey.flow import Flow, Origin
 from retrofit.survey.index import Index, Scope
 from retrofit.survey.nodes import (
     argument,
+    calls_one_of,
     dotted,
     key_of,
     last_name,
@@ -17,7 +18,6 @@ from retrofit.survey.nodes import (
     method_name,
     named_in,
     names_in,
-    nodes_in,
 )
 from retrofit.survey.schedulers import schedulers_of
 from retrofit.survey.sites.loop import EpochLoop
@@ -186,6 +186,6 @@ def _plain_parameters(index: Index, call: cst.Call) -> bool:
         if method_name(params):
             return method_name(params) == "parameters"
         passing = index.qualified(params.func) in ("filter", "list")
-        return passing and any(method_name(part) == "parameters" for part in nodes_in(params))
-    named = any(method_name(part) == "named_parameters" for part in nodes_in(params))
+        return passing and calls_one_of(params, "parameters")
+    named = calls_one_of(params, "named_parameters")
     return isinstance(params, (cst.List, cst.Tuple, cst.GeneratorExp, cst.ListComp)) and not named

@@ -12,7 +12,7 @@ from retrofit.knowledge.kinds import Counts, DataLoader, Endless, GoesOver, Opti
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.last_turns import last_turns
-from retrofit.survey.nodes import dotted, last_name, leaves, mentions, method_name, names_in, nodes_in
+from retrofit.survey.nodes import calls_one_of, dotted, last_name, leaves, mentions, method_name, names_in
 from retrofit.survey.order import defines, first_values, leading_to, may_lack_value, ways_to
 from retrofit.survey.sites.loop import Backward, EpochLoop
 
@@ -114,13 +114,9 @@ def _only_tries(index: Index, loop: Statement) -> bool:
             continue
         kept = index.bound((given,), scope)
         before = all(one.statement.order < loop.order and loop not in one.statement.path for one in kept)
-        if kept and before and all(one.value is not None and _takes_state(one.value) for one in kept):
+        if kept and before and all(one.value is not None and calls_one_of(one.value, "state_dict") for one in kept):
             return True
     return False
-
-
-def _takes_state(value: cst.BaseExpression) -> bool:
-    return any(method_name(part) == "state_dict" for part in nodes_in(value))
 
 
 def _around_batches(index: Index, flow: Flow, loops: list[Statement]) -> list[Statement]:

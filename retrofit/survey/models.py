@@ -18,10 +18,10 @@ from retrofit.survey.order import (
     always_leaves,
     apart_from_training,
     defines,
-    in_place_of_training,
     leading_to,
     leads_to,
     one_after_the_other,
+    runs_instead,
     starting,
     ways_to,
 )
@@ -348,7 +348,7 @@ def repeated(models: list[Model], loops: list[EpochLoop], flow: Flow) -> list[St
         return not chosen if here is there else one_after_the_other(here, there)
 
     def trains(call: cst.Call, here: Statement) -> bool:
-        return not (rules_out(here, call, flow) or in_place_of_training(index.statement(call), loops, flow))
+        return not (rules_out(here, call, flow) or runs_instead(index.statement(call), loops, flow))
 
     for model in models:
         scope, here = model.scope, model.done

@@ -60,6 +60,11 @@ def method_name(node: cst.CSTNode | None) -> str:
     return function.attr.value if type(function) is cst.Attribute else ""
 
 
+def calls_one_of(node: cst.CSTNode, *methods: str) -> bool:
+    """Whether code calls a method of one of some names, whatever it is called on."""
+    return any(method_name(part) in methods for part in nodes_in(node))
+
+
 @cache
 def _parts(kind: type[cst.CSTNode]) -> tuple[str, ...]:
     known = (f.name for f in fields(kind) if f.type is not str and f.name not in _SIGNS)

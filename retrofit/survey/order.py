@@ -84,7 +84,7 @@ def ways_to(
             for call in calls
             if any(not origins.isdisjoint(flow.deep_origins(a.value, index.scope_of(call))) for a in call.args)
         ]
-        waiting += [one for one in map(index.statement, given or calls) if not in_place_of_training(one, loops, flow)]
+        waiting += [one for one in map(index.statement, given or calls) if not runs_instead(one, loops, flow)]
     return found
 
 
@@ -125,9 +125,9 @@ def parting(first: Statement, second: Statement, flow: Flow) -> list[tuple[State
     return [(one, other) for one, other in meeting_ways(first, second, flow) if one is not other]
 
 
-def in_place_of_training(place: Statement, loops: Sequence[Site], flow: Flow) -> bool:
-    """Whether a run that comes to a statement comes to no epoch loop, as far as branches tell."""
-    apart = [pair for loop in loops for pair in parting(place, loop.statement, flow)]
+def runs_instead(place: Statement, others: Sequence[Site], flow: Flow) -> bool:
+    """Whether a run that comes to a statement comes to none of some others, as far as branches tell."""
+    apart = [pair for other in others for pair in parting(place, other.statement, flow)]
     return bool(apart) and all(exclude_each_other(*pair) for pair in apart)
 
 

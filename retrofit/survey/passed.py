@@ -7,10 +7,9 @@ from itertools import combinations
 
 import libcst as cst
 
-from retrofit.survey.branches import exclude_each_other
 from retrofit.survey.flow import Flow, Origin, Source
-from retrofit.survey.index import Scope, Statement
-from retrofit.survey.order import parting, ways_to
+from retrofit.survey.index import Scope
+from retrofit.survey.order import runs_instead, ways_to
 from retrofit.survey.sites.model import Model
 from retrofit.survey.sites.wrapper import Wrapper
 
@@ -27,18 +26,12 @@ def passed_to(
         origins: where it is built.
         wrappers: the wrappers of this model.
     """
-    if all(_exclude(one.statement, other.statement, flow) for one, other in combinations(models, 2)):
+    if all(runs_instead(one.statement, [other], flow) for one, other in combinations(models, 2)):
         ways = [ways_to(wrapper.statement, flow) for wrapper in wrappers]
         for function in ways[0]:
             name = next(_always(function, origins, wrappers, flow), None)
             if name is not None and all(function in found for found in ways):
                 yield function, name
-
-
-def _exclude(first: Statement, second: Statement, flow: Flow) -> bool:
-    """Whether a run takes one of two statements, which may be in different functions."""
-    ways = parting(first, second, flow)
-    return bool(ways) and all(exclude_each_other(one, other) for one, other in ways)
 
 
 def _always(function: Scope, origins: set[Origin], wrappers: list[Wrapper], flow: Flow) -> Iterator[str]:

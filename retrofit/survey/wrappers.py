@@ -16,7 +16,7 @@ from retrofit.survey.defaults import Defaults
 from retrofit.survey.flow import Flow, Origin, Variable
 from retrofit.survey.holders import modules_walked
 from retrofit.survey.index import Binding, Index, Scope, Statement
-from retrofit.survey.nodes import dotted, method_name, names_in, nodes_in, receiver, spelled
+from retrofit.survey.nodes import calls_one_of, dotted, method_name, names_in, nodes_in, receiver, spelled
 from retrofit.survey.scores.conditions import rules_out
 from retrofit.survey.sites.base import Site
 from retrofit.survey.sites.model import UnnamedModel
@@ -409,7 +409,7 @@ def _moved(call: cst.Call, flow: Flow) -> bool:
     seen: set[Variable] = set()
     while waiting:
         value, scope = waiting.pop()
-        if any(method_name(part) == "to" for part in nodes_in(value)):
+        if calls_one_of(value, "to"):
             return True
         if any("cuda" in word or "device" in word for word in flow.index.source.words(value)):
             return True

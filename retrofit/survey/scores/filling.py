@@ -39,7 +39,8 @@ class Filling:
         node: the expression.
     """
 
-    def __init__(self, index: Index, flow: Flow, node: cst.BaseExpression) -> None:
+    def __init__(self, flow: Flow, node: cst.BaseExpression) -> None:
+        index = flow.index
         self._index, self._flow = index, flow
         #: A number is filled by methods that change it in place alone: torch's, which end with `_`.
         self._plain = isinstance(bare_of(node), cst.Name)

@@ -14,7 +14,15 @@ from retrofit.survey.nodes import dotted, names_in
 from retrofit.survey.order import runs_always
 from retrofit.survey.ranks import of_some
 from retrofit.survey.scores.filling import Filling
-from retrofit.survey.scores.values import as_item, bare_of, only_begins, root_of, unquoted, way_to_root
+from retrofit.survey.scores.values import (
+    as_item,
+    bare_of,
+    is_set_by_variable,
+    only_begins,
+    root_of,
+    unquoted,
+    way_to_root,
+)
 from retrofit.survey.scores.ways import last_before_leaving, tests_around
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -24,7 +32,7 @@ def makers_of(flow: Flow, node: cst.BaseExpression, inside: Callable[[cst.CSTNod
 
     Of an object that is filled after it is made, they are those that fill it, each with the loops around it.
     """
-    index, filling = flow.index, Filling(flow.index, flow, node)
+    index, filling = flow.index, Filling(flow, node)
     standing = node in index.parents
     parts = {as_item(index, part) for part in way_to_root(node)}
     here = [b for b in (*index.bindings, *index.items, *index.appended) if inside(b.statement.node)]
@@ -74,10 +82,9 @@ def _around(
 
 def _fills_some_item(binding: Binding, node: cst.BaseExpression) -> bool:
     """Whether an item is set by a key that is worked out, so that it may be the one that is read: `sums[name] += x`."""
-    holder, _, key = binding.target.partition("[")
-    computed = key[:1].isalpha() or key[:1] == "_"
+    holder = binding.target.partition("[")[0]
     read = isinstance(node, cst.Subscript) and not _by_variable(node) and dotted(node.value) == holder
-    return computed and read
+    return read and is_set_by_variable(binding)
 
 
 def _filled_here(flow: Flow, node: cst.BaseExpression, begun: list[Binding], fills: list[Statement]) -> bool:
@@ -167,4 +174,4 @@ def _within(statement: Statement, loop: EpochLoop, at: Statement) -> bool:
 def _sets(binding: Binding, name: str, key: str) -> bool:
     """Whether an item is set by a key, or by one that is worked out, which may be it: `sums[name] += x`."""
     holder, _, own = unquoted(binding.target).partition("[")
-    return holder == name and (own == f"{key}]" or own[:1].isidentifier())
+    return holder == name and (own == f"{key}]" or is_set_by_variable(binding))

@@ -164,11 +164,9 @@ class Making:
         name = dotted(node)
         if name is not None:
             walked = self._walked(node, name.partition(".")[0])
-            return (
-                self._of_name(name, at, frame, keys)
-                if walked is None
-                else self._of_parts_gone_through(walked, at, frame)
-            )
+            if walked is not None:
+                return self._of_parts_gone_through(walked, at, frame)
+            return self._of_name(name, at, frame, keys)
         if isinstance(node, cst.Call):
             return self._of_call(node, at, frame, keys)
         if isinstance(node, cst.Subscript) and len(node.slice) == 1:

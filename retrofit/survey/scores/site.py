@@ -84,7 +84,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     if before is not None and compared not in before.siblings:
         guard = before
     outer = guard or before or way.block
-    parted = _block_thatparts_of(index, way, here, makers, name, guard)
+    parted = _block_that_parts(index, way, here, makers, name, guard)
     apart = direct and not together and guard is not None
     when = common_condition(index, flow, way) if apart else ""
     report = _past_saving(index, loop, outer, when) if apart else _last_of_turn(loop, outer, passing)
@@ -217,7 +217,7 @@ def _condition(index: Index, flow: Flow, loop: EpochLoop, way: Way, kept: KeptSc
     return " and ".join(code for code in found if code)
 
 
-def _block_thatparts_of(
+def _block_that_parts(
     index: Index, way: Way, here: Statement, makers: list[Statement], name: str, guard: Statement | None
 ) -> cst.CSTNode | None:
     """Return the block that gives a name its value on some ways only, None where all ways do."""

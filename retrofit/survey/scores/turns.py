@@ -13,7 +13,7 @@ from retrofit.survey.nodes import children, dotted, last_name, method_name, name
 from retrofit.survey.scores.conditions import argument_of, constant, holds_with
 from retrofit.survey.scores.making import EVALUATED, TRAINED, Making, changes, wholes_of
 from retrofit.survey.scores.standins import StandIns, Value, tests_around
-from retrofit.survey.scores.values import written_items
+from retrofit.survey.scores.values import is_set_by_variable, written_items
 from retrofit.survey.scores.words import OF_TRAINING
 from retrofit.survey.sites.loop import EpochLoop
 
@@ -43,7 +43,7 @@ class Turns:
             call: the epoch loop's call of the function in which that stands, None in the loop itself.
         """
         values = self._values.values(node, at, call)
-        named = [b.statement for value in values for _, b in value.left if _by_variable(b)]
+        named = [b.statement for value in values for _, b in value.left if is_set_by_variable(b)]
 
         def is_replaced(loop: Statement) -> bool:
             return any(one.scope is loop.scope and one.order > loop.last for one in named)
@@ -128,7 +128,7 @@ class Turns:
         heads = [node, *(part.node for part in around if isinstance(part.node, cst.For))]
         counted = {name for head in heads for name in names_in(head.target)}
         key = binding.target.partition("[")[2]
-        if _by_variable(binding) or not counted.isdisjoint(re.findall(r"\w+", key)):
+        if is_set_by_variable(binding) or not counted.isdisjoint(re.findall(r"\w+", key)):
             return False  # a turn may have an item of its own
         tests = [one for one in tests_around(self._index, at, loop.path, frozenset()) if one.at in around]
         phases = self._phases(loop)
@@ -164,11 +164,6 @@ class Turns:
         name = dotted(target)
         known = name is not None and values and all(isinstance(one, str) for one in values)
         return (name, values) if known and name is not None else None
-
-
-def _by_variable(binding: Binding) -> bool:
-    """Whether an item is set whose key is worked out, which may be any: `losses[name] = mean(values)`."""
-    return binding.target.partition("[")[2][:1].isidentifier()
 
 
 def _changed(binding: Binding) -> bool:

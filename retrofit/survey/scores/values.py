@@ -237,6 +237,11 @@ def counts_turns(index: Index, loop: EpochLoop, node: cst.BaseExpression) -> boo
     )
 
 
+def is_set_by_variable(binding: Binding) -> bool:
+    """Whether an item is set whose key is worked out, which may be any: `losses[name] = mean(values)`."""
+    return binding.target.partition("[")[2][:1].isidentifier()
+
+
 def only_begins(index: Index, binding: Binding) -> bool:
     """Whether what a variable is given still has to be filled: an empty collection, one of constants, a new meter."""
     value = binding.value
