@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -130,6 +131,61 @@ def test_what_is_to_be_new_is_so_at_the_first_start_alone(tmp_path: Path, text: 
     plan = plan_of(tmp_path, begun(text))
     assert len(plan.script.new_folders) == 1
     assert new in rewritten(plan)
+
+
+LOOP = begun("").partition("best = 0\n")[2]
+
+
+def trained(choice: str) -> str:
+    """Return a choice with the epoch loop, which saves a file, in the place of each call of `main`."""
+    loop = LOOP.replace("    acc = ", "    torch.save(1, 'best.pt')\n    acc = ")
+    return f"{choice}\n".replace("    main()\n", indent(loop, "    "))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(
+            "if not os.path.exists('best.pt'):\n    main()\nelse:\n    sys.exit(1)",
+            "if not os.path.exists('best.pt') or not args.perforate_model_parallel:\n    main()\nelse:\n"
+            "    sys.exit(1)",
+            id="else leaves",
+        ),
+        pytest.param(
+            "if os.path.exists('best.pt'):\n    print('there')\nelif wanted():\n    main()",
+            "if os.path.exists('best.pt') and args.perforate_model_parallel:\n    print('there')\nelif wanted():\n"
+            "    main()",
+            id="trains otherwise",
+        ),
+        pytest.param(
+            "if wanted() and not os.path.exists('best.pt'):\n    main()",
+            "if wanted() and (not os.path.exists('best.pt') or not args.perforate_model_parallel):\n    main()",
+            id="one part of the test",
+        ),
+        pytest.param(
+            "if wanted() or os.path.exists('best.pt'):\n    print('there')\nelse:\n    main()",
+            "if wanted() or os.path.exists('best.pt') and args.perforate_model_parallel:\n    print('there')\nelse:\n"
+            "    main()",
+            id="one part of the test, that it is there",
+        ),
+    ],
+)
+def test_a_later_round_trains_where_its_results_are(tmp_path: Path, old: str, new: str) -> None:
+    written = rewritten(plan_of(tmp_path, begun("").replace(LOOP, trained(old))))
+    assert all(line in written.splitlines() for line in code(new).splitlines() if "main()" not in line)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        pytest.param("if os.path.exists('best.pt'):\n    main()", id="trains further what is there"),
+        pytest.param("if os.path.exists('best.pt'):\n    resume()\n    main()\nelse:\n    main()", id="trains anyway"),
+        pytest.param("if os.path.exists('data.pt'):\n    main()\nelse:\n    sys.exit(1)", id="needs what is there"),
+        pytest.param("if not os.path.exists('STOP'):\n    main()", id="written by somebody else"),
+    ],
+)
+def test_a_choice_that_is_about_something_else_stays(choice: str) -> None:
+    assert survey_of(begun("").replace(LOOP, trained(choice))).new_folders == []
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from itertools import takewhile
 
 import libcst as cst
 
@@ -17,7 +18,7 @@ from retrofit.survey.sites.loop import EpochLoop
 
 
 def find_new_folders(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[NewFolder]:
-    """Return what makes a folder that must not be there, and what leaves where something is that the script writes.
+    """Return what makes a folder that must not be there, and what keeps from training where the script's files are.
 
     Args:
         loops: the epoch loops.
@@ -25,16 +26,44 @@ def find_new_folders(index: Index, flow: Flow, loops: list[EpochLoop]) -> list[N
     made = [site for call in index.calls if (site := _made(index, flow, call)) is not None]
     writing = [(path, call) for call in index.calls for path in _written(index, call)]
     training = leading_to(loops, flow)
-    asked = []
+    trains = {around for one in training for around in index.ancestors(one.node)}
+    asked, instead = list[cst.CSTNode](), set[cst.CSTNode | None]()
+    for choice, part in _choosing(index, trains):
+        if any(_is_written(path, writing, flow) for path in _asked_for(index, part)):
+            made.append(_asking(index, choice.test, part))
+            instead.update({choice.body, choice.orelse} - trains)
     for node in (*index.nodes_of(cst.Raise), *index.nodes_of(cst.Expr), *index.nodes_of(cst.Return)):
         here = index.statement(node)
         leaves = isinstance(node, cst.Raise) or exits(node)
         if leaves or (isinstance(node, cst.Return) and leads_to(here, training)):
-            asked += [node] if any(_is_written(path, writing, flow) for path in _paths(index, node)) else []
+            insists = any(_is_written(path, writing, flow) for path in _paths(index, node))
+            asked += [node] if insists and instead.isdisjoint(index.ancestors(node)) else []
     for test in index.nodes_of(cst.Assert):
         paths = [path for part in _holding(test.test, affirmed=False) for path in _asked_for(index, part)]
         asked += [test] if any(_is_written(path, writing, flow) for path in paths) else []
     return [*made, *(NewFolder(node=node, index=index) for node in asked if index.holds(index.scope_of(node)))]
+
+
+def _choosing(index: Index, trains: Set[cst.CSTNode]) -> Iterator[tuple[cst.If, cst.BaseExpression]]:
+    """Yield the choices of which one branch alone trains, each with what its test asks that does not hold there.
+
+    Args:
+        trains: what is around the statements that lead to the epoch loop.
+    """
+    for choice in index.nodes_of(cst.If):
+        body = choice.body in trains
+        if (choice.orelse in trains) is not body:
+            yield from ((choice, part) for part in _holding(choice.test, affirmed=not body))
+
+
+def _asking(index: Index, test: cst.BaseExpression, asked: cst.BaseExpression) -> NewFolder:
+    """Return the site of a test, by what it asks for."""
+    around = [
+        asked,
+        *takewhile(lambda one: not isinstance(one, (cst.BooleanOperation, cst.If)), index.ancestors(asked)),
+    ]
+    part, denies, code = around[-1], len(around) > 1, index.source.code(around[-1])
+    return NewFolder(node=test, index=index, part=code, denies=denies, joined=part is not test, anchors={"part": part})
 
 
 def _made(index: Index, flow: Flow, call: cst.Call) -> NewFolder | None:

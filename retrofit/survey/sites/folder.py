@@ -11,16 +11,23 @@ from retrofit.survey.sites.base import Site
 class NewFolder(Site):
     """Where the script insists that a file or folder of its own is not there yet.
 
-    `node` is what leaves or asserts, or the call that makes the folder; its anchors are then "call" and "function".
+    `node` is what leaves or asserts, or the call that makes the folder; its anchors are then "call" and "function". Or
+    the test of an `if` of which one branch alone trains, and that where nothing is there; its anchor is then "part".
 
     Attributes:
         makes: whether it is such a call.
         maker: the code of the function that makes it, where that is another than the one called, for `os.mkdir` cannot
             be told to take a folder that is there.
+        part: the code of what such a test asks about the folder, "" for anything else.
+        denies: whether that holds where nothing is there.
+        joined: whether the test asks for something else as well.
     """
 
     makes: bool = False
     maker: str = ""
+    part: str = ""
+    denies: bool = False
+    joined: bool = False
 
     _facts = (("makes it", "makes"),)
 
