@@ -6941,6 +6941,38 @@ def test_a_function_that_wraps_one_model_in_either_way_wraps_one(old: str, new: 
     assert ([len(wrappers) for wrappers in found.groups], found.plural) == ([2], "")
 
 
+@pytest.mark.parametrize(
+    ("deep", "flat"),
+    [
+        pytest.param("model = DDP(Deep())", "model = DDP(Flat())", id="both"),
+        pytest.param(
+            "model = Deep()\n    model = DDP(model)", "model = DDP(Flat())", id="one of them, the other after"
+        ),
+        pytest.param("net = Deep()\n    model = DDP(net)", "model = DDP(Flat())", id="the other by another name"),
+    ],
+)
+def test_a_model_that_each_branch_wraps_where_it_builds_it_is_perforated_in_each(
+    tmp_path: Path, deep: str, flat: str
+) -> None:
+    text = script("acc = evaluate(model)\nif acc > best:\n    best = acc", "best = 0")
+    text = text.replace("model = Net()\nmodel = DDP(model)", f"if deep:\n    {deep}\nelse:\n    {flat}")
+    plan = plan_of(tmp_path, text)
+    assert plan.questions == []
+    assert [part.count("perforate_model(") for part in rewritten(plan).partition("\nelse:\n")] == [1, 0, 1]
+
+
+def test_a_model_that_a_branch_wraps_to_test_it_is_another_one() -> None:
+    text = script().replace("model = Net()\nmodel = DDP(model)", "model = DDP(Net())")
+    tests = "if sys.argv:\n    model = DDP(Net())\n    evaluate(model)\n    sys.exit()\nmodel = "
+    assert len(survey_of(text.replace("model = ", tests, 1)).groups) == 2
+
+
+def test_models_of_two_names_in_branches_are_two() -> None:
+    built = "if deep:\n    model = DDP(Deep())\nelse:\n    other = DDP(Flat())"
+    text = script("other(x).sum().backward()").replace("model = Net()\nmodel = DDP(model)", built)
+    assert len(survey_of(text).groups) == 2
+
+
 _MORE = "if resume:\n        return model, states, 3\n    return model"
 
 

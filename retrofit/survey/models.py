@@ -71,11 +71,19 @@ def _join(wrapper: Wrapper, members: list[Wrapper]) -> None:
 
 
 def _wraps_instead(one: Wrapper, other: Wrapper) -> bool:
-    """Whether two branches of a function wrap what it is given, or each of that, by a wrapper of their own."""
+    """Whether two branches of a function wrap what it is given, each of that, or what they build, for the same use."""
     index = one.index
     given = one.module in one.scope.parameters or (of_each(index, one.call) and of_each(index, other.call))
-    given = given and one.module == other.module and [b.target for b in one.by] == [b.target for b in other.by]
-    return given and exclude_each_other(one.statement, other.statement)
+    given = given and one.module == other.module
+    built = bool(one.target) and one.target == other.target and _leaves(one, other) == _leaves(other, one)
+    same = (given or built) and [b.target for b in one.by] == [b.target for b in other.by]
+    return same and exclude_each_other(one.statement, other.statement)
+
+
+def _leaves(one: Wrapper, other: Wrapper) -> bool:
+    """Whether the function is over where one of two wrappers is, and not where both may be: it tests, and returns."""
+    own = set(one.statement.path) - set(other.statement.path)
+    return any(always_leaves(part.siblings[-1]) for part in own)
 
 
 def plural(
@@ -224,7 +232,12 @@ def find_models(
         origins = {o for o in origins if not apart_from_training(index.statement(o.node), loops or [], flow)} or origins
     wrapped_in_place = [w for w in wrappers if not w.module]
     if wrapped_in_place:
-        return [_built_in_wrapper(wrapper, flow) for wrapper in wrapped_in_place]
+        found = [_built_in_wrapper(wrapper, flow) for wrapper in wrapped_in_place]
+        others = [w for w in wrappers if all(exclude_each_other(w.statement, one.statement) for one in found)]
+        origins = {
+            o for o in origins if not any(exclude_each_other(index.statement(o.node), w.statement) for w in others)
+        }
+        return [*found, *(find_models(origins, others, flow, loops) if others else [])]
     statements = sorted(
         {index.statement(o.node) for o in _builders(origins, wrappers, flow)}, key=lambda statement: statement.order
     )
