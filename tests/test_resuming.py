@@ -551,6 +551,23 @@ def test_what_alone_gives_an_attribute_its_value_is_kept(
         assert (BEGUN_ANEW in text) is not guarded
 
 
+@pytest.mark.parametrize(
+    ("begun", "anew"),
+    [
+        pytest.param("count = first", True, id="the only value"),
+        pytest.param("count = 0\nif first:\n    count = first", False, id="another before"),
+    ],
+)
+def test_a_counter_that_something_else_may_move_begins_each_round_where_it_began(
+    tmp_path: Path, begun: str, anew: bool
+) -> None:
+    ended = "count = moved(count)\nif each_epoch:\n    count += 1\nif count == 10:\n    break"
+    plan = plan_of(tmp_path, resumed("first = state['epoch'] + 1", begun, ended))
+    assert plan.questions == []
+    assert ('    count = pai_distributed.from_the_start(count, "count")\n' in rewritten(plan)) is anew
+    assert ("        if not pai_distributed.load_folder():\n            count = first" in rewritten(plan)) is not anew
+
+
 def configured(made: str, asked: str, changed: str = "pass") -> str:
     """Return the script with what it makes of options that a checkpoint may have, and asks for at the end."""
     taken = "known = dict(epochs=10)\n        if resumes:\n            known = torch.load('last.pt')\n"

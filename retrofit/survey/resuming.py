@@ -136,14 +136,15 @@ class _Loaded:
                 continue
             if not self._is_early(here) or not self._is_loaded(value, here):
                 continue
-            alone = [name for name in names if _alone_gives_attribute(index, flow, name, here)]
+            attributes = [name for name in names if _alone_gives_attribute(index, flow, name, here)]
+            alone = [*attributes, *(name for name in names if _alone_gives(index, name, here))]
             counted = [
                 loop for name in alone for loop in self._loops if _counts_to_the_end(index, flow, name, here, loop)
             ]
             for loop in counted:
                 loop.resumed += [name for name in alone if name not in loop.resumed]
             if not counted:
-                found.setdefault(here, alone[0] if alone else "")
+                found.setdefault(here, attributes[0] if attributes else "")
         return found
 
 
