@@ -6973,6 +6973,46 @@ def test_models_of_two_names_in_branches_are_two() -> None:
     assert len(survey_of(text).groups) == 2
 
 
+VENDORED = """
+import torch
+import torch.nn as nn
+
+class Vendored:
+    def __init__(self, model):
+        self.model = model
+
+    def train(self):
+        net = nn.DataParallel(self.model)
+        for epoch in range(3):
+            for x in self.batches():
+                net(x).backward()
+
+def shown(settings):
+    return Vendored(settings).args
+
+def step(forward, x):
+    loss = forward(x)
+    loss.backward()
+
+model = Net()
+shown(Other())
+model = nn.DataParallel(model)
+forwards = known(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(10):
+    model.train()
+    for x, y in loader:
+        step(forwards["net"], x)
+        optimizer.step()
+    acc = evaluate(model)
+"""
+
+
+def test_a_model_that_only_a_method_wraps_and_trains_that_nothing_calls_is_not_the_trained_one() -> None:
+    found = survey_of(VENDORED)
+    assert [[wrapper.code for wrapper in wrappers] for wrappers in found.groups] == [["nn.DataParallel(model)"]]
+
+
 _MORE = "if resume:\n        return model, states, 3\n    return model"
 
 

@@ -547,25 +547,28 @@ def _trained(groups: _Groups, script: Script, flow: Flow) -> _Groups:
     """Return the models in sight where a backward pass is, all where that tells nothing, but no frozen teacher, and
     none that is only tested.
 
-    One that a function wraps which nothing calls is of another command of the script, wherever that trains it.
+    One that a function wraps which nothing calls is of another command of the script, wherever that trains it. A
+    backward pass of such a function tells nothing where others are called.
     """
     found = []
+    called = [one for one in script.backwards if flow.uncalled(one.statement) is None]
     for origins, wrappers in groups:
         everything = flow.closure(origins)
-        for backward in script.backwards:
+        for backward in called or script.backwards:
             named = mentions(backward.scope.node, flow.names_of(everything, backward.scope))
             if named or _uses_each(backward, wrappers, flow):
                 found.append((origins, wrappers))
                 break
     commands = [{flow.uncalled(wrapper.statement) for wrapper in wrappers} for _, wrappers in groups]
     known = [command for group, command in zip(groups, commands, strict=True) if group in found]
-    if all(None not in one for one in known):
+    if known and all(None not in one for one in known):
         found = [
             group
             for group, command in zip(groups, commands, strict=True)
             if group in found or (None not in command and all(command.isdisjoint(one) for one in known))
         ]
-    groups = found or groups
+    used = [group for group, command in zip(groups, commands, strict=True) if None in command]
+    groups = found or used or groups
     tested = [g for g in groups if all(apart_from_training(w.statement, script.loops, flow) for w in g[1])]
     groups = [group for group in groups if group not in tested] or groups
     return [group for group in groups if len(groups) == 1 or not is_frozen(group[0], flow)] or groups
