@@ -52,14 +52,23 @@ def planned(folder: Path, functions: str, epoch: str = "validate(model, loader)"
 
 
 def run(new: str, **names: object) -> object:
-    """Return what `validate` gives back in a rewritten script, of which only the functions are run."""
-    scope: dict[str, object] = {"torch": _Torch, **names}
+    """Return what `validate` gives back or notes in a rewritten script, of which only the functions are run."""
+    noted = _Noted()
+    scope: dict[str, object] = {"torch": _Torch, "pai_distributed": noted, **names}
     tree = ast.parse(new)
     tree.body = [statement for statement in tree.body if isinstance(statement, ast.FunctionDef)]
     exec(compile(tree, "train.py", "exec"), scope)
     validate = scope["validate"]
     assert callable(validate)
-    return validate(lambda x: x, [(1, 1), (1, 2)])
+    given = validate(lambda x: x, [(1, 1), (1, 2)])
+    return noted.score if "noted_score()" in new else given
+
+
+class _Noted:
+    score: object = None
+
+    def note_score(self, score: object) -> None:
+        self.score = score
 
 
 class _Torch:
@@ -68,6 +77,8 @@ class _Torch:
         def __exit__(self, *given: object) -> None: ...
 
 
+#: How the loop hands over what is noted.
+NOTED = "pai_distributed.report_validation_score(pai_distributed.noted_score(), model)\n"
 BROUGHT = {
     "two calls down": (DEEP, "acc"),
     "by the function's name": (DEEP, "measure:acc"),
@@ -94,10 +105,7 @@ def test_a_value_below_the_loop_is_brought_to_it(tmp_path: Path, functions: str,
     plan = planned(tmp_path, functions, metric=metric)
     assert plan.questions == []
     new = rewritten(plan)
-    assert (
-        "    pai_score = validate(model, loader)\n    pai_distributed.report_validation_score(pai_score, model)\n"
-        in new
-    )
+    assert f"    validate(model, loader)\n    {NOTED}" in new
     assert run(new, rank=0, Meter=type("Meter", (), {})) == 0.5
     if "rank" in functions:
         assert run(new, rank=1) is None
@@ -147,10 +155,12 @@ def test_a_value_of_several_branches_is_brought_from_each(
     assert [run(rewritten(plan), rank=rank) for rank in range(3)] == values
 
 
-@pytest.mark.parametrize("metric", ["acc", "acc + 1"])
-def test_a_value_of_some_branches_alone_is_asked_about(tmp_path: Path, metric: str) -> None:
+@pytest.mark.parametrize(("metric", "values"), [("acc", [None, 1, 2]), ("acc + 1", [None, 2, 3])])
+def test_a_value_of_some_branches_alone_is_noted_in_these(tmp_path: Path, metric: str, values: list[int]) -> None:
     plan = planned(tmp_path, CHOICE.replace("BEFORE", "pass").replace("LAST", "pass"), metric=metric)
-    assert [question.code for question in plan.questions] == ["PAI105"]
+    new = rewritten(plan)
+    assert [run(new, rank=rank) for rank in range(3)] == values
+    assert new.count(f"note_score({metric})") == 2
 
 
 END = "def end(model, loader):\n    validate(model, loader)\n\n\n"
@@ -194,9 +204,8 @@ def test_a_validation_at_the_end_of_each_epoch_counts_before_those_among_batches
     plan = planned(tmp_path, functions, epoch, "acc")
     assert plan.questions == []
     new = rewritten(plan)
-    report = f"    pai_score = {last}(model, loader)\n    pai_distributed.report_validation_score(pai_score, model)\n"
-    assert report in new
-    assert new.count("pai_score = ") == new.count(" = validate(") + new.count(" = measure(") + (last == "end")
+    assert f"\n    {last}(model, loader)\n    {NOTED}" in new
+    assert new.count("report_validation_score(") == new.count("note_score(acc)") == 1
     assert run(new) == 0.5
 
 
@@ -222,67 +231,68 @@ def test_a_validation_whose_epochs_are_not_plain_gives_none(tmp_path: Path, func
 EITHER = "if rank == 0:\n    validate(model, loader)\nelse:\n    validate(model, None)"
 
 
-def test_a_function_called_in_either_branch_gives_its_value_in_both(tmp_path: Path) -> None:
-    new = rewritten(planned(tmp_path, DEEP, EITHER, "measure:acc"))
-    assert inner(EITHER.replace("validate(", "pai_score = validate(")) in new
-    assert "    pai_distributed.report_validation_score(pai_score, model)\n" in new
-    assert run(new) == 0.5
-
-
 @pytest.mark.parametrize(
     "calls",
     [
-        EITHER.replace("else:\n    ", ""),
+        EITHER,
         EITHER.replace("else", "elif rank == 1"),
         EITHER.replace("else:\n    ", "else:\n    other = "),
+        EITHER.replace("else", "elif rank == 1") + "\nelse:\n    validate(model, loader)",
     ],
-    ids=["one after the other", "in some branches", "taken in one"],
+    ids=["two", "some", "taken in one", "three"],
 )
-def test_a_function_called_in_other_ways_twice_gives_none(tmp_path: Path, calls: str) -> None:
-    assert planned(tmp_path, DEEP, calls, "measure:acc").questions
+@pytest.mark.parametrize("functions", [DEEP, f"{MEASURE.replace('measure', 'validate')}\n\n"], ids=["below", "there"])
+def test_a_function_called_in_one_of_several_branches_gives_its_value_in_each(
+    tmp_path: Path, functions: str, calls: str
+) -> None:
+    new = rewritten(planned(tmp_path, functions, calls, "acc"))
+    assert inner(calls) + f"    {NOTED}" in new
+    assert run(new) == 0.5
+
+
+def test_a_function_called_twice_in_a_turn_gives_none(tmp_path: Path) -> None:
+    assert planned(tmp_path, DEEP, EITHER.replace("else:\n    ", ""), "measure:acc").questions
 
 
 @pytest.mark.parametrize(
-    ("returned", "targets", "new"),
+    ("ending", "call"),
     [
-        ("1", "one", ("1, acc", "one, pai_score")),
-        ("1, 2", "one, two", ("1, 2, acc", "one, two, pai_score")),
-        ("(1, 2)", "(one, two)", ("1, 2, acc", "one, two, pai_score")),
-        ("1, 2", "both", ("(1, 2), acc", "both, pai_score")),
-        ("pair()", "one, two", ("pair(), acc", "(one, two), pai_score")),
-        ("1, 2", "one, *more", ("1, 2, acc", "one, *more, pai_score")),
-        ("(1,\n            2)", "one, two", ("(1,\n            2), acc", "(one, two), pai_score")),
+        ("    return 1\n", "one = measure(model, loader)"),
+        ("    return 1, 2\n", "one, *more = measure(model, loader)"),
+        ("    if hits:\n        return 1\n    return 2\n", "one = measure(model, loader)"),
+        ("    return 1\n", "one = measure(model, loader) + 1"),
+        ("    return 1\n", "one = two = measure(model, loader)"),
+        ("    return 1\n", "measure(model, loader)"),
+        ("    for hits in loader:\n        return 1\n", "one = measure(model, loader)"),
     ],
-    ids=["one value", "two", "in brackets", "taken as one", "made elsewhere", "the rest", "in two lines"],
+    ids=["one", "two", "one of two", "in an expression", "two names", "not taken", "in a loop"],
 )
-def test_a_score_is_returned_beside_what_the_loop_takes(
-    tmp_path: Path, returned: str, targets: str, new: tuple[str, str]
-) -> None:
-    functions = MEASURE.lstrip() + f"    return {returned}\n\n\n"
-    text = rewritten(planned(tmp_path, functions, f"{targets} = measure(model, loader)", "acc"))
-    assert f"    return {new[0]}\n" in text
-    assert (
-        f"    {new[1]} = measure(model, loader)\n    pai_distributed.report_validation_score(pai_score, model)" in text
-    )
+def test_a_function_that_returns_something_else_notes_the_score(tmp_path: Path, ending: str, call: str) -> None:
+    text = rewritten(planned(tmp_path, f"{MEASURE.lstrip()}{ending}\n\n", call, "acc"))
+    assert "    acc = hits / len(loader)\n    pai_distributed.note_score(acc)\n    print(acc)\n" + ending in text
+    assert f"    {call}\n    {NOTED}" in text
+
+
+@pytest.mark.parametrize("turns", ["for x, y in loader", "while more()"])
+def test_a_sum_is_noted_once_it_is_whole(tmp_path: Path, turns: str) -> None:
+    functions = MEASURE.replace("for x, y in loader", turns).replace("    acc = hits / len(loader)\n", "")
+    text = rewritten(planned(tmp_path, f"{functions}    return 1\n\n\n", "one = measure(model, loader)", "hits"))
+    assert "        hits += model(x) == y\n    pai_distributed.note_score(hits)\n" in text
 
 
 ENDING = "stop = validate(model, loader)\nif stop or epoch == 9:\n    validate(model, held_out)\n    break"
 
 
 @pytest.mark.parametrize(
-    ("functions", "epoch", "taken"),
+    ("functions", "epoch"),
     [
-        pytest.param(DEEP.replace("    print('validated')", "    return 1"), ENDING, "stop, pai_score", id="beside"),
-        pytest.param(DEEP, ENDING.replace("stop = ", ""), "pai_score", id="alone"),
+        pytest.param(DEEP.replace("    print('validated')", "    return 1"), ENDING, id="taken"),
+        pytest.param(DEEP, ENDING.replace("stop = ", ""), id="alone"),
     ],
 )
-def test_a_test_after_which_the_loop_ends_is_no_second_validation(
-    tmp_path: Path, functions: str, epoch: str, taken: str
-) -> None:
+def test_a_test_after_which_the_loop_ends_is_no_second_validation(tmp_path: Path, functions: str, epoch: str) -> None:
     new = rewritten(planned(tmp_path, functions, epoch, "measure:acc"))
-    assert f"    {taken} = validate(model, loader)\n" in new
-    assert "        validate(model, held_out)\n" in new
-    assert new.count("report_validation_score(") == 1
+    assert inner(epoch) + f"    {NOTED}" in new
 
 
 @pytest.mark.parametrize(
@@ -290,38 +300,13 @@ def test_a_test_after_which_the_loop_ends_is_no_second_validation(
     [
         ENDING.replace("    break", "    print(stop)"),
         ENDING.replace("if stop or epoch == 9", "for held_out in sets"),
-        ENDING.replace("    validate(", "    score = validate("),
     ],
-    ids=["the loop goes on", "an inner loop ends", "what it gives is taken"],
+    ids=["the loop goes on", "an inner loop ends"],
 )
-def test_a_second_validation_is_asked_about_where_the_loop_goes_on_or_takes_it(tmp_path: Path, epoch: str) -> None:
+def test_a_second_validation_is_asked_about_where_the_loop_goes_on(tmp_path: Path, epoch: str) -> None:
     assert epoch != ENDING
     functions = DEEP.replace("    print('validated')", "    return 1")
     assert planned(tmp_path, functions, epoch, "measure:acc").questions
-
-
-def test_a_score_of_a_function_below_is_returned_beside_what_the_loop_takes(tmp_path: Path) -> None:
-    functions = DEEP.replace("    print('validated')", "    return 1")
-    text = rewritten(planned(tmp_path, functions, "one = validate(model, loader)", "acc"))
-    assert "        pai_score = measure(model, loader)\n    return 1, pai_score\n" in text
-    assert "    one, pai_score = validate(model, loader)\n" in text
-
-
-@pytest.mark.parametrize(
-    ("functions", "calls"),
-    [
-        ("    if hits:\n        return 1\n    return 2\n", "one = measure(model, loader)"),
-        ("    return 1\n", "one = measure(model, loader)\ntwo = measure(model, loader)"),
-        ("    return 1\n", "one = measure(model, loader) + 1"),
-        ("    return 1\n", "one = two = measure(model, loader)"),
-        ("    for hits in loader:\n        return 1\n", "one = measure(model, loader)"),
-    ],
-    ids=["on one of two ways", "to two callers", "in an expression", "to two names", "in a loop"],
-)
-def test_a_score_beside_what_is_not_simply_returned_and_taken_is_asked_about(
-    tmp_path: Path, functions: str, calls: str
-) -> None:
-    assert planned(tmp_path, MEASURE.lstrip() + functions + "\n\n", calls, "acc").questions
 
 
 def test_the_question_names_what_can_be_brought_with_function_and_line(tmp_path: Path) -> None:
@@ -371,7 +356,7 @@ def test_what_is_named_in_the_question_answers_it(tmp_path: Path) -> None:
 def test_a_training_functions_variable_of_that_name_is_not_taken_for_it(tmp_path: Path) -> None:
     train = "def train(model, loader):\n    acc = model(1)\n    print(acc)\n\n\n"
     new = rewritten(planned(tmp_path, train + DEEP, "train(model, loader)\nvalidate(model, loader)", "acc"))
-    assert "pai_score = validate(model, loader)" in new
+    assert new.index("def measure") < new.index("note_score(acc)")
     new = rewritten(planned(tmp_path, train + DEEP, "train(model, loader)\nvalidate(model, loader)", "train:acc"))
     assert "pai_score = train(model, loader)" in new
 
@@ -390,7 +375,6 @@ def test_a_training_pass_has_no_name_that_a_validation_called_twice_has_too(tmp_
 NOT_BROUGHT = {
     "called twice": (DEEP.replace("        measure(", "        measure(model, loader)\n        measure("), "acc"),
     "in a loop": (DEEP.replace("        measure(", "        for _ in range(2):\n            measure("), "acc"),
-    "behind another return": (DEEP.replace("print('validated')", "return 1"), "acc"),
     "a generator": (DEEP.replace("print(acc)", "yield acc"), "acc"),
     "nowhere": (DEEP, "f1"),
     "in no such function": (DEEP, "evaluate:acc"),
@@ -425,26 +409,25 @@ def validate(GIVEN):
 
 
 @pytest.mark.parametrize(
-    ("given", "loop", "told"),
+    ("given", "loop"),
     [
-        pytest.param("net", "low = validate(model)", "Its validation knows `acc` (line 13)", id="compared elsewhere"),
-        pytest.param(
-            "net, best", "best = validate(model, best)", "--metric acc --mode max takes the epoch's own.", id="the best"
-        ),
-        pytest.param(
-            "net, best",
-            "log(validate(model, best))\nbest = validate(model, best)",
-            "Return the epoch's own score to this loop, and name it with --metric EXPR and --mode max.",
-            id="of two calls",
-        ),
+        pytest.param("net", "low = validate(model)", id="compared elsewhere"),
+        pytest.param("net, best", "best = validate(model, best)", id="the best"),
     ],
 )
-def test_the_score_behind_a_best_is_named_where_it_can_be_brought(
-    tmp_path: Path, given: str, loop: str, told: str
-) -> None:
+def test_the_score_behind_a_best_is_noted_where_the_loop_takes_the_best(tmp_path: Path, given: str, loop: str) -> None:
     before = code(BEST).replace("GIVEN", given)
     before = before if "best" in given else before.replace("    net.eval()", "    global best\n    net.eval()")
-    (question,) = plan_of(tmp_path, script(loop, before + "rank = dist.get_rank()\n")).questions
+    new = rewritten(plan_of(tmp_path, script(loop, before + "rank = dist.get_rank()\n")))
+    assert "    acc = run(net)\n    pai_distributed.note_score(acc)\n    if rank == 0 and acc > best:\n" in new
+    assert f"    {loop}\n    {NOTED}" in new
+
+
+def test_the_score_behind_a_best_is_asked_for_where_it_is_made_twice(tmp_path: Path) -> None:
+    loop = "log(validate(model, best))\nbest = validate(model, best)"
+    before = code(BEST).replace("GIVEN", "net, best") + "rank = dist.get_rank()\n"
+    (question,) = plan_of(tmp_path, script(loop, before)).questions
+    told = "Return the epoch's own score to this loop, and name it with --metric EXPR and --mode max."
     assert told in question.message
 
 

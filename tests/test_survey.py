@@ -3034,7 +3034,9 @@ def test_best_kept_by_a_function_that_trains_and_validates(old: str, new: str, s
         pytest.param("validate(model)", "return preds, acc", ["acc"], id="one of several values"),
         pytest.param("validate(model)", "return {'n': n, 'val': acc}", ["acc"], id="an item"),
         pytest.param("validate(model)", "return loss, acc", ["loss", "acc"], id="several values"),
-        pytest.param("validate(model)", "if x:\n        return 0, acc\n    return acc, 0", [], id="at several places"),
+        pytest.param(
+            "validate(model)", "if x:\n        return 0, acc\n    return acc, 0", ["acc"], id="at several places"
+        ),
         pytest.param("validate(model)", "for acc in accs:\n        log(acc)\n    return acc, 1", [], id="last of all"),
         pytest.param("log(validate(model))", "return acc", [], id="not dropped"),
     ],
@@ -3123,7 +3125,7 @@ def test_sum_of_a_validation_is_told_as_its_mean_is_called(mean: str, told: str)
     assert [name for name, _ in found.measures] == [told]
 
 
-def test_what_validation_knows_but_cannot_return_is_not_told() -> None:
+def test_what_validation_knows_is_told_whatever_it_returns() -> None:
     test = """
         def test(net):
             top1 = Meter()
@@ -3137,9 +3139,9 @@ def test_what_validation_knows_but_cannot_return_is_not_told() -> None:
             found["loss"] = other = mean_of(top1)
             return RETURNED
     """
-    for returned, told in (("found", ["found['loss']"]), ("other", ["other"]), ("n + 1", [])):
+    for returned, told in (("found", []), ("other", ["other"]), ("n + 1", [])):
         found = survey_of(script("test(model)", code(test).replace("RETURNED", returned).replace('"', "'")))
-        assert [name for name, _ in found.measures] == told
+        assert [name for name, _ in found.measures] == ["top1.avg", "found['loss']", *told]
 
 
 @pytest.mark.parametrize(
@@ -3185,7 +3187,7 @@ def test_what_a_validation_in_the_loop_adds_up_is_told(epoch: str, told: list[st
     [
         pytest.param("return loss, 100 * right", ["x"], id="by the expression that made it"),
         pytest.param("return loss, acc.item()", ["x"], id="as a plain number"),
-        pytest.param("return loss, 99", [], id="something else"),
+        pytest.param("return loss, 99", ["acc"], id="something else"),
     ],
 )
 def test_score_that_a_function_keeps_and_returns_otherwise(last: str, score: list[str]) -> None:
@@ -3199,9 +3201,9 @@ def test_score_that_a_function_keeps_and_returns_otherwise(last: str, score: lis
         pytest.param("return loss, acc", ["x[1]"], id="tuple"),
         pytest.param("return [acc.item(), loss]", ["x[0]"], id="list"),
         pytest.param("return {'loss': loss, 'top1': acc}", ["x['top1']"], id="dictionary"),
-        pytest.param("if y:\n    return acc, loss\nreturn loss, acc", [], id="not always at the same place"),
-        pytest.param("return loss, other", [], id="not in it"),
-        pytest.param("return acc, acc", [], id="twice in it"),
+        pytest.param("if y:\n    return acc, loss\nreturn loss, acc", ["acc"], id="not always at the same place"),
+        pytest.param("return loss, other", ["acc"], id="not in it"),
+        pytest.param("return acc, acc", ["acc"], id="twice in it"),
     ],
 )
 def test_score_that_a_function_keeps_and_returns_with_others(last: str, score: list[str]) -> None:
@@ -3289,20 +3291,32 @@ def test_score_that_a_function_keeps_and_returns(end: str, call: str, returns: l
     [
         pytest.param(keeper(), "test(epoch)\ntest(epoch)", id="called twice"),
         pytest.param(keeper(), "for i in z:\n    test(epoch)", id="called in an inner loop"),
-        pytest.param(keeper(end="return loss"), "test(epoch)", id="another value is returned"),
-        pytest.param(keeper(end="return loss"), "loss = test(epoch)", id="another value is returned and named"),
-        pytest.param(keeper(end="return acc"), "self.acc = test(epoch)", id="returned to an attribute"),
         pytest.param(keeper(end="yield acc"), "test(epoch)", id="generator"),
         pytest.param(keeper(made="acc = last"), "test(epoch)", id="only another name's value"),
-        pytest.param(keeper(head="@timed\n"), "test(epoch)", id="unknown decorator"),
-        pytest.param(keeper(inside="return"), "test(epoch)", id="returns after the score is made"),
-        pytest.param(keeper(made="try:\n    acc = run()\nexcept E:\n    pass"), "test(epoch)", id="made in a try"),
         pytest.param("def test(epoch):\n    acc = run()\n    best = max(best, acc)\n", "test(epoch)", id="local best"),
         pytest.param(keeper().replace("run()", "0\n    run().backward()"), "test(epoch)", id="trains"),
     ],
 )
 def test_score_that_a_function_keeps_for_good(function: str, call: str) -> None:
     assert keeping(function, call).scores == []
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        pytest.param(keeper(end="return loss"), "test(epoch)", id="another value is returned"),
+        pytest.param(keeper(end="return loss"), "loss = test(epoch)", id="another value is returned and named"),
+        pytest.param(keeper(end="return acc"), "self.acc = test(epoch)", id="returned to an attribute"),
+        pytest.param(keeper(head="@timed\n"), "test(epoch)", id="unknown decorator"),
+        pytest.param(keeper(inside="return"), "test(epoch)", id="returns after the score is made"),
+        pytest.param(keeper(made="try:\n    acc = run()\nexcept E:\n    pass"), "test(epoch)", id="made in a try"),
+    ],
+)
+def test_score_that_a_function_notes_as_it_does_not_return_it(function: str, call: str) -> None:
+    (score,) = keeping(function, call).scores
+    assert (score.expression, score.noted) == ("acc", True)
+    assert score.kept is not None
+    assert score.kept.code.startswith("acc = run()")
 
 
 OVER_SETS = """
@@ -3845,7 +3859,7 @@ def test_two_kept_scores_are_both_told_and_one_can_be_chosen() -> None:
 
 
 def test_hint_names_what_is_compared_with_the_best() -> None:
-    assert [name for name, _ in keeping(keeper(end="return loss")).hints] == ["acc"]
+    assert [name for name, _ in keeping(keeper(), "test(epoch)\ntest(epoch)").hints] == ["acc"]
 
 
 @pytest.mark.parametrize(
@@ -6213,6 +6227,8 @@ def run_test(net, best):
 def test_best_that_a_function_is_given_and_returns_is_the_score_where_no_other_is(guard: str, ranked: bool) -> None:
     text = _KEEPER.replace("GUARD", guard) + script("top, _ = run_test(model, top)", before="top = 0")
     (score,) = survey_of(text).scores
+    assert (score.expression, score.direction, score.running, score.noted) == ("value", "max", "", True)
+    (score,) = survey_of(text.replace("value = measure(net)", "value = (yield) or 1")).scores
     assert (score.expression, score.direction, score.running, score.ranked) == ("top", "max", "line 3", ranked)
     returned = text.replace("return best, 1", "return value, best").replace("top, _ =", "acc, top =")
     (score,) = survey_of(returned).scores

@@ -144,12 +144,11 @@ def _handed_back(
     if isinstance(index.parents[call], cst.Expr):
         taken = _taken_out(index, returned, candidate.node)
         own = replace(candidate, call=call, rest=(taken or "") + candidate.rest)
-        return None if taken is None or kept_score(index, flow, loop, own) is None else own
-    if candidate.inner:
-        return None
+        if taken is not None and kept_score(index, flow, loop, own) is not None:
+            return own
     made = [b.value for b in index.bound([code(candidate.node)], function)]
     same = {code(bare_of(candidate.node)), *([code(made[0])] if len(made) == 1 and made[0] is not None else [])}
-    for binding in index.bindings:
+    for binding in index.bindings if not candidate.inner else ():
         if binding.value is call and returned and "." not in binding.target:
             values = [element_of(value, binding.item) for value in returned]
             if all(value is not None and code(bare_of(value)) in same for value in values):
@@ -158,7 +157,8 @@ def _handed_back(
             keys = {tuple(key for key, item in items if code(bare_of(item)) in same) for items in written}
             if len(written) == len(values) and len(keys) == 1 and len(key := keys.pop()) == 1:
                 return replace(candidate, node=cst.parse_expression(f"{binding.target}[{key[0]}]"))
-    return None
+    noted = replace(candidate, call=call, noted=True)
+    return noted if kept_score(index, flow, loop, noted) is not None else None
 
 
 def best_scores(index: Index, flow: Flow, loop: EpochLoop) -> Iterator[Candidate]:
@@ -182,46 +182,30 @@ def _taken_out(index: Index, returned: list[cst.BaseExpression], node: cst.BaseE
 
 
 def kept_score(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) -> KeptScore | None:
-    """Return how a function is to return the score that it keeps, None where that is not clear.
-
-    Where functions lie between the loop and that one, each passes on what it gets.
-    """
+    """Return how a function is to return or to note the score that it keeps, None where that is not clear."""
     assert candidate.call is not None
-    calls = [candidate.call, *candidate.inner]
-    kept = _returning(index, flow, loop, calls[-1], candidate)
-    for call, inner in reversed(list(itertools.pairwise(calls))):
-        kept = _passing_on(index, flow, loop, call, inner, kept) if kept is not None else None
-    if kept is None:
-        return None
-    function = flow.called(candidate.call)
-    called = called_by(index, flow, loop).get(function, []) if function is not None else []
-    for other in called if _in_either_branch(index, called) else ():
-        if other is not candidate.call:
-            again = _outdented(index, other) + candidate.rest
-            place: dict[str, cst.CSTNode] = {"call": index.statement(other).node}
-            kept.others.append(
-                KeptScore(node=kept.node, index=index, expression="", call=again, returns=True, anchors=place)
-            )
-    return kept
-
-
-def _returning(index: Index, flow: Flow, loop: EpochLoop, call: cst.Call, candidate: Candidate) -> KeptScore | None:
-    """Return how the function that makes a score is to return it to the statement that calls it."""
     function = index.scope_of(candidate.node)
-    own = candidate.written or index.source.code(candidate.node)
-    if candidate.rest and ends_on_others(flow, function):
-        return None
     makers, again = _makers_in(flow, loop, function, candidate)
     made = meeting(makers)
     heads = [maker.node.target for maker in makers if isinstance(maker.node, cst.For)]
-    if made is None or again or any(root_of(candidate.node) in names_in(head) for head in heads):
+    if made is None or any(root_of(candidate.node) in names_in(head) for head in heads):
         return None
     always = runs_always(made.node, {maker.node for maker in makers})
-    if not always and may_lack_value(variable_of(candidate.node), made, index):
+    lacking = not always and may_lack_value(variable_of(candidate.node), made, index)
+    if candidate.noted:
+        return _noting(index, flow, loop, candidate, makers if lacking else [made])
+    return None if again or lacking else _returning(index, flow, loop, candidate, made)
+
+
+def _returning(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, made: Statement) -> KeptScore | None:
+    """Return how the function that makes a score is to return it to the loop, which calls it in one place."""
+    function, call = index.scope_of(candidate.node), candidate.call
+    assert call is not None
+    calls = called_by(index, flow, loop).get(function, [])
+    dropped = isinstance(index.parents[call], cst.Expr) and not candidate.inner
+    if not dropped or _exclusive(index, calls) or (candidate.rest and ends_on_others(flow, function)):
         return None
-    here, names = index.statement(candidate.node), set(names_in(cst.parse_expression(own), called=False))
-    bound = [b.statement for b in index.bound(names, function)]
-    made = max([made, *(one for one in bound if one in made.siblings and made is not here)], key=lambda one: one.order)
+    here, made = index.statement(candidate.node), _last_made(index, candidate, made)
     way = way_in(index, flow, index.statement(function.node), made)
     if not isinstance(way.block.node, (cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.For, cst.With, cst.If)):
         return None
@@ -229,14 +213,82 @@ def _returning(index: Index, flow: Flow, loop: EpochLoop, call: cst.Call, candid
     if kept is not None:
         read = here in way.block.following and not candidate.written
         in_turns = any(isinstance(one.node, cst.For) for one in made.around)
+        bound = [b.statement for b in index.bound(_parts(index, candidate), function)]
         if read and any(one.order > here.order for one in bound):
             kept.anchors |= {"guard": here.node, "made": here.node}
         elif candidate.named and in_turns and not (kept.guarded or read):
             kept.anchors |= {"guard": way.block.node, "made": made.node}  # there may be no turn
-        kept.expression = own
-        stand_ins = StandIns(index, flow, loop).of(candidate.node, index.statement(candidate.node), call)
+        kept.expression = candidate.written or index.source.code(candidate.node)
+        stand_ins = StandIns(index, flow, loop).of(candidate.node, here, call)
         kept.present = " and ".join(presence(index, candidate.node, way.block, stand_ins))
     return kept
+
+
+def _noting(
+    index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, makers: list[Statement]
+) -> KeptScore | None:
+    """Return how a function is to note the score that it makes, None where a turn of the loop may make several.
+
+    Args:
+        makers: the statements after which it has a value.
+    """
+    assert candidate.call is not None
+    function, outer = index.scope_of(candidate.node), flow.called(candidate.call)
+    calls = called_by(index, flow, loop).get(outer, []) if outer is not None else []
+    calls = calls if _exclusive(index, calls) else [candidate.call]
+    met = meeting([index.statement(one) for one in calls])
+    steps = [part for one in (*calls, *candidate.inner) for part in _between(index, loop, one)]
+    often = any(isinstance(part.node, (cst.For, cst.While)) and part not in loop.inner for part in steps)
+    if met is None or often or not isinstance(function.node, cst.FunctionDef) or _yields(index, function):
+        return None
+    noted = [_noted(index, flow, loop, candidate, maker) for maker in makers]
+    noted[0].further = noted[1:]
+    noted[0].anchors["call"] = met.node
+    for one in candidate.inner:
+        way = way_in(index, flow, index.statement(index.scope_of(one).node), index.statement(one))
+        noted[0].condition = way.condition or noted[0].condition
+        noted[0].ranks = "first" if way.ranks == "first" else noted[0].ranks
+    return noted[0]
+
+
+def _noted(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate, maker: Statement) -> KeptScore:
+    """Return how a function is to note a score after a statement that makes it, or the loop that sums it up."""
+    made = _last_made(index, candidate, maker)
+    way = way_in(index, flow, index.statement(made.scope.node), made)
+    adds = any(isinstance(part.node, (cst.For, cst.While)) for part in made.around)
+    adds = adds and not may_lack_value(variable_of(candidate.node), way.block, index)
+    stand_ins = StandIns(index, flow, loop).of(candidate.node, index.statement(candidate.node), candidate.call)
+    return KeptScore(
+        node=(way.block if adds else made).node,
+        index=index,
+        expression=candidate.written or index.source.code(candidate.node) + candidate.rest,
+        call=index.source.code(candidate.call) if candidate.call is not None else "",
+        noted=True,
+        condition=way.condition,
+        ranks=way.ranks,
+        present=" and ".join(presence(index, candidate.node, way.block, stand_ins)),
+    )
+
+
+def _between(index: Index, loop: EpochLoop, call: cst.Call) -> list[Statement]:
+    """Return the statements around a call in the epoch loop, or else in its function."""
+    path = index.statement(call).path
+    body = loop.statement if loop.statement in path else index.statement(index.scope_of(call).node)
+    return path[path.index(body) + 1 : -1]
+
+
+def _parts(index: Index, candidate: Candidate) -> set[str]:
+    """Return the names of what a score is made of."""
+    own = candidate.written or index.source.code(candidate.node)
+    return set(names_in(cst.parse_expression(own), called=False))
+
+
+def _last_made(index: Index, candidate: Candidate, made: Statement) -> Statement:
+    """Return the last statement beside one that makes a score which makes a part of it."""
+    bound = [b.statement for b in index.bound(_parts(index, candidate), index.scope_of(candidate.node))]
+    here = index.statement(candidate.node)
+    beside = [one for one in bound if one in made.siblings and made is not here]
+    return max([made, *beside], key=lambda one: one.order)
 
 
 def _makers_in(flow: Flow, loop: EpochLoop, function: Scope, candidate: Candidate) -> tuple[list[Statement], bool]:
@@ -254,31 +306,16 @@ def _makers_in(flow: Flow, loop: EpochLoop, function: Scope, candidate: Candidat
     return [maker for maker in makers if maker in ending] or makers, False
 
 
-def _passing_on(
-    index: Index, flow: Flow, loop: EpochLoop, call: cst.Call, inner: cst.Call, kept: KeptScore
-) -> KeptScore | None:
-    """Return how a function is to return what it gets from the function that it calls by ``inner``."""
-    outer = _kept(index, flow, loop, index.scope_of(inner), call, "", index.statement(inner))
-    if outer is None or outer.returns:
-        return None
-    outer.inner = kept
-    outer.condition = outer.condition or kept.condition
-    outer.ranks = "first" if "first" in (outer.ranks, kept.ranks) else "all"
-    return outer
-
-
 def _kept(
     index: Index, flow: Flow, loop: EpochLoop, function: Scope, called: cst.Call, rest: str, made: Statement
 ) -> KeptScore | None:
     """Return how a function can return what it has after a statement, None where that is not clear."""
     node, call = function.node, index.statement(called)
-    body = loop.statement if loop.statement in call.path else index.statement(call.scope.node)
-    between = call.path[call.path.index(body) + 1 : -1]
     assert isinstance(node, cst.FunctionDef)
-    yields = any(index.scope_of(one) is function for one in index.nodes_of(cst.Yield))
-    plain = node.asynchronous is None and not yields
+    plain = node.asynchronous is None and not _yields(index, function)
     known = all(index.qualified(_called(d.decorator)).startswith("torch.") for d in node.decorators)
-    simple = all(isinstance(part.node, (cst.If, cst.With)) or part in loop.inner for part in between)
+    around = _between(index, loop, called)
+    simple = all(isinstance(part.node, (cst.If, cst.With)) or part in loop.inner for part in around)
     if not plain or not known or not simple:
         return None
     way = way_in(index, flow, index.statement(node), made)
@@ -294,9 +331,6 @@ def _kept(
     )
     if way.guard is not None:
         kept.anchors |= {"guard": way.guard.node, "made": last_before_leaving(way.block).node}
-    taken = index.parents[called]
-    if not isinstance(taken, cst.Expr):
-        return _kept_beside(index, flow, function, taken, kept) if not rest and made is not last else None
     for leaving, scope in index.returns:
         place = index.statement(leaving)
         if scope is not function:
@@ -315,25 +349,8 @@ def _kept(
     return None if kept.returns and (way.guard is not None or kept.ends) else kept
 
 
-def _kept_beside(index: Index, flow: Flow, function: Scope, taken: cst.CSTNode, kept: KeptScore) -> KeptScore | None:
-    """Return how a function can return a score beside what the loop takes of it, None where that is not clear."""
-    leaving = [one for one, scope in index.returns if scope is function]
-    value = leaving[0].value if len(leaving) == 1 and index.statement(leaving[0]).node is kept.node else None
-    plain = isinstance(taken, cst.Assign) and len(taken.targets) == 1
-    takers = [call for call in flow.callers(function) if not isinstance(index.parents[call], cst.Expr)]
-    if value is None or not plain or len(takers) != 1:
-        return None
-    assert isinstance(taken, cst.Assign)
-    both = (value, taken.targets[0].target)
-    written = [one for one in both if isinstance(one, cst.Tuple) and not (one.lpar and "\n" in index.source.code(one))]
-    flat = len(written) == 2 and len(written[0].elements) == len(written[1].elements)
-    parts = []
-    for one in both:
-        bare = one.with_changes(lpar=(), rpar=()) if flat else one
-        code = index.source.module.code_for_node(bare)
-        parts.append(f"({code})" if isinstance(bare, cst.Tuple) and not bare.lpar and not flat else code)
-    kept.beside, kept.targets, kept.ends = *parts, True
-    return kept
+def _yields(index: Index, function: Scope) -> bool:
+    return any(index.scope_of(one) is function for one in index.nodes_of(cst.Yield))
 
 
 def _outdented(index: Index, node: cst.BaseExpression) -> str:
@@ -422,9 +439,6 @@ def measured_scores(index: Index, flow: Flow, loop: EpochLoop, metric: str) -> I
                 last, told_by_name(metric), evidence, rest=rest, inner=tuple(inner), written=own, named=True
             )
             handed = _handed_back(index, flow, loop, function, call, candidate)
-            if handed is None and not isinstance(index.parents[call], cst.Expr):
-                beside = replace(candidate, call=call)
-                handed = beside if kept_score(index, flow, loop, beside) is not None else None
             if handed is not None:
                 yield function, handed
 
@@ -468,26 +482,25 @@ def owner_of(metric: str) -> tuple[str, str]:
     return (found[1], metric[found.end() :].strip()) if found is not None else ("", metric)
 
 
-def _in_either_branch(index: Index, calls: list[cst.Call]) -> bool:
-    """Whether two calls whose value nothing takes stand in the two branches of one `if`."""
-    if len(calls) != 2 or not all(isinstance(index.parents[call], cst.Expr) for call in calls):
-        return False
-    first, second = map(index.statement, calls)
-    choice = first.parent
-    in_one = choice is not None and choice is second.parent and isinstance(choice.node, cst.If)
-    return in_one and exclude_each_other(first, second)
+def _exclusive(index: Index, calls: list[cst.Call]) -> bool:
+    """Whether of several calls a run makes one alone."""
+    pairs = itertools.combinations([*map(index.statement, calls)], 2)
+    return len(calls) > 1 and all(exclude_each_other(*pair) for pair in pairs)
 
 
 def led_to_once(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[cst.Call]]:
     """Return the functions that the epoch loop leads to by one call each, with the calls on the way, the loop's first.
 
-    Two calls of the loop's count as one where an `if` chooses between them, as ranks with and without a logger do. So
-    do several of which all but one stand among batches. Behind the first, only calls count whose value nothing takes.
+    Several count as one where branches exclude each other, as ranks with and without a logger do, or where all but one
+    stand among batches.
     """
     called = {**called_by(index, flow, loop), **validation_functions(index, flow, loop)}
-    found = {f: calls[:1] for f, calls in called.items() if len(calls) == 1 or _in_either_branch(index, calls)}
     among = _Batches(index, flow, loop)
-    found |= {f: once for f, calls in called.items() if f not in found and len(once := among.outside(calls)) == 1}
+
+    def alone(calls: list[cst.Call]) -> list[cst.Call]:
+        return calls[:1] if len(calls) == 1 or _exclusive(index, calls) else among.outside(calls)
+
+    found = {f: once for f, calls in called.items() if len(once := alone(calls)) == 1}
     waiting = list(found)
     while waiting:
         outer = waiting.pop(0)
@@ -495,7 +508,7 @@ def led_to_once(index: Index, flow: Flow, loop: EpochLoop) -> dict[Scope, list[c
             function = flow.called(call) if len(found[outer]) < 4 else None
             if function is None or function in found or function.kind != "function":
                 continue
-            if among.outside(flow.callers(function)) == [call]:
+            if alone(flow.callers(function)) == [call]:
                 found[function] = [*found[outer], call]
                 waiting.append(function)
     return found
@@ -513,13 +526,8 @@ class _Batches:
         self._running = called_in(index, flow, loop.statement)
 
     def outside(self, calls: list[cst.Call]) -> list[cst.Call]:
-        """Return those of a function's calls that an epoch makes beside its batches, where nothing takes what all give.
-
-        One that is its only one is returned wherever it stands.
-        """
+        """Return the calls of a function that an epoch makes beside its batches, where nothing takes what all give."""
         plain = all(isinstance(self._index.parents[call], cst.Expr) for call in calls)
-        if len(calls) < 2:
-            return calls if plain else []
         return [call for call in calls if self._runs(call) and not self._within(call, frozenset())] if plain else []
 
     def _within(self, call: cst.Call, seen: frozenset[Scope]) -> bool:

@@ -127,7 +127,8 @@ class _Dropped:
         self._functions = self._functions or self._training[:]
         for function, (first, *inner) in led_to_once(index, flow, loop).items():
             outer = flow.called(first)
-            behind = [one for one in map(flow.called, inner) if one is not None]
+            dropped_all = all(isinstance(index.parents[call], cst.Expr) for call in inner)
+            behind = [one for one in map(flow.called, inner) if one is not None and dropped_all]
             validates = outer in dropped and outer in validating and any(is_validation(index, one) for one in behind)
             self._functions += [function] if behind and (outer in self._functions or validates) else []
             self._training += [function] if behind and outer in self._training else []

@@ -180,8 +180,6 @@ def taken_at(score: Score, candidate: Candidate) -> tuple[Statement, cst.Call | 
     kept = score.kept
     if kept is None:
         return score.index.statement(score.anchors.get("made", score.anchors["report"])), None
-    while kept.inner is not None:
-        kept = kept.inner
     at = candidate.node if kept.returns else kept.anchors.get("made", kept.node)
     return score.index.statement(at), [candidate.call, *candidate.inner][-1]
 
@@ -250,8 +248,7 @@ def _made_at(
 ) -> tuple[Statement, list[Statement], bool]:
     """Return the statement after which a score is known, what makes its value, and whether that is made anew later."""
     if kept is not None and candidate.call is not None:
-        calls = [index.statement(one.anchors["call"]) for one in (kept, *kept.others)]
-        return meeting(calls) or calls[0], [], False
+        return index.statement(kept.anchors["call"]), [], False
     if candidate.made is not None:
         return candidate.made, [], False
     makers, again = makers_of(flow, candidate.node, code_of(index, loop)), False

@@ -52,6 +52,7 @@ class Candidate:
         made: the statement of the loop that makes it, where that is no assignment.
         written: its code, where that is more than the node's.
         named: whether the user names it.
+        noted: whether the function is to note it, as it cannot return it.
     """
 
     node: cst.BaseExpression
@@ -67,6 +68,7 @@ class Candidate:
     made: Statement | None = None
     written: str = ""
     named: bool = False
+    noted: bool = False
 
 
 def direction_of(name: str) -> str:

@@ -6,18 +6,15 @@ import re
 import shlex
 from dataclasses import dataclass, field
 
-import libcst as cst
-
-from retrofit.survey.nodes import guards_main, last_name, nodes_in
 from retrofit.survey.sites.base import Site
 
 
 @dataclass(eq=False, kw_only=True)
 class KeptScore(Site):
-    """A score that a function keeps to itself; `node` is the function's last statement.
+    """A score that a function keeps to itself; `node` is its last statement, or the one that makes a score to be noted.
 
-    The anchor "call" is the epoch loop's statement that calls the function. Where the score is made only under a
-    condition, the anchors "guard" and "made" are as those of `Score`, in the function.
+    The anchor "call" is the epoch loop's statement that calls the function, or leads to it. Where a score to be
+    returned is made only under a condition, the anchors "guard" and "made" are as those of `Score`, in the function.
 
     Attributes:
         expression: the score's code in the function.
@@ -26,24 +23,20 @@ class KeptScore(Site):
         ranks: "all", or "first" where only rank 0 has one.
         returns: whether the function returns the score already, and only the loop does not take it.
         ends: whether the function's last statement is a `return` that is replaced.
-        beside: the code of what that returns already, which the loop takes, "" where it has no value.
-        targets: the code of what takes it.
         present: a condition without which the expression cannot be evaluated, "" for none.
-        inner: where the function gets the score from another one that it calls, how that one returns it.
-        others: the same at other calls of the function, of which one alone runs in a turn of the loop.
+        noted: whether the function notes it, rather than return it, for the loop to find.
+        further: the other statements after which it notes it.
     """
 
     expression: str
     call: str
     present: str = ""
-    inner: KeptScore | None = None
-    others: list[KeptScore] = field(default_factory=list)
+    noted: bool = False
+    further: list[KeptScore] = field(default_factory=list)
     condition: str = ""
     ranks: str = "all"
     returns: bool = False
     ends: bool = False
-    beside: str = ""
-    targets: str = ""
 
     @property
     def value(self) -> str:
@@ -54,18 +47,6 @@ class KeptScore(Site):
     def guarded(self) -> bool:
         """Whether the score is made only under a condition."""
         return "guard" in self.anchors
-
-    @property
-    def function(self) -> str:
-        """The function's name."""
-        return self.scope.name
-
-    @property
-    def own_calls(self) -> list[int]:
-        """The lines at which the function's own file, if that is no entry, calls it as a program."""
-        mains = [one for one in self.file.source.module.body if guards_main(one) and self.file is not self.index.entry]
-        calls = [node for main in mains for node in nodes_in(main) if isinstance(node, cst.Call)]
-        return [self.index.source.position(one)[0] for one in calls if last_name(one.func) == self.function]
 
     _facts = (("expression", "expression"), ("of", "call"))
 
@@ -170,10 +151,7 @@ class Score(Site):
     @property
     def written(self) -> str:
         """The score's code as the script has it, where a function keeps it to itself in that function."""
-        kept = self.kept
-        while kept is not None and kept.inner is not None:
-            kept = kept.inner
-        return self.expression if kept is None else kept.expression
+        return self.expression if self.kept is None else self.kept.expression
 
     @property
     def answer(self) -> str:
@@ -190,6 +168,22 @@ class Score(Site):
     def captured(self) -> bool:
         """Whether it is to be kept under a name of its own from where it is made."""
         return "made" in self.anchors
+
+    @property
+    def noted(self) -> bool:
+        """Whether the function that makes it notes it."""
+        return self.kept is not None and self.kept.noted
+
+    def handed(self, name: str, helper: str) -> str:
+        """Return the code of what is handed over.
+
+        Args:
+            name: of the variable that holds what is returned or captured.
+            helper: what stands before the helper's functions.
+        """
+        if self.noted:
+            return f"{helper}noted_score()"
+        return name if self.captured or self.kept is not None else self.value
 
     @property
     def in_turn(self) -> bool:

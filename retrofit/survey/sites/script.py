@@ -357,13 +357,8 @@ class Script(Site):
     @property
     def kept_scores(self) -> list[KeptScore]:
         """The scores that functions keep to themselves."""
-        found = []
-        for score in self.scores:
-            kept = score.kept
-            while kept is not None:
-                found += [kept, *kept.others]
-                kept = kept.inner
-        return found
+        kept = [score.kept for score in self.scores if score.kept is not None]
+        return [part for one in kept for part in (one, *one.further)]
 
     @property
     def optimizer(self) -> Optimizer | None:

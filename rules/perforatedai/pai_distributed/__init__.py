@@ -27,7 +27,7 @@ from .library import configure_library, one_rank_at_a_time, save_name
 from .optimizer import fill_missing_gradients, set_optimizer_instance
 from .process import initializing, load_folder, take_options
 from .rounds import end_of_training, from_the_start, planned_epochs, stop_training
-from .score import add_validation_score, report_validation_score
+from .score import add_validation_score, note_score, noted_score, report_validation_score
 from .structure import load_latest_switch
 from .wrapping import finds_unused_parameters, keep_tracker_state_local, on_one_device, without_wrapper
 
@@ -45,6 +45,8 @@ __all__ = [
     "load_final_model",
     "load_folder",
     "load_latest_switch",
+    "note_score",
+    "noted_score",
     "on_one_device",
     "one_rank_at_a_time",
     "own_layer",

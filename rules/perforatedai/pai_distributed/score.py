@@ -149,6 +149,21 @@ def add_validation_score(
     return model, restructured, False
 
 
+def note_score(score: Any) -> None:
+    """Keep a score where it is made, for the epoch loop to hand it over by `noted_score`.
+
+    Args:
+        score: a number, or a tensor or array of one; None on a rank without.
+    """
+    _pai.noted = score.detach() if isinstance(score, torch.Tensor) else score
+
+
+def noted_score() -> Any:
+    """Return what was noted last since this was called last, None where nothing was."""
+    score, _pai.noted = _pai.noted, None
+    return score
+
+
 def _pai_number(score: Any) -> float | None:
     """The score as a plain number; None where there is none."""
     if score is None:
