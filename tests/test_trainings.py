@@ -687,7 +687,8 @@ def test_models_that_a_loop_wraps_are_told_from_the_one_that_is_wrapped_elsewher
 def test_what_an_evaluation_wraps_by_itself_in_a_loop_after_the_training_is_no_further_model(later: bool) -> None:
     wraps = "model = build()\nmodel = DDP(model)\n"
     tests = "for name in names:\n    evaluate(build())\n"
-    functions = "def build():\n    return Net()\ndef evaluate(model):\n    if not wrapped:\n        model = DDP(model)\n    return model(x)\n"
+    functions = "def build():\n    return Net()\n"
+    functions += "def evaluate(model):\n    if not wrapped:\n        model = DDP(model)\n    return model(x)\n"
     text = IN_A_ROW.replace("model = Net()\nmodel = DDP(model)\n", functions + ("" if later else tests) + wraps)
     found = survey_of(text.replace(f"FIRST{PASS}", "") + (tests if later else ""))
     assert bool(found.plural) is not later
