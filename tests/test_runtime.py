@@ -2104,6 +2104,15 @@ def gathered(module: Any, without: type) -> list[str]:
     return names + list(module._parameters)
 
 
+def test_files_and_folders_may_be_given_by_name(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    import torch
+
+    torch.save(obj={"a": 1}, f="a.pt")
+    os.makedirs("b")
+    os.chdir(path="b")
+    assert torch.load(f="../a.pt") == {"a": 1}
+
+
 def test_a_walk_that_gathers_parameters_meets_the_scripts_layers(
     helper: ModuleType, perforate: Callable[..., Any]
 ) -> None:
