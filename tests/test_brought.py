@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -387,6 +388,40 @@ def test_what_cannot_be_brought_is_asked_about(tmp_path: Path, functions: str, m
     assert question.code == "PAI105"
     assert "has no meaning in this epoch loop" in question.message
     assert ("cannot be brought to it from `measure` (line 5)" in question.message) is (metric != "f1")
+
+
+METER = """
+class Mean:
+    def update(self, value):
+        self.sum = value
+
+    @property
+    def avg(self):
+        return self.sum
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "metric", "known"),
+    [
+        ("class Meter:", "val.mean", False),
+        ("class Meter(Mean):", "val.mean", False),
+        ("class Meter(Mean):", "val.avg", True),
+        ("class Meter(Mean):", "val.sum", True),
+        ("class Meter(Base):", "val.mean", True),
+        ("class Meter:\n    mean = 0", "val.mean", True),
+        ("class Meter:\n    def __getattr__(self, name):\n        return self", "val.mean", True),
+    ],
+)
+@pytest.mark.parametrize("below", [True, False])
+def test_an_attribute_that_the_projects_class_does_not_have_has_no_meaning(
+    tmp_path: Path, head: str, metric: str, known: bool, below: bool
+) -> None:
+    made = "val = Meter()\nval.update(1)\nprint(val)\n"
+    before = f"{METER}\n{head}\n    pass\n\ndef measure():\n{indent(made, '    ')}\n"
+    text = script("measure()" if below else made, before)
+    questions = plan_of(tmp_path, text, Options(metric=metric, mode="max")).questions
+    assert any("has no meaning in this epoch loop" in one.message for one in questions) is not known
 
 
 def test_which_direction_is_better_is_not_asked_of_what_has_no_meaning(tmp_path: Path) -> None:

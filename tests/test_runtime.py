@@ -965,7 +965,8 @@ def keep_what_it_patches(monkeypatch: pytest.MonkeyPatch) -> None:
         (torch.utils.data.DistributedSampler, "set_epoch"), (modules_perforatedai.PAINeuronModule, "forward"),
         (modules_perforatedai.PAINeuronModule, "__getstate__"),
         (utils_perforatedai, "save_net"), (utils_perforatedai, "load_net"),
-        (torch.nn.Module, "_named_members"), (torch.nn.DataParallel, "replicate"), (torch.nn.DataParallel, "__init__"),
+        (torch.nn.Module, "_named_members"), (torch.nn.Module, "named_children"),
+        (torch.nn.DataParallel, "replicate"), (torch.nn.DataParallel, "__init__"),
         (torch.Tensor, "__deepcopy__"), (schedulers.LRScheduler, "__init__"),
         *((kind, name) for kind in of_library for name in ("named_modules", "register_buffer")),
         *((kind, "load_state_dict") for kind in loading),
@@ -2092,6 +2093,47 @@ def test_own_modules_are_those_from_before_dendrites(helper: ModuleType, perfora
     names = ["0.0.weight", "0.0.bias", "0.1.weight", "0.1.bias", "1.weight", "1.bias"]
     assert [name for name, _ in helper.own_named_parameters(model)] == names
     assert len(list(model.named_parameters())) > len(names)
+
+
+def gathered(module: Any, without: type) -> list[str]:
+    """The names of parameters but those in layers of a kind, as transformers' `get_parameter_names` gathers them."""
+    names: list[str] = []
+    for name, child in module.named_children():
+        if not isinstance(child, without):
+            names += [f"{name}.{inner}" for inner in gathered(child, without)]
+    return names + list(module._parameters)
+
+
+def test_files_and_folders_may_be_given_by_name(helper: ModuleType, perforate: Callable[..., Any]) -> None:
+    import torch
+
+    torch.save(obj={"a": 1}, f="a.pt")
+    os.makedirs("b")
+    os.chdir(path="b")
+    assert torch.load(f="../a.pt") == {"a": 1}
+
+
+def test_a_walk_that_gathers_parameters_meets_the_scripts_layers(
+    helper: ModuleType, perforate: Callable[..., Any]
+) -> None:
+    """And any other what runs, such as one that makes a model of the children."""
+    import torch
+
+    body = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    model = helper.load_latest_switch(perforate(body, torch.nn.Linear(3, 2)), None)
+    names = gathered(model, torch.nn.BatchNorm1d)
+    assert names == ["0.0.weight", "0.0.bias", "1.weight", "1.bias"]
+    model[0][0].dendrite_module.layers.append(torch.nn.Linear(2, 3))
+    model[0][0].dendrite_modules_added = 1
+    grown = {f"0.0.pai_dendrites.dendrite_module.layers.0.{name}" for name in ("weight", "bias")}
+    assert {*names, *grown} <= {*gathered(model, torch.nn.BatchNorm1d)}
+    assert {name for name, _ in model.named_parameters() if not name.startswith("0.1.")} <= {
+        *gathered(model, torch.nn.BatchNorm1d)
+    }
+    assert [*model.children()] == [part for _, part in model.named_children()] == [model[0], model[1]]
+    assert type(model[1]) is helper.PA.PAINeuronModule
+    with helper._pai_as_library():
+        assert "0.0.main_module.weight" in gathered(model, torch.nn.BatchNorm1d)
 
 
 def test_a_part_has_the_names_from_before_dendrites(helper: ModuleType, perforate: Callable[..., Any]) -> None:

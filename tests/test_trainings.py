@@ -683,6 +683,17 @@ def test_models_that_a_loop_wraps_are_told_from_the_one_that_is_wrapped_elsewher
     )
 
 
+@pytest.mark.parametrize("later", [True, False])
+def test_what_an_evaluation_wraps_by_itself_in_a_loop_after_the_training_is_no_further_model(later: bool) -> None:
+    wraps = "model = build()\nmodel = DDP(model)\n"
+    tests = "for name in names:\n    evaluate(build())\n"
+    functions = "def build():\n    return Net()\n"
+    functions += "def evaluate(model):\n    if not wrapped:\n        model = DDP(model)\n    return model(x)\n"
+    text = IN_A_ROW.replace("model = Net()\nmodel = DDP(model)\n", functions + ("" if later else tests) + wraps)
+    found = survey_of(text.replace(f"FIRST{PASS}", "") + (tests if later else ""))
+    assert bool(found.plural) is not later
+
+
 def test_a_loop_that_wraps_several_has_no_call_that_wraps_one_where_it_is_in_the_function_itself() -> None:
     built = "def wrap(models):\n    for name in models:\n        models[name] = DDP(models[name])\nmodels = make()\n"
     built += "wrap(models)\nmodel = models['net']\n"

@@ -106,13 +106,14 @@ def plural(
             holders
         )
     training, epochs = leading_to(loops, flow), {loop.statement for loop in loops}
+    over = after_training(training)
     wrapping = [call for wrapper in wrappers for call in (wrapper.call, *wrapping_calls(wrapper, flow))]
     each = [call for call in wrapping if of_each(index, call) and index.statement(call) not in training]
     if each:
         return f"the comprehension at {index.place(each[0], wrappers[0].file)} wraps each of several", []
     for wrapper in wrappers:
         ways = [way for way in _loops_around(wrapper, flow) if epochs.isdisjoint(way)]
-        turns = [part for way in ways for part in way if part not in training]
+        turns = [part for way in ways for part in way if part not in training and over.isdisjoint(part.path)]
         several = [part for part in turns if _wraps_in_each_turn(part, wrapper)]
         if several:
             calls = wrapping_calls(wrapper, flow) if several[0] not in wrapper.statement.path else []
@@ -177,8 +178,7 @@ def is_apart(wrapper: Wrapper, models: list[Model], loops: list[EpochLoop], flow
     own = [part for part in here.path if part.scope is here.scope]
     left = any(always_leaves(part.siblings[-1]) for part in own)
     training = leading_to(loops, flow)
-    over = after_training({part for part in training if not defines(part)})
-    if _runs_within(here, over, flow) or apart_from_training(here, loops, flow):
+    if _runs_within(here, after_training(training), flow) or apart_from_training(here, loops, flow):
         return True
     if not models or not loops or (leads_to(here, training) and not left):
         return False

@@ -56,8 +56,9 @@ def leading_to(places: Iterable[Site], flow: Flow) -> set[Statement]:
 
 
 def after_training(training: set[Statement]) -> set[Statement]:
-    """Return the statements after all that lead to an epoch loop."""
-    return {later for part in training for later in part.following if training.isdisjoint([later, *later.following])}
+    """Return the statements after all that lead to an epoch loop; those after a function's definition run before."""
+    run = {part for part in training if not defines(part)}
+    return {later for part in run for later in part.following if run.isdisjoint([later, *later.following])}
 
 
 def ways_to(

@@ -8,7 +8,7 @@ import libcst as cst
 
 from retrofit.survey.branches import exclude_each_other, meeting
 from retrofit.survey.flow import Flow
-from retrofit.survey.index import Binding, Index, Statement
+from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES, head, increments, passing_over, turns_begun_by
 from retrofit.survey.nodes import dotted, mentions, names_in
 from retrofit.survey.order import may_lack_value, runs_always
@@ -125,6 +125,7 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
     elif begun is not None and begun.order <= report.order:
         score.anchors["made"] = begun.siblings[begun.index - 1].node
     at, call = taken_at(score, candidate)
+    score.known = score.known and not (candidate.named and _lacks_attribute(flow, whole_of(index, candidate), at))
     makers = [maker for maker in makers_of(flow, candidate.node, code_of(index, loop)) if maker.order > at.last]
     further = [maker for maker in makers if not exclude_each_other(maker, here)]
     score.later = index.place(further[0].node, score.file) if candidate.named and again and further else ""
@@ -138,6 +139,29 @@ def score_site(index: Index, flow: Flow, loop: EpochLoop, candidate: Candidate) 
         there += presence(index, candidate.node, way.block, stand_ins)
         score.present = " and ".join(dict.fromkeys(there))
     return score
+
+
+def _lacks_attribute(flow: Flow, node: cst.BaseExpression, here: Statement) -> bool:
+    """Whether an attribute is read of objects of the project's own classes that nothing gives them."""
+    if not isinstance(node, cst.Attribute):
+        return False
+    index, name = flow.index, node.attr.value
+    classes = [flow.class_made(one.node) for one in flow.deep_origins(node.value, here.scope)]
+    lineage = {part for one in classes if one is not None for part in flow.lineage(one)}
+    if not classes or None in classes or any(_may_have_more(flow, one) for one in lineage):
+        return False
+    given = any(binding.target.endswith(f".{name}") for binding in index.bindings)
+    return not given and all(name not in one.names for one in lineage)
+
+
+def _may_have_more(flow: Flow, holder: Scope) -> bool:
+    """Whether a class may have attributes that are not seen: by what it inherits from, or as it gives them by name."""
+    node = holder.node
+    if not isinstance(node, cst.ClassDef) or flow.root(holder) not in ("", "object", "builtins.object"):
+        return True
+    by_name = {"__getattr__", "__getattribute__"} & holder.inner.keys()
+    calls = [dotted(one.func) or "" for one in flow.index.calls if flow.index.scope_of(one).enclosing_class is holder]
+    return bool(by_name or node.decorators or node.bases[1:] or any("setattr" in c or "__dict__" in c for c in calls))
 
 
 def _batches_around(index: Index, loop: EpochLoop, place: Statement) -> list[Statement]:

@@ -158,10 +158,10 @@ def _pai_anchor() -> None:
 _pai_chdir = os.chdir
 
 
-def _pai_go_to(folder: Any) -> None:
+def _pai_go_to(path: Any) -> None:
     """Change the working folder."""
     _pai_root()
-    _pai_chdir(folder)
+    _pai_chdir(path)
     _pai_anchor()
 
 

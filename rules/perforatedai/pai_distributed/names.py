@@ -8,6 +8,7 @@ them as `head.pai_dendrites. ...`. Only the library, while it is at work, sees i
 """
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +29,7 @@ _pai_resting = {
 }
 _pai_all_modules = torch.nn.Module.named_modules
 _pai_some_members = torch.nn.Module._named_members
+_pai_all_children = torch.nn.Module.named_children
 
 
 def _pai_is_plain() -> bool:
@@ -127,7 +129,34 @@ def _pai_with_library(walk: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, An
         yield found
 
 
+def _pai_named_children(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
+    """`named_children`, to a function that gathers the parameters of each module by itself with the script's layers.
+
+    It makes names of what it meets, as transformers' `get_parameter_names` does for the groups of weight decay, and
+    those of the library's would be none of `named_parameters`. Any other may run what it gets, or put something there.
+    """
+    children = _pai_all_children(module)
+    # torch.compile knows no frames
+    if torch.compiler.is_compiling() or not _pai_is_plain() or "_parameters" not in sys._getframe(1).f_code.co_names:
+        return children
+    return _pai_own_children(children)
+
+
+def _pai_own_children(children: Iterator[tuple[str, torch.nn.Module]]) -> Iterator[tuple[str, torch.nn.Module]]:
+    """Give, of the children of a module, the script's own layers for the library's, and dendrites beside them."""
+    for name, child in children:
+        if not _pai_is_layer(child):
+            yield name, child
+            continue
+        yield name, child._modules["main_module"]  # type: ignore[misc]
+        if _pai_is_grown(child):
+            dendrites = torch.nn.Module()
+            dendrites._modules.update({key: part for key, part in child._modules.items() if key != "main_module"})
+            yield f"{name}.{_pai_dendrites}", dendrites
+
+
 torch.nn.Module._named_members = _pai_named_members  # type: ignore[method-assign]
+torch.nn.Module.named_children = _pai_named_children  # type: ignore[method-assign]
 for _pai_class in (PA.PAINeuronModule, PA.TrackedNeuronModule, PA.PAIDendriteModule, PA.DendriteValueTracker):
     _pai_class.named_modules = _pai_named_modules
 _pai_replicate = torch.nn.DataParallel.replicate

@@ -218,29 +218,29 @@ _pai_saved: dict[str, io.BytesIO] = {}
 
 
 @functools.wraps(_pai_torch_save)
-def _pai_save(what: Any, file: Any, *arguments: Any, **keywords: Any) -> None:
+def _pai_save(obj: Any, f: Any, *arguments: Any, **keywords: Any) -> None:
     """Save, but let the initialisation run, whose model no later one goes on with, replace no checkpoint."""
-    if initializing() and isinstance(file, (str, os.PathLike)) and os.path.exists(file):
-        _pai_say(f"{os.fspath(file)} stays as it is: the initialisation run replaces no checkpoint")
-        _pai_saved[os.path.abspath(file)] = file = io.BytesIO()
-    _pai_torch_save(what, file, *arguments, **keywords)
+    if initializing() and isinstance(f, (str, os.PathLike)) and os.path.exists(f):
+        _pai_say(f"{os.fspath(f)} stays as it is: the initialisation run replaces no checkpoint")
+        _pai_saved[os.path.abspath(f)] = f = io.BytesIO()
+    _pai_torch_save(obj, f, *arguments, **keywords)
 
 
 torch.save = _pai_save
 
 
 @functools.wraps(_pai_torch_load)
-def _pai_load(file: Any, *arguments: Any, **keywords: Any) -> Any:
+def _pai_load(f: Any, *arguments: Any, **keywords: Any) -> Any:
     """Load a file, and remember of each part whether it was written before the newest switch."""
-    saved = _pai_saved.get(os.path.abspath(file)) if isinstance(file, (str, os.PathLike)) else None
+    saved = _pai_saved.get(os.path.abspath(f)) if isinstance(f, (str, os.PathLike)) else None
     try:
-        loaded = _pai_torch_load(io.BytesIO(saved.getvalue()) if saved else file, *arguments, **keywords)
+        loaded = _pai_torch_load(io.BytesIO(saved.getvalue()) if saved else f, *arguments, **keywords)
     except pickle.UnpicklingError:
-        if "weights_only" in keywords or not _pai_is_of_training(file):
+        if "weights_only" in keywords or not _pai_is_of_training(f):
             raise
-        loaded = _pai_torch_load(file, *arguments, **keywords, weights_only=False)
-    if _pai.restored and isinstance(file, (str, os.PathLike)):
-        age = "old" if os.path.getmtime(file) < _pai.switch_time else "new"
+        loaded = _pai_torch_load(f, *arguments, **keywords, weights_only=False)
+    if _pai.restored and isinstance(f, (str, os.PathLike)):
+        age = "old" if os.path.getmtime(f) < _pai.switch_time else "new"
         _pai.files.append(loaded)  # so that no other object gets the identity of one of its parts
         waiting = [loaded]
         while waiting:
