@@ -235,6 +235,39 @@ def test_a_loss_is_made_by_the_training_whatever_has_a_part_in_it(last: str, mad
     assert (score.expression, score.made) == ("a", made)
 
 
+SCALED = """
+if half:
+    with amp.scale_loss(nce, optimizer) as scaled:
+        scaled.backward()
+"""
+REST = "total += nce.item()"
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "made"), [("nce.backward()", "trained"), ("total = nce.item()\n    continue", "evaluated")]
+)
+def test_a_loss_may_be_passed_back_in_each_branch_of_a_choice(otherwise: str, made: str) -> None:
+    text = script("a = total / len(loader)\nif a < best:\n    best = a", HELD)
+    batch = f"nce = criterion(model(x), gathered(x)){SCALED}else:\n    {otherwise}\n{REST}\n"
+    text = text.replace(BATCHES, BATCHES + indent(batch, 8 * " "))
+    (score,) = survey_of(text).scores
+    assert (score.expression, score.made) == ("a", made)
+
+
+@pytest.mark.parametrize(
+    ("told", "made"),
+    [
+        pytest.param("teacher.eval()\na = hits(model(x), y)", "trained", id="a teacher"),
+        pytest.param("teacher.eval()\na = hits(model(x), y)\nmodel.train()", "trained", id="and the model trains"),
+        pytest.param("model.eval()\na = hits(model(x), y)\nmodel.train()", "evaluated", id="the model itself"),
+    ],
+)
+def test_a_teacher_that_evaluates_among_the_batches_is_no_validation(told: str, made: str) -> None:
+    text, batch = script("if a > best:\n    best = a", "best = 0"), "for x, y in loader:\n"
+    (score,) = survey_of(text.replace(batch, batch + indent(f"{told}\n", 8 * " "))).scores
+    assert (score.expression, score.made) == ("a", made)
+
+
 def questions_of(folder: Path, epoch: str, before: str = "") -> list[str]:
     return [one.message for one in plan_of(folder, script(epoch, code(FUNCTIONS) + before)).questions]
 

@@ -14,6 +14,7 @@ from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES, called_in
 from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, nodes_in, receiver
+from retrofit.survey.order import runs_always
 from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant, default_of, holds_with
 from retrofit.survey.scores.filling import EMPTIES, FILLS
 from retrofit.survey.scores.makers import reaching_makers
@@ -261,12 +262,17 @@ class Making:
         """Whether a backward pass of what a statement makes always follows, whatever has gone into that."""
         here = binding.statement
         around = [part for part in here.ancestors if isinstance(part.node, (cst.For, cst.While))]
+        passes = {step.node for _, step in self._losses}  # of which each branch of a choice may have one
         steps = [
             step
             for names, step in self._losses
             if binding.target in names and step.scope is here.scope and step.order > here.order
             if set(around[:1]) <= set(step.path)
-            if all(part in here.path for part in step.path if isinstance(part.node, cst.If))
+            if all(
+                part in here.path or runs_always(part.node, passes, leaves=False)
+                for part in step.path
+                if isinstance(part.node, cst.If)
+            )
         ]
         made = [b.statement for b in self._bound[unquoted(binding.target)] if b.statement.scope is here.scope]
         return any(here in reaching_makers(self._index, step.node, made)[0] for step in steps)
@@ -516,15 +522,8 @@ class Making:
     def _modes_of(self, scope: Scope) -> list[tuple[Statement, str]]:
         """Return where a function tells the model to train or to evaluate, with "train" or "eval"."""
         if scope not in self._modes:
-            found = []
-            for call in self._index.calls_of(scope):
-                name = method_name(call)
-                if name in ("eval", "train"):
-                    given = [self._code(arg.value) for arg in call.args]
-                    if given in ([], ["True"], ["False"]):
-                        mode = "eval" if name == "eval" or given == ["False"] else "train"
-                        found.append((self._index.statement(call), mode))
-            self._modes[scope] = found
+            told = [(call, mode_told(self._index, call)) for call in self._index.calls_of(scope)]
+            self._modes[scope] = [(self._index.statement(call), mode) for call, mode in told if mode]
         return self._modes[scope]
 
     def _trains(self, frame: _Frame, within: Statement | None = None) -> str:
@@ -568,6 +567,27 @@ class Making:
 
 def _kind(found: set[str]) -> str:
     return EVALUATED if EVALUATED in found else TRAINED if TRAINED in found else ""
+
+
+def mode_told(index: Index, call: cst.Call) -> str:
+    """Return what a call tells the model, "train" or "eval", "" for neither.
+
+    What evaluates on until a backward pass in its own block is a teacher, and not the model that trains there.
+    """
+    name, given = method_name(call), [dotted(arg.value) for arg in call.args]
+    if name not in ("eval", "train") or given not in ([], ["True"], ["False"]):
+        return ""
+    here, own = index.statement(call), wholes_of(dotted(receiver(call)) or "")
+    if name == "train" and given != ["False"]:
+        return "train"
+    passes = [index.statement(one) for one, _ in index.method_calls("backward")]
+    step = next((one for later in here.following for one in passes if later in one.path), None)
+    back = [
+        index.statement(one)
+        for one, held in index.method_calls("train")
+        if not {*own}.isdisjoint(wholes_of(dotted(held) or ""))
+    ]
+    return "" if step is not None and not any(here.order < one.order < step.order for one in back) else "eval"
 
 
 def is_bound(index: Index, node: cst.BaseExpression) -> bool:
