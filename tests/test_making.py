@@ -67,6 +67,14 @@ def mean(values):
 
 def one(x, y):
     return criterion(model(x), y)
+
+def gathered(parts):
+    with torch.no_grad():
+        values = []
+        for key in sorted(parts.keys()):
+            values.append(parts[key])
+        values = reduce(torch.stack(values))
+    return dict(zip(parts, values))
 """
 #: A meter of the project's own, which tells by a method that goes through what it holds.
 TAPE = """
@@ -149,6 +157,13 @@ BATCHES = "        optimizer.step()\n"
         pytest.param(
             "with torch.no_grad():\n            check(model)\n            total = score(name)", "a = total",
             "evaluated", id="of a file, within its turn",
+        ),
+        pytest.param("total += gathered({'nll': loss})['nll']", "a = total", "trained", id="of losses of all ranks"),
+        pytest.param(
+            "", "total = 0\nwith torch.no_grad():\n    for x, y in rest:\n        out = model(x)\n"
+            "        total += gathered({'nll': out})['nll']\na = total",
+            "evaluated",
+            id="of those of an evaluation",
         ),
         pytest.param("metric(loss, y)", "a = metric.compute()", "trained", id="metric"),
         pytest.param(
@@ -426,6 +441,14 @@ def test_what_a_function_that_trains_measures_without_gradients_is_offered(tmp_p
     text = function + script(epoch="run(model)").replace(f"    for x, y{batches}", "")
     (question,) = plan_of(tmp_path, text).questions
     assert "Its validation knows `val_acc` (line 13 in `run`)" in question.message
+
+
+def test_losses_that_all_ranks_share_are_not_what_its_validation_knows(tmp_path: Path) -> None:
+    shared = "        if step % 9 == 0:\n            loss_parts = gathered({'nll': loss})\n"
+    text = script("draw(model)", FUNCTIONS).replace(BATCHES, BATCHES + shared)
+    (question,) = plan_of(tmp_path, text).questions
+    assert "in which nothing validates" in question.message
+    assert "loss_parts" not in question.message
 
 
 #: A trainer whose helper keeps the best of what its validation measures; tests replace the words in capitals.

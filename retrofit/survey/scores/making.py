@@ -13,7 +13,7 @@ import libcst as cst
 from retrofit.survey.flow import Flow
 from retrofit.survey.index import Binding, Index, Scope, Statement
 from retrofit.survey.loops import VALIDATES, called_in
-from retrofit.survey.nodes import children, dotted, last_name, method_name, names_in, nodes_in, receiver
+from retrofit.survey.nodes import children, dotted, last_name, mentions, method_name, names_in, nodes_in, receiver
 from retrofit.survey.order import runs_always
 from retrofit.survey.scores.conditions import SOMETHING, argument_of, constant, default_of, holds_with
 from retrofit.survey.scores.filling import EMPTIES, FILLS
@@ -67,6 +67,7 @@ class Making:
         self._seen: set[tuple[object, ...]] = set()
         self._read: set[tuple[str, Statement]] = set()
         self._modes: dict[Scope, list[tuple[Statement, str]]] = {}
+        self._trained: dict[cst.Call, set[str]] = {}
         self._filled: dict[tuple[Scope, str], list[cst.Call]] = {}
         self._named: dict[Scope, defaultdict[str, list[cst.Call]]] = {}
         simple = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
@@ -495,8 +496,21 @@ class Making:
         turns = [part for part in block.around if isinstance(part.node, (cst.For, cst.While))]
         inner = [*takewhile(lambda turn: not self._trains(frame, turn), turns)]
         made = {b.target for turn in turns[len(inner) : len(inner) + 1] for b in self._index.bound_in(turn)}
+        made |= self._given_trained(block, frame)
         loops = [*(turn.node for turn in inner), *nodes_in(block.node)]
-        return any(isinstance(one, cst.For) and made.isdisjoint(names_in(one.iter)) for one in loops)
+        return any(isinstance(one, cst.For) and not mentions(one.iter, made) for one in loops)
+
+    def _given_trained(self, at: Statement, frame: _Frame) -> set[str]:
+        """Return the parameters for which a call gives what the training makes, as the losses that are to be reduced."""
+        if frame.call is None:
+            return set()
+        if frame.call not in self._trained:
+            self._trained[frame.call] = set()  # what is asked for again on the way is none
+            seen, self._seen = self._seen, set()
+            passed = {name: self._passed(name, at, frame, ()) for name in frame.scope.parameters}
+            self._trained[frame.call] = {name for name, kinds in passed.items() if kinds == {TRAINED}}
+            self._seen = seen
+        return self._trained[frame.call]
 
     def _goes_through(self, function: Scope) -> bool:
         """Whether a function runs a model that it is given, or has, for one batch after the other."""
