@@ -2988,6 +2988,15 @@ def test_kept_score_under_a_condition(made: str, guarded: bool, condition: str, 
     assert (score.kept.guarded, score.condition, score.ranks) == (guarded, condition, ranks)
 
 
+@pytest.mark.parametrize("test", ["acc > best_acc", "rank == 0 and acc > best_acc"])
+def test_a_score_that_a_function_deletes_is_kept_before_that(tmp_path: Path, test: str) -> None:
+    function = keeper(end="del acc\nreturn").replace("if acc > best_acc", f"if {test}")
+    new = rewritten(plan_of(tmp_path, script("test(epoch)", function)))
+    kept, _, rest = new.partition("    del acc\n")
+    assert "    pai_score = acc\n" in kept
+    assert rest.startswith("    return pai_score\n")
+
+
 def test_kept_score_of_a_function_that_is_called_under_a_condition() -> None:
     (score,) = keeping(keeper(), "if epoch % 5 == 0:\n    test(epoch)\nlog()").scores
     assert (score.guarded, score.condition) == (True, "epoch % 5 == 0")

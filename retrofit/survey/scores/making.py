@@ -501,7 +501,7 @@ class Making:
         return any(isinstance(one, cst.For) and not mentions(one.iter, made) for one in loops)
 
     def _given_trained(self, at: Statement, frame: _Frame) -> set[str]:
-        """Return the parameters for which a call gives what the training makes, as the losses that are to be reduced."""
+        """Return the parameters for which a call gives what the training makes, such as losses to be reduced."""
         if frame.call is None:
             return set()
         if frame.call not in self._trained:
