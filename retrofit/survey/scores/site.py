@@ -222,7 +222,9 @@ def _block_that_parts(
     index: Index, way: Way, here: Statement, makers: list[Statement], name: str, guard: Statement | None
 ) -> cst.CSTNode | None:
     """Return the block that gives a name its value on some ways only, None where all ways do."""
-    if name and _is_parted(here, makers):
+    made = [b.value for b in index.bound([name], here.scope) if b.statement in makers and b.value is not None]
+    carried = any(mentions(value, [name]) for value in made)  # of the value that it has, as the best so far
+    if name and not carried and _is_parted(here, makers):
         choice: cst.CSTNode = here.node
         while isinstance(index.parents[choice], cst.If):  # an `elif` is none of its own
             choice = index.parents[choice]
