@@ -6584,6 +6584,22 @@ def test_a_best_of_an_object_that_gives_more_is_each_rounds_own(after: str, lost
 
 
 @pytest.mark.parametrize(
+    ("test", "taken", "score", "lost"),
+    [
+        pytest.param("acc > top[1]", "top = (epoch, acc)", "acc", "top[1]", id="item of a tuple"),
+        pytest.param("acc > log.top[1]", "log.top = (epoch, acc)", "acc", "log.top[1]", id="in an attribute"),
+        pytest.param("max(seen) == seen[-1]", "pass", "seen[-1]", "seen", id="of a list"),
+        pytest.param("max(seen) == seen[-1]", "print()", "acc", "", id="of a list, saving nothing"),
+    ],
+)
+def test_a_best_that_cannot_be_given_begins_anew(test: str, taken: str, score: str, lost: str) -> None:
+    saves = "torch.save(model, path)" if lost else "print(seen)"
+    epoch = f"acc = validate(model)\nseen.append(acc)\nif {test}:\n    {taken}\n    {saves}"
+    (found,) = survey_of(script(epoch, "top, seen = (0, 0.0), []")).scores
+    assert (found.expression, found.direction, found.lost) == (score, "max", lost)
+
+
+@pytest.mark.parametrize(
     ("best", "saves", "lost"),
     [
         ("state['top']", "torch.save(model, path)", "state['top']"),
