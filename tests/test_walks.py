@@ -76,6 +76,11 @@ groups = groups_of(model)
             id="by both",
         ),
         pytest.param(BY_NUMBER, [("modules", "net"), ("named_parameters", "net")], id="by number"),
+        pytest.param(
+            BY_NUMBER.replace("groups_of(model)", "groups_of(model.layers)"),
+            [("modules", "net"), ("named_parameters", "net")],
+            id="by number, of a part",
+        ),
         pytest.param(BY_NUMBER.replace("net.parameters()", "groups"), [], id="a number of others"),
         pytest.param(BY_NUMBER.replace("groups_of(model)", "groups_of(other)"), [], id="another model's number"),
         pytest.param(BY_BOTH.replace("    assert len(known.keys() - decay) == 0\n", ""), [], id="unasserted"),

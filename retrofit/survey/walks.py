@@ -136,7 +136,10 @@ class _Walks:
         held = receiver(call)
         assert held is not None
         own = (dotted(held) or "").partition(".")[0] == "self" and here.scope.enclosing_class in self._classes
-        return own or of_model(held, self._origins, self._flow)
+        name = dotted(held)
+        given = self._flow.sources(self._flow.variable(name, here.scope)) if name in here.scope.parameters else []
+        parts = [held, *(one.value for one in given if one.value is not None)]
+        return own or any(of_model(one, self._origins, self._flow) for one in parts if one in self._index.parents)
 
     def _is_of_loop(self, call: cst.Call, loop: Statement) -> bool:
         """Whether a walk goes through what a loop through the model gives."""
